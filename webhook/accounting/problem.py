@@ -1,0 +1,58 @@
+"""A problem: one finding, as data.
+
+Rules yield problems; nobody raises them. Whoever answers sorts them by path and shows them all.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a field is refused, in the words of `status.details.causes[].reason` (apimachinery field.ErrorType)."""
+
+    INVALID = "FieldValueInvalid"
+    REQUIRED = "FieldValueRequired"
+    FORBIDDEN = "FieldValueForbidden"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    DUPLICATE = "FieldValueDuplicate"
+    NOT_FOUND = "FieldValueNotFound"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A kind of problem: a stable number and everything `tallygate explain` says about it.
+
+    `slug` is its name in messages and docs (`not-whole`), `what` one sentence, `why` the reason it is refused,
+    `fails` and `passes` a manifest fragment each.
+    """
+
+    number: str
+    slug: str
+    what: str
+    why: str
+    fails: str
+    passes: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One finding about one field.
+
+    `field` is the path as Kubernetes prints it; `code` the number of a `Code`; `message` what is wrong, why and what
+    would pass, without path, code or rule; `detail` the same in Kubernetes' own words where it has any, else empty;
+    `value` the offending value as Kubernetes would print it; `rule` the rule or cap that found it, empty for
+    Kubernetes' own validation.
+    """
+
+    field: str
+    code: str
+    reason: Reason
+    message: str
+    detail: str = ""
+    value: str = ""
+    rule: str = ""
+
+    def __str__(self) -> str:
+        """The sentence for a person: path, message, and in brackets what to look up."""
+        source = f"{self.code}, rule {self.rule}" if self.rule else self.code
+        return f"{self.field}: {self.message} ({source})" if self.field else f"{self.message} ({source})"

@@ -1,0 +1,29 @@
+"""A verdict: allow or deny, with everything that is to be said."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.accounting.problem import Problem
+
+PatchOperation = dict[str, Any]
+"""One operation of a JSON Patch (RFC 6902)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rules say of a change.
+
+    `problems` deny (sorted by path, none means allow), `warnings` and `audits` come from rules enforced more weakly,
+    `unknown` says what could not be judged and why, `patch` fills in what is missing (mutating phase only).
+    """
+
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    audits: tuple[Problem, ...] = ()
+    unknown: tuple[str, ...] = ()
+    patch: tuple[PatchOperation, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.problems

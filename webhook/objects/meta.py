@@ -1,0 +1,29 @@
+"""The metadata that every object carries."""
+
+import msgspec
+
+StringMap = dict[str, str]
+"""Labels or annotations: key to value."""
+
+
+class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
+    """`metadata` of any object (k8s.io/apimachinery/pkg/apis/meta/v1, ObjectMeta)."""
+
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: StringMap | None = None
+    annotations: StringMap | None = None
+
+
+class Bare(msgspec.Struct, rename="camel", frozen=True):
+    """Any object, read only as far as who it is."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: ObjectMeta | None = None

@@ -1,0 +1,94 @@
+"""Pods and pod templates: what they ask for, and what decides which rules and caps see them."""
+
+import msgspec
+
+from webhook.objects.meta import ObjectMeta, StringMap
+
+ResourceList = dict[str, msgspec.Raw]
+"""Resource name to quantity, the quantity as the JSON text that was sent (`"3Ki"`, `3`, `null` …)."""
+
+
+class ClaimReference(msgspec.Struct, rename="camel", frozen=True):
+    """One entry of `resources.claims`."""
+
+    name: str | None = None
+    request: str | None = None
+
+
+class ResourceRequirements(msgspec.Struct, rename="camel", frozen=True):
+    """`resources` of a container or of a pod."""
+
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+    claims: list[ClaimReference] | None = None
+
+
+class Container(msgspec.Struct, rename="camel", frozen=True):
+    """A container, init container or ephemeral container. `restart_policy` "Always" makes an init container a sidecar."""
+
+    name: str | None = None
+    resources: ResourceRequirements | None = None
+    restart_policy: str | None = None
+
+
+class PodOS(msgspec.Struct, rename="camel", frozen=True):
+    """`spec.os`."""
+
+    name: str | None = None
+
+
+class PodResourceClaim(msgspec.Struct, rename="camel", frozen=True):
+    """One entry of `spec.resourceClaims`: containers refer to it by name."""
+
+    name: str | None = None
+
+
+class PodSpec(msgspec.Struct, rename="camel", frozen=True):
+    """`spec` of a pod or pod template."""
+
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    ephemeral_containers: list[Container] | None = None
+    overhead: ResourceList | None = None
+    resources: ResourceRequirements | None = None
+    resource_claims: list[PodResourceClaim] | None = None
+    priority_class_name: str | None = None
+    node_selector: StringMap | None = None
+    node_name: str | None = None
+    active_deadline_seconds: int | None = None
+    os: PodOS | None = None
+
+
+class ContainerStatus(msgspec.Struct, rename="camel", frozen=True):
+    """What the kubelet says a container has: `resources` actually configured, `allocated_resources` promised to it."""
+
+    name: str | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+
+
+class PodCondition(msgspec.Struct, rename="camel", frozen=True):
+    """One entry of `status.conditions`."""
+
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+
+
+class PodStatus(msgspec.Struct, rename="camel", frozen=True):
+    """`status` of a pod, as far as it changes what the pod costs."""
+
+    phase: str | None = None
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+
+
+class Pod(msgspec.Struct, rename="camel", frozen=True):
+    """A pod. A pod template is one without a status."""
+
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
+    status: PodStatus | None = None

@@ -1,0 +1,42 @@
+"""The built-in kinds that hold a pod template."""
+
+import msgspec
+
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.pods import Pod
+
+
+class TemplateSpec(msgspec.Struct, rename="camel", frozen=True):
+    """`spec` of a Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController or Job."""
+
+    template: Pod | None = None
+    replicas: int | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+
+
+class Workload(msgspec.Struct, rename="camel", frozen=True):
+    """A kind whose template stands at `spec.template`."""
+
+    metadata: ObjectMeta | None = None
+    spec: TemplateSpec | None = None
+
+
+class CronJobSpec(msgspec.Struct, rename="camel", frozen=True):
+    """`spec` of a CronJob; its job template has a template of its own."""
+
+    job_template: Workload | None = None
+
+
+class CronJob(msgspec.Struct, rename="camel", frozen=True):
+    """A CronJob: the template stands at `spec.jobTemplate.spec.template`."""
+
+    metadata: ObjectMeta | None = None
+    spec: CronJobSpec | None = None
+
+
+class PodTemplate(msgspec.Struct, rename="camel", frozen=True):
+    """A PodTemplate: the template stands at `template`."""
+
+    metadata: ObjectMeta | None = None
+    template: Pod | None = None
