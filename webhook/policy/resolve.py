@@ -1,0 +1,118 @@
+"""Matching: does this pattern, selector or subject speak of that resource, namespace, object or user.
+
+Primitives only; which of them a rule combines is `webhook.admission`'s matter. All are exact, and where an answer
+needs labels that nobody knows it is `None`, never a guess.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from webhook.accounting.names import Family, family
+from webhook.policy.globs import compiled, matches
+from webhook.policy.model import LabelRequirement, LabelSelector, NamespaceSelector, Operator, Subjects
+
+FAMILIES: Mapping[str, Family] = {"extended": Family.EXTENDED, "opaque": Family.OPAQUE}
+"""Patterns that name a whole family instead of being globs."""
+
+_LONGEST_CACHED = 317
+"""A well-formed resource name has at most 253 + 1 + 63 bytes; longer ones are hostile and are not kept."""
+
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+
+
+def matches_resource(patterns: tuple[str, ...], name: str) -> bool:
+    """Whether a resource name is spoken of: some pattern includes it and none with `!` excludes it, in any order.
+
+    A pattern is a glob over the whole name, or `extended` or `opaque` for those families (design §2).
+    """
+    return _cached(patterns, name) if len(name) <= _LONGEST_CACHED else _matches(patterns, name)
+
+
+def _matches(patterns: tuple[str, ...], name: str) -> bool:
+    included = False
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            if _one(pattern[1:], name):
+                return False
+        elif not included:
+            included = _one(pattern, name)
+    return included
+
+
+_cached = lru_cache(maxsize=16384)(_matches)
+
+
+def _one(pattern: str, name: str) -> bool:
+    wanted = FAMILIES.get(pattern)
+    return matches(pattern, name) if wanted is None else family(name) is wanted
+
+
+def matches_namespace(selector: NamespaceSelector | None, name: str, labels: Mapping[str, str] | None) -> bool | None:
+    """Whether a namespace is selected; `None` when that hangs on its labels and they are not known.
+
+    The name decides first, so labels are needed only where a label selector is left to ask.
+    """
+    if selector is None:
+        return True
+    if selector.include and not _any(selector.include, name):
+        return False
+    if _any(selector.exclude, name):
+        return False
+    if selector.selector is None or selector.selector == LabelSelector():
+        return True
+    return None if labels is None else matches_labels(selector.selector, labels)
+
+
+def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str] | None) -> bool:
+    """Whether labels satisfy a selector; absent labels are no labels, an absent selector asks nothing.
+
+    As Kubernetes does it (apimachinery pkg/labels/selector.go, Requirement.Matches, v1.36): `NotIn` and
+    `DoesNotExist` hold where the key is missing.
+    """
+    if selector is None:
+        return True
+    labels = labels or {}
+    wanted = all(labels.get(key) == value for key, value in selector.match_labels.items())
+    return wanted and all(_holds(one, labels) for one in selector.match_expressions)
+
+
+def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case Operator.EXISTS:
+            return value is not None
+        case Operator.DOES_NOT_EXIST:
+            return value is None
+        case Operator.IN:
+            return value in requirement.values
+        case Operator.NOT_IN:
+            return value not in requirement.values
+
+
+def matches_subjects(subjects: Subjects, user_name: str, groups: Iterable[str]) -> bool:
+    """Whether a user is one of these: by name, by a group, or as a service account `namespace/name`. Globs all.
+
+    A service account's user name is `system:serviceaccount:NAMESPACE:NAME`
+    (k8s.io/apiserver pkg/authentication/serviceaccount, MakeUsername, v1.36).
+    """
+    return (
+        _any(subjects.users, user_name)
+        or any(_any(subjects.groups, group) for group in (groups if subjects.groups else ()))
+        or (bool(subjects.service_accounts) and _is_account(subjects.service_accounts, user_name))
+    )
+
+
+def _is_account(globs: tuple[str, ...], user_name: str) -> bool:
+    namespace, colon, name = user_name.removeprefix(_SERVICE_ACCOUNT).partition(":")
+    is_account = user_name.startswith(_SERVICE_ACCOUNT) and bool(colon) and ":" not in name
+    return is_account and any(_is_one_account(glob, namespace, name) for glob in globs)
+
+
+def _is_one_account(glob: str, namespace: str, name: str) -> bool:
+    """The two halves are matched each by its own glob, so that `ci/*` never reaches into another namespace."""
+    wanted_namespace, _, wanted_name = glob.partition("/")
+    return matches(wanted_namespace, namespace) and matches(wanted_name, name)
+
+
+def _any(globs: tuple[str, ...], text: str) -> bool:
+    return any(compiled(glob).match(text) is not None for glob in globs)
