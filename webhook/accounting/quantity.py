@@ -7,10 +7,10 @@ Kubernetes' integers wrap around: numbers here are Python's; `exceeds_int64` say
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import msgspec
 
+from webhook.accounting.memory import remembered
 from webhook.accounting.quantity_form import canonical_text, ten_to
 from webhook.accounting.quantity_grammar import (
     Format,
@@ -30,8 +30,6 @@ _NANO = -9
 _MILLI = -3
 _MAX_INT64_DIGITS = 18  # maxInt64Factors in math.go
 _BINARY_PRECISION = {10: 11, 20: 8, 30: 5, 40: 2}  # digits that still take the int64 path, by power of two
-_CACHED_LENGTH = 40
-_CACHED_TEXTS = 4096
 # What strings.TrimSpace takes off, which is less than str.strip does.
 _GO_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -62,7 +60,7 @@ class Quantity:
             QuantityError: it is none, in Kubernetes' words.
             QuantityTooLargeError: it is one that Kubernetes would take, but out of any bounds.
         """
-        return _parse_cached(text) if len(text) <= _CACHED_LENGTH else _parse(text)
+        return _parse(text)
 
     @classmethod
     def from_json(cls, raw: bytes | msgspec.Raw) -> Quantity:
@@ -73,8 +71,7 @@ class Quantity:
         Raises:
             QuantityError: as `parse`.
         """
-        token = bytes(raw)
-        return _from_json_cached(token) if len(token) <= _CACHED_LENGTH else _from_json(token)
+        return _from_json(bytes(raw))
 
     @classmethod
     def of(cls, units: int) -> Quantity:
@@ -120,7 +117,11 @@ class Quantity:
 
     def floor(self) -> int:
         """Whole units, rounded down."""
-        return self.mantissa * ten_to(self.scale) if self.scale >= 0 else self.mantissa // ten_to(-self.scale)
+        return _floored(self.mantissa, self.scale, 0)
+
+    def floor_milli(self) -> int:
+        """Thousandths, rounded down."""
+        return _floored(self.mantissa, self.scale, _MILLI)
 
     def rounded_up_to_milli(self) -> Quantity:
         """What the API server's defaulter makes of it: no finer than thousandths, away from zero.
@@ -188,8 +189,9 @@ class Quantity:
 _ZERO = Quantity(0)
 
 
+@remembered
 def _parse(text: str) -> Quantity:
-    """Read a text of any length."""
+    """What `parse` does."""
     if text == "0":
         return _ZERO
     scanned = scan(text)
@@ -199,24 +201,15 @@ def _parse(text: str) -> Quantity:
     return _decimal(scanned) if _takes_decimal_path(scanned) else _int64(scanned, text)
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
-def _parse_cached(text: str) -> Quantity:
-    return _parse(text)
-
-
+@remembered
 def _from_json(token: bytes) -> Quantity:
-    """Read a JSON token of any length."""
+    """What `from_json` does."""
     if token == b"null":
         return _ZERO
     text = token.decode("utf-8", "replace")
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1]
     return Quantity.parse(text.strip(_GO_SPACE))
-
-
-@lru_cache(maxsize=_CACHED_TEXTS)
-def _from_json_cached(token: bytes) -> Quantity:
-    return _from_json(token)
 
 
 def _takes_decimal_path(scanned: Scanned) -> bool:
@@ -279,6 +272,13 @@ def _scaled(mantissa: int, scale: int, target: int, *, is_decimal: bool) -> int:
     if mantissa >= 0:
         return quotient + bool(rest)
     return bool(rest) - quotient if is_decimal else -quotient - bool(rest)
+
+
+def _floored(mantissa: int, scale: int, target: int) -> int:
+    """`mantissa * 10**scale` in units of `10**target`, rounded down."""
+    if scale >= target:
+        return mantissa * ten_to(scale - target)
+    return mantissa // ten_to(target - scale)
 
 
 def _aligned(one: Quantity, other: Quantity) -> tuple[int, int, int]:

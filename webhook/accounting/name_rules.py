@@ -1,0 +1,203 @@
+"""Which resource names are allowed where.
+
+Follows `validateResourceName`, `validateContainerResourceName`, `validatePodResourceName`,
+`ValidateResourceQuotaResourceName` and `validateLimitRangeResourceName` (pkg/apis/core/validation/validation.go,
+v1.36).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.accounting.codes import NAME_MALFORMED, NAME_NOT_ALLOWED, NAME_NOT_EXTENDED
+from webhook.accounting.memory import remembered
+from webhook.accounting.name_families import (
+    ATTACHABLE_VOLUMES_PREFIX,
+    HUGEPAGES_PREFIX,
+    LIMITS_PREFIX,
+    REQUESTS_PREFIX,
+    is_extended,
+    is_hugepage,
+    is_native,
+)
+from webhook.accounting.name_grammar import qualified_name_faults
+from webhook.accounting.problem import Code, Reason
+
+_CONTAINER_NAMES = frozenset({"cpu", "ephemeral-storage", "memory"})
+_POD_NAMES = frozenset({"cpu", "memory"})
+_QUOTA_NAMES = frozenset(
+    {
+        "configmaps",
+        "cpu",
+        "ephemeral-storage",
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "memory",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+        "requests.storage",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    }
+)
+_STANDARD_NAMES = _QUOTA_NAMES | {"storage"}
+_NODE_NAMES = _CONTAINER_NAMES | {"pods", "storage"}
+_SHOWN = 100
+_QUOTA_HUGEPAGES = (HUGEPAGES_PREFIX, REQUESTS_PREFIX + HUGEPAGES_PREFIX)
+
+
+class Place(StrEnum):
+    """Where a resource name stands."""
+
+    CONTAINER = "container"
+    """`resources` of a container of any kind."""
+    POD = "pod"
+    """`spec.resources`."""
+    OVERHEAD = "overhead"
+    """`spec.overhead`, which goes by the rule of containers."""
+    NODE = "node"
+    """`status.capacity` and `status.allocatable`, where Kubernetes has no rule."""
+    QUOTA = "quota"
+    """`spec.hard` of a ResourceQuota, and its status."""
+    LIMIT_RANGE = "limit-range"
+    """An entry of a LimitRange of type Container or Pod, which goes by the rule of containers."""
+    LIMIT_RANGE_OTHER = "limit-range-other"
+    """An entry of a LimitRange of another type."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameFault:
+    """Why a name is not allowed at a place: `detail` in Kubernetes' words, `message` in ours."""
+
+    code: str
+    reason: Reason
+    detail: str
+    message: str
+
+
+@remembered
+def faults(name: str, place: Place) -> tuple[NameFault, ...]:
+    """Everything the API server says against a name at a place, in its order."""
+    if place is Place.NODE:
+        return ()
+    general = _general_faults(name)
+    if place is Place.POD:
+        return general or _pod_faults(name)
+    if place is Place.QUOTA:
+        return (*general, *_quota_faults(name))
+    return general if place is Place.LIMIT_RANGE_OTHER else (*general, *_container_faults(name))
+
+
+@remembered
+def advertising_faults(name: str) -> tuple[NameFault, ...]:
+    """What speaks against a node's having such a resource: no pod could ask for it.
+
+    Kubernetes stores any name in a node's status; this rule is tallygate's.
+    """
+    if name in _NODE_NAMES or name.startswith(ATTACHABLE_VOLUMES_PREFIX):
+        return ()
+    return faults(name, Place.CONTAINER)
+
+
+def _general_faults(name: str) -> tuple[NameFault, ...]:
+    """The rules of every place (validateResourceName)."""
+    details = qualified_name_faults(name)
+    if details:
+        return tuple(_fault(NAME_MALFORMED, detail, _malformed(name, detail)) for detail in details)
+    if "/" in name or name in _STANDARD_NAMES or name.startswith(_QUOTA_HUGEPAGES):
+        return ()
+    return (_fault(NAME_NOT_ALLOWED, "must be a standard resource type or fully qualified", _unknown(name)),)
+
+
+def _container_faults(name: str) -> tuple[NameFault, ...]:
+    """What validateContainerResourceName adds."""
+    if "/" not in name:
+        if name in _CONTAINER_NAMES or is_hugepage(name):
+            return ()
+        return (_fault(NAME_NOT_ALLOWED, "must be a standard resource for containers", _not_for_containers(name)),)
+    if is_native(name) or is_extended(name):
+        return ()
+    return (_fault(NAME_NOT_EXTENDED, "doesn't follow extended resource name standard", _not_extended(name)),)
+
+
+def _pod_faults(name: str) -> tuple[NameFault, ...]:
+    """What validatePodResourceName adds, to a name with nothing else wrong."""
+    if name in _POD_NAMES or is_hugepage(name):
+        return ()
+    message = (
+        f"{name!r} cannot be set for a pod as a whole, only cpu, memory and hugepages-<size>; set it on a container"
+    )
+    detail = 'supported values: "cpu", "hugepages-", "memory"'
+    return (NameFault(NAME_NOT_ALLOWED.number, Reason.NOT_SUPPORTED, detail, message),)
+
+
+def _quota_faults(name: str) -> tuple[NameFault, ...]:
+    """What ValidateResourceQuotaResourceName adds."""
+    if "/" in name or name in _QUOTA_NAMES or name.startswith(_QUOTA_HUGEPAGES):
+        return ()
+    message = f"a quota cannot count {_shown(name)}; for a resource with a domain write requests.<domain>/<name>"
+    return (_fault(NAME_NOT_ALLOWED, "must be a standard resource for quota", message),)
+
+
+def _fault(code: Code, detail: str, message: str) -> NameFault:
+    """A fault of the usual reason."""
+    return NameFault(code.number, Reason.INVALID, detail, message)
+
+
+def _malformed(name: str, detail: str) -> str:
+    """Our words for one of the grammar's."""
+    if "label key" in detail:
+        return f"the resource name {_shown(name)} has more than one slash; write <domain>/<name>, as in example.com/gpu"
+    domain, _, rest = name.rpartition("/")
+    part, said = ("domain", domain) if detail.startswith("prefix") else ("name", rest)
+    if "non-empty" in detail:
+        return f"the resource name {_shown(name)} has no {part}; write <domain>/<name>, as in example.com/gpu"
+    if "no more than" in detail:
+        return f"the {part} of this resource name is too long: it {detail.partition(' part ')[2]}"
+    if part == "domain":
+        return (
+            f"{_shown(said)} is no domain for a resource name; use lower-case letters, digits, '-' and '.', with a "
+            "letter or digit at both ends of each part, as in example.com"
+        )
+    return (
+        f"{_shown(said)} is no name for a resource; use letters, digits, '-', '_' and '.', with a letter or digit at "
+        "both ends, as in gpu or mig-1g.5gb"
+    )
+
+
+def _unknown(name: str) -> str:
+    """A name without a domain that Kubernetes does not know."""
+    return f"Kubernetes knows no resource {_shown(name)}; one of your own needs a domain, as in example.com/gpu"
+
+
+def _not_for_containers(name: str) -> str:
+    """A name without a domain that a container cannot ask for."""
+    bare = name.removeprefix(REQUESTS_PREFIX).removeprefix(LIMITS_PREFIX)
+    if bare in _CONTAINER_NAMES:
+        return f"{name!r} is a name for quotas; a container asks for {bare!r}"
+    return (
+        f"a container cannot ask for {_shown(name)}, only for cpu, memory, ephemeral-storage, hugepages-<size> and "
+        "names with a domain, as in example.com/gpu"
+    )
+
+
+def _not_extended(name: str) -> str:
+    """A name with a domain that is no extended resource."""
+    bare = name.removeprefix(REQUESTS_PREFIX)
+    if bare != name:
+        return f"{_shown(name)} is a name for quotas; a container asks for {_shown(bare)}"
+    if not qualified_name_faults(name):
+        return "the domain of an extended resource has 244 bytes at most, so that a quota can put 'requests.' before it"
+    return f"{_shown(name)} is no name for an extended resource; write <domain>/<name>, as in example.com/gpu"
+
+
+def _shown(name: str) -> str:
+    """A name as a message quotes it: cut where it is too long to be read."""
+    return repr(name if len(name) <= _SHOWN else name[:_SHOWN] + "…")
