@@ -11,7 +11,10 @@ from types import MappingProxyType
 
 from webhook.accounting.quantity import Quantity
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+
+def _none() -> Mapping[str, str]:
+    return MappingProxyType({})
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class LabelRequirement:
 class LabelSelector:
     """A Kubernetes label selector; an empty one matches everything."""
 
-    match_labels: Mapping[str, str] = _NONE
+    match_labels: Mapping[str, str] = field(default_factory=_none)
     match_expressions: tuple[LabelRequirement, ...] = ()
 
 
@@ -149,7 +152,7 @@ class PodFilter:
     """Which pods a cap counts: all that are said must hold; an empty one counts every pod."""
 
     priority_classes: tuple[str, ...] = ()
-    node_selector: Mapping[str, str] = _NONE
+    node_selector: Mapping[str, str] = field(default_factory=_none)
     objects: LabelSelector | None = None
 
 
