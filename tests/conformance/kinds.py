@@ -1,0 +1,43 @@
+"""Which kind of case is which, told by its keys, and who compares it."""
+
+from collections.abc import Callable, Mapping
+
+from tests.conformance import quantity
+from tests.conformance.case import Case, Outcome
+
+Compare = Callable[[Case], Outcome]
+
+KINDS: Mapping[str, Compare] = {
+    "quantity": quantity.compare,
+}
+"""The kinds that are compared."""
+
+# The first whose keys are all there, so the larger sets come before the smaller.
+_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("schedule", frozenset({"nodes", "pods", "pod", "result"})),
+    ("fit", frozenset({"pod", "node", "pods", "answer"})),
+    ("workload", frozenset({"object", "causes"})),
+    ("quantity", frozenset({"text", "answer"})),
+    ("pod", frozenset({"pod", "answer"})),
+    ("node", frozenset({"node", "answer"})),
+    ("resourcequota", frozenset({"quota", "answer"})),
+)
+
+
+class UnknownKindError(Exception):
+    """A case is of a kind that cannot be compared."""
+
+
+def compare(case: Case) -> Outcome:
+    """Compare a case by its kind.
+
+    Raises:
+        UnknownKindError: no kind has these keys, or it is not compared yet.
+    """
+    keys = case.keys()
+    kind = next((kind for kind, wanted in _KEYS if wanted <= keys), None)
+    if kind is None:
+        raise UnknownKindError(f"a case with the keys {', '.join(sorted(keys))} is of no known kind")
+    if kind not in KINDS:
+        raise UnknownKindError(f"cases of the kind {kind!r} are not compared yet; known are {', '.join(KINDS)}")
+    return KINDS[kind](case)

@@ -1,0 +1,103 @@
+"""Every case file agrees, and the comparison itself can fail."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.__main__ import main
+from tests.conformance.report import run
+
+CASES = sorted(Path(__file__).parent.joinpath("cases").glob("*.jsonl*"))
+ANSWER: dict[str, object] = {
+    "canonical": "3Ki",
+    "dec": "3072",
+    "format": "BinarySI",
+    "integer": True,
+    "milli": "3072000",
+    "ok": True,
+    "sign": 1,
+    "value": "3072",
+}
+GOOD = {"text": "3Ki", "answer": ANSWER}
+
+
+def _write(path: Path, *cases: object) -> Path:
+    path.write_text("".join(json.dumps(case) + "\n" for case in cases))
+    return path
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.name)
+def test_tallygate_agrees_with_kubernetes(path: Path) -> None:
+    report = run(path)
+    assert report.cases > 0
+    assert not report.disagreements, str(report)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("canonical", "3072"),
+        ("dec", "3073"),
+        ("format", "DecimalSI"),
+        ("integer", False),
+        ("milli", "3072001"),
+        ("ok", False),
+        ("sign", -1),
+        ("value", "3073"),
+    ],
+)
+def test_a_wrong_answer_is_a_disagreement(
+    tmp_path: Path, field: str, value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _write(tmp_path / "cases.jsonl", GOOD, {"text": "3Ki", "answer": {**ANSWER, field: value}})
+    assert main([str(path)]) == 1
+    shown = capsys.readouterr().out
+    assert f"{path}: 2 cases, 1 disagreements, 0 beyond int64" in shown
+    assert field in shown
+
+
+def test_a_wrapped_answer_is_counted_apart(tmp_path: Path) -> None:
+    answer = {"ok": True, "canonical": "10E", "dec": "10000000000000000000", "format": "DecimalSI", "sign": 1}
+    wrapped = {"text": "10E", "answer": {**answer, "value": "0", "milli": "0", "integer": True}}
+    report = run(_write(tmp_path / "cases.jsonl", wrapped))
+    assert (report.cases, report.disagreements, report.beyond_int64) == (1, [], 1)
+
+
+def test_beyond_int64_excuses_only_what_wraps(tmp_path: Path) -> None:
+    answer = {"ok": True, "canonical": "10E", "dec": "10000000000000000000", "format": "BinarySI", "sign": 1}
+    report = run(_write(tmp_path / "cases.jsonl", {"text": "10E", "answer": answer}))
+    assert len(report.disagreements) == 1
+
+
+def test_gzipped_files_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cases.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(GOOD).encode()))
+    assert main([str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: 1 cases, 0 disagreements, 0 beyond int64\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"nodes": [], "pods": [], "pod": {}, "result": {}}\n', "'schedule' are not compared yet"),
+        ('{"colour": "blue"}\n', "the keys colour"),
+        ("[]\n", "not a JSON object"),
+        ("{\n", "not JSON"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(
+    tmp_path: Path, content: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(content)
+    assert main([str(path)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_missing_file_or_none_is_misuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "none.jsonl")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert main([]) == 2
+    assert "usage" in capsys.readouterr().err
