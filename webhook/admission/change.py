@@ -16,6 +16,10 @@ class Phase(StrEnum):
     VALIDATING = "validate"
 
 
+CREATE = "CREATE"
+UPDATE = "UPDATE"
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """Who asks (authentication.k8s.io/v1 UserInfo)."""
@@ -26,13 +30,16 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`kind` as sent (`Pod`), `resource` its plural (`pods`), `object` and `old` the raw JSON of the objects."""
+    """`group` and `kind` as sent (`apps`, `Deployment`); `object` and `old` are the raw JSON of the objects.
+
+    `old` is what is stored now: absent on CREATE. `namespace` is empty for cluster-scoped objects.
+    """
 
     kind: str
     operation: str
     object: msgspec.Raw | bytes
     old: msgspec.Raw | bytes | None = None
-    resource: str = ""
+    group: str = ""
     subresource: str = ""
     namespace: str = ""
     name: str = ""

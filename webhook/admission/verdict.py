@@ -27,3 +27,7 @@ class Verdict:
     def allowed(self) -> bool:
         """Whether nothing speaks against it."""
         return not self.problems
+
+
+ALLOWED = Verdict()
+"""Nothing to say."""

@@ -1,0 +1,147 @@
+"""The codes of rules and caps: TG1xx is what a rule refuses, TG2xx what a cap refuses."""
+
+from webhook.accounting.problem import Code
+
+
+def _limits(amount: str, resource: str = "nvidia.com/gpu") -> str:
+    return f"resources:\n  limits:\n    {resource}: {amount}\n"
+
+
+NOT_WHOLE = Code(
+    "TG101",
+    "not-whole",
+    "An amount of something that is counted in whole units is not a whole number.",
+    "Half a GPU, licence or address cannot be handed out. Kubernetes refuses a fraction of an extended resource late "
+    "and in other words, and lets a fraction of an opaque resource or of a name that merely contains kubernetes.io/ "
+    "through: the scheduler then rounds it up.",
+    _limits("1500m"),
+    _limits("2"),
+)
+MALFORMED_NAME = Code(
+    "TG102",
+    "malformed-name",
+    "A resource name is not one that Kubernetes could ever count.",
+    "A name with a typing slip is a different resource: nothing advertises it, so the pod waits for ever. In a node's "
+    "status Kubernetes checks no name at all.",
+    _limits("1", "Nvidia.com/gpu"),
+    _limits("1"),
+)
+REQUEST_NOT_LIMIT = Code(
+    "TG103",
+    "request-not-limit",
+    "Request and limit of a resource that cannot be overcommitted differ.",
+    "What is counted in whole units is held or not held; there is no bursting. The request is what the scheduler "
+    "counts, the limit what the node hands out, so they have to be the same.",
+    "resources:\n  requests:\n    nvidia.com/gpu: 1\n  limits:\n    nvidia.com/gpu: 2\n",
+    "resources:\n  requests:\n    nvidia.com/gpu: 2\n  limits:\n    nvidia.com/gpu: 2\n",
+)
+LIMIT_MISSING = Code(
+    "TG104",
+    "limit-missing",
+    "A resource that cannot be overcommitted is requested without a limit.",
+    "The node hands out by the limit, so a request alone is counted but never given. Where policy says `fill`, the "
+    "mutating webhook writes the limit for you.",
+    "resources:\n  requests:\n    nvidia.com/gpu: 1\n",
+    "resources:\n  requests:\n    nvidia.com/gpu: 1\n  limits:\n    nvidia.com/gpu: 1\n",
+)
+CONTAINER_BOUND = Code(
+    "TG105",
+    "container-bound",
+    "One container asks for more, or less, than a rule allows.",
+    "The policy bounds what a single container may ask for: more than the largest node has could never run, less than "
+    "the smallest useful share wastes a whole device.",
+    _limits("64"),
+    _limits("8"),
+)
+NOT_A_MULTIPLE = Code(
+    "TG106",
+    "not-a-multiple",
+    "An amount is not a multiple of what a rule hands out at a time.",
+    "Some things come in packs: GPUs by the board, addresses by the block.",
+    _limits("3"),
+    _limits("4"),
+)
+NOT_ONE_OF = Code(
+    "TG107",
+    "not-one-of",
+    "An amount is none of those that a rule allows.",
+    "Odd shapes fragment the nodes; the policy names the shapes that pack well.",
+    _limits("3"),
+    _limits("4"),
+)
+POD_BOUND = Code(
+    "TG108",
+    "pod-bound",
+    "All containers of a pod together ask for more, or less, than a rule allows.",
+    "The sum is what the scheduler counts: containers and sidecars add up, of the other init containers the largest "
+    "counts, overhead is added. `tallygate explain pod -f FILE` shows the sum term by term.",
+    "containers:\n- resources: {limits: {nvidia.com/gpu: 8}}\n- resources: {limits: {nvidia.com/gpu: 8}}\n",
+    "containers:\n- resources: {limits: {nvidia.com/gpu: 4}}\n- resources: {limits: {nvidia.com/gpu: 4}}\n",
+)
+UNREADABLE = Code(
+    "TG109",
+    "unreadable-quantity",
+    "An amount is not a quantity.",
+    "Quantities are digits with at most one suffix (m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or an exponent.",
+    _limits("two"),
+    _limits("2"),
+)
+TOO_LARGE = Code(
+    "TG110",
+    "too-large",
+    "An amount is larger than Kubernetes can hold (9223372036854775807).",
+    "Kubernetes wraps such a number around: 10E of anything counts as 0 and fits everywhere.",
+    _limits("10E"),
+    _limits("8"),
+)
+NEGATIVE = Code(
+    "TG111",
+    "negative",
+    "An amount is below zero.",
+    "Nobody can hold less than nothing; a negative amount would make room for others.",
+    _limits("-1"),
+    _limits("1"),
+)
+OVER_CAP = Code(
+    "TG201",
+    "over-cap",
+    "The pod would take its namespaces over a cap.",
+    "A cap is what a set of namespaces may hold at one time. Room comes back when pods end or are deleted; "
+    "`tallygate usage` shows who holds what.",
+    "# cap gpus holds 7 of 8\n" + _limits("2"),
+    "# cap gpus holds 7 of 8\n" + _limits("1"),
+)
+OVER_SOFT_CAP = Code(
+    "TG202",
+    "over-soft-cap",
+    "The pod takes its namespaces over the soft part of a cap.",
+    "Nothing is refused yet: it is the admin's early warning that the cap is nearly used up.",
+    "# cap gpus: soft 6, hard 8, holds 6\n" + _limits("1"),
+    "# cap gpus: soft 6, hard 8, holds 5\n" + _limits("1"),
+)
+NO_LIMIT_UNDER_CAP = Code(
+    "TG203",
+    "no-limit-under-cap",
+    "A cap counts limits, and a container sets none.",
+    "A container without a limit may use anything, so no sum of limits can be kept under a cap.",
+    "# cap: hard: {limits.memory: 64Gi}\nresources:\n  requests:\n    memory: 1Gi\n",
+    "# cap: hard: {limits.memory: 64Gi}\nresources:\n  limits:\n    memory: 1Gi\n",
+)
+
+CODES: tuple[Code, ...] = (
+    NOT_WHOLE,
+    MALFORMED_NAME,
+    REQUEST_NOT_LIMIT,
+    LIMIT_MISSING,
+    CONTAINER_BOUND,
+    NOT_A_MULTIPLE,
+    NOT_ONE_OF,
+    POD_BOUND,
+    UNREADABLE,
+    TOO_LARGE,
+    NEGATIVE,
+    OVER_CAP,
+    OVER_SOFT_CAP,
+    NO_LIMIT_UNDER_CAP,
+)
+"""Every code of this room, for `tallygate explain` and the documentation."""

@@ -1,0 +1,125 @@
+"""Deciding: a change and the rules in force give a verdict.
+
+On UPDATE only what changed is judged: what the stored object already broke in the same way does not stand in the way
+of labelling, finishing or deleting it.
+"""
+
+import re
+
+from webhook.accounting.problem import Problem
+from webhook.admission.change import CREATE, Change, Phase
+from webhook.admission.examine import Found, examine
+from webhook.admission.fill import fill
+from webhook.admission.review import ReviewError
+from webhook.admission.selection import Labels, RuleIndex, Selection
+from webhook.admission.sites import Site, sites
+from webhook.admission.verdict import ALLOWED, PatchOperation, Verdict
+from webhook.admission.workloads import Judged, PodView, Target, metadata, target
+from webhook.policy.model import Enforcement
+
+_NUMBER = re.compile(r"(\d+)")
+_NO_LABELS: Labels = {}
+
+
+def judge(change: Change, rules: RuleIndex, labels: Labels | None, phase: Phase) -> Verdict:
+    """What the rules say of a change; `labels` are the namespace's, None where nobody knows them.
+
+    Raises:
+        ReviewError: the object is not of the kind it says it is.
+    """
+    found = target(change)
+    if found is None:
+        return ALLOWED
+    selection = rules.select(change.kind, change.namespace, labels)
+    if not selection.rules and not selection.unknown:
+        return ALLOWED
+    return _Judgement(change, found, selection).verdict(phase)
+
+
+def decoded(found: Target, change: Change, raw: object) -> Judged:
+    """The typed object.
+
+    Raises:
+        ReviewError: it is not of the kind it says it is, or nests too deep.
+    """
+    try:
+        return found.decode(raw)  # type: ignore[arg-type]  # bytes or msgspec.Raw, which decode takes alike
+    except (ValueError, RecursionError) as error:
+        raise ReviewError(f"the object is not a {change.kind}: {error}") from None
+
+
+class _Judgement:
+    """One change before one selection of rules."""
+
+    def __init__(self, change: Change, found: Target, selection: Selection) -> None:
+        self.change = change
+        self.target = found
+        self.selection = selection
+
+    def verdict(self, phase: Phase) -> Verdict:
+        judged = decoded(self.target, self.change, self.change.object)
+        view = self.target.view(judged)
+        places = sites(judged, view)
+        selection = self._narrowed(judged, view)
+        patch = self._patch(places, selection) if phase is Phase.MUTATING else ()
+        examined = examine(places, view, selection, filling=bool(patch))
+        found = self._new(examined.found) if examined.found and self.change.old is not None else examined.found
+        unknown = self._unknown(places) if selection.unknown else ()
+        if not found:
+            return Verdict(unknown=unknown, patch=patch) if unknown or patch else ALLOWED
+        return _sorted_out(found, unknown, patch)
+
+    def _narrowed(self, judged: Judged, view: PodView | None) -> Selection:
+        own = metadata(judged).labels or _NO_LABELS
+        template = view.pod.metadata if view is not None and view.template else None
+        inner = (template.labels if template else None) or _NO_LABELS
+        return self.selection.narrowed(self.change.user, (own, inner) if inner else (own,))
+
+    def _new(self, found: list[Found]) -> list[Found]:
+        """What was not so before."""
+        before = decoded(self.target, self.change, self.change.old)
+        view = self.target.view(before)
+        old = examine(sites(before, view), view, self._narrowed(before, view), filling=False)
+        known = {each.same for each in old.found}
+        return [each for each in found if each.same not in known]
+
+    def _patch(self, places: list[Site], selection: Selection) -> tuple[PatchOperation, ...]:
+        if not selection.fills:
+            return ()
+        if self.change.operation == CREATE:
+            return tuple(fill(places, [], selection))
+        if self.change.kind == "Pod" or self.change.old is None:
+            return ()  # a stored pod's resources cannot be changed by a patch
+        before = decoded(self.target, self.change, self.change.old)
+        return tuple(fill(places, sites(before, self.target.view(before)), selection))
+
+    def _unknown(self, places: list[Site]) -> tuple[str, ...]:
+        """Say of each rule that would have something to check that it was not judged."""
+        unjudged = Selection(self.selection.unknown, ())
+        names = {name for site in places for _, entries in site.lists for name in entries}
+        concerned = {rule.name for name in names for rule in unjudged.plan(name).rules}
+        return tuple(
+            f"rule {name} was not judged: it selects namespaces by label, and the labels of namespace "
+            f"{self.change.namespace} are not known here"
+            for name in sorted(concerned)
+        )
+
+
+def _sorted_out(found: list[Found], unknown: tuple[str, ...], patch: tuple[PatchOperation, ...]) -> Verdict:
+    by_enforcement: dict[Enforcement, list[Problem]] = {each: [] for each in Enforcement}
+    for each in sorted(found, key=_by_path):
+        by_enforcement[each.rule.enforcement].append(each.problem)
+    problems = tuple(by_enforcement[Enforcement.DENY])
+    return Verdict(
+        problems=problems,
+        warnings=tuple(by_enforcement[Enforcement.WARN]),
+        audits=tuple(by_enforcement[Enforcement.AUDIT]),
+        unknown=unknown,
+        patch=() if problems else patch,
+    )
+
+
+def _by_path(found: Found) -> tuple[list[tuple[int, str]], Problem]:
+    """Paths in reading order: containers[2] stands before containers[10]."""
+    parts = _NUMBER.split(found.problem.field)
+    return [(int(part), "") if index % 2 else (-1, part) for index, part in enumerate(parts)], found.problem

@@ -1,0 +1,155 @@
+"""Examining one object: every fault that the selected rules find, each with the place it stands at."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from webhook.accounting.problem import Problem, Reason
+from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.accounting.requests import pod_requests
+from webhook.admission import quantities
+from webhook.admission.codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT
+from webhook.admission.plan import Plan, RuleFault
+from webhook.admission.quantities import Fault
+from webhook.admission.selection import Selection
+from webhook.admission.sites import Site, counted_name
+from webhook.admission.workloads import PodView
+from webhook.objects.pods import PodSpec, ResourceList
+from webhook.policy.model import Bounds, Equality, ResourceRule
+
+
+class Found(NamedTuple):
+    """A problem, the rule that minds it, and `same`: equal for the same thing found again in another version."""
+
+    problem: Problem
+    rule: ResourceRule
+    same: tuple[str, ...]
+
+
+class Examination(NamedTuple):
+    """What was found, and the names that some rule speaks of."""
+
+    found: list[Found]
+    names: set[str]
+
+
+def examine(places: list[Site], view: PodView | None, selection: Selection, *, filling: bool) -> Examination:
+    """Judge every quantity and name of an object; `filling` when missing limits are about to be filled in."""
+    found: list[Found] = []
+    names: set[str] = set()
+    large = False
+    for site in places:
+        requests = site.pair[0] if site.pair else None
+        for field, entries in site.lists:
+            for written, raw in entries.items():
+                plan = selection.plan(counted_name(written, site.place))
+                if plan.idle:
+                    continue
+                names.add(plan.name)
+                token = bytes(raw)
+                if field == "limits" and requests is not None and _same(requests, written, token):
+                    continue  # the API server copied it: one fault is one problem
+                reading = plan.read(token, bounded=site.bounded)
+                large = large or reading.large
+                faults = plan.name_faults(written, site.place) + reading.faults
+                if faults:
+                    found += _located(site, field, written, token, faults)
+        if site.pair:
+            found += _unequal(site, site.pair, selection, filling=filling)
+    if view is not None and view.pod.spec is not None and (large or selection.sums_pods):
+        found += _sums(view, view.pod.spec, names, selection)
+    return Examination(found, names)
+
+
+def _same(requests: ResourceList, name: str, token: bytes) -> bool:
+    request = requests.get(name)
+    return request is not None and bytes(request) == token
+
+
+def _located(site: Site, field: str, name: str, token: bytes, faults: tuple[RuleFault, ...]) -> Iterator[Found]:
+    where = f"{site.path}{field}[{name}]"
+    for rule, fault in ((each.rule, each.fault) for each in faults):
+        yield _found(where, rule, fault, (site.identity, field, name, token.decode("utf-8", "replace")))
+
+
+def _found(where: str, rule: ResourceRule, fault: Fault, same: tuple[str, ...]) -> Found:
+    problem = Problem(where, fault.code, fault.reason, fault.message, value=fault.value, rule=rule.name)
+    return Found(problem, rule, (fault.code, rule.name, *same))
+
+
+def _unequal(
+    site: Site, pair: tuple[ResourceList, ResourceList], selection: Selection, *, filling: bool
+) -> Iterator[Found]:
+    requests, limits = pair
+    for name, raw in requests.items():
+        plan = selection.plan(name)
+        if not plan.equality:
+            continue
+        request = bytes(raw)
+        limit = bytes(limits[name]) if name in limits else None
+        if request == limit:
+            continue
+        fault = _missing(plan, request) if limit is None else _different(plan, request, limit)
+        if fault is None:
+            continue
+        where = f"{site.path}limits" if limit is None else f"{site.path}requests[{name}]"
+        for rule, equality in plan.equality:
+            if limit is not None or not (filling and equality is Equality.FILL):
+                yield _found(where, rule, fault, (site.identity, name, str(request), str(limit)))
+
+
+def _missing(plan: Plan, request: bytes) -> Fault | None:
+    try:
+        asked = Quantity.from_json(request)
+    except QuantityError:
+        return None
+    message = (
+        f"{plan.name} is requested without a limit; what is not overcommitted needs both, and the same: "
+        f"set limits[{plan.name}] to {asked}"
+    )
+    return Fault(LIMIT_MISSING.number, Reason.REQUIRED, "", message)
+
+
+def _different(plan: Plan, request: bytes, limit: bytes) -> Fault | None:
+    try:
+        asked, most = Quantity.from_json(request), Quantity.from_json(limit)
+    except QuantityError:
+        return None
+    if asked == most:
+        return None
+    message = (
+        f"request {asked} and limit {most} of {plan.name} differ; it cannot be overcommitted: "
+        f"set both to {max(asked, most)}"
+    )
+    return Fault(REQUEST_NOT_LIMIT.number, Reason.INVALID, asked.text, message)
+
+
+def _sums(view: PodView, spec: PodSpec, names: set[str], selection: Selection) -> Iterator[Found]:
+    try:
+        sums = pod_requests(spec).quantities
+    except QuantityError:
+        return  # some entry is unreadable, and its rule says so
+    for name in sorted(names & sums.keys()):
+        total, plan = sums[name], selection.plan(name)
+        where = f"{view.path}spec"
+        for rule in plan.whole:
+            if total.exceeds_int64:
+                yield _found(where, rule, quantities.too_large(f"{total} {name} in all"), ("sum", name, total.text))
+        for rule, bounds in plan.per_pod:
+            for message in _outside(name, total, bounds):
+                fault = Fault(POD_BOUND.number, Reason.INVALID, total.text, message)
+                yield _found(where, rule, fault, ("sum", name, total.text))
+
+
+def _outside(name: str, total: Quantity, bounds: Bounds) -> Iterator[str]:
+    if total.sign <= 0:
+        return
+    asks = f"the pod asks for {total} {name} in all"
+    if bounds.min is not None and total < bounds.min:
+        yield f"{asks}, less than the {bounds.min} that a pod must ask for"
+    if bounds.max is not None and total > bounds.max:
+        yield f"{asks}, more than the {bounds.max} that one pod may have"
+    if bounds.multiple_of is not None and not quantities.is_multiple(total, bounds.multiple_of):
+        around = " or ".join(each.text for each in quantities.multiples_around(total, bounds.multiple_of))
+        yield f"{asks}, not a multiple of {bounds.multiple_of}: ask for {around}"
+    if bounds.one_of and total not in bounds.one_of:
+        yield f"{asks}: ask for one of {', '.join(one.text for one in bounds.one_of)}"

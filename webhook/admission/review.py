@@ -1,0 +1,133 @@
+"""AdmissionReview: bytes in, a change out; an answer in, bytes out.
+
+admission.k8s.io/v1 only (k8s.io/api/admission/v1/types.go). Unknown fields are passed over, the last of duplicate keys
+counts, and `uid` is echoed untouched.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from webhook.admission.change import Change, User
+from webhook.errors import TallygateError
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+_ABSENT = msgspec.Raw(b"null")
+
+
+class ReviewError(TallygateError):
+    """The body is not an AdmissionReview that can be answered: the sender's fault, HTTP 400."""
+
+
+class _GroupVersionKind(msgspec.Struct, frozen=True):
+    group: str = ""
+    kind: str = ""
+
+
+class _UserInfo(msgspec.Struct, frozen=True):
+    username: str | None = None
+    groups: tuple[str, ...] | None = None
+
+
+class _Request(msgspec.Struct, rename="camel", frozen=True):
+    uid: str
+    kind: _GroupVersionKind
+    operation: str
+    sub_resource: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    user_info: _UserInfo | None = None
+    object: msgspec.Raw = _ABSENT
+    old_object: msgspec.Raw = _ABSENT
+    dry_run: bool | None = None
+
+
+class _Review(msgspec.Struct, rename="camel", frozen=True):
+    api_version: str
+    kind: str
+    request: _Request
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one review asks: the change, and the uid that the answer must carry."""
+
+    uid: str
+    change: Change
+
+
+_DECODER = msgspec.json.Decoder(_Review)
+_ENCODER = msgspec.json.Encoder()
+
+
+def decode(body: bytes) -> Asked:
+    """Read a review.
+
+    Raises:
+        ReviewError: the body is not JSON, nests too deep, lacks what every review has, or is of another version.
+    """
+    try:
+        review = _DECODER.decode(body)
+    except RecursionError:
+        raise ReviewError("the AdmissionReview nests too deep") from None
+    except ValueError as error:  # msgspec.DecodeError and UnicodeDecodeError
+        raise ReviewError(f"the body is not an {API_VERSION} AdmissionReview: {error}") from None
+    if review.api_version != API_VERSION or review.kind != KIND:
+        raise ReviewError(
+            f"cannot answer a {review.kind} of {review.api_version}: send an {KIND} of {API_VERSION} "
+            f"(admissionReviewVersions: [v1])"
+        )
+    if not review.request.uid:
+        raise ReviewError("request.uid is empty: without it no answer can be told apart from another")
+    return Asked(review.request.uid, _change(review.request))
+
+
+def _change(request: _Request) -> Change:
+    user = request.user_info
+    old = request.old_object
+    return Change(
+        kind=request.kind.kind,
+        group=request.kind.group,
+        operation=request.operation,
+        object=request.object,
+        old=None if bytes(old) == b"null" else old,
+        subresource=request.sub_resource or "",
+        namespace=request.namespace or "",
+        name=request.name or "",
+        user=User(user.username or "", user.groups or ()) if user else User(),
+        dry_run=bool(request.dry_run),
+    )
+
+
+def encode(
+    uid: str,
+    *,
+    status: Mapping[str, Any] | None = None,
+    warnings: tuple[str, ...] = (),
+    annotations: Mapping[str, str] | None = None,
+    patch: tuple[dict[str, Any], ...] = (),
+) -> bytes:
+    """Write the answer to the review with this uid: denied with `status`, allowed without.
+
+    `patch` is for the mutating phase alone: the API server calls a validating answer with a patch invalid.
+    """
+    if status is None and not (warnings or annotations or patch):
+        return b'{"apiVersion":"%b","kind":"AdmissionReview","response":{"uid":%b,"allowed":true}}' % (
+            API_VERSION.encode(),
+            _ENCODER.encode(uid),
+        )
+    response: dict[str, Any] = {"uid": uid, "allowed": status is None}
+    if status is not None:
+        response["status"] = status
+    if warnings:
+        response["warnings"] = warnings
+    if annotations:
+        response["auditAnnotations"] = annotations
+    if patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(_ENCODER.encode(patch)).decode("ascii")
+    return _ENCODER.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})

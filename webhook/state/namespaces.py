@@ -1,0 +1,58 @@
+"""Namespace labels from where there is no watch: from a file, or from nowhere."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from webhook.errors import TallygateError
+from webhook.objects.cluster import Namespace
+
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class NamespacesError(TallygateError):
+    """The file does not hold namespaces."""
+
+
+class _List(msgspec.Struct, frozen=True):
+    items: list[Namespace]
+
+
+class UnknownNamespaces:
+    """A `NamespaceLister` that knows none, and says so."""
+
+    def labels(self, namespace: str) -> Mapping[str, str] | None:  # noqa: ARG002  # the port asks by name
+        """Nothing is known."""
+        return None
+
+
+class ListedNamespaces:
+    """A `NamespaceLister` over a fixed list: a namespace that is not in it is not known."""
+
+    def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
+        self._labels = dict(namespaces)
+
+    def labels(self, namespace: str) -> Mapping[str, str] | None:
+        """The namespace's labels, or None when it is not in the list."""
+        return self._labels.get(namespace)
+
+
+def read(path: Path) -> ListedNamespaces:
+    """Read what `kubectl get namespaces -o json` wrote.
+
+    Raises:
+        NamespacesError: the file cannot be read, is too large, or is something else.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise NamespacesError(f"{path} is larger than {_MOST_BYTES} bytes; it should hold namespaces only")
+        listed = msgspec.json.decode(path.read_bytes(), type=_List)
+    except OSError as error:
+        raise NamespacesError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise NamespacesError(
+            f"{path} is not a list of namespaces ({error}): write it with `kubectl get namespaces -o json`"
+        ) from None
+    found = (item.metadata for item in listed.items)
+    return ListedNamespaces({each.name: each.labels or {} for each in found if each is not None and each.name})
