@@ -16,7 +16,6 @@ def _none() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where something is written: `line` and `column` count from 1."""

@@ -1,0 +1,289 @@
+"""What can be said of a policy file: every code, with what `tallygate explain` tells of it.
+
+TG30x to TG31x are about how a file is written, TG33x and TG34x about what it means.
+"""
+
+from webhook.accounting.problem import Code
+
+UNREADABLE = "TG301"
+TOO_LARGE = "TG302"
+SYNTAX = "TG303"
+YAML_FEATURE = "TG304"
+DUPLICATE_KEY = "TG305"
+UNKNOWN_KIND = "TG306"
+UNKNOWN_FIELD = "TG307"
+MISSING_FIELD = "TG308"
+WRONG_TYPE = "TG309"
+UNKNOWN_VALUE = "TG310"
+BAD_QUANTITY = "TG311"
+BAD_PATTERN = "TG312"
+BAD_LABEL = "TG313"
+BAD_NAME = "TG314"
+BAD_LENGTH = "TG315"
+DUPLICATE_POLICY = "TG316"
+BAD_COUNTED_NAME = "TG317"
+AMBIGUOUS_NUMBER = "TG318"
+MATCHES_NOTHING = "TG330"
+CHECK_WITHOUT_KIND = "TG331"
+SHADOWED = "TG332"
+CONTRADICTORY = "TG333"
+IMPOSSIBLE_BOUNDS = "TG334"
+FRACTIONAL = "TG335"
+SOFT_OVER_HARD = "TG336"
+CHECKS_NOTHING = "TG337"
+NAMED_TWICE = "TG338"
+MISSPELT_RESOURCE = "TG339"
+NOT_JUDGED = "TG340"
+SAME_AS_PLAIN = "TG341"
+REPEATED = "TG342"
+
+CODES: tuple[Code, ...] = (
+    Code(
+        UNREADABLE,
+        "policy-unreadable",
+        "A policy file or folder cannot be read as text.",
+        "Policies are UTF-8 text in files named *.yaml, *.yml or *.json; anything else is a mistake or an attack.",
+        "a file with a NUL byte, in UTF-16, or a folder without any policy file",
+        "policies/default.yaml, saved as UTF-8",
+    ),
+    Code(
+        TOO_LARGE,
+        "policy-too-large",
+        "A policy file is larger, deeper or more repetitive than is read.",
+        "Bounds are checked before work is done, so that no file can take the gate's memory or time.",
+        "a file of 50 MB, a list 40 deep, or aliases that repeat one another",
+        "files below 1 MiB, as a ConfigMap holds them, with values written out",
+    ),
+    Code(
+        SYNTAX,
+        "policy-syntax",
+        "The text is not YAML.",
+        "Only what parses can be judged; reading goes on at the next document, so other errors are still shown.",
+        "resources: [nvidia.com/gpu",
+        "resources: [nvidia.com/gpu]",
+    ),
+    Code(
+        YAML_FEATURE,
+        "policy-yaml-feature",
+        "A part of YAML that policies do not use: type tags, merge keys, keys that are no text, unknown aliases.",
+        "They construct things, hide what a rule says, or read differently in every tool.",
+        "spec: {<<: *base, resources: [nvidia.com/gpu]}",
+        "spec: {resources: [nvidia.com/gpu], checks: {perPod: {max: 8}}}",
+    ),
+    Code(
+        DUPLICATE_KEY,
+        "policy-duplicate-key",
+        "A key is written twice in one mapping.",
+        "YAML readers silently keep one of the two, and not all the same one.",
+        "hard: {nvidia.com/gpu: 8, nvidia.com/gpu: 4}",
+        "hard: {nvidia.com/gpu: 8}",
+    ),
+    Code(
+        UNKNOWN_KIND,
+        "policy-unknown-kind",
+        "A document does not say, or not rightly, what it is.",
+        "There are two kinds, ResourceRule and NamespaceCap, of apiVersion tallygate.dev/v1alpha1.",
+        "apiVersion: tallygate.dev/v1\nkind: ResourceRules",
+        "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule",
+    ),
+    Code(
+        UNKNOWN_FIELD,
+        "policy-unknown-field",
+        "A field that this kind does not have.",
+        "A field passed over in silence is a rule that its author believes in and nobody applies.",
+        "spec: {resource: [nvidia.com/gpu]}",
+        "spec: {resources: [nvidia.com/gpu]}",
+    ),
+    Code(
+        MISSING_FIELD,
+        "policy-missing-field",
+        "A field that must be there is not.",
+        "Without it the policy has no name, or nothing it speaks of.",
+        "kind: ResourceRule\nmetadata: {name: whole-gpus}\nspec: {}",
+        "kind: ResourceRule\nmetadata: {name: whole-gpus}\nspec: {resources: [nvidia.com/gpu]}",
+    ),
+    Code(
+        WRONG_TYPE,
+        "policy-wrong-type",
+        "A value is of another type than its field.",
+        "A list is not a text and `yes` is not true: what is meant must be written.",
+        "shared: yes",
+        "shared: true",
+    ),
+    Code(
+        UNKNOWN_VALUE,
+        "policy-unknown-value",
+        "A field knows a fixed set of values, and this is none of them.",
+        "A misspelt enforcement must not fall back to another one.",
+        "enforcement: block",
+        "enforcement: deny",
+    ),
+    Code(
+        BAD_QUANTITY,
+        "policy-bad-quantity",
+        "A quantity is not what Kubernetes reads as one, is negative, or is too large to count.",
+        "Bounds and caps are compared exactly with what pods ask for, in Kubernetes' own grammar.",
+        "hard: {memory: 64GB}",
+        "hard: {memory: 64Gi}",
+    ),
+    Code(
+        BAD_PATTERN,
+        "policy-bad-pattern",
+        "A glob holds what can be in no name.",
+        "Only * (any run) and ? (one character) are wild; a pattern that can match nothing protects nothing.",
+        'resources: ["nvidia.com/[ab]*"]',
+        'resources: ["nvidia.com/a*", "nvidia.com/b*"]',
+    ),
+    Code(
+        BAD_LABEL,
+        "policy-bad-label",
+        "A label key, label value or selector is not what Kubernetes allows.",
+        "No object can carry such a label, so the selector would select nothing.",
+        'matchLabels: {"team name": vision}',
+        "matchLabels: {example.com/team: vision}",
+    ),
+    Code(
+        BAD_NAME,
+        "policy-bad-name",
+        "A name is not a DNS subdomain (lowercase letters, digits, - and .).",
+        "Names of policies appear in messages, metrics and names of ledgers.",
+        "metadata: {name: Whole GPUs}",
+        "metadata: {name: whole-gpus}",
+    ),
+    Code(
+        BAD_LENGTH,
+        "policy-bad-length",
+        "A list, mapping or text is empty where something must be, or longer than is read.",
+        "An empty list is more often a slip than a meaning; leave the field out to mean everything.",
+        "resources: []",
+        "resources: [extended, opaque]",
+    ),
+    Code(
+        DUPLICATE_POLICY,
+        "policy-duplicate-name",
+        "Two policies of one kind have the same name.",
+        "Messages, exemptions and ledgers name policies; two of one name cannot be told apart.",
+        "two ResourceRules named whole-gpus",
+        "whole-gpus and whole-dongles",
+    ),
+    Code(
+        BAD_COUNTED_NAME,
+        "policy-bad-counted-name",
+        "A cap counts something that pods do not ask for.",
+        "A cap counts resources (`X`, `requests.X`), limits (`limits.X`) and `pods`; a ResourceQuota counts the rest.",
+        "hard: {gpu: 8}",
+        "hard: {nvidia.com/gpu: 8, limits.memory: 64Gi, pods: 50}",
+    ),
+    Code(
+        AMBIGUOUS_NUMBER,
+        "policy-ambiguous-number",
+        "A number without quotes that other YAML readers take for a different one.",
+        "A leading zero means eight to YAML 1.1 (`010` is 8) and nothing here (`010` is 10).",
+        "hard: {pods: 010}",
+        "hard: {pods: 10}",
+    ),
+    Code(
+        MATCHES_NOTHING,
+        "policy-matches-nothing",
+        "A rule or cap that no request can ever meet.",
+        "What it includes, it also excludes: its author believes in a protection that is not there.",
+        'resources: ["!nvidia.com/gpu"]',
+        'resources: ["*", "!nvidia.com/gpu"]',
+    ),
+    Code(
+        CHECK_WITHOUT_KIND,
+        "policy-check-without-kind",
+        "A check that makes no sense for any of the kinds the rule is for.",
+        "Nodes and quotas have no containers: only names and whole quantities are judged there.",
+        "match: {kinds: [Node]}\nchecks: {perContainer: {max: 8}}",
+        "match: {kinds: [Pod]}\nchecks: {perContainer: {max: 8}}",
+    ),
+    Code(
+        SHADOWED,
+        "policy-shadowed",
+        "A rule says nothing that another one does not say already.",
+        "Two places to edit, one of which changes nothing.",
+        "whole-gpus for nvidia.com/gpu beside whole-all for nvidia.com/*, with the same checks",
+        "whole-all alone",
+    ),
+    Code(
+        CONTRADICTORY,
+        "policy-contradictory",
+        "Two denying rules for the same requests that no amount can satisfy together.",
+        "Every request that both are for would be refused, whatever it asks.",
+        "one rule: perContainer: {oneOf: [1, 2]}; another on the same resource: perContainer: {min: 4}",
+        "narrow one of them by resources, namespaces or kinds",
+    ),
+    Code(
+        IMPOSSIBLE_BOUNDS,
+        "policy-impossible-bounds",
+        "Bounds that no amount can satisfy, or a part of them that none can reach.",
+        "min above max, a value of oneOf outside min, max or multipleOf, or a container's min above the pod's max.",
+        "perContainer: {min: 4, max: 2}",
+        "perContainer: {min: 2, max: 4}",
+    ),
+    Code(
+        FRACTIONAL,
+        "policy-fractional",
+        "A fraction of something that is counted in whole units.",
+        "There is no half GPU: the cap would silently mean the whole number below it.",
+        "hard: {nvidia.com/gpu: 1500m}",
+        "hard: {nvidia.com/gpu: 2}",
+    ),
+    Code(
+        SOFT_OVER_HARD,
+        "policy-soft-over-hard",
+        "A soft cap that can never warn before the hard cap refuses.",
+        "Nobody ever holds more than the hard cap, so nobody is ever warned.",
+        "hard: {nvidia.com/gpu: 8}\nsoft: {nvidia.com/gpu: 10}",
+        "hard: {nvidia.com/gpu: 8}\nsoft: {nvidia.com/gpu: 6}",
+    ),
+    Code(
+        CHECKS_NOTHING,
+        "policy-checks-nothing",
+        "A rule or cap in which everything is switched off.",
+        "It reads as a protection and is none.",
+        "checks: {wellFormedName: false, wholeQuantity: false, requestsEqualLimits: false}",
+        "checks: {wellFormedName: true}",
+    ),
+    Code(
+        NAMED_TWICE,
+        "policy-named-twice",
+        "A cap names one resource twice: plain and with `requests.`.",
+        "Both mean what is requested; with two values nobody knows which one holds.",
+        "hard: {cpu: 32, requests.cpu: 16}",
+        "hard: {requests.cpu: 16}",
+    ),
+    Code(
+        MISSPELT_RESOURCE,
+        "policy-misspelt-resource",
+        "A resource name that looks like a slip for a better known one.",
+        "A rule or cap on a name that nobody uses holds nobody to anything.",
+        "resources: [nvidia.com/gpus]",
+        "resources: [nvidia.com/gpu]",
+    ),
+    Code(
+        NOT_JUDGED,
+        "policy-not-judged",
+        "A check that this gate does not judge, because it knows no nodes.",
+        "`advertised` and `schedulable` need the cluster's nodes; until the gate is given them the checks say nothing.",
+        "checks: {advertised: true}",
+        "checks: {wholeQuantity: true}",
+    ),
+    Code(
+        SAME_AS_PLAIN,
+        "policy-same-as-plain",
+        "A cap on the limits of something whose limit is always its request.",
+        "Extended resources cannot be overcommitted: Kubernetes keeps request and limit equal; the plain name says it.",
+        "hard: {limits.nvidia.com/gpu: 8}",
+        "hard: {nvidia.com/gpu: 8}",
+    ),
+    Code(
+        REPEATED,
+        "policy-repeated",
+        "A list says one thing twice.",
+        "The second one changes nothing; often another value was meant.",
+        "oneOf: [1, 2, 2000m]",
+        "oneOf: [1, 2, 4]",
+    ),
+)

@@ -1,0 +1,235 @@
+"""Composing: from YAML text to nodes, with every bound checked on the way and nothing constructed.
+
+ruamel.yaml gives the events; the tree is built here, without recursion, because its composer recurses with the text
+and expands what aliases repeat. Refused, each with a finding: tags that ask for a type, merge keys, keys that are no
+text, duplicate keys, aliases to what is not there, and everything beyond `webhook.policy.bounds`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    DocumentEndEvent,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+
+from webhook.policy.bounds import MAX_DEPTH, MAX_EXPANDED_NODES, MAX_NODES
+from webhook.policy.codes import DUPLICATE_KEY, SYNTAX, TOO_LARGE, YAML_FEATURE
+from webhook.policy.finding import Finding, Severity
+from webhook.policy.model import Source
+from webhook.policy.nodes import Mapping, Node, Scalar, Sequence
+
+_PLAIN_TAGS = frozenset({"!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+_MAX_SYNTAX_ERRORS = 20
+
+
+class _StopError(Exception):
+    """Nothing more of this file is read; the finding says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(str(finding))
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end has not come yet; `pending` is a key that waits for its value."""
+
+    line: int
+    column: int
+    anchor: str | None
+    is_mapping: bool
+    items: list[Node] = field(default_factory=list)
+    pairs: list[tuple[Scalar, Node]] = field(default_factory=list)
+    first: dict[str, Scalar] = field(default_factory=dict)
+    pending: Scalar | None = None
+    weight: int = 1
+
+
+def compose(file: str, text: str) -> tuple[list[Node], list[Finding]]:
+    """Every document of a file and what is wrong with its YAML.
+
+    After a syntax error reading goes on at the next line that begins with `---`, which no scalar can hold, so that
+    one bad document does not hide the errors of the others.
+    """
+    composer = _Composer(file)
+    offset = 0
+    for _ in range(_MAX_SYNTAX_ERRORS):
+        try:
+            composer.read(text, offset)
+        except MarkedYAMLError as error:
+            line, column = _place(error)
+            composer.say(offset + line, column, SYNTAX, _syntax(error))
+            skipped = _next_document(text, line)
+            if skipped is None:
+                break
+            offset, text = offset + skipped[0], skipped[1]
+        except YAMLError as error:
+            composer.say(offset + 1, 1, SYNTAX, f"not YAML: {error}")
+            break
+        except _StopError as stop:
+            composer.findings.append(stop.finding)
+            break
+        else:
+            break
+    return composer.documents, composer.findings
+
+
+def _place(error: MarkedYAMLError) -> tuple[int, int]:
+    mark: Any = error.problem_mark or error.context_mark
+    return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+
+
+def _syntax(error: MarkedYAMLError) -> str:
+    """The parser's own words, on one line, with the place where the broken thing began."""
+    begun: Any = error.context_mark
+    where = f" {error.context} that began at line {begun.line + 1}" if error.context and begun is not None else ""
+    return f"not YAML:{where or ' '}{':' if where else ''} {error.problem}".replace("  ", " ").replace("\n", " ")
+
+
+def _next_document(text: str, line: int) -> tuple[int, str] | None:
+    """How many lines to skip, and the text from the next document: at the line that is wrong, or after it."""
+    lines = text.split("\n")
+    for at in range(max(line - 1, 1), len(lines)):
+        if lines[at].rstrip("\r") == "---" or lines[at].startswith(("--- ", "---\t")):
+            return at, "\n".join(lines[at:])
+    return None
+
+
+class _Composer:
+    """The state of reading one file."""
+
+    def __init__(self, file: str) -> None:
+        self.documents: list[Node] = []
+        self.findings: list[Finding] = []
+        self._file = file
+        self._nodes = 0
+        self._offset = 0
+        self._open: list[_Open] = []
+        self._anchors: dict[str, Node] = {}
+
+    def say(self, line: int, column: int, code: str, message: str) -> None:
+        """Note an error at a place."""
+        self.findings.append(Finding.at(Source(self._file, line, column), code, Severity.ERROR, message))
+
+    def read(self, text: str, offset: int) -> None:
+        """Read documents until the text ends, raising what ends it early."""
+        self._offset = offset
+        self._open.clear()
+        self._anchors.clear()
+        for event in _events(text):
+            if isinstance(event, DocumentEndEvent):
+                self._anchors.clear()
+            elif isinstance(event, CollectionEndEvent):
+                self._close()
+            elif isinstance(event, NodeEvent):
+                self._begin(event)
+
+    def _begin(self, event: NodeEvent) -> None:
+        line, column = self._at(event)
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise self._stop(line, column, f"more than {MAX_NODES:,} values in one file; split it into several files")
+        if isinstance(event, AliasEvent):
+            self._alias(event, line, column)
+        elif isinstance(event, ScalarEvent):
+            self._check_tag(event, line, column)
+            plain = event.style is None and not _is_text(event)
+            self._add(Scalar(line, column, str(event.value), plain), event.anchor)
+        elif isinstance(event, (SequenceStartEvent, MappingStartEvent)):
+            self._check_tag(event, line, column)
+            if len(self._open) == MAX_DEPTH:
+                raise self._stop(line, column, f"lists and mappings nest more than {MAX_DEPTH} deep; a policy needs 8")
+            self._open.append(_Open(line, column, event.anchor, isinstance(event, MappingStartEvent)))
+
+    def _at(self, event: NodeEvent) -> tuple[int, int]:
+        return self._offset + event.start_mark.line + 1, event.start_mark.column + 1
+
+    def _stop(self, line: int, column: int, message: str) -> _StopError:
+        return _StopError(Finding.at(Source(self._file, line, column), TOO_LARGE, Severity.ERROR, message))
+
+    def _check_tag(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, line: int, column: int) -> None:
+        if event.tag is not None and event.tag not in _PLAIN_TAGS:
+            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+            self.say(line, column, YAML_FEATURE, f"tag {tag} is refused: nothing is constructed here; remove the tag")
+
+    def _alias(self, event: AliasEvent, line: int, column: int) -> None:
+        target = self._anchors.get(event.anchor)
+        if target is None:
+            where = "no anchor of that name stands complete before it in this document"
+            self.say(line, column, YAML_FEATURE, f"alias *{event.anchor}: {where}; write the value out")
+            target = Scalar(line, column, "", plain=True)
+        self._add(target, None)
+
+    def _close(self) -> None:
+        done = self._open.pop()
+        if done.is_mapping:
+            self._add(Mapping(done.line, done.column, tuple(done.pairs), done.weight), done.anchor)
+        else:
+            self._add(Sequence(done.line, done.column, tuple(done.items), done.weight), done.anchor)
+
+    def _add(self, node: Node, anchor: str | None) -> None:
+        """Put a finished node where it belongs: a document, an item, a key or a value."""
+        if anchor is not None:
+            self._anchors[anchor] = node
+        if not self._open:
+            self.documents.append(node)
+            return
+        parent = self._open[-1]
+        parent.weight += node.weight
+        if parent.weight > MAX_EXPANDED_NODES:
+            message = f"a document of more than {MAX_EXPANDED_NODES:,} values once its aliases are written out"
+            raise self._stop(parent.line, parent.column, message)
+        if not parent.is_mapping:
+            parent.items.append(node)
+        elif parent.pending is None:
+            parent.pending = self._key(node)
+        else:
+            self._pair(parent, parent.pending, node)
+            parent.pending = None
+
+    def _key(self, node: Node) -> Scalar:
+        """A key, or a stand-in that drops the pair when the node cannot be one."""
+        if not isinstance(node, Scalar):
+            self.say(node.line, node.column, YAML_FEATURE, "a key must be a text, not a list or mapping")
+            return Scalar(node.line, node.column, "", plain=True)
+        if node.plain and node.text == "<<":
+            said = "merge keys are not part of YAML 1.2; write the fields out, or alias a whole value"
+            self.say(node.line, node.column, YAML_FEATURE, said)
+            return Scalar(node.line, node.column, "", plain=True)
+        if node.plain and not isinstance(node.value, str):
+            shown = node.text or "an empty key"
+            self.say(node.line, node.column, YAML_FEATURE, f'a key must be a text: write "{shown}" in quotes')
+            return Scalar(node.line, node.column, "", plain=True)
+        return node
+
+    def _pair(self, parent: _Open, key: Scalar, value: Node) -> None:
+        if key.plain and not key.text:
+            return
+        earlier = parent.first.setdefault(key.text, key)
+        if isinstance(value, Scalar) and value.plain and not value.text:
+            value = Scalar(key.line, key.column, "", plain=True)  # nothing has no place of its own
+        if earlier is key:
+            parent.pairs.append((key, value))
+            return
+        said = f'"{key.text}" is written twice here (first at line {earlier.line}); one would hide the other: keep one'
+        self.say(key.line, key.column, DUPLICATE_KEY, said)
+
+
+def _is_text(event: ScalarEvent) -> bool:
+    """Whether `!!str` or `!` says that a plain scalar is a text."""
+    return event.tag is not None
+
+
+def _events(text: str) -> Iterator[Any]:
+    """The parser's events, lazily. The pure parser, so that errors read the same everywhere."""
+    events: Iterator[Any] = YAML(typ="safe", pure=True).parse(text)
+    return events

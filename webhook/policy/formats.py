@@ -1,0 +1,219 @@
+"""Formats: what a text must be where the schema cannot say it, and what is said when it is not.
+
+Each format is a function that raises a `FormatError` and knows nothing of files, places or kinds. Texts only: a value
+of a wrong type is the schema's matter.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from jsonschema import FormatChecker
+
+from webhook.accounting.name_grammar import qualified_name_faults
+from webhook.accounting.name_rules import Place, faults
+from webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
+from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.errors import TallygateError
+from webhook.policy.codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
+from webhook.policy.nodes import Number
+from webhook.policy.suggest import resource_meant
+
+PODS = "pods"
+"""The counted name that is not a resource."""
+
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_RESOURCE_GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
+_NAME_GLOB = re.compile(r"[a-z0-9*?-]+")
+_ACCOUNT_GLOB = re.compile(r"[a-z0-9*?-]+/[a-z0-9.*?-]+")
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_LONGEST_LABEL_VALUE = 63
+_LONGEST_QUANTITY = 64
+_LONGEST_SHOWN = 80
+_OBJECT_COUNTS = frozenset({"services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas"})
+
+
+class FormatError(TallygateError):
+    """A text is not what its format asks; `code` says which kind of fault this is."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+def shown(text: str) -> str:
+    """The text in quotes, shortened where it is long."""
+    return f'"{text}"' if len(text) <= _LONGEST_SHOWN else f'"{text[:_LONGEST_SHOWN]}…" ({len(text)} characters)'
+
+
+def check_quantity(text: str) -> None:
+    """A Kubernetes quantity with a digit in it, not negative, within int64."""
+    if len(text) > _LONGEST_QUANTITY:
+        raise FormatError(
+            BAD_QUANTITY, f"{shown(text)} is longer than {_LONGEST_QUANTITY} characters; write it shorter"
+        )
+    try:
+        quantity = Quantity.parse(text)
+    except QuantityError as error:
+        raise FormatError(BAD_QUANTITY, f"{shown(text)} is not a quantity: {_why(text, error)}") from error
+    if not re.search("[0-9]", text):
+        raise FormatError(BAD_QUANTITY, f"{shown(text)} has no digit; write a number, as in 8 or 64Gi")
+    if quantity.sign < 0:
+        raise FormatError(BAD_QUANTITY, f"{text} is negative; write 0 or more")
+    if quantity.exceeds_int64:
+        raise FormatError(BAD_QUANTITY, f"{text} is more than Kubernetes can count (2^63-1); write less")
+
+
+_WORDS_FOR_SUFFIXES = {"B": "", "GB": "G", "MB": "M", "KB": "k", "TB": "T", "K": "k", "GIB": "Gi", "MIB": "Mi"} | {
+    "KIB": "Ki",
+    "TIB": "Ti",
+    "KI": "Ki",
+    "GI": "Gi",
+    "MI": "Mi",
+    "TI": "Ti",
+    "G": "G",
+    "T": "T",
+}
+
+
+def _why(text: str, error: QuantityError) -> str:
+    """Kubernetes' own words shortened to what helps, with a spelling that would pass where one is near."""
+    number, letters = re.fullmatch(r"([-+0-9.]*)(.*)", text.strip(), re.DOTALL).groups()  # type: ignore[union-attr]  # matches any text
+    suffix = _WORDS_FOR_SUFFIXES.get(letters.strip().upper())
+    if suffix is not None and number:
+        return f'write "{number}{suffix}"'
+    said = str(error).partition("'^(")[0].removesuffix(" must match the regular expression ")
+    shortened = "a number with at most one suffix is" if said == "quantities" else said
+    return f"{shortened}{' expected' if said == 'quantities' else ''}; write one as in 8, 1500m, 64Gi or 1e3"
+
+
+def check_policy_name(text: str) -> None:
+    """The name of a policy."""
+    if not _NAME.fullmatch(text):
+        wanted = "use lowercase letters, digits, '-' and '.', with a letter or digit at both ends"
+        raise FormatError(BAD_NAME, f"{shown(text)} is not a name; {wanted}{_nearest_name(text)}")
+
+
+def _nearest_name(text: str) -> str:
+    near = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
+    return f', as in "{near}"' if _NAME.fullmatch(near) else ""
+
+
+def check_resource_pattern(text: str) -> None:
+    """A glob over resource names, a family's name, or `!` and one of these."""
+    glob = text.removeprefix("!")
+    if not glob:
+        raise FormatError(BAD_PATTERN, f"{shown(text)} names nothing; write a resource name or glob")
+    _check_glob(_RESOURCE_GLOB, text, glob, "letters, digits, '-', '_', '.' and '/'", "nvidia.com/*")
+
+
+def check_name_pattern(text: str) -> None:
+    """A glob over namespace names."""
+    if text.startswith("!"):
+        raise FormatError(BAD_PATTERN, f'{shown(text)}: "!" is for resources; put the name under exclude instead')
+    _check_glob(_NAME_GLOB, text, text, "lowercase letters, digits and '-'", "team-*")
+
+
+def check_account_pattern(text: str) -> None:
+    """A glob over service accounts."""
+    if text.startswith("system:serviceaccount:"):
+        near = text.removeprefix("system:serviceaccount:").replace(":", "/")
+        raise FormatError(BAD_PATTERN, f'{shown(text)}: write a service account as namespace/name: "{near}"')
+    if text.count("/") != 1:
+        raise FormatError(BAD_PATTERN, f"{shown(text)} is not namespace/name; write it as in ci/deployer or ci/*")
+    _check_glob(_ACCOUNT_GLOB, text, text, "lowercase letters, digits, '-' and '.'", "ci/deployer")
+
+
+def check_subject_pattern(text: str) -> None:
+    """A glob over user or group names, which may hold nearly anything."""
+    if not text.strip() or not text.isprintable():
+        raise FormatError(BAD_PATTERN, f"{shown(text)} is not a name; write a user or group, as in platform-admins")
+
+
+def _check_glob(form: re.Pattern[str], text: str, glob: str, letters: str, example: str) -> None:
+    if not form.fullmatch(glob):
+        wanted = f"only {letters} may stand there, and * (any run) and ? (one character) are wild"
+        raise FormatError(BAD_PATTERN, f"{shown(text)} can match no name: {wanted}; write it as in {example}")
+
+
+def check_label_key(text: str) -> None:
+    """A label or annotation key (apimachinery IsQualifiedName)."""
+    found = qualified_name_faults(text)
+    if found:
+        wanted = (
+            "write letters, digits, '-', '_' and '.', with a domain and '/' before it or not, as in example.com/team"
+        )
+        raise FormatError(BAD_LABEL, f"{shown(text)} is no label key: {found[0].partition(' (e.g.')[0]}; {wanted}")
+
+
+def check_label_value(text: str) -> None:
+    """A label value (apimachinery IsValidLabelValue, v1.36)."""
+    if len(text) > _LONGEST_LABEL_VALUE or not _LABEL_VALUE.fullmatch(text):
+        wanted = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+        raise FormatError(BAD_LABEL, f"no object can carry the label value {shown(text)}; write {wanted}, or nothing")
+
+
+def check_object_name(text: str) -> None:
+    """The name of an object such as a PriorityClass."""
+    if not _NAME.fullmatch(text):
+        raise FormatError(BAD_NAME, f"no object can be called {shown(text)}; write its name, without globs")
+
+
+def bare_name(text: str) -> tuple[str, str]:
+    """The prefix of a counted name (`requests.`, `limits.` or none) and what it counts."""
+    for prefix in (REQUESTS_PREFIX, LIMITS_PREFIX):
+        if text.startswith(prefix):
+            return prefix, text.removeprefix(prefix)
+    return "", text
+
+
+def check_counted_name(text: str) -> None:
+    """A name that a cap may count."""
+    prefix, name = bare_name(text)
+    if name == PODS:
+        if prefix:
+            raise FormatError(BAD_COUNTED_NAME, f'{shown(text)}: pods have neither requests nor limits; write "pods"')
+        return
+    if "*" in name or "?" in name or name.startswith("!"):
+        raise FormatError(BAD_COUNTED_NAME, f"{shown(text)}: a cap counts names, not patterns; write one line per name")
+    if name in _OBJECT_COUNTS or name.startswith("count/") or "storageclass.storage.k8s.io/" in name:
+        kept = "caps count what pods ask for; limit objects and storage with a ResourceQuota"
+        raise FormatError(BAD_COUNTED_NAME, f"{shown(text)} is not counted here: {kept}")
+    found = faults(name, Place.CONTAINER)
+    if found:
+        meant = resource_meant(name)
+        hint = f'; did you mean "{prefix}{meant}"?' if meant else ""
+        raise FormatError(BAD_COUNTED_NAME, f"no pod can ask for {shown(name)}: {found[-1].message}{hint}")
+
+
+CHECKS: dict[str, Callable[[str], None]] = {
+    "quantity": check_quantity,
+    "policy-name": check_policy_name,
+    "resource-pattern": check_resource_pattern,
+    "name-pattern": check_name_pattern,
+    "service-account-pattern": check_account_pattern,
+    "subject-pattern": check_subject_pattern,
+    "label-key": check_label_key,
+    "label-value": check_label_value,
+    "object-name": check_object_name,
+    "counted-name": check_counted_name,
+}
+
+
+def checker() -> FormatChecker:
+    """A checker that knows these formats and no others."""
+    made = FormatChecker(formats=())
+    for name, check in CHECKS.items():
+        made.checks(name, raises=FormatError)(_applied(name, check))
+    return made
+
+
+def _applied(name: str, check: Callable[[str], None]) -> Callable[[Any], bool]:
+    def holds(instance: Any) -> bool:
+        if isinstance(instance, str):
+            check(instance)
+        elif isinstance(instance, Number) and name == "quantity":
+            check(instance.text)
+        return True
+
+    return holds
