@@ -13,6 +13,7 @@ import msgspec
 from webhook.accounting.memory import remembered
 from webhook.accounting.quantity_form import canonical_text, ten_to
 from webhook.accounting.quantity_grammar import (
+    NUMERIC_WRONG,
     Format,
     QuantityError,
     QuantityTooLargeError,
@@ -195,10 +196,13 @@ def _parse(text: str) -> Quantity:
     if text == "0":
         return _ZERO
     scanned = scan(text)
+    is_decimal = _takes_decimal_path(scanned)
+    if is_decimal and not scanned.has_digits:
+        raise QuantityError(NUMERIC_WRONG)
     if not (scanned.whole + scanned.fraction).strip("0"):
-        return Quantity(0, format=scanned.format, is_decimal=_takes_decimal_path(scanned))
+        return Quantity(0, format=scanned.format, is_decimal=is_decimal)
     check_magnitude(scanned)
-    return _decimal(scanned) if _takes_decimal_path(scanned) else _int64(scanned, text)
+    return _decimal(scanned) if is_decimal else _int64(scanned, text)
 
 
 @remembered

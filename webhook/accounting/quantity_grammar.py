@@ -19,6 +19,7 @@ MAX_MAGNITUDE = 1024
 FORMAT_WRONG = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"  # ErrFormatWrong
 )
+NUMERIC_WRONG = "unable to parse numeric part of quantity"  # ErrNumeric
 SUFFIX_WRONG = "unable to parse quantity's suffix"  # ErrSuffix
 
 
@@ -42,10 +43,11 @@ class Format(StrEnum):
 class Scanned:
     """The parts of a text: `whole` without leading zeros (at least `0`), `fraction` as written.
 
-    The number is `whole.fraction` times 10 (BinarySI: 2) to the power `exponent`.
+    A text may have no digits at all. The number is `whole.fraction` times 10 (BinarySI: 2) to the power `exponent`.
     """
 
     negative: bool
+    has_digits: bool
     whole: str
     fraction: str
     exponent: int
@@ -53,7 +55,7 @@ class Scanned:
 
 
 # Possessive throughout: a text that does not match is refused after one pass.
-_PARTS = re.compile(r"([+-]?+)0*+([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[+-]?+[0-9]*+)")
+_PARTS = re.compile(r"([+-]?+)(0*+)([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[+-]?+[0-9]*+)")
 _EXPONENT = re.compile(r"[eE]([+-]?)0*+([0-9]*+)")
 _INT64_DIGITS = 19
 _INT64_MAX = 2**63 - 1
@@ -90,9 +92,9 @@ def scan(text: str) -> Scanned:
     parts = _PARTS.fullmatch(text)
     if parts is None or not text:
         raise QuantityError(FORMAT_WRONG)
-    sign, whole, fraction, suffix = parts.groups()
+    sign, zeros, whole, fraction, suffix = parts.groups()
     exponent, form = _SUFFIXES.get(suffix) or _exponent(suffix)
-    return Scanned(sign == "-", whole or "0", fraction or "", exponent, form)
+    return Scanned(sign == "-", bool(zeros or whole or fraction), whole or "0", fraction or "", exponent, form)
 
 
 def _exponent(suffix: str) -> tuple[int, Format]:
