@@ -138,7 +138,7 @@ def _scalar(event: yaml.ScalarEvent) -> Scalar:
 def _value(event: yaml.ScalarEvent, place: Place) -> ScalarValue:
     """What a scalar means: an unquoted one by its looks, a quoted one as text, a tagged one as its tag says."""
     tag = (event.tag or "").removeprefix(_TAG)
-    if event.style is None and event.tag in (None, "!"):
+    if not event.style and event.tag in (None, "!"):
         value = plain(event.value) if event.tag is None else event.value
     elif tag in ("int", "float", "bool", "null"):
         value = _tagged(event.value, tag, place)

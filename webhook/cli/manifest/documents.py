@@ -31,19 +31,26 @@ def documents(text: str, bounds: Bounds) -> Iterator[Document]:
     Raises:
         Fault: the text is neither YAML nor JSON, or beyond the bounds; what came before has been yielded.
     """
-    if not text.lstrip("\ufeff \t\r\n").startswith("{"):
-        yield from _yaml(text.removeprefix("\ufeff"), bounds)
-        return
+    text = text.removeprefix("\ufeff")
     try:
-        found = _json(text.removeprefix("\ufeff"), bounds)
+        yield from _json_or_yaml(text, bounds) if text.lstrip(" \t\r\n").startswith("{") else _yaml(text, bounds)
+    except Fault as fault:
+        if fault.code == "TG401" and _TEMPLATE.search(text):
+            raise Fault(fault.code, fault.place, f"{fault.message}; {_RENDER}") from fault
+        raise
+
+
+def _json_or_yaml(text: str, bounds: Bounds) -> list[Document]:
+    """JSON, or YAML that begins with a brace; what is neither is told as broken JSON."""
+    try:
+        return _json(text, bounds)
     except Fault as not_json:
         if not_json.code != "TG401":
             raise
         try:
-            found = list(_yaml(text.removeprefix("\ufeff"), bounds))
+            return list(_yaml(text, bounds))
         except Fault:
             raise not_json from None
-    yield from found
 
 
 def _json(text: str, bounds: Bounds) -> list[Document]:
@@ -52,14 +59,9 @@ def _json(text: str, bounds: Bounds) -> list[Document]:
 
 def _yaml(text: str, bounds: Bounds) -> Iterator[Document]:
     origins = _Origins(text)
-    try:
-        for index, (root, start) in enumerate(compose.compose(text, bounds)):
-            if root is not None and not (isinstance(root, Scalar) and root.value is None):
-                yield Document(index, root, origins.between(start, root.place))
-    except Fault as fault:
-        if fault.code == "TG401" and _TEMPLATE.search(text):
-            raise Fault(fault.code, fault.place, f"{fault.message}; {_RENDER}") from fault
-        raise
+    for index, (root, start) in enumerate(compose.compose(text, bounds)):
+        if root is not None and not (isinstance(root, Scalar) and root.value is None):
+            yield Document(index, root, origins.between(start, root.place))
 
 
 class _Origins:

@@ -1,0 +1,5 @@
+"""`python -m webhook.cli` is `tallygate`."""
+
+from webhook.cli.app import main
+
+main()

@@ -1,0 +1,37 @@
+"""The command `tallygate`: its commands, its version, and how to run it."""
+
+import click
+
+from webhook.cli.command import Root
+from webhook.cli.completion import completion
+from webhook.cli.explain import explain
+
+
+@click.group(
+    cls=Root,
+    examples=(
+        ("tallygate check deploy/", "what is wrong with the manifests of a folder"),
+        ("tallygate lint policies/", "whether policy files are right"),
+        ("tallygate explain TG101", "what a code means, with an example that fails and one that passes"),
+        ("tallygate serve --tls-cert tls.crt --tls-key tls.key", "answer a cluster's admission reviews"),
+    ),
+)
+@click.version_option(package_name="tallygate", message="%(prog)s %(version)s")
+@click.option("--traceback", is_flag=True, help="Show where a fault of tallygate itself happened.")
+def root(*, traceback: bool) -> None:
+    """An admission gate for the things Kubernetes counts but does not understand.
+
+    It reads every request for GPUs, licences and other countable resources exactly, refuses what is malformed, and
+    holds namespaces to their caps: in the cluster as a webhook, and before it as a check of manifests.
+
+    Exit codes: 0 clean, 1 findings, 2 misuse, 70 a fault of tallygate.
+    """
+
+
+for command in (explain, completion):
+    root.add_command(command)
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit with its code."""
+    root(prog_name="tallygate")

@@ -1,0 +1,99 @@
+"""The arithmetic of a pod: what it asks for, what it is limited to, what a quota would charge, and how that adds up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from webhook.accounting.amounts import is_milli
+from webhook.accounting.explain import explain
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quota import quota_charge
+from webhook.accounting.requests import Effective, Term, pod_limits, pod_requests
+from webhook.cli.report.table import table
+from webhook.objects.pods import Pod, PodSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """One pod's arithmetic. `title` is who it is, `place` where it is written, `field` where its spec stands."""
+
+    title: str
+    place: str
+    field: str
+    requests: Effective
+    limits: Effective
+    quota: Mapping[str, Quantity]
+
+    def as_data(self) -> dict[str, Any]:
+        """Everything for a program; amounts are milli-cpu for cpu and whole units otherwise."""
+        return {
+            "object": self.title,
+            "place": self.place,
+            "field": self.field,
+            "requests": _resources(self.requests),
+            "limits": _resources(self.limits),
+            "quota": {key: str(quantity) for key, quantity in sorted(self.quota.items())},
+        }
+
+
+def sums(title: str, place: str, field: str, pod: Pod) -> Sums:
+    """The arithmetic of a pod or template.
+
+    Raises:
+        QuantityError: one of its quantities is none.
+    """
+    spec = pod.spec or PodSpec()
+    return Sums(title, place, field, pod_requests(spec), pod_limits(spec), quota_charge(pod, None))
+
+
+def render(shown: Sums) -> RenderableType:
+    """The same for a person."""
+    return Group(
+        Text.assemble((shown.title, "bold"), f"  {shown.place}  {shown.field}"),
+        _table("REQUEST", shown.requests),
+        _table("LIMIT", shown.limits),
+        table(("QUOTA KEY", "CHARGE"), [(key, str(quantity)) for key, quantity in sorted(shown.quota.items())]),
+        Text(),
+    )
+
+
+def _table(head: str, effective: Effective) -> RenderableType:
+    names = sorted(effective.quantities)
+    if not names:
+        return Text(f"no {head.lower()}")
+    return table((head, "QUANTITY", "AMOUNT", "HOW"), [_row(name, effective) for name in names])
+
+
+def _row(name: str, effective: Effective) -> tuple[str, str, str, str]:
+    how = explain(effective, name).removeprefix(f"{name} = ")
+    return name, str(effective.quantities[name]), _amount(name, effective), how
+
+
+def _amount(name: str, effective: Effective) -> str:
+    return f"{effective.amounts[name]}{' milli-cpu' if is_milli(name) else ''}"
+
+
+def _resources(effective: Effective) -> dict[str, Any]:
+    return {
+        name: {
+            "quantity": str(quantity),
+            "amount": effective.amounts[name],
+            "unit": "milli" if is_milli(name) else "whole",
+            "how": explain(effective, name),
+            "terms": [_term(term) for term in effective.terms(name)],
+        }
+        for name, quantity in sorted(effective.quantities.items())
+    }
+
+
+def _term(term: Term) -> dict[str, Any]:
+    return {
+        "who": term.who,
+        "role": term.role.value,
+        "quantity": str(term.quantity),
+        "beneath": str(term.beneath),
+        "counts": term.counts,
+    }

@@ -1,0 +1,44 @@
+"""The catalogue: every code that tallygate can say, from the rooms that say them."""
+
+import difflib
+
+from webhook.accounting import codes as accounting
+from webhook.accounting.problem import Code
+from webhook.admission import codes as admission
+from webhook.cli import codes as manifests
+from webhook.errors import TallygateError
+from webhook.policy import codes as policy
+
+ALL: tuple[Code, ...] = tuple(
+    sorted(
+        (*accounting.CODES, *admission.CODES, *policy.CODES, *manifests.CODES),
+        key=lambda code: code.number,
+    )
+)
+"""By number, which no two share."""
+
+_BY_NUMBER = {code.number: code for code in ALL}
+
+
+class NoSuchCodeError(TallygateError):
+    """A code that tallygate never says."""
+
+
+def of(number: str) -> Code:
+    """The code with this number, which a finding carries."""
+    return _BY_NUMBER[number]
+
+
+def look_up(text: str) -> tuple[Code, ...]:
+    """The codes that a person means: by number in any case, or by a name, which Kubernetes' rules and ours may share.
+
+    Raises:
+        NoSuchCodeError: there is none; the text says which come near.
+    """
+    codes = tuple(code for code in ALL if text.upper() == code.number or text.lower() == code.slug)
+    if codes:
+        return codes
+    names = [*_BY_NUMBER, *(code.slug for code in ALL)]
+    near = difflib.get_close_matches(text, names, n=2) or difflib.get_close_matches(text.upper(), names, n=2)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ";"
+    raise NoSuchCodeError(f"there is no code {text!r}{meant} `tallygate explain` lists them all")

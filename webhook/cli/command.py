@@ -1,0 +1,99 @@
+"""What all commands share: a page of help that ends in examples, and one place where errors become exit codes."""
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import IO, Any
+
+import click
+
+from webhook.errors import TallygateError
+
+EXIT_FINDINGS = 1
+EXIT_MISUSE = 2
+EXIT_FAULT = 70
+"""EX_SOFTWARE of sysexits.h: an internal error, never to be mistaken for findings or misuse."""
+EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141
+_FAULT = "this is a fault of tallygate, not of your input"
+
+
+class Misuse(click.ClickException):
+    """Something that the caller has to put right: one sentence on stderr, exit code 2."""
+
+    exit_code = EXIT_MISUSE
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it as `tallygate: …`, every line of it."""
+        for line in self.message.splitlines():
+            click.echo(f"tallygate: {line}", file=file, err=file is None)
+
+
+class _Examples(click.Command):
+    """A command whose help ends with examples, each a line to copy and what it does."""
+
+    examples: Sequence[tuple[str, str]] = ()
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples as they stand, unwrapped, so that they can be copied."""
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Examples"):
+            for line, meaning in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}# {meaning}\n")
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+class Command(_Examples):
+    """A command of tallygate."""
+
+    def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+
+class Group(_Examples, click.Group):
+    """A command that has commands."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+
+class Root(Group):
+    """The command itself: the one place where exceptions become sentences and exit codes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. What we raise is misuse; what nobody foresaw is our fault and says so."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except TallygateError as error:
+            raise Misuse(str(error)) from error
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_INTERRUPTED)
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                ctx.exit(_crashed(error, whole=bool(ctx.params.get("traceback"))))
+            _close_pipe()
+            ctx.exit(EXIT_PIPE)
+        except Exception as error:  # noqa: BLE001 -- the one place that turns a crash of ours into an answer
+            ctx.exit(_crashed(error, whole=bool(ctx.params.get("traceback"))))
+
+
+def _crashed(error: Exception, *, whole: bool) -> int:
+    if whole:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    click.echo(f"tallygate: {_FAULT}: {type(error).__name__}: {error}", err=True)
+    if not whole:
+        click.echo("tallygate: `tallygate --traceback …` shows where; please report it with that", err=True)
+    return EXIT_FAULT
+
+
+def _close_pipe() -> None:
+    """Whoever read our output has gone; let nothing complain while Python shuts down."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,28 @@
+"""`tallygate completion`: the script that makes a shell complete commands, options and codes."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from webhook.cli.command import Command, Misuse
+
+_SHELLS = ("bash", "zsh", "fish")
+_VARIABLE = "_TALLYGATE_COMPLETE"
+
+
+@click.command(
+    cls=Command,
+    short_help="Print a script that completes in your shell.",
+    examples=(
+        ("source <(tallygate completion bash)", "bash, for this shell; put it into ~/.bashrc for all"),
+        ("tallygate completion zsh > ~/.zfunc/_tallygate", "zsh, with ~/.zfunc in $fpath before compinit"),
+        ("tallygate completion fish > ~/.config/fish/completions/tallygate.fish", "fish"),
+    ),
+)
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a script that completes commands, options and codes in your shell."""
+    made = get_completion_class(shell)
+    if made is None:
+        raise Misuse(f"there is no completion for {shell}")
+    click.echo(made(ctx.find_root().command, {}, "tallygate", _VARIABLE).source())

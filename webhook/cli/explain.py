@@ -1,0 +1,107 @@
+"""`tallygate explain`: what a code means, and how a pod's request adds up."""
+
+import sys
+
+import click
+from click.shell_completion import CompletionItem
+from rich.console import Group as Lines
+from rich.text import Text
+
+from webhook.accounting.problem import Code
+from webhook.cli import catalogue
+from webhook.cli.arithmetic import render
+from webhook.cli.command import Command, Misuse
+from webhook.cli.explain_pod import explained
+from webhook.cli.report import write
+from webhook.cli.report.table import table
+
+_POD = "pod"
+
+
+def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Codes that begin so, each with what it is."""
+    codes = [CompletionItem(code.number, help=code.what) for code in catalogue.ALL]
+    return [item for item in (CompletionItem(_POD), *codes) if str(item.value).startswith(incomplete)]
+
+
+@click.command(
+    cls=Command,
+    short_help="Say what a code means, or how a pod's request adds up.",
+    examples=(
+        ("tallygate explain", "every code in one line"),
+        ("tallygate explain TG101", "one code: what, why, what fails, what passes; `not-whole` names it too"),
+        ("tallygate explain pod -f pod.yaml", "how the request of a pod, or of a Deployment's pods, adds up"),
+        ("helm template . | tallygate explain pod -f - -o json", "the same of rendered manifests, for a program"),
+    ),
+)
+@click.argument("subject", metavar="[CODE|pod]", required=False, shell_complete=_complete)
+@click.option("-f", "--filename", metavar="FILE", help="With `pod`: the manifests to explain; - is stdin.")
+@click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
+def explain(subject: str | None, filename: str | None, output: str) -> None:
+    """Explain a code that tallygate said, or the arithmetic of a pod's effective request.
+
+    A pod asks for what it needs at its most demanding moment: containers and sidecars add up, an init step counts above
+    the sidecars before it, overhead comes on top. `explain pod` shows each term, and what a ResourceQuota would charge.
+    """
+    if subject == _POD:
+        _explain_pods(filename, output)
+        return
+    if filename is not None:
+        raise Misuse("-f belongs to `tallygate explain pod -f FILE`")
+    if subject is None:
+        _list_codes(output)
+    else:
+        _explain_codes(catalogue.look_up(subject), output)
+
+
+def _list_codes(output: str) -> None:
+    if output == "table":
+        write.show(table(("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.what) for code in catalogue.ALL]))
+    else:
+        write.show_data([_data(code) for code in catalogue.ALL], output)
+
+
+def _explain_codes(codes: tuple[Code, ...], output: str) -> None:
+    if output != "table":
+        write.show_data([_data(code) for code in codes], output)
+        return
+    for code in codes:
+        write.show(_page(code))
+
+
+def _page(code: Code) -> Lines:
+    return Lines(
+        Text(f"{code.number} {code.slug}", "bold"),
+        Text(code.what),
+        Text(f"\n{code.why}\n"),
+        Text("This fails:", "red"),
+        Text(_indented(code.fails)),
+        Text("This passes:", "green"),
+        Text(_indented(code.passes)),
+    )
+
+
+def _data(code: Code) -> dict[str, str]:
+    return {
+        "code": code.number,
+        "name": code.slug,
+        "what": code.what,
+        "why": code.why,
+        "fails": code.fails,
+        "passes": code.passes,
+    }
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def _explain_pods(filename: str | None, output: str) -> None:
+    if filename is None:
+        raise Misuse("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
+    found = explained(filename, sys.stdin.buffer)
+    if output == "table":
+        for each in found:
+            write.show(render(each))
+    else:
+        write.show_data([each.as_data() for each in found], output)

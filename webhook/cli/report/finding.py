@@ -1,0 +1,57 @@
+"""A finding: one thing about one file, from whoever found it, ready to be shown."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """An error fails the command, a warning does so under `--strict`, a note never."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Subject:
+    """The object that a finding is about; all empty when it is about the file. `document` counts from 0."""
+
+    document: int = 0
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    origin: str = ""
+
+    def __str__(self) -> str:
+        """`Pod team-a/trainer`, as short as the object is known."""
+        where = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.kind} {where}".strip()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """What is wrong where, and who says so.
+
+    `line` and `column` count from 1. `by` is `the API server`, `tallygate`, `rule NAME` or `cap NAME`; `field` the path
+    as Kubernetes prints it, empty for a whole file.
+    """
+
+    file: str
+    line: int
+    column: int
+    level: Level
+    code: str
+    message: str
+    by: str = "tallygate"
+    field: str = ""
+    subject: Subject = Subject()
+
+    @property
+    def place(self) -> str:
+        """`file:line:column`, clickable in editors."""
+        return f"{self.file}:{self.line}:{self.column}"
+
+    @property
+    def sentence(self) -> str:
+        """The message with the field before it."""
+        return f"{self.field}: {self.message}" if self.field else self.message

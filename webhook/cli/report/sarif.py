@@ -1,0 +1,63 @@
+"""Findings as SARIF 2.1.0, which code scanners and editors read (OASIS Standard, 27 March 2020)."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from webhook.accounting.problem import Code
+from webhook.cli import catalogue
+from webhook.cli.report.finding import Finding
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def document(findings: Sequence[Finding], version: str) -> dict[str, Any]:
+    """One run, with the codes that it found as its rules."""
+    numbers = sorted({finding.code for finding in findings})
+    driver = {"name": "tallygate", "version": version, "rules": [_rule(catalogue.of(number)) for number in numbers]}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, numbers) for finding in findings],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(code: Code) -> dict[str, Any]:
+    return {
+        "id": code.number,
+        "name": "".join(word.capitalize() for word in code.slug.split("-")),
+        "shortDescription": {"text": code.what},
+        "fullDescription": {"text": code.why},
+        "help": {
+            "text": f"{code.why}\n\nThis fails:\n{code.fails}\nThis passes:\n{code.passes}",
+            "markdown": f"{code.why}\n\nThis fails:\n\n{_fenced(code.fails)}\nThis passes:\n\n{_fenced(code.passes)}",
+        },
+    }
+
+
+def _fenced(text: str) -> str:
+    return f"```yaml\n{text}```\n"
+
+
+def _result(finding: Finding, numbers: list[str]) -> dict[str, Any]:
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": numbers.index(finding.code),
+        "level": finding.level.value,
+        "message": {"text": f"{finding.sentence} ({finding.by})"},
+        "locations": [_location(finding)],
+    }
+
+
+def _location(finding: Finding) -> dict[str, Any]:
+    location: dict[str, Any] = {
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(finding.file.replace("\\", "/"))},
+            "region": {"startLine": finding.line, "startColumn": finding.column},
+        }
+    }
+    if finding.subject.kind:
+        name = f"{finding.subject}: {finding.field}" if finding.field else str(finding.subject)
+        location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "resource"}]
+    return location

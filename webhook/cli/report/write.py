@@ -1,0 +1,61 @@
+"""Writing: what goes to the terminal or the pipe, and in which of the forms."""
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, TextIO
+
+import click
+import msgspec
+import yaml
+from rich.console import Console, RenderableType
+
+from webhook.cli.report import data, github, sarif, summary, table
+from webhook.cli.report.finding import Finding
+from webhook.cli.report.summary import Seen
+
+FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
+DATA_FORMATS = ("table", "json", "yaml")
+_PIPE_WIDTH = 10_000
+"""Columns of what is no terminal: wide enough that every row stays one line, for grep and awk."""
+
+
+def console(stream: TextIO) -> Console:
+    """A console for a stream: colours on a terminal unless NO_COLOR is set, full width in a pipe."""
+    terminal = Console(file=stream, highlight=False, markup=False)
+    return terminal if terminal.is_terminal else Console(file=stream, highlight=False, markup=False, width=_PIPE_WIDTH)
+
+
+def show(content: RenderableType) -> None:
+    """Print a table or a text to stdout, without the blanks that fill rows up."""
+    output = console(sys.stdout)
+    with output.capture() as captured:
+        output.print(content)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip(), color=output.is_terminal)
+
+
+def show_data(content: Any, form: str) -> None:
+    """Print plain data as JSON or YAML."""
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+    else:
+        click.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=2**31), nl=False)
+
+
+def show_findings(findings: Sequence[Finding], seen: Seen, form: str) -> None:
+    """Print findings to stdout in one form, and the summary to stderr where the form has no place for it."""
+    match form:
+        case "table":
+            if findings:
+                show(table.findings(findings))
+        case "github":
+            for line in github.lines(findings):
+                click.echo(line)
+        case "sarif":
+            show_data(sarif.document(findings, version("tallygate")), "json")
+        case _:
+            show_data(data.document(findings, seen), form)
+    if form in {"table", "github"}:
+        for line in summary.sentences(seen, findings):
+            click.echo(line, err=True)

@@ -1,0 +1,71 @@
+"""Subjects: an object of a manifest as the rooms below take it, typed and in its namespace."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from webhook.admission.change import CREATE, Change
+from webhook.admission.workloads import TARGETS, Judged, PodView
+from webhook.cli.manifest.bounds import Bounds
+from webhook.cli.manifest.fault import Fault
+from webhook.cli.manifest.locate import locate
+from webhook.cli.manifest.objects import Manifest
+from webhook.cli.manifest.to_json import to_json
+from webhook.cli.report.finding import Subject
+
+_CLUSTER_SCOPED = frozenset({"Node"})
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An object of a kind that asks for resources: as written, as JSON, typed, and its pod or template if any."""
+
+    manifest: Manifest
+    subject: Subject
+    body: bytes
+    judged: Judged
+    view: PodView | None
+
+    @property
+    def change(self) -> Change:
+        """Its creation, as the gate would be asked about it."""
+        manifest, subject = self.manifest, self.subject
+        return Change(
+            manifest.kind, CREATE, self.body, group=manifest.group, namespace=subject.namespace, name=subject.name
+        )
+
+
+def subject_of(manifest: Manifest, namespace: str) -> Subject:
+    """Who an object is; `namespace` is where it goes when it says nothing itself."""
+    where = "" if manifest.kind in _CLUSTER_SCOPED else manifest.namespace or namespace
+    return Subject(manifest.document, manifest.kind, where, manifest.name, manifest.origin)
+
+
+def known(manifest: Manifest, namespace: str, bounds: Bounds) -> Known | None:
+    """The object typed, or None when its kind asks for nothing.
+
+    Raises:
+        Fault: a field has a value of another type than the API has there, or aliases expand beyond the bounds.
+    """
+    target = TARGETS.get((manifest.group, manifest.kind))
+    if target is None:
+        return None
+    body = to_json(manifest.node, bounds.expanded)
+    try:
+        judged = target.decode(body)
+    except msgspec.ValidationError as error:
+        raise _wrong_shape(manifest, error) from error
+    return Known(manifest, subject_of(manifest, namespace), body, judged, target.view(judged))
+
+
+def _wrong_shape(manifest: Manifest, error: msgspec.ValidationError) -> Fault:
+    """The text is like "Expected `array`, got `object` - at `$.spec.containers`"; keys of maps are `[...]` there."""
+    said, _, path = str(error).partition(" - at `$")
+    field = path.rstrip("`").removeprefix(".").replace("[...]", "")
+    expected = said.replace("`", "")
+    message = f"{field}: {_lower(expected)}" if field else _lower(expected)
+    return Fault("TG404", locate(manifest.node, field).place, f"{message}; the API server could not decode this")
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
