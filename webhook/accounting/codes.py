@@ -1,5 +1,6 @@
 """TG0xx: problems that Kubernetes finds itself, or that it should have found."""
 
+from webhook.accounting import lenient_codes, resource_codes
 from webhook.accounting.problem import Code
 
 NAME_MALFORMED = Code(
@@ -73,4 +74,6 @@ CODES: tuple[Code, ...] = (
     NEGATIVE_QUANTITY,
     NOT_AN_INTEGER,
     TOO_LARGE,
+    *resource_codes.CODES,
+    *lenient_codes.CODES,
 )

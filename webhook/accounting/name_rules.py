@@ -95,6 +95,11 @@ def faults(name: str, place: Place) -> tuple[NameFault, ...]:
     return general if place is Place.LIMIT_RANGE_OTHER else (*general, *_container_faults(name))
 
 
+def is_standard_quota_name(name: str) -> bool:
+    """IsStandardQuotaResourceName: one of Kubernetes' own names for a quota, which scopes are checked against."""
+    return name in _QUOTA_NAMES or name.startswith(_QUOTA_HUGEPAGES)
+
+
 @remembered
 def advertising_faults(name: str) -> tuple[NameFault, ...]:
     """What speaks against a node's having such a resource: no pod could ask for it.
@@ -140,7 +145,7 @@ def _pod_faults(name: str) -> tuple[NameFault, ...]:
 
 def _quota_faults(name: str) -> tuple[NameFault, ...]:
     """What ValidateResourceQuotaResourceName adds."""
-    if "/" in name or name in _QUOTA_NAMES or name.startswith(_QUOTA_HUGEPAGES):
+    if "/" in name or is_standard_quota_name(name):
         return ()
     message = f"a quota cannot count {_shown(name)}; for a resource with a domain write requests.<domain>/<name>"
     return (_fault(NAME_NOT_ALLOWED, "must be a standard resource for quota", message),)

@@ -1,0 +1,83 @@
+"""TG06x: what Kubernetes lets through and tallygate calls wrong."""
+
+from webhook.accounting.problem import Code
+
+FRACTION_LET_THROUGH = Code(
+    number="TG060",
+    slug="fraction-let-through",
+    what="A resource that stands for whole things has a fraction, and Kubernetes stores it.",
+    why="Opaque resources and every name that contains kubernetes.io/ escape Kubernetes' own check. The scheduler then "
+    "rounds the sum up for each pod, so that two halves cost two.",
+    fails="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 1500m",
+    passes="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
+)
+OPAQUE_LIMIT_MISSING = Code(
+    number="TG061",
+    slug="opaque-limit-missing",
+    what="An opaque resource is requested without a limit, and Kubernetes stores it.",
+    why="It is handed out whole, as an extended resource is, for which Kubernetes demands the limit.",
+    fails="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
+    passes="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
+)
+OPAQUE_REQUEST_NOT_LIMIT = Code(
+    number="TG062",
+    slug="opaque-request-not-limit",
+    what="Request and limit of an opaque resource differ, and Kubernetes stores it.",
+    why="It is handed out whole: the limit has no effect at all, so it must not say something else.",
+    fails="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 1\n  limits:\n"
+    "    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 3",
+    passes="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 3",
+)
+NODE_NAME_LET_THROUGH = Code(
+    number="TG063",
+    slug="node-name-let-through",
+    what="A node advertises a resource under a name that no container can ask for.",
+    why="Kubernetes does not check names in a node's status.",
+    fails="status:\n  capacity:\n    Bad_Name!: 5",
+    passes="status:\n  capacity:\n    example.com/good-name: 5",
+)
+QUOTA_NEVER_COUNTS = Code(
+    number="TG064",
+    slug="quota-never-counts",
+    what="A quota limits something that Kubernetes never counts.",
+    why="Extended resources are counted as requests.<name> only; a quota on the bare name or on limits.<name> is "
+    "stored and limits nothing. Other names that contain kubernetes.io/ are never counted.",
+    fails="hard:\n  nvidia.com/gpu: 4",
+    passes="hard:\n  requests.nvidia.com/gpu: 4",
+)
+QUOTA_FRACTION = Code(
+    number="TG065",
+    slug="quota-fraction",
+    what="A quota on a resource that stands for whole things has a fraction, and Kubernetes stores it.",
+    why="Nobody can use the half; a limit of 3500m is one of 3.",
+    fails="hard:\n  requests.nvidia.com/gpu: 3500m",
+    passes="hard:\n  requests.nvidia.com/gpu: 3",
+)
+LIMIT_RANGE_FRACTION = Code(
+    number="TG066",
+    slug="limit-range-fraction",
+    what="A LimitRange has a fraction of a resource that stands for whole things, and Kubernetes stores it.",
+    why="A fractional default is filled into containers, and every one of them is refused then.",
+    fails="limits:\n- {type: Container, default: {nvidia.com/gpu: 1500m}}",
+    passes="limits:\n- {type: Container, default: {nvidia.com/gpu: 1}}",
+)
+LIMIT_RANGE_NEGATIVE = Code(
+    number="TG067",
+    slug="limit-range-negative",
+    what="A LimitRange has a value below zero, and Kubernetes stores it.",
+    why="A negative default is filled into containers, and every one of them is refused then; a negative maximum can "
+    "never be met.",
+    fails='limits:\n- {type: Container, default: {cpu: "-1"}}',
+    passes="limits:\n- {type: Container, default: {cpu: 1}}",
+)
+
+CODES: tuple[Code, ...] = (
+    FRACTION_LET_THROUGH,
+    OPAQUE_LIMIT_MISSING,
+    OPAQUE_REQUEST_NOT_LIMIT,
+    NODE_NAME_LET_THROUGH,
+    QUOTA_NEVER_COUNTS,
+    QUOTA_FRACTION,
+    LIMIT_RANGE_FRACTION,
+    LIMIT_RANGE_NEGATIVE,
+)

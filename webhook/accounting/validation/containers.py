@@ -1,0 +1,96 @@
+"""The requests and limits of one container, or of whatever goes by the same rules.
+
+Source: validateResourceRequirements in pkg/apis/core/validation/validation.go, v1.36.
+"""
+
+from functools import lru_cache
+
+from webhook.accounting.asks import Quantities
+from webhook.accounting.name_rules import Place
+from webhook.accounting.names import HUGEPAGES_PREFIX, is_hugepage, is_overcommit_allowed
+from webhook.accounting.problem import Code, Problem, Reason
+from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.accounting.resource_codes import (
+    HUGE_PAGES_ALONE,
+    LIMIT_MISSING,
+    NOT_WHOLE_PAGES,
+    REQUEST_ABOVE_LIMIT,
+    REQUEST_NOT_LIMIT,
+)
+from webhook.accounting.validation.printing import printed
+from webhook.accounting.validation.values import name_problems, value_problems
+
+_QOS_NAMES = frozenset({"cpu", "memory"})
+
+
+def resource_problems(path: str, requests: Quantities, limits: Quantities, place: Place) -> list[Problem]:
+    """Everything that is wrong with a `resources` at a path: names, values, requests against limits, huge pages."""
+    problems: list[Problem] = []
+    for name, quantity in limits.items():
+        problems += _entry_problems(f"{path}.limits[{name}]", name, quantity, place)
+    for name, quantity in requests.items():
+        problems += _entry_problems(f"{path}.requests[{name}]", name, quantity, place)
+        problems += _against_limit(path, name, quantity, limits.get(name))
+    names = requests.keys() | limits.keys()
+    if any(map(is_hugepage, names)) and not names & _QOS_NAMES:
+        message = "huge pages are asked for, but neither cpu nor memory; ask for one of them too"
+        problems.append(
+            Problem(path, HUGE_PAGES_ALONE.number, Reason.FORBIDDEN, message, "HugePages require cpu or memory")
+        )
+    return problems
+
+
+def is_whole_pages(name: str, quantity: Quantity) -> bool:
+    """Whether huge pages are asked for in whole ones (IsHugePageResourceValueDivisible). Zero pages are whole."""
+    size = _page_size(name)
+    return size > 0 and quantity.value() % size == 0
+
+
+def _entry_problems(path: str, name: str, quantity: Quantity, place: Place) -> list[Problem]:
+    """One entry of requests or limits by itself."""
+    problems = name_problems(path, name, place) + value_problems(path, name, quantity)
+    if is_hugepage(name) and not is_whole_pages(name, quantity):
+        detail = f"{quantity} is not positive integer multiple of {name}"
+        message = (
+            f"{quantity} is not a whole number of pages of {name.removeprefix(HUGEPAGES_PREFIX)}; ask for a multiple"
+        )
+        problems.append(_invalid(path, NOT_WHOLE_PAGES, message, detail, quantity))
+    return problems
+
+
+def _against_limit(path: str, name: str, request: Quantity, limit: Quantity | None) -> list[Problem]:
+    """A request beside its limit. The path of Kubernetes' errors ends before the name."""
+    overcommit = is_overcommit_allowed(name)
+    if limit is None:
+        return [] if overcommit else [_limit_missing(path, name, request)]
+    if not overcommit and request != limit:
+        detail = f"must be equal to {name} limit of {limit}"
+        message = f"the request of {request} {name} differs from its limit of {limit}; set both to the same"
+        return [_invalid(f"{path}.requests", REQUEST_NOT_LIMIT, message, detail, request)]
+    if request > limit:
+        detail = f"must be less than or equal to {name} limit of {limit}"
+        message = (
+            f"the request of {request} {name} is more than its limit of {limit}; lower the request or raise the limit"
+        )
+        return [_invalid(f"{path}.requests", REQUEST_ABOVE_LIMIT, message, detail, request)]
+    return []
+
+
+def _limit_missing(path: str, name: str, request: Quantity) -> Problem:
+    message = f"{name} is requested without a limit; it cannot be overcommitted: set the limit to {request}"
+    detail = "Limit must be set for non overcommitable resources"
+    return Problem(f"{path}.limits", LIMIT_MISSING.number, Reason.REQUIRED, message, detail)
+
+
+@lru_cache(maxsize=256)
+def _page_size(name: str) -> int:
+    """Bytes in a page, by the name; 0 when the name says none (HugePageSizeFromResourceName)."""
+    try:
+        size = Quantity.parse(name.removeprefix(HUGEPAGES_PREFIX))
+    except QuantityError:
+        return 0
+    return size.value() if size.sign > 0 and size.milli() % 1000 == 0 else 0
+
+
+def _invalid(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
+    return Problem(path, code.number, Reason.INVALID, message, detail, printed(quantity.text))
