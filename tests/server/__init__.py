@@ -1,0 +1,1 @@
+"""The server: settings, the layer, and real servers over TLS."""

@@ -1,0 +1,106 @@
+"""A real server with the smallest gate there can be: `python -m tests.server.tiny [--FLAG VALUE …]`.
+
+The gate answers every review whose `request.uid` it finds: it denies when the object is called `deny`, waits as many
+milliseconds as `request.name` says after `wait-`, and fails when it is called `crash` or `undecided`.
+"""
+
+import sys
+import threading
+from dataclasses import dataclass
+
+import msgspec
+
+from webhook.admission.change import Phase
+from webhook.admission.review import ReviewError
+from webhook.errors import TallygateError
+from webhook.server.life import Life, Voice
+from webhook.server.logs import new_logger
+from webhook.server.metrics import Build, Metrics
+from webhook.server.sources import load_settings
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+class _Request(msgspec.Struct):
+    uid: str
+    name: str = ""
+    namespace: str = ""
+    operation: str = ""
+    kind: _Kind = _Kind()
+    object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Review(msgspec.Struct):
+    request: _Request
+
+
+@dataclass(frozen=True)
+class TinyRecord:
+    """What was decided."""
+
+    uid: str
+    operation: str
+    kind: str
+    namespace: str
+    name: str
+    verdict: str
+    codes: tuple[str, ...]
+    user: str = "someone"
+
+
+@dataclass(frozen=True)
+class TinyAnswer:
+    """An answer."""
+
+    body: bytes
+    record: TinyRecord
+
+
+_DECODER = msgspec.json.Decoder(_Review)
+
+
+class TinyGate:
+    """Decides by the object's name. `deadlines` keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.deadlines: list[float] = []
+
+    def admit(self, body: bytes, phase: Phase, deadline: float) -> TinyAnswer:
+        """Answer a review."""
+        self.deadlines.append(deadline)
+        try:
+            request = _DECODER.decode(body).request
+        except (RecursionError, ValueError) as error:
+            raise ReviewError(f"the body is no review: {error}") from None
+        verdict = self._verdict(request.name)
+        response = {"uid": request.uid, "allowed": verdict == "allow", "warnings": [phase.value]}
+        answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        codes = ("TG101",) if verdict == "deny" else ()
+        kind = request.kind.kind
+        record = TinyRecord(request.uid, request.operation, kind, request.namespace, request.name, verdict, codes)
+        return TinyAnswer(msgspec.json.encode(answer), record)
+
+    def _verdict(self, name: str) -> str:
+        if name == "crash":
+            raise RuntimeError("the secret of the crash")
+        if name == "undecided":
+            raise TallygateError("the ledger did not answer")
+        if name.startswith("wait-"):
+            threading.Event().wait(int(name.removeprefix("wait-")) / 1000)
+        return "deny" if name == "deny" else "allow"
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until a signal comes."""
+    flags = {
+        flag.removeprefix("--").replace("-", "_"): value for flag, value in zip(*[iter(arguments)] * 2, strict=True)
+    }
+    settings = load_settings(flags, {})
+    voice = Voice(new_logger(settings.log_level), Metrics(Build("0")))
+    return Life(TinyGate(), settings, voice).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,199 @@
+"""One generation of the HTTP server: a granian worker inside this process, on a listening socket that it shares.
+
+This is the one module that touches granian's private API, which is why its range in pyproject.toml is one minor wide.
+granian's own `Granian` forks worker processes and takes up a new certificate by forking new ones; the ledger in this
+process's memory would be lost with the old. What `granian/server/mt.py` does for Pythons without a GIL works with one
+too: `WSGIWorker.serve_mtr` starts its threads and returns, and a `WorkerSignal` ends it gracefully.
+
+Seen in granian 2.8.7's source, and relied on here:
+- the worker takes over the descriptor in the `SocketHolder` and closes it at its end (net.rs), so each gets its own;
+- `serve_mtr` loads the certificates before it returns (workers.rs), so they may go away afterwards;
+- at the signal it drops its listener together with the handshakes under way (workers.rs, tls-listener), so a
+  generation first stops accepting (`leave_socket`), and is signalled when they are long done;
+- `WorkerSignal.set` blocks when called twice (a channel of one), so it is called once;
+- `header_read_timeout` also bounds how long an HTTP/1 connection stands idle (hyper starts it at once);
+- the application runs in a pool that grows, one thread a request, to `threads` (blocking.rs).
+"""
+
+import asyncio
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from wsgiref.types import WSGIApplication
+
+from granian._futures import _new_cbscheduler
+from granian._granian import SocketHolder, WorkerSignal, WSGIWorker
+from granian.http import HTTP1Settings, HTTP2Settings
+
+from webhook.errors import TallygateError
+from webhook.server.tls import Certificates, as_files
+
+_ENVIRONMENT = {
+    "GATEWAY_INTERFACE": "CGI/1.1",
+    "SCRIPT_NAME": "",
+    "SERVER_SOFTWARE": "tallygate",
+    "wsgi.errors": sys.stderr,
+    "wsgi.input_terminated": True,
+    "wsgi.multiprocess": False,
+    "wsgi.multithread": True,
+    "wsgi.run_once": False,
+    "wsgi.version": (1, 0),
+}
+_THREAD_IDLE_SECONDS = 30
+_STREAMS_PER_CONNECTION = 64
+_NO_UNIX_SOCKET = False
+_TLS = True
+
+# granian has no types for the one, and its stubs of the others lack arguments that 2.8.7 requires.
+_new_scheduler: Any = _new_cbscheduler
+_Holder: Any = SocketHolder
+_Worker: Any = WSGIWorker
+
+
+class StartError(TallygateError):
+    """The server cannot start with these certificates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transport:
+    """How requests are taken: threads that answer, connections at a time, seconds that one may stand idle."""
+
+    threads: int = 64
+    connections: int = 1024
+    idle_timeout: float = 120.0
+    tls_min_version: str = "1.3"
+
+
+class _Exchange(Protocol):
+    """granian's WSGIProtocol."""
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
+
+
+class _StartResponse:
+    """What PEP 3333 calls `start_response`; remembers what it was called with."""
+
+    __slots__ = ("headers", "status")
+
+    def __init__(self) -> None:
+        self.status = 500
+        self.headers: list[tuple[str, str]] = []
+
+    def __call__(self, status: str, headers: list[tuple[str, str]], _: Any = None, /) -> Callable[[bytes], object]:
+        self.status = int(status[:3])
+        self.headers = headers
+        return _no_write
+
+
+def _no_write(_: bytes) -> None:
+    """PEP 3333's `write`, for applications older than it.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError
+
+
+class Generation:
+    """A worker: it accepts on a shared socket, and later lets go of it and ends when its requests are answered."""
+
+    def __init__(self, application: WSGIApplication, listener: socket.socket, transport: Transport) -> None:
+        self._application = application
+        self._transport = transport
+        self._descriptor = os.dup(listener.fileno())
+        self._signal = WorkerSignal()
+        self._ended = threading.Event()
+        self._signalled = False
+        self._leaving = False
+
+    def start(self, certificates: Certificates) -> None:
+        """Begin to accept.
+
+        Raises:
+            StartError: the certificates cannot be served with.
+        """
+        self._signal.add_cb(self._ended.set)
+        try:
+            with as_files(certificates) as files:
+                worker = self._worker(files.chain, files.key, files.client_authorities)
+                loop = asyncio.new_event_loop()
+                worker.serve_mtr(_new_scheduler(loop, self._answer, impl_asyncio=True), loop, self._signal)
+                loop.close()
+        except BaseException as error:
+            if type(error).__module__ != "pyo3_runtime":  # a panic in Rust derives from BaseException
+                raise
+            os.close(self._descriptor)
+            raise StartError(f"the certificate files cannot be served with: {error}") from None
+
+    def leave_socket(self) -> None:
+        """Accept no more, without disturbing what was accepted.
+
+        The worker's descriptor is exchanged for that of a socket to which nobody connects: each time it is told of a
+        new connection it finds nothing there, and another generation takes it.
+        """
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as nobody:
+            nobody.bind(str(Path(folder, "nobody")))
+            nobody.listen(1)
+            nobody.settimeout(0)
+            os.dup2(nobody.fileno(), self._descriptor, inheritable=False)
+
+    def say_goodbye(self) -> None:
+        """From now on ask every HTTP/1 client to connect anew after the answer it gets."""
+        self._leaving = True
+
+    def end(self) -> None:
+        """Close what stands idle, and the rest when it is answered."""
+        if not self._signalled:
+            self._signalled = True
+            self._signal.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until everything is answered and closed; False when it took longer."""
+        return self._ended.wait(seconds)
+
+    def _worker(self, chain: str, key: str, authorities: str | None) -> Any:
+        transport = self._transport
+        return _Worker(
+            1,  # worker_id
+            (None, _Holder(self._descriptor, _NO_UNIX_SOCKET, transport.connections)),
+            None,  # ipc
+            1,  # runtime threads: TLS and HTTP of tens of thousands of requests a second
+            1,  # runtime blocking threads: nothing here uses them
+            transport.threads,
+            _THREAD_IDLE_SECONDS,
+            transport.connections,
+            "auto",
+            HTTP1Settings(header_read_timeout=int(transport.idle_timeout * 1000)),
+            HTTP2Settings(max_concurrent_streams=_STREAMS_PER_CONNECTION, max_headers_size=1 << 16),
+            None,  # static files
+            _TLS,
+            chain,
+            key,
+            None,  # key password
+            f"tls{transport.tls_min_version}",
+            authorities,
+            [],  # revocation lists
+            authorities is not None,
+            (None, None),  # metrics
+        )
+
+    def _answer(self, exchange: _Exchange, environ: dict[str, Any]) -> None:
+        """Run the application for one request, as granian's `_callback_wrapper` does but without `os.environ`."""
+        environ.update(_ENVIRONMENT)
+        response = _StartResponse()
+        parts = self._application(environ, response)
+        try:
+            body = b"".join(parts)
+        finally:
+            if hasattr(parts, "close"):
+                parts.close()
+        headers = response.headers
+        if self._leaving and environ["SERVER_PROTOCOL"] != "HTTP/2":
+            headers = [*headers, ("Connection", "close")]
+        exchange.response_bytes(response.status, headers, body)

@@ -1,0 +1,132 @@
+"""The admission layer: takes `POST` on the two admission paths, hands bytes to the gate and bytes back.
+
+It stands in front of Flask, in Flask's own way (`app.wsgi_app = Admission(app.wsgi_app, …)`), since routing and request
+objects cost three quarters of a request. Everything else is passed on.
+"""
+
+import hmac
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import parse_qs
+from wsgiref.types import StartResponse, WSGIApplication
+
+from webhook.admission.change import Phase
+from webhook.admission.review import ReviewError
+from webhook.errors import TallygateError
+from webhook.server.bodies import BodyError, Environ, read_body
+from webhook.server.durations import DurationError, parse_duration
+from webhook.server.failures import PHRASES, Failure
+from webhook.server.observer import Observer
+from webhook.server.ports import Answer, Gate
+
+_PREFIX = "/v1/admit/"
+_PATHS = {f"{_PREFIX}{phase}": phase for phase in Phase}
+_JSON = ("Content-Type", "application/json")
+_OK = PHRASES[200]
+_CRASHED = Failure(500, "crash", "the gate failed and has decided nothing; its log says how")
+_NOT_POST = Failure(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
+
+_LONGEST_QUERY = 256
+
+Tokens = Callable[[], tuple[bytes, ...]]
+"""The secret path segments in force now; none: the paths are open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on one request: its body in bytes, its decision in seconds by the clock `monotonic`."""
+
+    body: int = 8 << 20
+    seconds: float = 10.0
+    monotonic: Callable[[], float] = time.monotonic
+
+
+class Admission:
+    """WSGI middleware: the two admission endpoints in front of an application.
+
+    Args:
+        application: what answers everything else.
+        gate: decides.
+        observer: is told of every answer.
+        limits: bounds on one request.
+        tokens: the secret path segments; with any, the paths without one do not exist.
+    """
+
+    def __init__(
+        self,
+        application: WSGIApplication,
+        gate: Gate,
+        observer: Observer,
+        limits: Limits,
+        tokens: Tokens = tuple,
+    ) -> None:
+        self._application = application
+        self._gate = gate
+        self._observer = observer
+        self._monotonic = limits.monotonic
+        self._body_limit = limits.body
+        self._timeout = limits.seconds
+        self._tokens = tokens
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer an admission request; pass anything else on."""
+        phase = self._phase(environ["PATH_INFO"])
+        if phase is None:
+            return self._application(environ, start_response)
+        if environ["REQUEST_METHOD"] != "POST":
+            return self._fail(_NOT_POST, start_response)
+        begun = self._monotonic()
+        try:
+            answer = self._decide(environ, phase, begun)
+        except BodyError as error:
+            return self._fail(error.failure, start_response)
+        except ReviewError as error:
+            return self._fail(Failure(400, "review", str(error)), start_response)
+        except TallygateError as error:
+            return self._fail(Failure(500, "undecided", f"the gate could not decide: {error}"), start_response, error)
+        except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
+            return self._fail(_CRASHED, start_response, error)
+        self._observer.answered(phase, answer.record, self._monotonic() - begun)
+        start_response(_OK, [_JSON])
+        return [answer.body]
+
+    def _decide(self, environ: Environ, phase: Phase, begun: float) -> Answer:
+        asked = _seconds_asked(environ.get("QUERY_STRING", ""))
+        deadline = begun + (self._timeout if asked is None else min(asked, self._timeout))
+        return self._gate.admit(read_body(environ, self._body_limit), phase, deadline)
+
+    def _phase(self, path: str) -> Phase | None:
+        tokens = self._tokens()
+        if not tokens:
+            return _PATHS.get(path)
+        token, _, rest = path.removeprefix(_PREFIX).partition("/")
+        phase = _PATHS.get(_PREFIX + rest) if path.startswith(_PREFIX) else None
+        return phase if phase and _is_one_of(token, tokens) else None
+
+    def _fail(
+        self, failure: Failure, start_response: StartResponse, error: BaseException | None = None
+    ) -> Iterable[bytes]:
+        self._observer.failed(failure, error)
+        start_response(PHRASES[failure.code], [_JSON, *failure.headers.items()])
+        return [failure.body]
+
+
+def _is_one_of(token: str, tokens: tuple[bytes, ...]) -> bool:
+    """Whether the token is valid, in a time that tells nothing of how nearly it is, nor of which."""
+    given = token.encode()
+    return any([hmac.compare_digest(given, valid) for valid in tokens])  # noqa: C419 - compares with all, always
+
+
+@lru_cache(maxsize=256)
+def _seconds_asked(query: str) -> float | None:
+    """The `timeout` of a query string in seconds (`timeout=5s`), or None when there is none that can be read."""
+    if len(query) > _LONGEST_QUERY:
+        return None
+    for text in parse_qs(query).get("timeout", []):
+        try:
+            return parse_duration(text) or None
+        except DurationError:
+            return None
+    return None

@@ -1,0 +1,58 @@
+"""Logs: one JSON object a line, on standard error.
+
+Never a whole object, never a body, never a token: what a line may hold is named by whoever writes it.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, BinaryIO
+
+import msgspec
+import structlog
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+Logger = structlog.typing.FilteringBoundLogger
+
+
+def new_logger(
+    level: str, *, file: BinaryIO | None = None, clock: Callable[[], int] = time.time_ns
+) -> structlog.typing.FilteringBoundLogger:
+    """A logger that writes lines of at least this level (`debug`, `info`, `warning`, `error`).
+
+    `file` is standard error unless given; `clock` tells the time in nanoseconds since 1970.
+    """
+    encode = msgspec.json.Encoder(enc_hook=str).encode
+
+    def render(_: Any, level: str, event: structlog.typing.EventDict) -> bytes:
+        now = clock()
+        line = {
+            "time": f"{_second(now // 1_000_000_000)}.{now // 1_000_000 % 1000:03d}Z",
+            "level": level,
+            "event": event.pop("event"),
+            **event,
+        }
+        return encode(line)
+
+    logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
+        structlog.BytesLogger(file or sys.stderr.buffer),
+        processors=[_with_traceback, render],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        context_class=dict,
+        cache_logger_on_first_use=True,
+    )
+    return logger.bind()
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def _with_traceback(logger: Any, level: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    if "exc_info" not in event:
+        return event
+    return structlog.processors.format_exc_info(logger, level, event)

@@ -1,0 +1,105 @@
+"""The HTTPS server as a whole: generations that take over from each other on one listening socket."""
+
+import socket
+import threading
+import time
+from functools import partial
+from wsgiref.types import WSGIApplication
+
+from webhook.server.generation import Generation, Transport
+from webhook.server.kinds import Address
+from webhook.server.tls import Certificates
+
+_MOST_LINGERING = 4
+
+
+def listening_socket(address: Address, backlog: int) -> socket.socket:
+    """A TCP socket that listens. What is set here is inherited by the connections accepted from it.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    listener = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.bind((address.host, address.port))
+        listener.listen(backlog)
+        listener.settimeout(0)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+class Server:
+    """Serves an application over TLS, with certificates that can be exchanged while it does.
+
+    A rotation fails no request: the new generation accepts on the same socket before the old one stops; the old one
+    answers what it has with `Connection: close`, so that clients move over of themselves; the rest are closed only
+    after `idle_timeout`, when a client that sent nothing has given its connection up.
+    """
+
+    def __init__(self, application: WSGIApplication, listener: socket.socket, transport: Transport) -> None:
+        self._new = partial(Generation, application, listener, transport)
+        self._listener = listener
+        self._linger = transport.idle_timeout
+        self._current: Generation | None = None
+        self._lingering: list[tuple[Generation, threading.Timer]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def serve_with(self, certificates: Certificates) -> None:
+        """Start with these certificates, or go over to them.
+
+        Raises:
+            StartError: they cannot be served with; what was in force still is.
+        """
+        with self._lock:
+            generation = self._new()
+            generation.start(certificates)
+            old, self._current = self._current, generation
+            if old:
+                self._retire(old)
+
+    def say_goodbye(self) -> None:
+        """Ask every client to connect anew after the next answer."""
+        with self._lock:
+            generations = self._generations()
+        for generation in generations:
+            generation.say_goodbye()
+
+    def drain(self, seconds: float) -> bool:
+        """Accept no more, answer what has begun, close everything; False when it took longer than so many seconds."""
+        with self._lock:
+            generations = self._generations()
+            for _, timer in self._lingering:
+                timer.cancel()
+            self._listener.close()
+        for generation in generations:
+            generation.say_goodbye()
+            generation.end()
+        deadline = time.monotonic() + seconds
+        ended = [generation.wait(max(0.0, deadline - time.monotonic())) for generation in generations]
+        return all(ended)
+
+    def _retire(self, old: Generation) -> None:
+        old.leave_socket()
+        old.say_goodbye()
+        timer = threading.Timer(self._linger, old.end)
+        timer.daemon = True
+        timer.start()
+        self._lingering = [(each, its) for each, its in self._lingering if its.is_alive()] + [(old, timer)]
+        while len(self._lingering) > _MOST_LINGERING:
+            oldest, its = self._lingering.pop(0)
+            its.cancel()
+            oldest.end()
+
+    def _generations(self) -> list[Generation]:
+        return [*(generation for generation, _ in self._lingering), *([self._current] if self._current else [])]

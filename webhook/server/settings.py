@@ -1,0 +1,114 @@
+"""Every setting of the server, in one table: flags, variables, file keys and documentation are all derived from it."""
+# ruff: noqa: RUF009 - a field's default is made by `_option`, once, and is immutable
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from webhook.server.kinds import ADDRESS, COUNT, DURATION, PATH, PATHS, SIZE, Address, Kind, one_of
+
+ENVIRONMENT_PREFIX = "TALLYGATE_"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting as it is written: its name, what it takes, its default as text (empty: none), and what it means."""
+
+    name: str
+    kind: Kind[Any]
+    default: str
+    meaning: str
+
+    @property
+    def flag(self) -> str:
+        """`--listen`."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """`TALLYGATE_LISTEN`."""
+        return ENVIRONMENT_PREFIX + self.name.upper()
+
+
+def _option(kind: Kind[T], default: str, meaning: str, absent: Any = None) -> Any:
+    """A field of `Settings` that carries its `Option`; `absent` is its value when there is no default to read."""
+    value = kind.read(default) if default else absent
+    return field(default=value, metadata={"kind": kind, "default": default, "meaning": meaning})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the server runs with. Durations are seconds, sizes bytes."""
+
+    policies: tuple[Path, ...] = _option(
+        PATHS, "", "Policy files, and folders of them. Without any, the shipped policies are in force.", absent=()
+    )
+    listen: Address = _option(ADDRESS, "0.0.0.0:8443", "Where the API server reaches the gate, by HTTPS.")
+    monitor: Address = _option(
+        ADDRESS, "0.0.0.0:9090", "Where metrics and health are served, by plain HTTP. Keep it inside the cluster."
+    )
+    tls_cert: Path | None = _option(
+        PATH, "", "The serving certificate and its chain, PEM. When the file changes, it is taken up without a restart."
+    )
+    tls_key: Path | None = _option(PATH, "", "The private key of the serving certificate, PEM.")
+    tls_min_version: str = _option(one_of("1.2", "1.3"), "1.3", "The oldest version of TLS that is spoken.")
+    client_ca_file: Path | None = _option(
+        PATH,
+        "",
+        "Certificates of authorities, PEM. Only a client with a certificate from one of them is served. The name in it "
+        "cannot be checked, so use an authority that signs for nobody but the API server.",
+    )
+    token_file: Path | None = _option(
+        PATH,
+        "",
+        "Secret path segments, one a line. With it the gate answers under /v1/admit/TOKEN/ only. Several lines are all "
+        "valid, so that a token can be changed without a gap. Read again when the file changes.",
+    )
+    namespaces_file: Path | None = _option(
+        PATH,
+        "",
+        "Namespaces with their labels (kubectl get namespaces -o json), for policies that select by label. Without it "
+        "labels are unknown, and what depends on them is said to be.",
+    )
+    decision_timeout: float = _option(
+        DURATION, "10s", "The longest that one decision may take. The API server's own ?timeout= counts when shorter."
+    )
+    body_limit: int = _option(SIZE, "8Mi", "The largest request body. A larger one is answered with 413.")
+    body_timeout: float = _option(
+        DURATION, "10s", "How long one request may take to arrive. A slower connection is closed."
+    )
+    idle_timeout: float = _option(
+        DURATION,
+        "2m",
+        "How long a connection may stand idle. The API server gives one up after 90 s; closing it earlier than that "
+        "would fail a request that is just being sent.",
+    )
+    connections: int = _option(COUNT, "1024", "The most connections at a time; more wait to be accepted.")
+    threads: int = _option(
+        COUNT,
+        "64",
+        "The most requests answered at a time. Threads are started as they are needed; few are busy at once.",
+    )
+    drain_delay: float = _option(
+        DURATION,
+        "5s",
+        "After SIGTERM: how long to go on answering while not ready, so that the endpoint is taken out of the service.",
+    )
+    drain_timeout: float = _option(
+        DURATION, "20s", "After that: how long to wait for requests that have begun. Then they are given up."
+    )
+    log_level: str = _option(
+        one_of("debug", "info", "warning", "error"), "info", "The least that is logged. Decisions are info."
+    )
+
+
+OPTIONS: tuple[Option, ...] = tuple(
+    Option(item.name, item.metadata["kind"], item.metadata["default"], item.metadata["meaning"])
+    for item in fields(Settings)
+)
+"""The table, in the order of `Settings`."""
+
+CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
+"""Names the settings file when no `--config` does."""

@@ -1,0 +1,103 @@
+"""The serving certificate: read, checked as a whole before use, and what is known of it."""
+
+import hashlib
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cryptography import x509
+
+from webhook.errors import TallygateError
+
+_LARGEST_FILE = 1 << 20
+
+
+class CertificateError(TallygateError):
+    """The certificate files cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What TLS is spoken with, in PEM: the chain, its key, and the authorities of clients, when they must show one."""
+
+    chain: bytes
+    key: bytes
+    client_authorities: bytes
+    subject: str
+    not_after: datetime
+
+    @property
+    def digest(self) -> str:
+        """Names these files: the same bytes give the same digest."""
+        return hashlib.sha256(b"\0".join((self.chain, self.key, self.client_authorities))).hexdigest()
+
+
+def read_certificates(chain: Path, key: Path, client_authorities: Path | None = None) -> Certificates:
+    """Read the files once, and check that they belong together.
+
+    Raises:
+        CertificateError: a file cannot be read, is not PEM, or the key is not the certificate's.
+    """
+    chain_pem, key_pem = _read(chain), _read(key)
+    authorities = _read(client_authorities) if client_authorities else b""
+    try:
+        leaf = x509.load_pem_x509_certificates(chain_pem)[0]
+        if authorities:
+            x509.load_pem_x509_certificates(authorities)
+    except ValueError as error:
+        raise CertificateError(f"{chain}: not a PEM certificate: {error}") from None
+    certificates = Certificates(
+        chain_pem, key_pem, authorities, leaf.subject.rfc4514_string(), leaf.not_valid_after_utc
+    )
+    _check(certificates, chain, key)
+    return certificates
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise CertificateError(f"{path}: {error.strerror}") from None
+    if len(content) > _LARGEST_FILE:
+        raise CertificateError(f"{path}: larger than 1 MiB; this is no certificate")
+    return content
+
+
+def _check(certificates: Certificates, chain: Path, key: Path) -> None:
+    with as_files(certificates) as files:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.chain, files.key, password="")
+        except (ssl.SSLError, OSError) as error:
+            raise CertificateError(f"{key} is not the unencrypted key of {chain}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Paths to the contents of `Certificates`, for libraries that read files only."""
+
+    chain: str
+    key: str
+    client_authorities: str | None
+
+
+@contextmanager
+def as_files(certificates: Certificates) -> Iterator[Files]:
+    """Hold the contents in memory files while they are read.
+
+    The files on disk may be replaced between a check and a use; these cannot, need no writable folder, and vanish.
+    """
+    contents = (certificates.chain, certificates.key, certificates.client_authorities)
+    descriptors = [os.memfd_create("tallygate", os.MFD_CLOEXEC) for _ in contents]
+    try:
+        for descriptor, content in zip(descriptors, contents, strict=True):
+            os.write(descriptor, content)
+        chain, key, authorities = (f"/proc/self/fd/{descriptor}" for descriptor in descriptors)
+        yield Files(chain, key, authorities if certificates.client_authorities else None)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)

@@ -1,0 +1,34 @@
+"""The secret path segments: read from a file, and again when it changes."""
+
+import re
+from pathlib import Path
+
+from webhook.errors import TallygateError
+
+_TOKEN = re.compile(rb"[A-Za-z0-9._~-]{16,256}")
+_LARGEST_FILE = 1 << 16
+
+
+class TokenError(TallygateError):
+    """The token file cannot be used."""
+
+
+def read_tokens(path: Path) -> tuple[bytes, ...]:
+    """The tokens in a file, one a line; empty lines and lines that begin with `#` are passed over.
+
+    Raises:
+        TokenError: it cannot be read, has none, or one that is too short to be a secret or cannot stand in a path.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE)
+    except OSError as error:
+        raise TokenError(f"{path}: {error.strerror}") from None
+    lines = [line.strip() for line in content.splitlines()]
+    tokens = tuple(line for line in lines if line and not line.startswith(b"#"))
+    if not tokens:
+        raise TokenError(f"{path}: no token in it; write one a line, such as `openssl rand -hex 32` makes")
+    for number, line in enumerate(lines, 1):
+        if line in tokens and not _TOKEN.fullmatch(line):
+            raise TokenError(f"{path}:{number}: a token is 16 to 256 letters, digits and . _ ~ -")
+    return tokens
