@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from webhook.accounting.name_families import LIMITS_PREFIX, REQUESTS_PREFIX
-from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity import Format, Quantity
 
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _CPU = frozenset({"cpu", LIMITS_PREFIX + "cpu", REQUESTS_PREFIX + "cpu"})
 
 
@@ -28,6 +29,15 @@ def amount(name: str, quantity: Quantity) -> int:
 def bound(name: str, quantity: Quantity) -> int:
     """What a cap, minimum or maximum allows, rounded down to the unit: half a GPU of room is none."""
     return quantity.floor_milli() if is_milli(name) else quantity.floor()
+
+
+def shown(name: str, amount: int) -> str:
+    """An amount as a person would write it: `1500m` cpu, `64Gi` memory, `3000` GPUs."""
+    if is_milli(name):
+        return Quantity(amount, -3).canonical
+    if name.removeprefix(LIMITS_PREFIX).startswith(_BYTES):
+        return Quantity(amount, 0, Format.BINARY_SI).canonical
+    return str(amount)
 
 
 class Amounts(Mapping[str, int]):

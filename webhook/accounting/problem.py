@@ -40,8 +40,8 @@ class Problem:
 
     `field` is the path as Kubernetes prints it; `code` the number of a `Code`; `message` what is wrong, why and what
     would pass, without path, code or rule; `detail` the same in Kubernetes' own words where it has any, else empty;
-    `value` the offending value as Kubernetes would print it; `rule` the rule or cap that found it, empty for
-    Kubernetes' own validation.
+    `value` the offending value as Kubernetes would print it; `rule` the rule or cap that found it (`by` says which of
+    the two), empty for Kubernetes' own validation.
     """
 
     field: str
@@ -51,8 +51,13 @@ class Problem:
     detail: str = ""
     value: str = ""
     rule: str = ""
+    by: str = "rule"
+
+    @property
+    def origin(self) -> str:
+        """What to look up: the code, and the rule or cap."""
+        return f"{self.code}, {self.by} {self.rule}" if self.rule else self.code
 
     def __str__(self) -> str:
         """The sentence for a person: path, message, and in brackets what to look up."""
-        source = f"{self.code}, rule {self.rule}" if self.rule else self.code
-        return f"{self.field}: {self.message} ({source})" if self.field else f"{self.message} ({source})"
+        return f"{self.field}: {self.message} ({self.origin})" if self.field else f"{self.message} ({self.origin})"

@@ -32,20 +32,24 @@ def rules_answer(uid: str, change: Change, verdict: Verdict, phase: Phase, whys:
     return answer(uid, verdict, phase, status)
 
 
-def answer(
-    uid: str, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None, more: Sequence[Problem] = ()
-) -> bytes:
-    """Write the answer: denied with `status`; `more` are warnings from elsewhere than the rules (soft caps)."""
-    if status is None and not more and verdict is ALLOWED:
+def answer(uid: str, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None) -> bytes:
+    """Write the answer: denied with `status`, allowed without."""
+    if status is None and verdict is ALLOWED:
         return encode(uid)
-    audits = _bounded((str(problem) for problem in verdict.audits), _ANNOTATION_LENGTH)
     return encode(
         uid,
         status=status,
-        warnings=_bounded((*map(str, verdict.warnings), *map(str, more), *verdict.unknown), _WARNINGS_TOTAL),
-        annotations={"audit": "; ".join(audits)} if audits else None,
+        warnings=_bounded((*map(str, verdict.warnings), *verdict.unknown), _WARNINGS_TOTAL),
+        annotations=_annotations(verdict),
         patch=verdict.patch if phase is Phase.MUTATING and status is None else (),
     )
+
+
+def _annotations(verdict: Verdict) -> dict[str, str]:
+    """For the cluster's audit log; the API server puts the webhook's name in front of each key."""
+    audits = _bounded((str(problem) for problem in verdict.audits), _ANNOTATION_LENGTH)
+    written = {"audit": "; ".join(audits), "exceeded-caps": ",".join(verdict.exceeded)}
+    return {key: text for key, text in written.items() if text}
 
 
 def denial(change: Change, code: int, reason: str, problems: Sequence[Problem], whys: Whys) -> dict[str, Any]:
@@ -101,7 +105,7 @@ def _reasons(problems: Sequence[Problem], whys: Whys) -> Iterable[str]:
 
 
 def _unplaced(problem: Problem) -> str:
-    return f"{problem.message} ({problem.code}, rule {problem.rule})"
+    return f"{problem.message} ({problem.origin})"
 
 
 def _bounded(texts: Iterable[str], most: int) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ class Verdict:
     """What the rules say of a change.
 
     `problems` deny (sorted by path, none means allow), `warnings` and `audits` come from rules enforced more weakly,
-    `unknown` says what could not be judged and why, `patch` fills in what is missing (mutating phase only).
+    `unknown` says what could not be judged and why, `patch` fills in what is missing (mutating phase only), `exceeded`
+    names the caps that a privileged user went over.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -22,6 +23,7 @@ class Verdict:
     audits: tuple[Problem, ...] = ()
     unknown: tuple[str, ...] = ()
     patch: tuple[PatchOperation, ...] = ()
+    exceeded: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> bool:

@@ -1,0 +1,92 @@
+"""Which caps count a pod, and what it holds under each.
+
+Pure: what has been promised to whom is `webhook.state`'s matter; the gate brings both together.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from webhook.accounting.amounts import Amounts
+from webhook.accounting.caps import Charge, ceilings, charge
+from webhook.objects.pods import Pod
+from webhook.policy.model import NamespaceCap, PodFilter, PolicySet
+from webhook.policy.resolve import matches_labels, matches_namespace
+
+_NAMESPACES_REMEMBERED = 4096
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A cap ready to count: `key` is its name and a hash of what it counts, `hard` and `soft` are in amounts.
+
+    Two caps of one name that count differently have different keys, and so different ledgers.
+    """
+
+    cap: NamespaceCap
+    key: str
+    hard: Amounts
+    soft: Amounts
+
+    def held(self, pod: Pod | None) -> Charge:
+        """What a pod holds under this cap: nothing when there is none, or when the cap does not count it."""
+        if pod is None or not _counts(self.cap.pods, pod):
+            return Charge()
+        return charge(pod, self.hard.keys() | self.soft.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class CapsInForce:
+    """The caps over one namespace; `unknown` names those that hang on labels nobody knows."""
+
+    caps: tuple[Counted, ...]
+    unknown: tuple[str, ...]
+
+
+class CapIndex:
+    """All caps of a policy set, ready to be asked."""
+
+    def __init__(self, policies: PolicySet) -> None:
+        self._caps = tuple(sorted((_counted(cap) for cap in policies.caps), key=lambda counted: counted.key))
+        self.needs_labels = any(cap.namespaces.selector for cap in policies.caps)
+        self._over = lru_cache(maxsize=_NAMESPACES_REMEMBERED)(self._sort_out)
+
+    def __bool__(self) -> bool:
+        return bool(self._caps)
+
+    def over(self, namespace: str, labels: Labels | None) -> CapsInForce:
+        """The caps over a namespace, in the order in which their ledgers are written."""
+        return self._over(namespace, frozenset(labels.items()) if labels is not None and self.needs_labels else None)
+
+    def _sort_out(self, namespace: str, labels: frozenset[tuple[str, str]] | None) -> CapsInForce:
+        known = dict(labels) if labels is not None else None
+        matches = [(counted, matches_namespace(counted.cap.namespaces, namespace, known)) for counted in self._caps]
+        return CapsInForce(
+            tuple(counted for counted, match in matches if match),
+            tuple(counted.cap.name for counted, match in matches if match is None),
+        )
+
+
+def _counted(cap: NamespaceCap) -> Counted:
+    return Counted(cap, f"{cap.name}-{_fingerprint(cap)}", ceilings(cap.hard), ceilings(cap.soft))
+
+
+def _fingerprint(cap: NamespaceCap) -> str:
+    """What the cap counts, as 10 hex digits: namespaces, filter and sharing, but not how much there may be."""
+    counts = msgspec.json.encode((cap.namespaces, cap.shared, cap.pods), order="sorted", enc_hook=dict)
+    return hashlib.sha256(counts).hexdigest()[:10]
+
+
+def _counts(pods: PodFilter, pod: Pod) -> bool:
+    spec = pod.spec
+    if pods.priority_classes and (spec is None or spec.priority_class_name not in pods.priority_classes):
+        return False
+    wanted = (spec.node_selector if spec else None) or {}
+    if any(wanted.get(key) != value for key, value in pods.node_selector.items()):
+        return False
+    return matches_labels(pods.objects, pod.metadata.labels if pod.metadata else None)

@@ -1,0 +1,8 @@
+"""The gate: the one use case. Read, decide by the rules, reserve under the caps, on conflict decide again.
+
+The rule of this room: it knows neither web, terminal nor cluster. Ports, the clock and nonces are handed in.
+"""
+
+from webhook.gate.gate import Answer, Gate, Record, UndecidedError
+
+__all__ = ["Answer", "Gate", "Record", "UndecidedError"]

@@ -1,0 +1,244 @@
+"""The gate itself: bytes of a review in, bytes of an answer out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from webhook.accounting.caps import Charge
+from webhook.accounting.problem import Problem
+from webhook.accounting.quantity import QuantityError
+from webhook.admission import answer
+from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.change import Change, Phase
+from webhook.admission.decide import decoded, judge
+from webhook.admission.review import Asked, ReviewError, decode
+from webhook.admission.selection import RuleIndex
+from webhook.admission.verdict import Verdict
+from webhook.admission.workloads import target
+from webhook.errors import TallygateError
+from webhook.gate.arithmetic import exceeded, no_limit, refusals, soft_warnings
+from webhook.gate.charging import Asked as AskedOfCap
+from webhook.gate.charging import BusyError, Charging, Outcome, Who
+from webhook.objects.pods import Pod
+from webhook.policy.model import PolicySet
+from webhook.policy.resolve import matches_subjects
+from webhook.state.ledger import Kind
+from webhook.state.ports import LedgerStore, NamespaceLister, StoreUnavailableError
+
+_CHARGED_SUBRESOURCES = frozenset({"", "resize"})
+_RETRY_AFTER_SECONDS = 1
+
+
+class UndecidedError(TallygateError):
+    """No decision could be reached, and that is not the user's fault: the cluster's failurePolicy decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one decision was, for logs and metrics: names and codes, never the object.
+
+    `verdict` is `allow`, `deny` or `busy`; `rules` are those that denied, `exceeded` the caps that a privileged user
+    went over.
+    """
+
+    uid: str
+    user: str
+    operation: str
+    kind: str
+    namespace: str
+    name: str
+    phase: Phase
+    dry_run: bool
+    verdict: str
+    codes: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    audits: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    exceeded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Bytes to send, and what they say."""
+
+    body: bytes
+    record: Record
+
+
+class _InForce:
+    """One policy set, indexed."""
+
+    def __init__(self, policies: PolicySet) -> None:
+        self.policies = policies
+        self.rules = RuleIndex(policies)
+        self.caps = CapIndex(policies)
+        self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
+        self.whys: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules} | {
+            cap.name: cap.why for cap in policies.caps
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Sitting:
+    """One review before the policies in force."""
+
+    uid: str
+    change: Change
+    phase: Phase
+    force: _InForce
+    verdict: Verdict
+
+
+class Gate:
+    """Answers reviews by the policies in force, charging caps in the validating phase.
+
+    `policies` gives the set in force, `nonce` a text that no other attempt of any process has, `monotonic` seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        policies: Callable[[], PolicySet],
+        namespaces: NamespaceLister,
+        ledgers: LedgerStore,
+        monotonic: Callable[[], float],
+        nonce: Callable[[], str],
+    ) -> None:
+        self._policies = policies
+        self._namespaces = namespaces
+        self._ledgers = ledgers
+        self._monotonic = monotonic
+        self._nonce = nonce
+        self._force = _InForce(policies())
+
+    def admit(self, body: bytes, phase: Phase, deadline: float) -> Answer:
+        """Answer a review before `deadline` (seconds of the monotonic clock).
+
+        Raises:
+            ReviewError: the body is no review that could be answered.
+            UndecidedError: a cap over this pod could not be kept: its store or the namespace's labels are out of reach.
+        """
+        asked: Asked = decode(body)
+        change, force = asked.change, self._in_force()
+        labels = self._namespaces.labels(change.namespace) if force.needs_labels and change.namespace else None
+        sitting = _Sitting(asked.uid, change, phase, force, judge(change, force.rules, labels, phase))
+        if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(change):
+            return self._charged(sitting, labels, deadline)
+        return _by_rules(sitting)
+
+    def _in_force(self) -> _InForce:
+        policies = self._policies()
+        force = self._force
+        if force.policies is not policies:
+            force = self._force = _InForce(policies)
+        return force
+
+    def _charged(self, sitting: _Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
+        change = sitting.change
+        caps = sitting.force.caps.over(change.namespace, labels)
+        if caps.unknown:
+            raise UndecidedError(
+                f"cap {caps.unknown[0]} selects namespaces by label, and the labels of namespace {change.namespace} "
+                "are not known here"
+            )
+        if not caps.caps:
+            return _by_rules(sitting)
+        new, old = _pods(change)
+        asked: list[AskedOfCap] = []
+        missing: list[Problem] = []
+        for counted in caps.caps:
+            before, after = _held(counted, old), _held(counted, new)
+            exceeds = matches_subjects(counted.cap.exceed, change.user.name, change.user.groups)
+            each = AskedOfCap(counted, before.amounts, after.amounts, exceeds)
+            if after.unlimited and not (exceeds or before.unlimited):
+                missing += [no_limit(each, name, names) for name, names in after.unlimited.items()]
+            asked.append(each)
+        if missing:
+            return _refused(sitting, missing)
+        return self._booked(sitting, asked, _who(change, new, self._nonce()), deadline)
+
+    def _booked(self, sitting: _Sitting, asked: list[AskedOfCap], who: Who, deadline: float) -> Answer:
+        charging = Charging(self._ledgers, who, lambda: self._monotonic() < deadline)
+        try:
+            outcome = charging.check(asked) if sitting.change.dry_run else charging.charge(asked)
+        except BusyError:
+            status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS)
+            return Answer(answer.answer(sitting.uid, Verdict(), sitting.phase, status), _record(sitting, "busy"))
+        except StoreUnavailableError as error:
+            raise UndecidedError(f"the ledgers are out of reach: {error}") from error
+        if outcome.refused:
+            return _refused(sitting, [problem for booked in outcome.refused for problem in refusals(booked)])
+        return _granted(sitting, outcome)
+
+
+def _is_charged(change: Change) -> bool:
+    return (change.group, change.kind) == ("", "Pod") and (
+        change.subresource in _CHARGED_SUBRESOURCES and target(change) is not None
+    )
+
+
+def _pods(change: Change) -> tuple[Pod, Pod | None]:
+    found = target(change)
+    assert found is not None  # noqa: S101  # `_is_charged` has asked
+    new = decoded(found, change, change.object)
+    old = decoded(found, change, change.old) if change.old is not None else None
+    assert isinstance(new, Pod)  # noqa: S101  # the target of kind Pod decodes pods
+    return new, old if isinstance(old, Pod) else None
+
+
+def _held(counted: Counted, pod: Pod | None) -> Charge:
+    try:
+        return counted.held(pod)
+    except QuantityError as error:
+        # The API server refuses such a pod before it asks a validating webhook.
+        raise ReviewError(f"the pod has a quantity that is none: {error}") from None
+
+
+def _who(change: Change, pod: Pod, nonce: str) -> Who:
+    uid = pod.metadata.uid if pod.metadata else None
+    if not uid:
+        raise ReviewError("object.metadata.uid is empty: caps are charged in the validating webhook, where it is set")
+    kind = Kind.CREATE if change.old is None else Kind.CHANGE
+    return Who(uid, change.namespace, change.name, nonce, kind)
+
+
+def _by_rules(sitting: _Sitting) -> Answer:
+    verdict = sitting.verdict
+    body = answer.rules_answer(sitting.uid, sitting.change, verdict, sitting.phase, sitting.force.whys)
+    return Answer(body, _record(sitting, "allow" if verdict.allowed else "deny", verdict.problems))
+
+
+def _refused(sitting: _Sitting, problems: list[Problem]) -> Answer:
+    status = answer.denial(sitting.change, answer.FORBIDDEN, "Forbidden", problems, sitting.force.whys)
+    body = answer.answer(sitting.uid, sitting.verdict, sitting.phase, status)
+    return Answer(body, _record(sitting, "deny", tuple(problems)))
+
+
+def _granted(sitting: _Sitting, outcome: Outcome) -> Answer:
+    warnings = tuple(warning for booked in outcome.granted for warning in soft_warnings(booked))
+    over = tuple(booked.asked.counted.cap.name for booked in outcome.granted if exceeded(booked))
+    if warnings or over:
+        told = replace(sitting.verdict, warnings=(*sitting.verdict.warnings, *warnings), exceeded=over)
+        sitting = replace(sitting, verdict=told)
+    return Answer(answer.answer(sitting.uid, sitting.verdict, sitting.phase, None), _record(sitting, "allow"))
+
+
+def _record(sitting: _Sitting, verdict: str, problems: tuple[Problem, ...] = ()) -> Record:
+    change, judged = sitting.change, sitting.verdict
+    return Record(
+        uid=sitting.uid,
+        user=change.user.name,
+        operation=change.operation,
+        kind=change.kind,
+        namespace=change.namespace,
+        name=change.name,
+        phase=sitting.phase,
+        dry_run=change.dry_run,
+        verdict=verdict,
+        codes=tuple(problem.code for problem in problems),
+        rules=tuple(dict.fromkeys(problem.rule for problem in problems)),
+        warnings=tuple(problem.code for problem in judged.warnings),
+        audits=tuple(problem.code for problem in judged.audits),
+        unknown=judged.unknown,
+        exceeded=judged.exceeded,
+    )
