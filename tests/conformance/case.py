@@ -46,7 +46,9 @@ def read_cases(path: Path) -> Iterator[Case]:
 def _case(path: Path, number: int, line: str) -> Case:
     """The case on one line."""
     try:
-        case = json.loads(line)
+        case = json.loads(
+            line, parse_float=str
+        )  # Kubernetes takes a quantity's number for its text; so its text is kept
     except ValueError as error:
         raise CaseFileError(f"{path}:{number}: not JSON: {error}") from error
     if not isinstance(case, dict):

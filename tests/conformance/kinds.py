@@ -2,13 +2,18 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.conformance import quantity
+from tests.conformance import fit, node, pod, quantity, resourcequota, workload
 from tests.conformance.case import Case, Outcome
 
 Compare = Callable[[Case], Outcome]
 
 KINDS: Mapping[str, Compare] = {
+    "fit": fit.compare,
+    "node": node.compare,
+    "pod": pod.compare,
     "quantity": quantity.compare,
+    "resourcequota": resourcequota.compare,
+    "workload": workload.compare,
 }
 """The kinds that are compared."""
 

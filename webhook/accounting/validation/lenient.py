@@ -53,7 +53,7 @@ def pod_lets_through(pod: Pod, prefix: str = "", *, template: bool = False) -> l
     """
     if pod.spec is None:
         return []
-    path = f"{prefix}.spec" if prefix else "spec"
+    path = f"{prefix}spec"
     ask = read_pod(readable_pod(pod.spec), complete=not template)
     problems = _container_problems(f"{path}.containers", ask.containers)
     problems += _container_problems(f"{path}.initContainers", ask.init)

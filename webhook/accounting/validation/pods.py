@@ -20,12 +20,12 @@ from webhook.objects.pods import Container, Pod, PodSpec, ResourceRequirements
 def validate_pod(pod: Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
     """Everything the API server says of a pod's resources, all at once.
 
-    `prefix` is the path of the pod inside its object: empty for a Pod, `spec.template` for a Deployment. In a template
+    `prefix` stands before `spec` in every path: empty for a Pod, `spec.template.` for a Deployment. In a template
     nothing is filled in from limits before it is judged.
     """
     if pod.spec is None:
         return []
-    path = f"{prefix}.spec" if prefix else "spec"
+    path = f"{prefix}spec"
     try:
         return _spec_problems(path, pod.spec, read_pod(pod.spec, complete=not template))
     except QuantityError:

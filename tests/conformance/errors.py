@@ -1,0 +1,28 @@
+"""Two lists of validation errors side by side."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from webhook.accounting.problem import Problem
+
+
+def compare_errors(
+    theirs: Iterable[Mapping[str, str]] | None, ours: Iterable[Problem], wrapping: Collection[str]
+) -> list[str]:
+    """The multisets of errors: field, type and detail.
+
+    The message says nothing more but the offending value, which comes rounded to thousandths from an API server and as
+    it was written from a validation that was called by itself.
+
+    Errors about a name that wraps around are left out on both sides: there Kubernetes' are an accident.
+    """
+    wanted = Counter((each["field"], each["type"], each["detail"]) for each in theirs or ())
+    found = Counter((each.field, str(each.reason), each.detail) for each in ours)
+    said = [("Kubernetes", each) for each in (wanted - found).elements()]
+    said += [("tallygate", each) for each in (found - wanted).elements()]
+    return [f"only {who} says {each}" for who, each in said if not _is_about(each, wrapping)]
+
+
+def _is_about(error: tuple[str, ...], names: Collection[str]) -> bool:
+    """Whether one of the names is in its field or its words."""
+    return any(name in part for name in names for part in error)

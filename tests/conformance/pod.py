@@ -1,0 +1,41 @@
+"""Pods: what the API server says of their resources, what they need, and what a quota charges for them."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tests.conformance.case import Case, Outcome
+from tests.conformance.errors import compare_errors
+from tests.conformance.sums import wrapping_names
+from tests.conformance.typed import typed
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quota import quota_charge
+from webhook.accounting.requests import pod_limits, pod_requests
+from webhook.accounting.validation import validate_pod
+from webhook.objects.pods import Pod, PodSpec
+
+
+def compare(case: Case) -> Outcome:
+    """Compare errors (field, type, detail), effective requests and limits, and the quota charge."""
+    answer, pod = case["answer"], typed(case["pod"], Pod)
+    spec, wrapping = pod.spec or PodSpec(), wrapping_names(case["pod"])
+    differences = compare_errors(answer["errors"], validate_pod(pod), wrapping)
+    for name, ours in (
+        ("requests", pod_requests(spec, pod.status).quantities),
+        ("limits", pod_limits(spec, pod.status).quantities),
+        ("quota", quota_charge(pod, None)),
+    ):
+        differences += _compare_quantities(name, answer[name] or {}, ours, wrapping)
+    return Outcome(tuple(differences), beyond_int64=bool(wrapping))
+
+
+def _compare_quantities(
+    what: str, theirs: Mapping[str, Any], ours: Mapping[str, Quantity], wrapping: Collection[str]
+) -> list[str]:
+    """Two mappings from name to quantity, by their text, but for the names that wrap around."""
+    texts = {name: quantity.text for name, quantity in ours.items()}
+    names = sorted(theirs.keys() | texts.keys())
+    return [
+        f"{what}[{name}]: Kubernetes {theirs.get(name)}, tallygate {texts.get(name)}"
+        for name in names
+        if theirs.get(name) != texts.get(name) and not name.endswith(tuple(wrapping))
+    ]

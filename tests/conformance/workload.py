@@ -1,0 +1,79 @@
+"""Workloads and others put to a real API server: the causes it gave for refusing them."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tests.conformance.case import Case, Outcome
+from tests.conformance.sums import wrapping_names
+from tests.conformance.typed import typed
+from webhook.accounting.problem import Problem
+from webhook.accounting.validation import (
+    cause_message,
+    validate_limit_range,
+    validate_node,
+    validate_pod,
+    validate_quota,
+)
+from webhook.objects.cluster import LimitRange, Node, ResourceQuota
+from webhook.objects.pods import Pod
+from webhook.objects.workloads import CronJob, PodTemplate, Workload
+
+# Where resources stand in any kind: `resources` of containers and pods, overhead, a node's status, a quota's keys and
+# scopes, a LimitRange's entries. A resource name may hold anything, so only the beginning of the path is looked at.
+_RESOURCE_FIELD = re.compile(
+    r"(?:.*[.])?spec[.](?:(?:containers|initContainers|ephemeralContainers)\[\d+\][.])?resources\b"
+    r"|(?:.*[.])?spec[.]overhead\b"
+    r"|status[.](?:capacity|allocatable|hard|used)\b"
+    r"|spec[.](?:hard|scopes|scopeSelector)\b"
+    r"|spec[.]limits\[\d+\]"
+)
+"""The paths that are about resources."""
+
+
+def compare(case: Case) -> Outcome:
+    """Compare the multiset of causes (field, reason, message) under resource fields."""
+    wrapping = wrapping_names(case["object"])
+    wanted = Counter(_causes(case["causes"] or ()))
+    found = Counter((each.field, str(each.reason), cause_message(each)) for each in _problems(case["object"]))
+    said = [("the API server", each) for each in (wanted - found).elements()]
+    said += [("tallygate", each) for each in (found - wanted).elements()]
+    differences = [f"only {who} says {each}" for who, each in said if not any(name in each[0] for name in wrapping)]
+    return Outcome(tuple(differences), beyond_int64=bool(wrapping))
+
+
+def _causes(causes: Iterable[Mapping[str, str]]) -> Iterable[tuple[str, str, str]]:
+    for each in causes:
+        if _RESOURCE_FIELD.match(each["field"]):
+            yield each["field"], each["reason"], each["message"]
+
+
+def _problems(decoded: Mapping[str, Any]) -> list[Problem]:
+    return _VALIDATE.get(decoded["kind"], _in_spec)(decoded)
+
+
+def _in_spec(decoded: Any) -> list[Problem]:
+    spec = typed(decoded, Workload).spec
+    return validate_pod(spec.template, "spec.template.", template=True) if spec and spec.template else []
+
+
+def _in_job_template(decoded: Any) -> list[Problem]:
+    spec = typed(decoded, CronJob).spec
+    job = spec.job_template.spec if spec and spec.job_template else None
+    return validate_pod(job.template, "spec.jobTemplate.spec.template.", template=True) if job and job.template else []
+
+
+def _at_top(decoded: Any) -> list[Problem]:
+    template = typed(decoded, PodTemplate).template
+    return validate_pod(template, "template.", template=True) if template else []
+
+
+_VALIDATE: Mapping[str, Callable[[Any], list[Problem]]] = {
+    "Pod": lambda decoded: validate_pod(typed(decoded, Pod)),
+    "PodTemplate": _at_top,
+    "CronJob": _in_job_template,
+    "Node": lambda decoded: validate_node(typed(decoded, Node)),
+    "ResourceQuota": lambda decoded: validate_quota(typed(decoded, ResourceQuota)),
+    "LimitRange": lambda decoded: validate_limit_range(typed(decoded, LimitRange)),
+}
