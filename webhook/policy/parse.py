@@ -84,7 +84,7 @@ def _within_bounds(files: Sequence[tuple[str, bytes]], reading: _Reading) -> boo
         return False
     total = sum(len(content) for _, content in files)
     if total > bounds.MAX_TOTAL_BYTES:
-        message = f"the policy files have {total:,} bytes together; at most {bounds.MAX_TOTAL_BYTES:,} are read"
+        message = f"the files up to this one have more than {bounds.MAX_TOTAL_BYTES:,} bytes together: remove some"
         reading.say(Source(files[-1][0], 1, 1), TOO_LARGE, message)
         return False
     return True
@@ -109,7 +109,7 @@ def _read_file(name: str, content: bytes, reading: _Reading) -> None:
 def _decoded(name: str, content: bytes, reading: _Reading) -> str | None:
     """The text of a file, or `None` and a finding. A byte order mark of UTF-8 is passed over."""
     if len(content) > bounds.MAX_FILE_BYTES:
-        message = f"{len(content):,} bytes; at most {bounds.MAX_FILE_BYTES:,} are read of one file: split it"
+        message = f"more than {bounds.MAX_FILE_BYTES:,} bytes, which is all that is read of one file: split it"
         reading.say(Source(name, 1, 1), TOO_LARGE, message)
         return None
     try:

@@ -1,0 +1,24 @@
+"""Lint: what a set of well-formed policies means that its author cannot have meant.
+
+Errors are what no request could ever meet or satisfy; they keep a set from being used. Warnings are what is legal and
+probably a slip. Positions are those of the policies, fields are named in the messages.
+"""
+
+from webhook.policy.finding import Finding
+from webhook.policy.lint_caps import lint_cap, lint_caps
+from webhook.policy.lint_names import lint_names
+from webhook.policy.lint_pairs import lint_pairs
+from webhook.policy.lint_rules import lint_rule
+from webhook.policy.model import PolicySet
+
+
+def lint(policies: PolicySet) -> tuple[Finding, ...]:
+    """Every finding about a set, sorted by place."""
+    findings = {
+        *(finding for rule in policies.rules for finding in lint_rule(rule)),
+        *(finding for cap in policies.caps for finding in lint_cap(cap)),
+        *lint_pairs(policies.rules),
+        *lint_caps(policies.caps),
+        *lint_names(policies),
+    }
+    return tuple(sorted(findings))

@@ -1,0 +1,136 @@
+"""What is wrong with two rules together: one says nothing new, or no request can satisfy both."""
+
+from collections.abc import Iterator
+
+from webhook.policy.amounts_allowed import least_allowed
+from webhook.policy.codes import CONTRADICTORY, SHADOWED
+from webhook.policy.coverage import covers, included, may_share, resources_cover, resources_meet
+from webhook.policy.finding import Finding, Severity
+from webhook.policy.globs import is_literal
+from webhook.policy.model import Bounds, Checks, Enforcement, Equality, ResourceRule
+
+_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
+_EVERYWHERE = ""
+
+
+def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[Finding]:
+    """Findings about each two rules that may speak of one resource."""
+    for one, other in _neighbours(rules):
+        if resources_meet(one.resources, other.resources):
+            yield from _shadowing(one, other)
+            yield from _contradiction(one, other)
+
+
+def _neighbours(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[ResourceRule, ResourceRule]]:
+    """Each two rules, but for those on different domains, so that a thousand rules for as many vendors are quick."""
+    by_domain: dict[str, list[int]] = {}
+    for at, rule in enumerate(rules):
+        near = {at for domain in _domains(rule) for at in by_domain.get(domain, ())} | set(
+            by_domain.get(_EVERYWHERE, ())
+        )
+        if _EVERYWHERE in _domains(rule):
+            near = set(range(at))
+        yield from ((rules[earlier], rule) for earlier in sorted(near))
+        for domain in _domains(rule):
+            by_domain.setdefault(domain, []).append(at)
+
+
+def _domains(rule: ResourceRule) -> set[str]:
+    """The domains that a rule's resources are in; what may be in any is everywhere."""
+    domains = (pattern.partition("/") for pattern in included(rule.resources))
+    return {domain if slash and is_literal(domain) else _EVERYWHERE for domain, slash, _ in domains}
+
+
+def _shadowing(one: ResourceRule, other: ResourceRule) -> Iterator[Finding]:
+    """The later one is named when each shadows the other."""
+    for narrow, wide in ((other, one), (one, other)):
+        if _shadows(wide, narrow):
+            said = f'says nothing that rule "{wide.name}" ({wide.source}) does not say already; remove one'
+            yield Finding.at(narrow.source, SHADOWED, Severity.WARNING, f'rule "{narrow.name}": {said}')
+            return
+
+
+def _shadows(wide: ResourceRule, narrow: ResourceRule) -> bool:
+    return (
+        _STRICTNESS.index(wide.enforcement) >= _STRICTNESS.index(narrow.enforcement)
+        and _implies(wide.checks, narrow.checks)
+        and resources_cover(wide.resources, narrow.resources)
+        and covers(wide.match, narrow.match)
+    )
+
+
+def _implies(strict: Checks, lax: Checks) -> bool:
+    """Whether what passes the one set of checks passes the other, and is filled in likewise."""
+    return (
+        (strict.well_formed_name or not lax.well_formed_name)
+        and _wholeness(strict) >= _wholeness(lax)
+        and _equality_implies(strict.requests_equal_limits, lax.requests_equal_limits)
+        and _bounds_imply(strict.per_container, lax.per_container)
+        and _bounds_imply(strict.per_pod, lax.per_pod)
+        and (strict.advertised or not lax.advertised)
+        and lax.schedulable in {None, strict.schedulable}
+    )
+
+
+def _wholeness(checks: Checks) -> int:
+    """For none, for countable resources, for all."""
+    return {False: 0, None: 1, True: 2}[checks.whole_quantity]
+
+
+def _equality_implies(strict: Equality | None, lax: Equality | None) -> bool:
+    if Equality.FILL in {strict, lax}:
+        return strict is lax or lax is Equality.IGNORE
+    return lax in {Equality.IGNORE, strict} or strict is Equality.REQUIRE
+
+
+def _bounds_imply(strict: Bounds | None, lax: Bounds | None) -> bool:
+    if lax is None or lax == strict:
+        return True
+    if strict is None:
+        return False
+    return (
+        (lax.min is None or (strict.min is not None and strict.min >= lax.min))
+        and (lax.max is None or (strict.max is not None and strict.max <= lax.max))
+        and lax.multiple_of in {None, strict.multiple_of}
+        and (not lax.one_of or (bool(strict.one_of) and set(strict.one_of) <= set(lax.one_of)))
+    )
+
+
+def _contradiction(one: ResourceRule, other: ResourceRule) -> Iterator[Finding]:
+    """An error where the one is for everything that the other is for, else a warning: they may never meet."""
+    if Enforcement.AUDIT in {one.enforcement, other.enforcement} or not may_share(one.match, other.match):
+        return
+    field = _unsatisfiable(one.checks, other.checks)
+    if not field:
+        return
+    surely = covers(one.match, other.match) or covers(other.match, one.match)
+    denied = one.enforcement is other.enforcement is Enforcement.DENY
+    severity = Severity.ERROR if surely and denied else Severity.WARNING
+    said = f'no amount satisfies {field} of both this and rule "{one.name}" ({one.source}); narrow one of them'
+    yield Finding.at(other.source, CONTRADICTORY, severity, f'rule "{other.name}": {said}')
+
+
+def _unsatisfiable(one: Checks, other: Checks) -> str:
+    """The field in which no amount suits both, or nothing; bounds that are impossible alone are told elsewhere."""
+    for field, mine, theirs in (
+        ("perContainer", one.per_container, other.per_container),
+        ("perPod", one.per_pod, other.per_pod),
+    ):
+        if mine is not None and theirs is not None and _clash(mine, theirs):
+            return field
+    if _outgrows(one.per_container, other.per_pod) or _outgrows(other.per_container, one.per_pod):
+        return "perContainer and perPod.max"
+    return ""
+
+
+def _clash(mine: Bounds, theirs: Bounds) -> bool:
+    each = least_allowed((mine,)) is not None and least_allowed((theirs,)) is not None
+    return each and least_allowed((mine, theirs)) is None
+
+
+def _outgrows(container: Bounds | None, pod: Bounds | None) -> bool:
+    """Whether one container must ask for more than a pod may."""
+    if container is None or pod is None or pod.max is None:
+        return False
+    least = least_allowed((container,))
+    return least is not None and least > pod.max

@@ -1,0 +1,155 @@
+"""What is wrong with one rule by itself."""
+
+from collections.abc import Iterator
+
+from webhook.accounting.quantity import Quantity
+from webhook.policy.amounts_allowed import allows, least_allowed
+from webhook.policy.codes import (
+    CHECK_WITHOUT_KIND,
+    CHECKS_NOTHING,
+    FRACTIONAL,
+    IMPOSSIBLE_BOUNDS,
+    MATCHES_NOTHING,
+    NOT_JUDGED,
+    REPEATED,
+)
+from webhook.policy.coverage import (
+    excluded,
+    included,
+    is_countable_pattern,
+    is_everybody,
+    namespaces_meet,
+    pattern_covers,
+    selects_something,
+)
+from webhook.policy.finding import Finding, Severity
+from webhook.policy.model import Bounds, Checks, Equality, NamespaceSelector, ResourceRule
+
+_KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"})
+
+Said = tuple[str, Severity, str]
+"""Code, severity, message."""
+
+
+def lint_rule(rule: ResourceRule) -> Iterator[Finding]:
+    """Findings about one rule."""
+    for said in (*_matching(rule), *_checking(rule), *_unjudged(rule.checks), *_bounding(rule)):
+        code, severity, message = said
+        yield Finding.at(rule.source, code, severity, f'rule "{rule.name}": {message}')
+
+
+def empty_namespaces(selector: NamespaceSelector | None) -> str:
+    """Why no namespace can be selected, or nothing."""
+    if selector is None:
+        return ""
+    if not selects_something(selector.selector):
+        return "no labels satisfy the selector; remove the requirement that contradicts another"
+    if not namespaces_meet(selector, selector):
+        return "exclude takes out everything that include lists; narrow exclude"
+    return ""
+
+
+def _matching(rule: ResourceRule) -> Iterator[Said]:
+    """Why nothing can ever meet the rule."""
+    wanted, unwanted = included(rule.resources), excluded(rule.resources)
+    if not wanted:
+        yield _nothing('resources: only exclusions, so no resource is left; put "*" or a family before them')
+    elif all(any(pattern_covers(hole, pattern) for hole in unwanted) for pattern in wanted):
+        yield _nothing("resources: everything that is included is excluded again; narrow the patterns with !")
+    why = empty_namespaces(rule.match.namespaces)
+    if why:
+        yield _nothing(f"match.namespaces: {why}")
+    if rule.match.namespaces is not None and rule.match.kinds == frozenset({"Node"}):
+        yield _nothing("match: nodes are in no namespace; remove namespaces, or name another kind")
+    if not selects_something(rule.match.objects):
+        yield _nothing("match.objects: no labels satisfy the selector; remove what contradicts")
+    if is_everybody(rule.match.except_for):
+        yield _nothing("match.exceptFor: everybody is exempt; name the groups that shall be")
+
+
+def _nothing(message: str) -> Said:
+    return MATCHES_NOTHING, Severity.ERROR, message
+
+
+def _checking(rule: ResourceRule) -> Iterator[Said]:
+    """Checks that are all off, or that no kind of the rule can be judged by."""
+    checks = rule.checks
+    on = (checks.well_formed_name, checks.whole_quantity is not False, checks.requests_equal_limits != Equality.IGNORE)
+    if not any((*on, checks.per_container, checks.per_pod, checks.advertised, checks.schedulable)):
+        yield CHECKS_NOTHING, Severity.WARNING, "checks: every check is switched off; switch one on or remove the rule"
+    if rule.match.kinds is not None and rule.match.kinds <= _KINDS_WITHOUT_PODS:
+        kinds = " and ".join(sorted(rule.match.kinds))
+        for field in _pod_checks(checks):
+            said = f"checks.{field}: {kinds} have no containers, so this is never judged; add Pod to match.kinds"
+            yield CHECK_WITHOUT_KIND, Severity.WARNING, said
+
+
+def _pod_checks(checks: Checks) -> Iterator[str]:
+    """The checks, of those asked for, that are about pods only."""
+    if checks.requests_equal_limits in {Equality.REQUIRE, Equality.FILL}:
+        yield "requestsEqualLimits"
+    if checks.per_container is not None:
+        yield "perContainer"
+    if checks.per_pod is not None:
+        yield "perPod"
+    if checks.schedulable is not None:
+        yield "schedulable"
+
+
+def _unjudged(checks: Checks) -> Iterator[Said]:
+    for field, asked in (("advertised", checks.advertised), ("schedulable", checks.schedulable is not None)):
+        if asked:
+            said = f"checks.{field}: not judged while the gate knows no nodes; the other checks of the rule are"
+            yield NOT_JUDGED, Severity.WARNING, said
+
+
+def _bounding(rule: ResourceRule) -> Iterator[Said]:
+    """Bounds that contradict themselves or one another."""
+    container, pod = rule.checks.per_container, rule.checks.per_pod
+    countable = all(is_countable_pattern(pattern) for pattern in included(rule.resources))
+    for field, bounds in (("checks.perContainer", container), ("checks.perPod", pod)):
+        if bounds is not None:
+            yield from _bounds(field, bounds, countable=countable)
+    least = least_allowed((container,)) if container is not None else None
+    if pod is not None and pod.max is not None and least is not None and least > pod.max:
+        said = (
+            f"checks: one container must ask for at least {least}, but the pod for at most {pod.max}; raise perPod.max"
+        )
+        yield IMPOSSIBLE_BOUNDS, Severity.ERROR, said
+
+
+def _bounds(field: str, bounds: Bounds, *, countable: bool) -> Iterator[Said]:
+    if bounds.multiple_of is not None and bounds.multiple_of.sign == 0:
+        yield IMPOSSIBLE_BOUNDS, Severity.ERROR, f"{field}.multipleOf: nothing is a multiple of 0; write 1 or more"
+    elif bounds.min is not None and bounds.max is not None and bounds.min > bounds.max:
+        said = f"{field}: min {bounds.min} is above max {bounds.max}; swap them"
+        yield IMPOSSIBLE_BOUNDS, Severity.ERROR, said
+    elif least_allowed((bounds,)) is None:
+        yield IMPOSSIBLE_BOUNDS, Severity.ERROR, f"{field}: no amount satisfies all of these bounds; loosen one"
+    else:
+        yield from _unreachable(field, bounds)
+    if countable:
+        yield from _fractions(field, bounds)
+
+
+def _unreachable(field: str, bounds: Bounds) -> Iterator[Said]:
+    """Values of `oneOf` that the other bounds forbid, or that stand there twice."""
+    for at, choice in enumerate(bounds.one_of):
+        if not allows(bounds, choice):
+            said = f"{field}.oneOf: {choice} is outside the other bounds; remove it or loosen them"
+            yield IMPOSSIBLE_BOUNDS, Severity.WARNING, said
+        if choice in bounds.one_of[:at]:
+            yield REPEATED, Severity.WARNING, f"{field}.oneOf: {choice} stands there twice; remove one"
+
+
+def _fractions(field: str, bounds: Bounds) -> Iterator[Said]:
+    named: list[tuple[str, Quantity | None]] = [
+        ("min", bounds.min),
+        ("max", bounds.max),
+        ("multipleOf", bounds.multiple_of),
+        *(("oneOf", choice) for choice in bounds.one_of),
+    ]
+    for name, quantity in named:
+        if quantity is not None and not quantity.is_whole:
+            said = f"{field}.{name}: {quantity} is a fraction of what is counted in whole units; write a whole number"
+            yield FRACTIONAL, Severity.WARNING, said

@@ -1,0 +1,252 @@
+"""Loading: policy files from disk, and the set that is in force while they change.
+
+The one module of this room that touches files. A set is taken over whole or not at all: what is broken is reported and
+the last good set stays in force.
+"""
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from watchfiles import watch
+
+from webhook.errors import TallygateError
+from webhook.policy.bounds import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES
+from webhook.policy.codes import UNREADABLE
+from webhook.policy.finding import Finding, Severity
+from webhook.policy.lint import lint
+from webhook.policy.model import PolicySet, Source
+from webhook.policy.parse import Parsed, parse
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""What a file in a policy folder is called; others are passed over, as are hidden ones and folders within."""
+
+_SETTLED_TRIES = 5
+
+Signature = tuple[tuple[object, ...], ...]
+"""What would differ if a file did: path, device, inode, size and times of each."""
+
+
+class PolicyError(TallygateError):
+    """The files say no usable set; the findings tell why."""
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        self.findings = findings
+        super().__init__("\n".join(str(finding) for finding in findings))
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is in force, and what is not because it is broken.
+
+    `digest`, `generation` (1 at the start, one more with every new set) and `loaded_at` are of the set in force,
+    `warnings` too. `broken` are the findings of what lies on disk instead, empty when that is in force; `failures`
+    counts the sets that were refused. `crash` is a fault of tallygate itself while it read, empty when there was none.
+    """
+
+    digest: str
+    generation: int
+    loaded_at: datetime
+    warnings: tuple[Finding, ...] = ()
+    broken: tuple[Finding, ...] = ()
+    failures: int = 0
+    crash: str = ""
+
+
+def read(paths: Sequence[Path]) -> Parsed:
+    """Read and lint all policy files at these paths: files, and folders of files (not of folders).
+
+    A folder's files are read by name, each once however many names it has, as `*.yaml`, `*.yml` or `*.json`; what
+    cannot be read is a finding.
+    """
+    contents: list[tuple[str, bytes]] = []
+    findings: list[Finding] = []
+    total = 0
+    for path in _found(paths, findings):
+        content = _content(path, findings)
+        if content is not None and total <= MAX_TOTAL_BYTES:
+            contents.append((str(path), content))
+            total += len(content)
+    parsed = parse(contents)
+    every = {*findings, *parsed.findings, *lint(parsed.policies)}
+    return Parsed(parsed.policies, tuple(sorted(every)))
+
+
+def _found(paths: Sequence[Path], findings: list[Finding]) -> list[Path]:
+    """The files at these paths, at most one more than may be read."""
+    seen: dict[str, Path] = {}
+    for path in paths:
+        try:
+            for file in _files_of(path):
+                seen.setdefault(os.path.realpath(file), file)
+        except OSError as error:
+            findings.append(_unreadable(path, f"cannot be read: {error.strerror}; check that it is there and readable"))
+    if not seen and not findings:
+        wanted = f"no policy file here; put one named *{', *'.join(SUFFIXES)} in it"
+        findings.extend(_unreadable(path, wanted) for path in paths)
+    return list(seen.values())[: MAX_FILES + 1]
+
+
+def _files_of(path: Path) -> list[Path]:
+    if not stat.S_ISDIR(path.stat().st_mode):
+        return [path]
+    with os.scandir(path) as entries:
+        names = sorted(each.name for each in entries if each.name.endswith(SUFFIXES) and not each.name.startswith("."))
+    return [path / name for name in names if not (path / name).is_dir()]
+
+
+def _content(path: Path, findings: list[Finding]) -> bytes | None:
+    """The bytes of a file, as far as tells that it is too large."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            findings.append(_unreadable(path, "not a regular file; policies are files and folders of files"))
+            return None
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        findings.append(_unreadable(path, f"cannot be read: {error.strerror}; check that it is there and readable"))
+        return None
+
+
+def _unreadable(path: Path, message: str) -> Finding:
+    return Finding.at(Source(str(path), 1, 1), UNREADABLE, Severity.ERROR, message)
+
+
+def _signature(paths: Sequence[Path]) -> Signature:
+    """What tells that something changed, without reading it."""
+    return tuple(_identity(file) for file in (*paths, *_found(paths, [])))
+
+
+def _identity(path: Path) -> tuple[object, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (str(path),)
+    if stat.S_ISDIR(found.st_mode):
+        return (str(path), found.st_dev, found.st_ino)
+    return (str(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _read_settled(paths: Sequence[Path]) -> Parsed:
+    """Read when nothing changes meanwhile, so that no set is half of one version and half of another."""
+    for _ in range(_SETTLED_TRIES):
+        before = _signature(paths)
+        parsed = read(paths)
+        if _signature(paths) == before:
+            break
+    return parsed
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
+class PolicyStore:
+    """The set in force, kept up to date with files.
+
+    Made from paths, whose set must be usable (else `PolicyError`). `start` watches them in a thread until `stop`;
+    `on_change` is told of every new set and of every one refused, in that thread. A ConfigMap's folder changes by one
+    rename of a symlink: the folder is watched, not its files, and read whole when it is quiet.
+
+    `poll_seconds` bounds how late a change is seen that brings no event: a network file system, a folder that was
+    deleted and made again.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        on_change: Callable[[Status], None] = lambda _: None,
+        now: Callable[[], datetime] = _utc,
+        poll_seconds: float = 1.0,
+    ) -> None:
+        self._paths = tuple(paths)
+        self._on_change = on_change
+        self._now = now
+        self._poll_milliseconds = max(1, int(poll_seconds * 1000))
+        self._stopping = threading.Event()
+        self._loading = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._signature = _signature(self._paths)
+        parsed = _read_settled(self._paths)
+        if not parsed.usable:
+            raise PolicyError(parsed.findings)
+        self._last = parsed
+        self._policies = parsed.policies
+        self._status = Status(parsed.policies.digest, 1, now(), parsed.findings)
+
+    def current(self) -> PolicySet:
+        """The set in force."""
+        return self._policies
+
+    def status(self) -> Status:
+        """What is in force and what is broken."""
+        return self._status
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread = threading.Thread(target=self._watch, name="policy-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching, and wait until it has stopped."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def reload(self) -> Status:
+        """Read the files now; returns what is in force then. Nothing happens if they say what they said before."""
+        with self._loading:
+            self._signature = _signature(self._paths)
+            parsed = _read_settled(self._paths)
+            if (parsed.policies.digest, parsed.findings) != (self._last.policies.digest, self._last.findings):
+                self._take(parsed)
+            return self._status
+
+    def _take(self, parsed: Parsed) -> None:
+        """Put a set in force, or note why it cannot be."""
+        self._last = parsed
+        before = self._status
+        if parsed.usable:
+            digest, generation = parsed.policies.digest, before.generation + 1
+            self._policies = parsed.policies
+            self._status = Status(digest, generation, self._now(), parsed.findings, failures=before.failures)
+        else:
+            self._status = replace(before, broken=parsed.findings, failures=before.failures + 1)
+        self._on_change(self._status)
+
+    def _watch(self) -> None:
+        while not self._stopping.is_set():
+            for _ in self._wakings():
+                if _signature(self._paths) != self._signature:
+                    self._reload_surely()
+                    break  # what is watched may be another folder now, under the same name
+
+    def _reload_surely(self) -> None:
+        """Reload, and outlive a crash: it is noted, and the last good set stays in force."""
+        try:
+            self.reload()
+        except Exception as crash:  # noqa: BLE001 - the one place that turns a crash of the reader into a status
+            self._status = replace(self._status, crash=f"{type(crash).__name__}: {crash}")
+
+    def _wakings(self) -> Iterator[object]:
+        """Something for every change, and now and then without one, until stopped or no longer watching anything."""
+        folders = sorted({str(path if path.is_dir() else path.parent) for path in self._paths})
+        try:
+            yield from watch(
+                *folders,
+                watch_filter=None,
+                debounce=1000,
+                step=50,
+                stop_event=self._stopping,
+                rust_timeout=self._poll_milliseconds,
+                yield_on_timeout=True,
+                recursive=False,
+            )
+        except (OSError, RuntimeError):  # a folder is gone, or the system has no more watches: look by the clock
+            self._stopping.wait(self._poll_milliseconds / 1000)
+            yield None
