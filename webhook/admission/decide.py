@@ -17,6 +17,7 @@ from webhook.admission.verdict import ALLOWED, PatchOperation, Verdict
 from webhook.admission.workloads import Judged, PodView, Target, metadata, target
 from webhook.policy.model import Enforcement
 
+_STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
 _NUMBER = re.compile(r"(\d+)")
 _NO_LABELS: Labels = {}
 
@@ -107,8 +108,12 @@ class _Judgement:
 
 def _sorted_out(found: list[Found], unknown: tuple[str, ...], patch: tuple[PatchOperation, ...]) -> Verdict:
     by_enforcement: dict[Enforcement, list[Problem]] = {each: [] for each in Enforcement}
+    said: set[tuple[str, str]] = set()
     for each in sorted(found, key=_by_path):
-        by_enforcement[each.rule.enforcement].append(each.problem)
+        # Several rules may mind the same thing; it is said once, for the strictest.
+        if (what := (each.problem.field, each.problem.message)) not in said:
+            said.add(what)
+            by_enforcement[each.rule.enforcement].append(each.problem)
     problems = tuple(by_enforcement[Enforcement.DENY])
     return Verdict(
         problems=problems,
@@ -119,7 +124,8 @@ def _sorted_out(found: list[Found], unknown: tuple[str, ...], patch: tuple[Patch
     )
 
 
-def _by_path(found: Found) -> tuple[list[tuple[int, str]], Problem]:
-    """Paths in reading order: containers[2] stands before containers[10]."""
+def _by_path(found: Found) -> tuple[list[tuple[int, str]], int, Problem]:
+    """Paths in reading order (containers[2] stands before containers[10]), then the strictest first."""
     parts = _NUMBER.split(found.problem.field)
-    return [(int(part), "") if index % 2 else (-1, part) for index, part in enumerate(parts)], found.problem
+    path = [(int(part), "") if index % 2 else (-1, part) for index, part in enumerate(parts)]
+    return path, _STRICTEST_FIRST.index(found.rule.enforcement), found.problem

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from webhook.accounting.explain import explain
 from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.quantity import Quantity, QuantityError
 from webhook.accounting.requests import pod_requests
 from webhook.admission import quantities
-from webhook.admission.codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT
+from webhook.admission.codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT, TOO_LARGE
 from webhook.admission.plan import Plan, RuleFault
 from webhook.admission.quantities import Fault
 from webhook.admission.selection import Selection
@@ -56,7 +57,8 @@ def examine(places: list[Site], view: PodView | None, selection: Selection, *, f
         if site.pair:
             found += _unequal(site, site.pair, selection, filling=filling)
     if view is not None and view.pod.spec is not None and (large or selection.sums_pods):
-        found += _sums(view, view.pod.spec, names, selection)
+        told = {each.same[-2] for each in found if each.problem.code == TOO_LARGE.number}
+        found += _sums(view, view.pod.spec, names - told, selection)
     return Examination(found, names)
 
 
@@ -116,34 +118,36 @@ def _different(plan: Plan, request: bytes, limit: bytes) -> Fault | None:
         return None
     if asked == most:
         return None
+    larger = max(asked, most)
+    choice = larger if larger.is_whole or not plan.whole else Quantity.of(larger.value())
     message = (
-        f"request {asked} and limit {most} of {plan.name} differ; it cannot be overcommitted: "
-        f"set both to {max(asked, most)}"
+        f"request {asked} and limit {most} of {plan.name} differ; it cannot be overcommitted: set both to {choice}"
     )
     return Fault(REQUEST_NOT_LIMIT.number, Reason.INVALID, asked.text, message)
 
 
 def _sums(view: PodView, spec: PodSpec, names: set[str], selection: Selection) -> Iterator[Found]:
     try:
-        sums = pod_requests(spec).quantities
+        effective = pod_requests(spec)
     except QuantityError:
         return  # some entry is unreadable, and its rule says so
-    for name in sorted(names & sums.keys()):
-        total, plan = sums[name], selection.plan(name)
+    for name in sorted(names & effective.quantities.keys()):
+        total, plan = effective.quantities[name], selection.plan(name)
         where = f"{view.path}spec"
         for rule in plan.whole:
             if total.exceeds_int64:
                 yield _found(where, rule, quantities.too_large(f"{total} {name} in all"), ("sum", name, total.text))
         for rule, bounds in plan.per_pod:
-            for message in _outside(name, total, bounds):
+            for message in _outside(
+                f"the pod asks for {total} {name} in all ({explain(effective, name)})", total, bounds
+            ):
                 fault = Fault(POD_BOUND.number, Reason.INVALID, total.text, message)
                 yield _found(where, rule, fault, ("sum", name, total.text))
 
 
-def _outside(name: str, total: Quantity, bounds: Bounds) -> Iterator[str]:
+def _outside(asks: str, total: Quantity, bounds: Bounds) -> Iterator[str]:
     if total.sign <= 0:
         return
-    asks = f"the pod asks for {total} {name} in all"
     if bounds.min is not None and total < bounds.min:
         yield f"{asks}, less than the {bounds.min} that a pod must ask for"
     if bounds.max is not None and total > bounds.max:

@@ -57,9 +57,11 @@ class Plan:
         """What is wrong with the name as written at this place (a quota writes `requests.` in front)."""
         found = self._names.get((written, place))
         if found is None:
+            wrong = advertising_faults(written) if place is Place.NODE else faults(written, place)
+            # The first is the cause; Kubernetes goes on to say what else does not hold of such a name.
             found = self._names[written, place] = tuple(
                 RuleFault(rule, Fault(MALFORMED_NAME.number, Reason.INVALID, written, fault.message))
-                for fault in (advertising_faults(written) if place is Place.NODE else faults(written, place))
+                for fault in wrong[:1]
                 for rule in self._naming
             )
         return found

@@ -53,7 +53,7 @@ def whole(name: str, token: bytes) -> Iterator[Fault]:
         return
     if quantity.sign < 0:
         yield _fault(NEGATIVE, quantity.text, f"{quantity.text} is below zero: ask for 0 or more")
-    if not quantity.is_whole:
+    elif not quantity.is_whole:
         yield _fault(NOT_WHOLE, quantity.text, _not_whole(name, quantity))
 
 
@@ -120,7 +120,7 @@ def _aligned(quantity: Quantity, of: Quantity) -> tuple[int, int, int]:
 
 
 def _not_whole(name: str, quantity: Quantity) -> str:
-    below = max(quantity.floor(), 0)
+    below = quantity.floor()
     choice = f"{below} or {below + 1}" if below else "1"
     return f"{quantity.text} is not a whole number; {name} is counted in whole units: ask for {choice}"
 
