@@ -3,7 +3,7 @@
 For lint, so about names that are well formed. `covers` is never wrongly true; `may_share` is never wrongly false.
 """
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 from webhook.accounting.names import OPAQUE_PREFIX, Family, family
 from webhook.policy import globs
@@ -14,12 +14,14 @@ _ANY_QUALIFIED = "?*/?*"
 _ANY_OPAQUE = OPAQUE_PREFIX + "?*"
 
 
-def included(patterns: Iterable[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=4096)
+def included(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """The patterns that include."""
     return tuple(pattern for pattern in patterns if not pattern.startswith("!"))
 
 
-def excluded(patterns: Iterable[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=4096)
+def excluded(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """The patterns that exclude, without their `!`."""
     return tuple(pattern[1:] for pattern in patterns if pattern.startswith("!"))
 

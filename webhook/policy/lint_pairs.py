@@ -16,22 +16,18 @@ _EVERYWHERE = ""
 def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[Finding]:
     """Findings about each two rules that may speak of one resource."""
     for one, other in _neighbours(rules):
-        if resources_meet(one.resources, other.resources):
-            yield from _shadowing(one, other)
-            yield from _contradiction(one, other)
+        yield from _shadowing(one, other)
+        yield from _contradiction(one, other)
 
 
 def _neighbours(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[ResourceRule, ResourceRule]]:
     """Each two rules, but for those on different domains, so that a thousand rules for as many vendors are quick."""
     by_domain: dict[str, list[int]] = {}
     for at, rule in enumerate(rules):
-        near = {at for domain in _domains(rule) for at in by_domain.get(domain, ())} | set(
-            by_domain.get(_EVERYWHERE, ())
-        )
-        if _EVERYWHERE in _domains(rule):
-            near = set(range(at))
-        yield from ((rules[earlier], rule) for earlier in sorted(near))
-        for domain in _domains(rule):
+        domains = _domains(rule)
+        near = {earlier for domain in (*domains, _EVERYWHERE) for earlier in by_domain.get(domain, ())}
+        yield from ((rules[earlier], rule) for earlier in (range(at) if _EVERYWHERE in domains else sorted(near)))
+        for domain in domains:
             by_domain.setdefault(domain, []).append(at)
 
 
@@ -54,8 +50,8 @@ def _shadows(wide: ResourceRule, narrow: ResourceRule) -> bool:
     return (
         _STRICTNESS.index(wide.enforcement) >= _STRICTNESS.index(narrow.enforcement)
         and _implies(wide.checks, narrow.checks)
-        and resources_cover(wide.resources, narrow.resources)
         and covers(wide.match, narrow.match)
+        and resources_cover(wide.resources, narrow.resources)
     )
 
 
@@ -98,7 +94,9 @@ def _bounds_imply(strict: Bounds | None, lax: Bounds | None) -> bool:
 
 def _contradiction(one: ResourceRule, other: ResourceRule) -> Iterator[Finding]:
     """An error where the one is for everything that the other is for, else a warning: they may never meet."""
-    if Enforcement.AUDIT in {one.enforcement, other.enforcement} or not may_share(one.match, other.match):
+    if not (_bounds_anything(one) and _bounds_anything(other)) or not may_share(one.match, other.match):
+        return
+    if not resources_meet(one.resources, other.resources):
         return
     field = _unsatisfiable(one.checks, other.checks)
     if not field:
@@ -108,6 +106,12 @@ def _contradiction(one: ResourceRule, other: ResourceRule) -> Iterator[Finding]:
     severity = Severity.ERROR if surely and denied else Severity.WARNING
     said = f'no amount satisfies {field} of both this and rule "{one.name}" ({one.source}); narrow one of them'
     yield Finding.at(other.source, CONTRADICTORY, severity, f'rule "{other.name}": {said}')
+
+
+def _bounds_anything(rule: ResourceRule) -> bool:
+    """Whether the rule says to a user what amounts may be."""
+    bounds = rule.checks.per_container is not None or rule.checks.per_pod is not None
+    return bounds and rule.enforcement is not Enforcement.AUDIT
 
 
 def _unsatisfiable(one: Checks, other: Checks) -> str:
