@@ -2,9 +2,11 @@
 
 import click
 
+from webhook.cli.check import check
 from webhook.cli.command import Root
 from webhook.cli.completion import completion
 from webhook.cli.explain import explain
+from webhook.cli.lint import lint
 
 
 @click.group(
@@ -28,7 +30,7 @@ def root(*, traceback: bool) -> None:
     """
 
 
-for command in (explain, completion):
+for command in (check, lint, explain, completion):
     root.add_command(command)
 
 

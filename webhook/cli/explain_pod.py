@@ -5,12 +5,12 @@ from typing import BinaryIO
 
 from webhook.accounting.quantity import QuantityError
 from webhook.cli.arithmetic import Sums, sums
+from webhook.cli.checking.known import known
 from webhook.cli.command import Misuse
 from webhook.cli.intake import take_in
 from webhook.cli.manifest.bounds import DEFAULT
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.objects import Manifest
-from webhook.cli.subjects import known
 
 
 def explained(filename: str, stdin: BinaryIO) -> list[Sums]:

@@ -22,20 +22,28 @@ Progress = Callable[[Iterable[str]], Iterable[str]]
 
 @dataclass(slots=True)
 class Intake:
-    """What was read: objects in the order written, what was wrong with files, how many documents were no objects."""
+    """What was read: objects in the order written, what was wrong with files, how many documents were no objects.
+
+    `names` are the files as findings call them.
+    """
 
     manifests: list[Manifest] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    files: int = 0
+    names: list[str] = field(default_factory=list)
     not_objects: int = 0
+
+    @property
+    def files(self) -> int:
+        """How many files were looked at."""
+        return len(self.names)
 
 
 def take_in(arguments: tuple[str, ...], stdin: BinaryIO, bounds: Bounds, progress: Progress) -> Intake:
     """Read every file that the arguments name; one that is broken does not hide the others."""
     intake = Intake()
     for name in progress(files.find(arguments)):
-        intake.files += 1
         text = files.read(name, stdin, bounds)
+        intake.names.append(text.name)
         try:
             _take(intake, text, bounds)
         except Fault as fault:

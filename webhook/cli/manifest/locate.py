@@ -6,7 +6,7 @@ has a step that no manifest has (`spec.overhead.limits[cpu]`).
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webhook.cli.manifest.nodes import Entry, Mapping, Node, Place, Sequence
 from webhook.cli.manifest.to_json import is_merge
@@ -17,31 +17,30 @@ _INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a field is written. `exact` is false when only something around it is there."""
+    """Where a field is written and what stands there. `exact` is false when only something around it is there."""
 
     place: Place
+    node: Node
     exact: bool
 
 
 def locate(root: Node, path: str) -> Spot:
     """The place of a field, or of the nearest thing around it that is written."""
-    node, place, offset = root, root.place, 0
+    spot, offset = Spot(root.place, root, exact=True), 0
     while offset < len(path):
+        whole = _whole_rest(spot.node, path[offset:])
+        if whole is not None:
+            return Spot(whole.key.place, whole.value, exact=True)
         step = _STEP.match(path, offset)
-        found = _whole_rest(node, path[offset:])
-        if found is not None:
-            return Spot(found.key.place, exact=True)
         if step is None:
-            return Spot(place, exact=False)
-        following = _child(node, step["name"] if step["name"] is not None else step["key"])
+            return replace(spot, exact=False)
         offset = step.end()
-        if following is None:
-            following = _skipped(node, path, offset)
-            if following is None:
-                return Spot(place, exact=False)
-            continue
-        node, place = following
-    return Spot(place, exact=True)
+        following = _child(spot.node, step["name"] if step["name"] is not None else step["key"])
+        if following is not None:
+            spot = following
+        elif not _is_skipped(spot.node, path, offset):
+            return replace(spot, exact=False)
+    return spot
 
 
 def _whole_rest(node: Node, rest: str) -> Entry | None:
@@ -49,23 +48,21 @@ def _whole_rest(node: Node, rest: str) -> Entry | None:
     return _entry(node, rest[1:]) if isinstance(node, Mapping) and rest.startswith(".") else None
 
 
-def _child(node: Node, name: str) -> tuple[Node, Place] | None:
+def _child(node: Node, name: str) -> Spot | None:
     """One step down: the node there, and the place of its key, or of the item itself in a list."""
     if isinstance(node, Mapping):
         entry = _entry(node, name)
-        return (entry.value, entry.key.place) if entry else None
+        return Spot(entry.key.place, entry.value, exact=True) if entry else None
     if isinstance(node, Sequence) and _INDEX.fullmatch(name) and int(name) < len(node.items):
         item = node.items[int(name)]
-        return item, item.place
+        return Spot(item.place, item, exact=True)
     return None
 
 
-def _skipped(node: Node, path: str, offset: int) -> tuple[Node, Place] | None:
-    """The node itself, when the step after a missing one is found in it."""
+def _is_skipped(node: Node, path: str, offset: int) -> bool:
+    """Whether the step after a missing one is found where the missing one should be."""
     step = _STEP.match(path, offset)
-    if step is None or step["key"] is None or _child(node, step["key"]) is None:
-        return None
-    return node, node.place
+    return step is not None and step["key"] is not None and _child(node, step["key"]) is not None
 
 
 def _entry(node: Mapping, name: str) -> Entry | None:

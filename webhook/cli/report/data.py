@@ -24,6 +24,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "name": catalogue.of(finding.code).slug,
         "message": finding.message,
         "by": finding.by,
+        "why": finding.why,
         "field": finding.field,
         "document": subject.document,
         "object": {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name},

@@ -33,7 +33,7 @@ class Finding:
     """What is wrong where, and who says so.
 
     `line` and `column` count from 1. `by` is `the API server`, `tallygate`, `rule NAME` or `cap NAME`; `field` the path
-    as Kubernetes prints it, empty for a whole file.
+    as Kubernetes prints it, empty for a whole file; `why` the reason that a policy's author gives.
     """
 
     file: str
@@ -45,6 +45,7 @@ class Finding:
     by: str = "tallygate"
     field: str = ""
     subject: Subject = Subject()
+    why: str = ""
 
     @property
     def place(self) -> str:
@@ -55,3 +56,8 @@ class Finding:
     def sentence(self) -> str:
         """The message with the field before it."""
         return f"{self.field}: {self.message}" if self.field else self.message
+
+    @property
+    def source(self) -> str:
+        """Who says it, and the author's reason: `rule whole-gpus: GPUs cannot be split`."""
+        return f"{self.by}: {self.why}" if self.why else self.by

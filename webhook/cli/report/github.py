@@ -27,5 +27,5 @@ def _command(finding: Finding) -> str:
         "title": f"{finding.code} {catalogue.of(finding.code).slug}",
     }
     written = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
-    said = f"{finding.sentence} ({finding.by})"
+    said = f"{finding.sentence} ({finding.source})"
     return f"::{_COMMANDS[finding.level]} {written}::{said.translate(_DATA)}"

@@ -45,7 +45,7 @@ def _result(finding: Finding, numbers: list[str]) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": numbers.index(finding.code),
         "level": finding.level.value,
-        "message": {"text": f"{finding.sentence} ({finding.by})"},
+        "message": {"text": f"{finding.sentence} ({finding.source})"},
         "locations": [_location(finding)],
     }
 

@@ -16,6 +16,7 @@ class Seen:
     things: int = 0
     passed_over: Counter[str] = field(default_factory=Counter)
     not_objects: int = 0
+    remarks: list[str] = field(default_factory=list)
 
 
 def levels(findings: Sequence[Finding]) -> Counter[Level]:
@@ -33,7 +34,13 @@ def sentences(seen: Seen, findings: Sequence[Finding]) -> list[str]:
         lines.append(f"{_count(seen.passed_over.total(), 'object')} of kinds that ask for nothing passed over: {kinds}")
     if seen.not_objects:
         lines.append(f"{_count(seen.not_objects, 'document')} passed over that no API has: neither apiVersion nor kind")
-    return lines
+    return lines + seen.remarks
+
+
+def fails(findings: Sequence[Finding], *, strict: bool) -> bool:
+    """Whether the findings make the command fail: errors do, under `strict` warnings too."""
+    found = levels(findings)
+    return bool(found[Level.ERROR] or (strict and found[Level.WARNING]))
 
 
 def as_data(seen: Seen, findings: Sequence[Finding]) -> dict[str, object]:
@@ -45,6 +52,7 @@ def as_data(seen: Seen, findings: Sequence[Finding]) -> dict[str, object]:
         **{f"{level.value}s": found[level] for level in Level},
         "passedOver": dict(sorted(seen.passed_over.items())),
         "notObjects": seen.not_objects,
+        "remarks": seen.remarks,
     }
 
 

@@ -44,4 +44,4 @@ def _subject(finding: Finding) -> str:
 
 
 def _said(finding: Finding) -> Text:
-    return Text.assemble(finding.sentence, " ", (f"({finding.code}, {finding.by})", "dim"))
+    return Text.assemble(finding.sentence, " ", (f"({finding.code}, {finding.source})", "dim"))

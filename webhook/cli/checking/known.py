@@ -1,6 +1,6 @@
-"""Subjects: an object of a manifest as the rooms below take it, typed and in its namespace."""
+"""Known objects: those of a manifest that ask for resources, typed and in their namespace."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -58,11 +58,18 @@ def known(manifest: Manifest, namespace: str, bounds: Bounds) -> Known | None:
     return Known(manifest, subject_of(manifest, namespace), body, judged, target.view(judged))
 
 
+def retyped(before: Known, body: bytes) -> Known:
+    """The same object with another body."""
+    target = TARGETS[before.manifest.group, before.manifest.kind]
+    judged = target.decode(body)
+    return replace(before, body=body, judged=judged, view=target.view(judged))
+
+
 def _wrong_shape(manifest: Manifest, error: msgspec.ValidationError) -> Fault:
     """The text is like "Expected `array`, got `object` - at `$.spec.containers`"; keys of maps are `[...]` there."""
     said, _, path = str(error).partition(" - at `$")
     field = path.rstrip("`").removeprefix(".").replace("[...]", "")
-    expected = said.replace("`", "")
+    expected = said.replace("`", "").replace(" | null", "")
     message = f"{field}: {_lower(expected)}" if field else _lower(expected)
     return Fault("TG404", locate(manifest.node, field).place, f"{message}; the API server could not decode this")
 

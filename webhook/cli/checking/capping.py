@@ -1,0 +1,169 @@
+"""What the caps say of an object, on top of what a snapshot's pods hold and earlier manifests would take.
+
+The very charging of the gate, over a ledger in memory whose tally is what the snapshot counts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from webhook.accounting.amounts import Amounts
+from webhook.accounting.problem import Problem
+from webhook.accounting.quantity import QuantityError
+from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.selection import Labels
+from webhook.cli.checking.known import Known
+from webhook.cli.checking.placing import Said
+from webhook.cli.checking.snapshot import Snapshot, SnapshotError
+from webhook.cli.report.finding import Level
+from webhook.gate.arithmetic import no_limit, refusals, soft_warnings
+from webhook.gate.charging import Asked, Charging, Who
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.pods import Pod
+from webhook.objects.workloads import CronJob, PodTemplate, Workload
+from webhook.policy.model import PolicySet
+from webhook.state.ledger import Kind, Ledger
+from webhook.state.memory import MemoryLedgers
+from webhook.state.ports import LedgerKey
+
+_NOTHING = Amounts()
+
+
+@dataclass(frozen=True, slots=True)
+class Capped:
+    """What the caps say, and what could not be charged."""
+
+    said: tuple[Said, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+class Caps:
+    """Every cap's ledger, as the snapshot fills it."""
+
+    def __init__(self, policies: PolicySet, snapshot: Snapshot) -> None:
+        self._index = CapIndex(policies)
+        self._ledgers = MemoryLedgers()
+        self._pods: dict[str, list[Pod]] = {}
+        for pod in snapshot.pods:
+            self._pods.setdefault(_meta(pod).namespace or "", []).append(pod)
+        self._count(snapshot)
+        self._attempts = 0
+
+    def charge(self, known: Known, labels: Labels | None) -> Capped:
+        """Charge a pod, or all the pods that a workload makes, to the caps over its namespace.
+
+        What is refused is charged to none. Pods of the same object that the snapshot counts are not charged again.
+        """
+        namespace = known.subject.namespace
+        caps = self._index.over(namespace, labels)
+        unknown = tuple(
+            f"cap {name} was not asked: it selects namespaces by label, and the labels of namespace {namespace} are "
+            "not known here"
+            for name in caps.unknown
+        )
+        if known.view is None or not caps.caps:
+            return Capped(unknown=unknown)
+        count = replicas(known)
+        if count is None:
+            return Capped(
+                unknown=(*unknown, f"caps were not asked: how many pods a {known.manifest.kind} makes is not known")
+            )
+        return Capped(self._charged(known, known.view.pod, caps.caps, count), unknown)
+
+    def _charged(self, known: Known, pod: Pod, caps: Sequence[Counted], count: int) -> tuple[Said, ...]:
+        stored = self._stored(known, pod)
+        asked: list[Asked] = []
+        missing: list[Problem] = []
+        for counted in caps:
+            charge = counted.held(pod)
+            missing += [_without_limit(counted, known, name, names) for name, names in charge.unlimited.items()]
+            held = sum((counted.held(each).amounts for each in stored), _NOTHING)
+            asked.append(Asked(counted, held, _times(charge.amounts, count), exceeds=False))
+        if missing:
+            return tuple(_said(problem, known, count) for problem in missing)
+        self._attempts += 1
+        who = Who(f"{self._attempts}", known.subject.namespace, known.subject.name, f"{self._attempts}", Kind.CREATE)
+        outcome = Charging(self._ledgers, who, lambda: True).charge(asked)
+        refused = [_said(problem, known, count) for booked in outcome.refused for problem in refusals(booked)]
+        soft = [_cap(problem, Level.WARNING) for booked in outcome.granted for problem in soft_warnings(booked)]
+        return (*refused, *soft)
+
+    def _stored(self, known: Known, pod: Pod) -> list[Pod]:
+        """The snapshot's pods that are this object's own: the pod itself, or all that carry the template's labels."""
+        pods = self._pods.get(known.subject.namespace, [])
+        if known.view is None or not known.view.template:
+            return [each for each in pods if _meta(each).name == known.subject.name]
+        wanted = (_meta(pod).labels or {}).items()
+        return [each for each in pods if wanted and wanted <= (_meta(each).labels or {}).items()]
+
+    def _count(self, snapshot: Snapshot) -> None:
+        tallies: dict[LedgerKey, tuple[Counted, Amounts]] = {}
+        for pod in snapshot.pods:
+            namespace = _meta(pod).namespace or ""
+            for counted in self._index.over(namespace, snapshot.labels.get(namespace)).caps:
+                key = LedgerKey(counted.key, "" if counted.cap.shared else namespace)
+                before = tallies.get(key, (counted, _NOTHING))[1]
+                tallies[key] = (counted, before + _held(counted, pod))
+        for key, (counted, tally) in tallies.items():
+            self._ledgers.write(key, Ledger(counted.hard, tally), None)
+
+
+def replicas(known: Known) -> int | None:
+    """How many pods an object makes at a time; None when that hangs on something that no manifest says."""
+    match known.judged:
+        case Pod():
+            return 1
+        case PodTemplate():
+            return 0
+        case CronJob(spec=spec):
+            return _parallel(spec.job_template if spec else None)
+        case Workload() if known.manifest.kind == "Job":
+            return _parallel(known.judged)
+        case Workload(spec=spec) if known.manifest.kind != "DaemonSet":
+            return 1 if spec is None or spec.replicas is None else max(spec.replicas, 0)
+        case _:
+            return None
+
+
+def _parallel(job: Workload | None) -> int:
+    """How many pods of a job run at a time: `parallelism`, but never more than are left to complete."""
+    spec = job.spec if job else None
+    if spec is None:
+        return 0
+    at_once = 1 if spec.parallelism is None else spec.parallelism
+    return max(at_once if spec.completions is None else min(at_once, spec.completions), 0)
+
+
+def _held(counted: Counted, pod: Pod) -> Amounts:
+    try:
+        return counted.held(pod).amounts
+    except QuantityError as error:
+        name = f"{_meta(pod).namespace}/{_meta(pod).name}"
+        raise SnapshotError(
+            f"the snapshot's pod {name} has a quantity that no API server would have stored: {error}"
+        ) from error
+
+
+def _without_limit(counted: Counted, known: Known, name: str, containers: tuple[str, ...]) -> Problem:
+    problem = no_limit(Asked(counted, _NOTHING, _NOTHING, exceeds=False), name, containers)
+    return replace(problem, field=f"{known.view.path if known.view else ''}{problem.field}")
+
+
+def _said(problem: Problem, known: Known, count: int) -> Said:
+    """A refusal of a pod; for a workload a warning, since the API server stores it and its pods fail later."""
+    if known.view is None or not known.view.template:
+        return _cap(problem, Level.ERROR)
+    pods = "1 pod" if count == 1 else f"{count} pods"
+    later = f"{problem.message}; the {known.manifest.kind} would be stored, and its {pods} refused"
+    return _cap(replace(problem, message=later), Level.WARNING)
+
+
+def _cap(problem: Problem, level: Level) -> Said:
+    return Said(problem, level)
+
+
+def _times(amounts: Amounts, count: int) -> Amounts:
+    return Amounts({name: amount * count for name, amount in amounts.items()})
+
+
+def _meta(pod: Pod) -> ObjectMeta:
+    return pod.metadata or ObjectMeta()

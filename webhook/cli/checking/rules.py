@@ -1,0 +1,48 @@
+"""What the rules say of an object, and what they fill in before the API server looks at it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from webhook.admission.change import Phase
+from webhook.admission.decide import judge
+from webhook.admission.selection import Labels, RuleIndex
+from webhook.admission.verdict import Verdict
+from webhook.cli.checking.known import Known, retyped
+from webhook.cli.checking.patching import applied
+from webhook.cli.checking.placing import Said
+from webhook.cli.report.finding import Level
+from webhook.policy.model import PolicySet
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The object as it would be stored, what was said of it, and what could not be judged."""
+
+    known: Known
+    said: tuple[Said, ...]
+    unknown: tuple[str, ...]
+
+
+class Rules:
+    """A policy set's rules, ready to be asked."""
+
+    def __init__(self, policies: PolicySet) -> None:
+        self._index = RuleIndex(policies)
+        self._whys: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules}
+
+    def judge(self, known: Known, labels: Labels | None) -> Judged:
+        """Put an object's creation before both webhooks; `labels` are its namespace's, None when unknown."""
+        verdict = judge(known.change, self._index, labels, Phase.MUTATING)
+        if verdict.patch:
+            known = retyped(known, applied(known.body, verdict.patch))
+            verdict = judge(known.change, self._index, labels, Phase.VALIDATING)
+        return Judged(known, tuple(self._said(verdict)), verdict.unknown)
+
+    def _said(self, verdict: Verdict) -> Iterator[Said]:
+        for problems, level in (
+            (verdict.problems, Level.ERROR),
+            (verdict.warnings, Level.WARNING),
+            (verdict.audits, Level.NOTE),
+        ):
+            for problem in problems:
+                yield Said(problem, level, self._whys.get(problem.rule, ""))

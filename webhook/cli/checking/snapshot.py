@@ -1,0 +1,101 @@
+"""A snapshot: nodes, pods and namespaces of a cluster at one time, from a file."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from webhook.cli.manifest.bounds import Bounds
+from webhook.cli.manifest.documents import documents
+from webhook.cli.manifest.fault import Fault
+from webhook.cli.manifest.to_json import to_json
+from webhook.errors import TallygateError
+from webhook.objects.cluster import Namespace
+from webhook.objects.meta import Bare
+from webhook.objects.pods import Pod
+
+BOUNDS = Bounds(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
+_HOW = "write it with `kubectl get nodes,pods,namespaces -A -o json`"
+_LIST = "List"
+
+
+class SnapshotError(TallygateError):
+    """The file is no snapshot."""
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """A list, or an object by itself."""
+
+    kind: str | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What is needed of it: pods, and each namespace's labels."""
+
+    pods: list[Pod] = field(default_factory=list)
+    labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def read(path: Path) -> Snapshot:
+    """Read a snapshot, JSON or YAML.
+
+    Raises:
+        SnapshotError: the file cannot be read, or holds something else.
+    """
+    try:
+        return _decoded(_bytes(path))
+    except SnapshotError as error:
+        raise SnapshotError(f"{path}: {error}; {_HOW}") from error
+    except OSError as error:
+        raise SnapshotError(f"{path}: cannot be read: {error.strerror}") from error
+    except Fault as fault:
+        raise SnapshotError(f"{path}:{fault.place.line}:{fault.place.column}: {fault.message}; {_HOW}") from fault
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SnapshotError(f"{path}: no snapshot: {error}; {_HOW}") from error
+
+
+def _bytes(path: Path) -> bytes:
+    if path.stat().st_size > BOUNDS.size:
+        raise SnapshotError(f"larger than {BOUNDS.size // 1024**2} MiB")
+    return path.read_bytes()
+
+
+def _decoded(data: bytes) -> Snapshot:
+    snapshot, known, seen = Snapshot(), 0, 0
+    for document in _documents(data):
+        listed = msgspec.json.decode(document, type=_Listed)
+        kind = listed.kind or ""
+        for item in listed.items if listed.items is not None else [msgspec.Raw(document)]:
+            seen += 1
+            known += _add(snapshot, item, kind.removesuffix(_LIST) if listed.items is not None else kind)
+    if seen and not known:
+        raise SnapshotError("it holds neither pods nor namespaces nor nodes")
+    return snapshot
+
+
+def _documents(data: bytes) -> Iterator[bytes]:
+    """Each document as JSON. One JSON object, the usual case, is not parsed twice."""
+    if data.lstrip()[:1] == b"{":
+        yield data
+        return
+    for document in documents(data.decode(), BOUNDS):
+        yield to_json(document.root, BOUNDS.expanded)
+
+
+def _add(snapshot: Snapshot, item: msgspec.Raw, kind: str) -> bool:
+    """Take what an item is for, if for anything; `kind` is what a typed list says that its items are."""
+    match msgspec.json.decode(item, type=Bare).kind or kind:
+        case "Pod":
+            snapshot.pods.append(msgspec.json.decode(item, type=Pod))
+        case "Namespace":
+            namespace = msgspec.json.decode(item, type=Namespace).metadata
+            if namespace is not None and namespace.name:
+                snapshot.labels[namespace.name] = namespace.labels or {}
+        case "Node":
+            pass
+        case _:
+            return False
+    return True

@@ -1,0 +1,48 @@
+"""`tallygate lint`: whether policy files say what they mean."""
+
+from pathlib import Path
+
+import click
+
+from webhook.cli.command import EXIT_FINDINGS, EXIT_MISUSE, Command
+from webhook.cli.options import output_option, strict_option
+from webhook.cli.report import write
+from webhook.cli.report.finding import Finding, Level
+from webhook.cli.report.summary import Seen, fails
+from webhook.policy.codes import UNREADABLE
+from webhook.policy.finding import Finding as PolicyFinding
+from webhook.policy.load import read
+
+
+@click.command(
+    cls=Command,
+    short_help="Say whether policy files are right.",
+    examples=(
+        ("tallygate lint policies/", "every mistake of every policy file in a folder"),
+        ("tallygate lint --strict policies/gpus.yaml", "let warnings fail too, as CI should"),
+        ("tallygate lint policies/ -o github", "mistakes beside their lines in a pull request"),
+    ),
+)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@strict_option
+@output_option
+@click.pass_context
+def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bool) -> None:
+    """Check policy files: ResourceRules and NamespaceCaps.
+
+    Errors are what cannot be read, and what no request could ever meet; a gate refuses to load such a set. Warnings are
+    what is legal and probably a slip. All files together are one set, as the gate would load them.
+
+    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a path cannot be read.
+    """
+    parsed = read(paths)
+    findings = [_finding(finding) for finding in parsed.findings]
+    seen = Seen("policy", len(parsed.policies.files), len(parsed.policies.rules) + len(parsed.policies.caps))
+    write.show_findings(findings, seen, output)
+    if any(finding.code == UNREADABLE for finding in findings):
+        ctx.exit(EXIT_MISUSE)
+    ctx.exit(EXIT_FINDINGS if fails(findings, strict=strict) else 0)
+
+
+def _finding(found: PolicyFinding) -> Finding:
+    return Finding(found.file, found.line, found.column, Level(found.severity.value), found.code, found.message)
