@@ -127,14 +127,21 @@ def _unsatisfiable(one: Checks, other: Checks) -> str:
     return ""
 
 
+def _forbids(bounds: Bounds) -> bool:
+    """Whether the bounds say *none at all*: a prohibition beside a rule is meant, not a contradiction."""
+    return bounds.max is not None and bounds.max.sign == 0
+
+
 def _clash(mine: Bounds, theirs: Bounds) -> bool:
+    if _forbids(mine) or _forbids(theirs):
+        return False
     each = least_allowed((mine,)) is not None and least_allowed((theirs,)) is not None
     return each and least_allowed((mine, theirs)) is None
 
 
 def _outgrows(container: Bounds | None, pod: Bounds | None) -> bool:
     """Whether one container must ask for more than a pod may."""
-    if container is None or pod is None or pod.max is None:
+    if container is None or pod is None or pod.max is None or _forbids(pod):
         return False
     least = least_allowed((container,))
     return least is not None and least > pod.max
