@@ -1,0 +1,210 @@
+"""Reading reviews and writing answers: what the API server sends, what it would call invalid, and hostile bytes."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webhook.accounting.problem import Problem, Reason
+from webhook.admission.answer import answer, busy, denial, rules_answer
+from webhook.admission.change import Change, Phase
+from webhook.admission.review import ReviewError, decode, encode
+from webhook.admission.verdict import ALLOWED, Verdict
+
+POD = {"kind": "Pod", "metadata": {"name": "p"}}
+
+
+def review(**request: Any) -> bytes:
+    """A review of a pod's creation, with parts of the request put in place of its own."""
+    whole = {
+        "uid": "u-1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "operation": "CREATE",
+        "namespace": "team-a",
+        "userInfo": {"username": "jane", "groups": ["devs"]},
+        "object": POD,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions"},
+    } | request
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole}).encode()
+
+
+def problem(number: int = 1, field: str = "spec", message: str = "is wrong", rule: str = "r") -> Problem:
+    """Some problem."""
+    return Problem(field, f"TG{number}", Reason.INVALID, message, rule=rule)
+
+
+CHANGE = Change("Pod", "CREATE", b"{}", name="p", namespace="team-a")
+
+
+def test_a_review_becomes_a_change() -> None:
+    asked = decode(review())
+    assert asked.uid == "u-1"
+    assert (asked.change.kind, asked.change.operation, asked.change.namespace) == ("Pod", "CREATE", "team-a")
+    assert asked.change.user.name == "jane"
+    assert asked.change.user.groups == ("devs",)
+    assert asked.change.old is None
+    assert json.loads(bytes(asked.change.object)) == POD
+
+
+def test_what_may_be_absent_is_empty() -> None:
+    minimal = {"uid": "u", "kind": {"kind": "Node"}, "operation": "CREATE"}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": minimal}
+    change = decode(json.dumps(body).encode()).change
+    assert (change.namespace, change.name, change.subresource, change.user.name, change.dry_run) == ("",) * 4 + (False,)
+
+
+def test_unknown_fields_are_passed_over() -> None:
+    assert decode(review(somethingNew={"deep": [1, 2]})).uid == "u-1"
+
+
+def test_the_last_of_duplicate_keys_counts() -> None:
+    body = review().replace(b'"uid": "u-1"', b'"uid": "u-0", "uid": "u-1"')
+    assert decode(body).uid == "u-1"
+
+
+def test_a_uid_is_echoed_to_the_letter() -> None:
+    uid = 'A-"quoted"-\\-ü-\u2028'
+    assert json.loads(encode(decode(review(uid=uid)).uid))["response"]["uid"] == uid
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "truncated"),
+        (b"null", "Expected `object`"),
+        (b"[]", "Expected `object`"),
+        (b"{}", "missing required field"),
+        (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}', "missing required field `request`"),
+        (review(uid=7), "Expected `str`"),
+        (review(uid=""), "uid is empty"),
+        (review(kind=None), "Expected `object`"),
+        (review(dryRun="yes"), "Expected `bool | null`"),
+        (review().replace(b"admission.k8s.io/v1", b"admission.k8s.io/v1beta1"), "admissionReviewVersions: [v1]"),
+        (review().replace(b"AdmissionReview", b"ConversionReview"), "cannot answer a ConversionReview"),
+        (review()[:-9], "truncated"),
+        (review() + b"x", "malformed"),
+        (b"\xef\xbb\xbf" + review(), "malformed"),
+        (b"\xff\xfe", "malformed"),
+        (review().replace(b"jane", b"\xff"), "utf-8"),
+        (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nests too deep"),
+        (review(options=0).replace(b'"options": 0', b'"options": ' + b"[" * 100_000), "nests too deep"),
+    ],
+)
+def test_what_is_no_review_is_refused_in_one_sentence(body: bytes, says: str) -> None:
+    with pytest.raises(ReviewError) as refused:
+        decode(body)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=300)
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    with pytest.raises(ReviewError):
+        decode(body)
+
+
+@given(st.integers(0, 1200), st.binary(min_size=1, max_size=4))
+@settings(max_examples=300)
+def test_a_review_with_other_bytes_in_it_is_read_or_refused(at: int, noise: bytes) -> None:
+    whole = review()
+    at %= len(whole)
+    try:
+        decode(whole[:at] + noise + whole[at + len(noise) :])
+    except ReviewError as refused:
+        assert str(refused)  # noqa: PT017  # either outcome is right; this one must say something
+
+
+def response(body: bytes) -> dict[str, Any]:
+    """The response of an answer, whose envelope must be what the API server asks for."""
+    whole = json.loads(body)
+    assert (whole["apiVersion"], whole["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    found: dict[str, Any] = whole["response"]
+    return found
+
+
+def test_an_allow_says_nothing_more() -> None:
+    assert response(rules_answer("u", CHANGE, ALLOWED, Phase.VALIDATING, {})) == {"uid": "u", "allowed": True}
+
+
+def test_a_refusal_says_every_problem_in_message_and_causes() -> None:
+    verdict = Verdict(problems=(problem(1), problem(2, "spec.containers[0]", rule="whole")))
+    said = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {"whole": "ask the platform team"}))
+    assert said["allowed"] is False
+    assert (said["status"]["code"], said["status"]["reason"], said["status"]["status"]) == (422, "Invalid", "Failure")
+    assert said["status"]["message"] == (
+        "2 problems:\n- spec: is wrong (TG1, rule r)\n- spec.containers[0]: is wrong (TG2, rule whole)\n"
+        "whole: ask the platform team"
+    )
+    assert said["status"]["details"]["causes"] == [
+        {"field": "spec", "reason": "FieldValueInvalid", "message": "is wrong (TG1, rule r)"},
+        {"field": "spec.containers[0]", "reason": "FieldValueInvalid", "message": "is wrong (TG2, rule whole)"},
+    ]
+    assert said["status"]["details"]["kind"] == "Pod"
+
+
+def test_a_single_problem_is_a_single_sentence() -> None:
+    status = denial(CHANGE, 403, "Forbidden", [problem()], {})
+    assert status["message"] == "spec: is wrong (TG1, rule r)"
+
+
+def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
+    verdict = Verdict(problems=tuple(problem(n) for n in range(1000)))
+    body = rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {})
+    message = response(body)["status"]["message"]
+    assert message.startswith("1000 problems:")
+    assert message.endswith("and 980 more, among the causes in the status")
+    assert len(body) < 50_000
+
+
+def test_a_validating_answer_never_carries_a_patch() -> None:
+    verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
+    assert "patch" not in response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {}))
+
+
+def test_a_mutating_answer_carries_patch_and_type_together() -> None:
+    verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
+    said = response(rules_answer("u", CHANGE, verdict, Phase.MUTATING, {}))
+    assert said["patchType"] == "JSONPatch"
+    assert json.loads(base64.b64decode(said["patch"])) == [{"op": "add", "path": "/a", "value": 1}]
+
+
+def test_a_refusal_carries_no_patch() -> None:
+    verdict = Verdict(problems=(problem(),), patch=({"op": "add", "path": "/a", "value": 1},))
+    assert "patch" not in response(rules_answer("u", CHANGE, verdict, Phase.MUTATING, {}))
+
+
+def test_weaker_findings_are_warnings_and_annotations() -> None:
+    verdict = Verdict(warnings=(problem(1),), audits=(problem(2), problem(3)), unknown=("rule x was not judged",))
+    said = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {}))
+    assert said["allowed"] is True
+    assert said["warnings"] == ["spec: is wrong (TG1, rule r)", "rule x was not judged"]
+    assert said["auditAnnotations"] == {"audit": "spec: is wrong (TG2, rule r); spec: is wrong (TG3, rule r)"}
+
+
+def test_control_characters_do_not_cost_the_user_a_warning() -> None:
+    verdict = Verdict(warnings=(problem(message="a\nb\x1b[31mc\x7fd"),))
+    (warning,) = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {}))["warnings"]
+    assert warning == "spec: a b [31mc d (TG1, rule r)"
+
+
+@given(st.lists(st.text(max_size=3000), max_size=30))
+@settings(max_examples=60)
+def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: list[str]) -> None:
+    verdict = Verdict(warnings=tuple(problem(message=text) for text in texts))
+    said = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {})).get("warnings", [])
+    assert sum(map(len, said)) <= 4096
+    assert not any(ord(char) < 32 for warning in said for char in warning)
+    if len(said) < len(texts):
+        assert said[-1].startswith(f"and {len(texts) - len(said) + 1} more")
+
+
+def test_busy_sends_the_client_away_for_a_moment_inside_the_answer() -> None:
+    said = response(answer("u", Verdict(), Phase.VALIDATING, busy(CHANGE, 1)))
+    assert said["status"]["code"] == 429
+    assert said["status"]["details"]["retryAfterSeconds"] == 1
