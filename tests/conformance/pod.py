@@ -1,6 +1,7 @@
 """Pods: what the API server says of their resources, what they need, and what a quota charges for them."""
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Any
 
 from tests.conformance.case import Case, Outcome
@@ -22,10 +23,15 @@ def compare(case: Case) -> Outcome:
     for name, ours in (
         ("requests", pod_requests(spec, pod.status).quantities),
         ("limits", pod_limits(spec, pod.status).quantities),
-        ("quota", quota_charge(pod, None)),
+        ("quota", quota_charge(pod, _now(case))),
     ):
         differences += _compare_quantities(name, answer[name] or {}, ours, wrapping)
     return Outcome(tuple(differences), beyond_int64=bool(wrapping))
+
+
+def _now(case: Case) -> datetime | None:
+    """When the charge was asked for, where the case says it."""
+    return datetime.fromisoformat(case["now"]) if "now" in case else None
 
 
 def _compare_quantities(

@@ -1,11 +1,11 @@
 """Workloads and others put to a real API server: the causes it gave for refusing them."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tests.conformance.case import Case, Outcome
+from tests.conformance.errors import is_resource_field
 from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
 from webhook.accounting.problem import Problem
@@ -19,17 +19,6 @@ from webhook.accounting.validation import (
 from webhook.objects.cluster import LimitRange, Node, ResourceQuota
 from webhook.objects.pods import Pod
 from webhook.objects.workloads import CronJob, PodTemplate, Workload
-
-# Where resources stand in any kind: `resources` of containers and pods, overhead, a node's status, a quota's keys and
-# scopes, a LimitRange's entries. A resource name may hold anything, so only the beginning of the path is looked at.
-_RESOURCE_FIELD = re.compile(
-    r"(?:.*[.])?spec[.](?:(?:containers|initContainers|ephemeralContainers)\[\d+\][.])?resources\b"
-    r"|(?:.*[.])?spec[.]overhead\b"
-    r"|status[.](?:capacity|allocatable|hard|used)\b"
-    r"|spec[.](?:hard|scopes|scopeSelector)\b"
-    r"|spec[.]limits\[\d+\]"
-)
-"""The paths that are about resources."""
 
 
 def compare(case: Case) -> Outcome:
@@ -45,7 +34,7 @@ def compare(case: Case) -> Outcome:
 
 def _causes(causes: Iterable[Mapping[str, str]]) -> Iterable[tuple[str, str, str]]:
     for each in causes:
-        if _RESOURCE_FIELD.match(each["field"]):
+        if is_resource_field(each["field"]):
             yield each["field"], each["reason"], each["message"]
 
 

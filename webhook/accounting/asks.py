@@ -3,14 +3,14 @@
 Everything that adds up, charges or places a pod starts from here, so that all of it sees the same numbers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
 from webhook.accounting.names import is_hugepage, is_overcommit_allowed
 from webhook.accounting.quantity import Quantity
-from webhook.objects.pods import Container, PodSpec, ResourceList
+from webhook.objects.pods import Container, PodSpec, ResourceList, ResourceRequirements
 
 Quantities = Mapping[str, Quantity]
 """Resource name to exact quantity."""
@@ -60,24 +60,6 @@ def read_list(listed: ResourceList | None) -> Quantities:
     return {name: Quantity.from_json(raw).rounded_up_to_milli() for name, raw in listed.items()}
 
 
-def read_container(container: Container, role: Role, *, complete: bool = True) -> ContainerAsk:
-    """One container, if `complete` with every missing request taken from its limit.
-
-    Raises:
-        QuantityError: one of its quantities is none.
-    """
-    name, resources = container.name or "", container.resources
-    if resources is None:
-        return ContainerAsk(name, role, NOTHING, NOTHING)
-    requests, limits = read_list(resources.requests), read_list(resources.limits)
-    return ContainerAsk(name, role, _filled(requests, limits) if complete else requests, limits)
-
-
-def role_of(init_container: Container) -> Role:
-    """Whether an init container is a step or a sidecar."""
-    return Role.SIDECAR if init_container.restart_policy == "Always" else Role.INIT
-
-
 def read_pod(spec: PodSpec, *, complete: bool = True) -> PodAsk:
     """What a pod of this spec asks for once the API server has completed it, or as it is written.
 
@@ -87,14 +69,10 @@ def read_pod(spec: PodSpec, *, complete: bool = True) -> PodAsk:
     Raises:
         QuantityError: one of its quantities is none.
     """
-    containers = tuple([read_container(each, Role.CONTAINER, complete=complete) for each in spec.containers or ()])
-    init = tuple([read_container(each, role_of(each), complete=complete) for each in spec.init_containers or ()])
-    overhead = read_list(spec.overhead)
-    if spec.resources is None:
-        return PodAsk(containers, init, overhead=overhead)
-    requests, limits = read_list(spec.resources.requests), read_list(spec.resources.limits)
-    pod = PodAsk(containers, init, requests, limits, overhead)
-    return _with_pod_level(pod) if complete else pod
+    if spec.resources is None or not complete:
+        return _read(spec, read_list, complete=complete)
+    # What the pod level leaves open is summed up before anything is rounded.
+    return _rounded(_with_pod_level(_read(spec, _read_exactly, complete=True)))
 
 
 def aggregate(containers: tuple[ContainerAsk, ...], init: tuple[ContainerAsk, ...], *, limits: bool) -> Quantities:
@@ -139,6 +117,51 @@ def keep_larger(most: dict[str, Quantity], other: Quantities) -> None:
 def is_pod_level(name: str) -> bool:
     """Whether a resource may be set for the whole pod (component-helpers IsSupportedPodLevelResource, v1.36)."""
     return name in ("cpu", "memory") or is_hugepage(name)
+
+
+def _read(spec: PodSpec, read: Callable[[ResourceList | None], Quantities], *, complete: bool) -> PodAsk:
+    """Every list of a pod; if `complete` with every container's missing requests taken from its limits."""
+    resources = spec.resources or ResourceRequirements()
+    return PodAsk(
+        tuple([_read_container(each, Role.CONTAINER, read, complete=complete) for each in spec.containers or ()]),
+        tuple([_read_container(each, _role_of(each), read, complete=complete) for each in spec.init_containers or ()]),
+        read(resources.requests),
+        read(resources.limits),
+        read(spec.overhead),
+    )
+
+
+def _read_container(
+    container: Container, role: Role, read: Callable[[ResourceList | None], Quantities], *, complete: bool
+) -> ContainerAsk:
+    name, resources = container.name or "", container.resources
+    if resources is None:
+        return ContainerAsk(name, role, NOTHING, NOTHING)
+    requests, limits = read(resources.requests), read(resources.limits)
+    return ContainerAsk(name, role, _filled(requests, limits) if complete else requests, limits)
+
+
+def _read_exactly(listed: ResourceList | None) -> Quantities:
+    return {name: Quantity.from_json(raw) for name, raw in listed.items()} if listed else NOTHING
+
+
+def _rounded(pod: PodAsk) -> PodAsk:
+    """Every quantity rounded up as by `read_list`."""
+    return PodAsk(
+        tuple([each._replace(requests=_up(each.requests), limits=_up(each.limits)) for each in pod.containers]),
+        tuple([each._replace(requests=_up(each.requests), limits=_up(each.limits)) for each in pod.init]),
+        _up(pod.requests),
+        _up(pod.limits),
+        _up(pod.overhead),
+    )
+
+
+def _up(listed: Quantities) -> Quantities:
+    return {name: quantity.rounded_up_to_milli() for name, quantity in listed.items()}
+
+
+def _role_of(init_container: Container) -> Role:
+    return Role.SIDECAR if init_container.restart_policy == "Always" else Role.INIT
 
 
 def _filled(requests: Quantities, limits: Quantities) -> Quantities:

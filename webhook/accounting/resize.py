@@ -86,6 +86,8 @@ def _pod_level_seen(pod: PodAsk, status: PodStatus, *, refused: bool) -> PodAsk:
         return pod
     asked = (NOTHING, NOTHING) if refused else (pod.requests, pod.limits)
     requests = _largest(asked[0], read_list(actual.requests), read_list(status.allocated_resources))
+    if refused and actual.limits is None:  # Kubernetes takes absent limits here for no say at all, and keeps the spec's
+        return pod._replace(requests=_named(pod.requests, requests))
     limits = _largest(asked[1], read_list(actual.limits))
     return pod._replace(requests=_named(pod.requests, requests), limits=_named(pod.limits, limits))
 

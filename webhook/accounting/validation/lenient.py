@@ -32,7 +32,7 @@ from webhook.accounting.problem import Code, Problem, Reason
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quota import is_counted
 from webhook.accounting.validation.limit_ranges import fields, read_item
-from webhook.accounting.validation.nodes import node_lists
+from webhook.accounting.validation.nodes import entry_path, node_lists
 from webhook.accounting.validation.printing import printed
 from webhook.accounting.validation.unreadable import readable, readable_pod
 from webhook.accounting.validation.values import not_whole
@@ -66,12 +66,12 @@ def node_lets_through(node: Node) -> list[Problem]:
     for path, listed in node_lists(node):
         quantities = read_list(readable(listed))
         problems += [
-            Problem(f"{path}.{name}", NODE_NAME_LET_THROUGH.number, each.reason, each.message, "", printed(name))
+            Problem(entry_path(path, name), NODE_NAME_LET_THROUGH.number, each.reason, each.message, "", printed(name))
             for name in quantities
             for each in advertising_faults(name)
         ]
         problems += [
-            _fraction(f"{path}.{name}", FRACTION_LET_THROUGH, name, quantity)
+            _fraction(entry_path(path, name), FRACTION_LET_THROUGH, name, quantity)
             for name, quantity in quantities.items()
             if _is_loose(name) and not quantity.is_whole
         ]

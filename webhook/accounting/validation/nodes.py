@@ -26,5 +26,10 @@ def validate_node(node: Node) -> list[Problem]:
     for path, listed in node_lists(node):
         problems += list_problems(path, listed)
         for name, quantity in read_list(readable(listed)).items():
-            problems += value_problems(f"{path}.{name}", name, quantity)
+            problems += value_problems(entry_path(path, name), name, quantity)
     return problems
+
+
+def entry_path(path: str, name: str) -> str:
+    """The path of one resource; Kubernetes puts a dot before it, but writes an empty name as an index."""
+    return f"{path}.{name}" if name else f"{path}[]"
