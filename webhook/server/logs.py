@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import structlog
+
+from webhook.server.lines import Lines
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -19,11 +21,11 @@ Logger = structlog.typing.FilteringBoundLogger
 
 
 def new_logger(
-    level: str, *, file: BinaryIO | None = None, clock: Callable[[], int] = time.time_ns
+    level: str, *, lines: Lines | None = None, clock: Callable[[], int] = time.time_ns
 ) -> structlog.typing.FilteringBoundLogger:
     """A logger that writes lines of at least this level (`debug`, `info`, `warning`, `error`).
 
-    `file` is standard error unless given; `clock` tells the time in nanoseconds since 1970.
+    `lines` writes to standard error unless given; `clock` tells the time in nanoseconds since 1970.
     """
     encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -38,7 +40,7 @@ def new_logger(
         return encode(line)
 
     logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
-        structlog.BytesLogger(file or sys.stderr.buffer),
+        lines or Lines(sys.stderr.buffer),
         processors=[_with_traceback, render],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         context_class=dict,

@@ -1,0 +1,145 @@
+"""The folder of certificates: `ca.crt` (all authorities to be trusted), `ca.key`, `tls.crt`, `tls.key`."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from certs.authority import Pair
+from certs.errors import CertsError
+
+AUTHORITIES = "ca.crt"
+AUTHORITY_KEY = "ca.key"
+CHAIN = "tls.crt"
+KEY = "tls.key"
+_PUBLIC = 0o644
+_PRIVATE = 0o600
+_LARGEST_FILE = 1 << 20
+
+
+def read_authorities(folder: Path) -> tuple[x509.Certificate, ...]:
+    """The authorities in `ca.crt`, the one that signs first; none when there is no such file.
+
+    Raises:
+        CertsError: the file cannot be read or is not PEM.
+    """
+    return _read_certificates(folder / AUTHORITIES)
+
+
+def read_authority(folder: Path) -> Pair:
+    """The authority that signs, and its key.
+
+    Raises:
+        CertsError: there is none, or its files cannot be read or do not belong together.
+    """
+    return _read_pair(folder / AUTHORITIES, folder / AUTHORITY_KEY)
+
+
+def read_leaf(folder: Path) -> Pair:
+    """The serving certificate and its key.
+
+    Raises:
+        CertsError: there is none, or its files cannot be read or do not belong together.
+    """
+    return _read_pair(folder / CHAIN, folder / KEY)
+
+
+def read_chain(folder: Path) -> tuple[x509.Certificate, ...]:
+    """The serving certificate and what is sent with it, without the key; none when there is no such file.
+
+    Raises:
+        CertsError: the file cannot be read or is not PEM.
+    """
+    return _read_certificates(folder / CHAIN)
+
+
+def write_authority(folder: Path, authority: Pair, also_trusted: Sequence[x509.Certificate] = ()) -> None:
+    """Write the authority that signs, and those that stay trusted beside it."""
+    certificates = b"".join(
+        each.public_bytes(serialization.Encoding.PEM) for each in (authority.certificate, *also_trusted)
+    )
+    _write(folder / AUTHORITY_KEY, _key_bytes(authority.key), _PRIVATE)
+    _write(folder / AUTHORITIES, certificates, _PUBLIC)
+
+
+def write_authorities(folder: Path, authorities: Sequence[x509.Certificate]) -> None:
+    """Write which authorities are trusted, the one that signs first."""
+    _write(
+        folder / AUTHORITIES, b"".join(each.public_bytes(serialization.Encoding.PEM) for each in authorities), _PUBLIC
+    )
+
+
+def write_leaf(folder: Path, leaf: Pair) -> None:
+    """Write the serving certificate and its key: two files, so whoever watches must check that they match."""
+    _write(folder / KEY, _key_bytes(leaf.key), _PRIVATE)
+    _write(folder / CHAIN, leaf.certificate.public_bytes(serialization.Encoding.PEM), _PUBLIC)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise CertsError(f"{path}: {error.strerror}; `tallygate certs issue` makes it") from None
+    if len(content) > _LARGEST_FILE:
+        raise CertsError(f"{path}: larger than 1 MiB; this is no certificate")
+    return content
+
+
+def _read_certificates(path: Path) -> tuple[x509.Certificate, ...]:
+    if not path.exists():
+        return ()
+    try:
+        return tuple(x509.load_pem_x509_certificates(_read(path)))
+    except ValueError as error:
+        raise CertsError(f"{path}: not a certificate in PEM: {error}") from None
+
+
+def _read_pair(certificate: Path, key: Path) -> Pair:
+    certificates = _read_certificates(certificate)
+    if not certificates:
+        raise CertsError(f"{certificate}: not there; `tallygate certs issue` makes it")
+    try:
+        private = serialization.load_pem_private_key(_read(key), password=None)
+    except (ValueError, TypeError) as error:
+        raise CertsError(f"{key}: not an unencrypted private key in PEM: {error}") from None
+    if not isinstance(private, ec.EllipticCurvePrivateKey):
+        raise CertsError(f"{key}: not an elliptic-curve key, so tallygate did not make it")
+    if private.public_key() != certificates[0].public_key():
+        raise CertsError(f"{key} is not the key of {certificate}")
+    return Pair(certificates[0], private)
+
+
+def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Write a file as one step: beside it first, flushed to disk, then renamed over it.
+
+    Raises:
+        CertsError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(file.fileno(), mode)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(beside).replace(path)
+        except OSError:
+            with suppress(OSError):
+                Path(beside).unlink()
+            raise
+    except OSError as error:
+        raise CertsError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,91 @@
+"""The names that a serving certificate is good for."""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cryptography import x509
+
+from certs.errors import CertsError
+
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*", re.IGNORECASE | re.ASCII)
+_LONGEST_DNS_NAME = 253
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """DNS names and IP addresses, at least one of them all, in the order given and each once."""
+
+    dns: tuple[str, ...] = ()
+    addresses: tuple[IPAddress, ...] = ()
+
+    def __post_init__(self) -> None:
+        """A certificate without a name is good for nothing.
+
+        Raises:
+            CertsError: there is no name.
+        """
+        if not self.dns and not self.addresses:
+            raise CertsError("a serving certificate needs a name: a service, a DNS name or an IP address")
+
+    def __add__(self, other: "Names") -> "Names":
+        """The names of both."""
+        return Names(tuple(dict.fromkeys(self.dns + other.dns)), tuple(dict.fromkeys(self.addresses + other.addresses)))
+
+    def texts(self) -> tuple[str, ...]:
+        """All of them as text."""
+        return (*self.dns, *map(str, self.addresses))
+
+    def extension(self) -> x509.SubjectAlternativeName:
+        """As a certificate's extension (RFC 5280, 4.2.1.6)."""
+        return x509.SubjectAlternativeName([*map(x509.DNSName, self.dns), *map(x509.IPAddress, self.addresses)])
+
+
+def parse_names(words: Iterable[str]) -> Names:
+    """DNS names and IP addresses as a person writes them, in any order.
+
+    Raises:
+        CertsError: a word is neither, or there is none.
+    """
+    dns: dict[str, None] = {}
+    addresses: dict[IPAddress, None] = {}
+    for word in words:
+        try:
+            addresses[ipaddress.ip_address(word)] = None
+        except ValueError:
+            dns[_dns_name(word)] = None
+    return Names(tuple(dns), tuple(addresses))
+
+
+def service_names(service: str, namespace: str, cluster_domain: str = "cluster.local") -> Names:
+    """Every name by which a Service is reached; the API server uses `<service>.<namespace>.svc`.
+
+    Raises:
+        CertsError: one of them is no DNS name.
+    """
+    short = f"{service}.{namespace}"
+    return parse_names([f"{short}.svc", f"{short}.svc.{cluster_domain}", short, service])
+
+
+def names_of(certificate: x509.Certificate) -> Names:
+    """The names that a certificate is good for.
+
+    Raises:
+        CertsError: it has none.
+    """
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        raise CertsError("the certificate has no subject alternative names") from None
+    addresses = (found for found in extension.get_values_for_type(x509.IPAddress))
+    return parse_names([*extension.get_values_for_type(x509.DNSName), *map(str, addresses)])
+
+
+def _dns_name(word: str) -> str:
+    if len(word) > _LONGEST_DNS_NAME or not _DNS_NAME.fullmatch(word):
+        raise CertsError(f"{word[:_LONGEST_DNS_NAME]!r} is neither a DNS name nor an IP address")
+    return word.lower()

@@ -1,0 +1,1 @@
+"""Certificates: issued, renewed, shown, and used in real handshakes."""

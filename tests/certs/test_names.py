@@ -1,0 +1,67 @@
+"""Names: what is one, and how they are written into certificates."""
+
+import ipaddress
+
+import pytest
+
+from certs.errors import CertsError
+from certs.names import Names, parse_names, service_names
+
+GOOD = {
+    "a word": ("gate", Names(("gate",))),
+    "capital letters become small": ("Gate.Example", Names(("gate.example",))),
+    "a wildcard": ("*.example.com", Names(("*.example.com",))),
+    "an IPv4 address": ("127.0.0.1", Names((), (ipaddress.ip_address("127.0.0.1"),))),
+    "an IPv6 address": ("::1", Names((), (ipaddress.ip_address("::1"),))),
+    "digits are a name": ("10", Names(("10",))),
+}
+BAD = {
+    "empty": "",
+    "a blank": "a b",
+    "an underscore": "a_b",
+    "a leading hyphen": "-a",
+    "a trailing hyphen": "a-",
+    "two dots": "a..b",
+    "a trailing dot": "a.",
+    "a label of 64": "a" * 64,
+    "254 characters": ".".join(["a" * 62] * 5),
+    "a wildcard inside": "a.*.b",
+    "an address with a port": "127.0.0.1:443",
+    "Arabic digits": "٣",
+    "a line end": "a\n",
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_is_a_name(case: str) -> None:
+    word, names = GOOD[case]
+    assert parse_names([word]) == names
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_is_no_name(case: str) -> None:
+    with pytest.raises(CertsError, match="neither a DNS name nor an IP address"):
+        parse_names([BAD[case]])
+
+
+def test_a_service_is_reached_by_four_names_and_the_api_servers_comes_first() -> None:
+    assert service_names("gate", "tally").texts() == (
+        "gate.tally.svc",
+        "gate.tally.svc.cluster.local",
+        "gate.tally",
+        "gate",
+    )
+
+
+def test_a_cluster_may_have_another_domain() -> None:
+    assert "gate.tally.svc.example.org" in service_names("gate", "tally", "example.org").texts()
+
+
+def test_names_add_up_and_each_stays_once() -> None:
+    both = parse_names(["a", "::1"]) + parse_names(["b", "a", "::1", "10.0.0.1"])
+    assert both.texts() == ("a", "b", "::1", "10.0.0.1")
+
+
+def test_a_certificate_needs_a_name() -> None:
+    with pytest.raises(CertsError, match="needs a name"):
+        parse_names([])

@@ -1,0 +1,57 @@
+"""Log lines on their way out: gathered for a moment and written together.
+
+A write for each line would cost a request a system call and, worse, the interpreter's lock. Lines that tell of trouble
+are written at once, with all before them. What is lost at a sudden death is what came in the last moment.
+"""
+
+import atexit
+import threading
+from collections import deque
+from typing import BinaryIO
+
+_MOMENT_SECONDS = 0.02
+_MOST_PENDING = 10_000
+
+
+class Lines:
+    """Takes lines from any thread, and writes them in order. structlog calls the method that is the line's level."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._pending: deque[bytes] = deque()
+        self._some = threading.Event()
+        self._writing = threading.Lock()
+        threading.Thread(target=self._run, name="log", daemon=True).start()
+        atexit.register(self.flush)
+
+    def info(self, line: bytes) -> None:
+        """Write a line soon."""
+        self._pending.append(line)
+        if not self._some.is_set():
+            self._some.set()
+        if len(self._pending) > _MOST_PENDING:
+            self.flush()  # nobody reads as fast as we write: wait, rather than grow
+
+    debug = info
+
+    def error(self, line: bytes) -> None:
+        """Write a line now."""
+        self._pending.append(line)
+        self.flush()
+
+    warning = error
+
+    def flush(self) -> None:
+        """Write what is pending."""
+        with self._writing:
+            lines = [self._pending.popleft() for _ in range(len(self._pending))]
+            if lines:
+                self._file.write(b"\n".join([*lines, b""]))
+                self._file.flush()
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        while self._some.wait():
+            pause.wait(_MOMENT_SECONDS)
+            self._some.clear()
+            self.flush()
