@@ -59,6 +59,10 @@ class CapIndex:
     def __bool__(self) -> bool:
         return bool(self._caps)
 
+    def all(self) -> tuple[Counted, ...]:
+        """Every cap, in the order of their keys."""
+        return self._caps
+
     def over(self, namespace: str, labels: Labels | None) -> CapsInForce:
         """The caps over a namespace, in the order in which their ledgers are written."""
         return self._over(namespace, frozenset(labels.items()) if labels is not None and self.needs_labels else None)

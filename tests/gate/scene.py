@@ -1,0 +1,90 @@
+"""A gate over policies written as text, with a clock and nonces that count."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tests.admission.case import policies
+from webhook.admission.change import Phase
+from webhook.gate import Answer, Gate
+from webhook.policy.model import PolicySet
+from webhook.state.memory import MemoryLedgers
+from webhook.state.namespaces import ListedNamespaces, UnknownNamespaces
+from webhook.state.ports import LedgerKey, LedgerStore, NamespaceLister
+
+GPU = "nvidia.com/gpu"
+CAP = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec:
+  namespaces: {include: ["team-*"]}
+  hard: {nvidia.com/gpu: 4}
+"""
+
+
+class Scene:
+    """A gate and everything around it; `now` is in seconds."""
+
+    def __init__(
+        self,
+        text: str = CAP,
+        ledgers: LedgerStore | None = None,
+        labels: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self.policies: PolicySet = policies(text)
+        self.ledgers: LedgerStore = ledgers or MemoryLedgers()
+        self.now = 0.0
+        self._uids = itertools.count(1)
+        nonces = itertools.count(1)
+        lister: NamespaceLister = UnknownNamespaces() if labels is None else ListedNamespaces(labels)
+        self.gate = Gate(
+            policies=lambda: self.policies,
+            namespaces=lister,
+            ledgers=self.ledgers,
+            monotonic=lambda: self.now,
+            nonce=lambda: f"n{next(nonces)}",
+        )
+
+    def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Answer:
+        """Put an object through."""
+        kind = object_.get("kind", "Pod")
+        whole = {
+            "uid": "r",
+            "kind": {"group": "", "kind": kind},
+            "operation": "UPDATE" if "oldObject" in request else "CREATE",
+            "namespace": "team-a",
+            "name": "p",
+            "userInfo": {"username": "jane"},
+            "object": object_,
+        } | request
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole}
+        return self.gate.admit(json.dumps(body).encode(), phase, deadline=5.0)
+
+    def create(self, gpus: int, **request: Any) -> Answer:
+        """Create another pod with that many GPUs."""
+        return self.admit(pod(f"u{next(self._uids)}", gpus), **request)
+
+    def promised(self, cap: str = "gpus", namespace: str = "team-a") -> dict[str, int]:
+        """What the one ledger of a cap promises now, by name."""
+        (key,) = {counted.key for counted in self._counted(cap)}
+        found = self.ledgers.read(LedgerKey(key, namespace))
+        return dict(found.ledger.promised()) if found else {}
+
+    def _counted(self, cap: str) -> Any:
+        force = self.gate._in_force()  # noqa: SLF001  # the tests' only way to a ledger's key
+        return [counted for counted in force.caps.all() if counted.cap.name == cap]
+
+
+def pod(uid: str, gpus: int | str, **spec: Any) -> dict[str, Any]:
+    """A pod as the API server sends it: request copied from limit."""
+    amount = {GPU: str(gpus)}
+    container = {"name": "c", "resources": {"requests": amount, "limits": amount}}
+    return {"kind": "Pod", "metadata": {"uid": uid, "name": uid}, "spec": {"containers": [container], **spec}}
+
+
+def response(answer: Answer) -> dict[str, Any]:
+    """What the API server reads."""
+    found: dict[str, Any] = json.loads(answer.body)["response"]
+    return found

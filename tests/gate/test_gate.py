@@ -1,0 +1,341 @@
+"""The gate: rules and caps together, as the API server would meet them."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.gate.scene import CAP, GPU, Scene, pod, response
+from webhook.admission.change import Phase
+from webhook.admission.review import ReviewError
+from webhook.gate import UndecidedError
+from webhook.state.ledger import Ledger
+from webhook.state.memory import MemoryLedgers
+from webhook.state.ports import LedgerKey, StoreUnavailableError, Versioned
+
+WHOLE = """
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: whole, annotations: {tallygate.dev/why: ask the platform team}}
+spec: {resources: [extended]}
+---
+"""
+
+
+def test_a_pod_within_its_cap_is_allowed_and_promised_room() -> None:
+    scene = Scene()
+    assert response(scene.create(3)) == {"uid": "r", "allowed": True}
+    assert scene.promised() == {GPU: 3}
+
+
+def test_a_refusal_says_the_arithmetic() -> None:
+    scene = Scene()
+    scene.create(3)
+    answer = scene.create(2)
+    status = response(answer)["status"]
+    assert (status["code"], status["reason"]) == (403, "Forbidden")
+    assert status["message"] == (
+        "asks 2 nvidia.com/gpu, cap gpus of this namespace holds 0 of 4, 3 promised, free 1: "
+        "ask for 1 or less, or wait until pods end (TG201, cap gpus)"
+    )
+    assert (answer.record.verdict, answer.record.codes, answer.record.rules) == ("deny", ("TG201",), ("gpus",))
+    assert scene.promised() == {GPU: 3}
+
+
+def test_cpu_and_memory_are_said_as_people_write_them() -> None:
+    scene = Scene(CAP.replace("nvidia.com/gpu: 4", 'requests.cpu: "1", memory: 1Gi'))
+    resources = {"requests": {"cpu": "1500m", "memory": "1536Mi"}}
+    body = {"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "c", "resources": resources}]}}
+    message = response(scene.admit(body))["status"]["message"]
+    assert "asks 1500m cpu, cap gpus of this namespace holds 0 of 1, 0 promised, free 1:" in message
+    assert "asks 1536Mi memory, cap gpus of this namespace holds 0 of 1Gi, 0 promised, free 1Gi:" in message
+
+
+def test_a_rule_speaks_before_a_cap_and_nothing_is_promised() -> None:
+    scene = Scene(WHOLE + CAP)
+    answer = scene.admit(pod("u", "1500m"))
+    assert response(answer)["status"]["code"] == 422
+    assert response(answer)["status"]["message"].endswith("\nwhole: ask the platform team")
+    assert answer.record.codes == ("TG101",)
+    assert scene.promised() == {}
+
+
+def test_the_mutating_phase_charges_nothing() -> None:
+    scene = Scene()
+    scene.create(3, phase=Phase.MUTATING)
+    assert scene.promised() == {}
+
+
+def test_a_dry_run_is_decided_and_changes_nothing() -> None:
+    scene = Scene()
+    assert response(scene.create(3, dryRun=True))["allowed"]
+    assert not response(scene.create(5, dryRun=True))["allowed"]
+    assert scene.promised() == {}
+
+
+def test_a_namespace_outside_the_cap_is_free() -> None:
+    scene = Scene()
+    assert response(scene.create(100, namespace="infra"))["allowed"]
+
+
+def test_each_namespace_has_its_own_ledger() -> None:
+    scene = Scene()
+    assert response(scene.create(4, namespace="team-a"))["allowed"]
+    assert response(scene.create(4, namespace="team-b"))["allowed"]
+
+
+def test_a_shared_cap_has_one_ledger_for_all_its_namespaces() -> None:
+    scene = Scene(CAP.replace("hard:", "shared: true\n  hard:"))
+    assert response(scene.create(3, namespace="team-a"))["allowed"]
+    refusal = response(scene.create(3, namespace="team-b"))
+    assert "cap gpus (shared by its namespaces) holds 0 of 4, 3 promised" in refusal["status"]["message"]
+
+
+def test_above_the_soft_part_there_is_a_warning() -> None:
+    scene = Scene(CAP + "  soft: {nvidia.com/gpu: 2}\n")
+    assert "warnings" not in response(scene.create(2))
+    assert response(scene.create(1))["warnings"] == [
+        "cap gpus of this namespace is at 3 nvidia.com/gpu, above its soft 2 (hard 4) (TG202, cap gpus)"
+    ]
+
+
+def test_a_full_cap_starves_no_neighbour_with_promises() -> None:
+    scene = Scene(CAP + "---" + CAP.replace("gpus", "all").replace("nvidia.com/gpu: 4", "pods: 1"))
+    scene.create(1)
+    refusal = response(scene.create(1))
+    assert "cap all" in refusal["status"]["message"]
+    assert scene.promised("gpus") == {GPU: 1}
+
+
+def test_every_cap_that_refuses_is_told() -> None:
+    scene = Scene(CAP + "---" + CAP.replace("gpus", "all").replace("nvidia.com/gpu: 4", "nvidia.com/gpu: 2"))
+    assert len(response(scene.create(5))["status"]["details"]["causes"]) == 2
+
+
+def test_who_may_break_the_glass_goes_over_and_leaves_a_trace() -> None:
+    scene = Scene(CAP + "  exceed: {groups: [firefighters]}\n")
+    answer = scene.create(9, userInfo={"username": "jo", "groups": ["firefighters"]})
+    assert response(answer) == {"uid": "r", "allowed": True, "auditAnnotations": {"exceeded-caps": "gpus"}}
+    assert answer.record.exceeded == ("gpus",)
+    assert scene.promised() == {GPU: 9}
+    assert not response(scene.create(1))["allowed"]
+
+
+def test_a_cap_on_limits_refuses_a_pod_that_sets_none() -> None:
+    scene = Scene(CAP.replace("nvidia.com/gpu: 4", "limits.memory: 1Gi"))
+    containers = [{"name": "a", "resources": {"limits": {"memory": "1Mi"}}}, {"name": "b"}]
+    answer = scene.admit({"metadata": {"uid": "u"}, "spec": {"containers": containers}})
+    assert response(answer)["status"]["message"] == (
+        "spec.containers: cap gpus counts limits.memory, and there is no such limit on b: set one (TG203, cap gpus)"
+    )
+
+
+def test_a_pod_that_has_ended_costs_nothing() -> None:
+    scene = Scene()
+    ended = pod("u", 9) | {"status": {"phase": "Succeeded"}}
+    assert response(scene.admit(ended))["allowed"]
+    assert scene.promised() == {}
+
+
+def test_an_update_that_asks_for_no_more_is_free() -> None:
+    scene = Scene()
+    assert response(scene.admit(pod("u", 9), oldObject=pod("u", 9)))["allowed"]
+    assert scene.promised() == {}
+
+
+def test_a_resize_charges_what_it_adds() -> None:
+    scene = Scene()
+    assert not response(scene.admit(pod("u", 9), oldObject=pod("u", 4), subResource="resize"))["allowed"]
+    assert response(scene.admit(pod("u", 5), oldObject=pod("u", 2), subResource="resize"))["allowed"]
+    assert scene.promised() == {GPU: 3}
+
+
+def test_a_label_that_brings_a_pod_under_a_cap_charges_all_of_it() -> None:
+    scene = Scene(CAP + "  pods: {objects: {matchLabels: {tier: batch}}}\n")
+    before, after = pod("u", 5), pod("u", 5)
+    after["metadata"]["labels"] = {"tier": "batch"}
+    assert not response(scene.admit(after, oldObject=before))["allowed"]
+    assert response(scene.admit(before, oldObject=after))["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "counted"),
+    [
+        ({"priorityClassName": "batch", "nodeSelector": {"gpu": "a100", "zone": "b"}}, True),
+        ({"priorityClassName": "batch"}, False),
+        ({"priorityClassName": "prod", "nodeSelector": {"gpu": "a100"}}, False),
+        ({"nodeSelector": {"gpu": "a100"}}, False),
+    ],
+)
+def test_a_filter_counts_only_pods_of_which_all_is_so(spec: dict[str, Any], counted: bool) -> None:  # noqa: FBT001  # a table
+    scene = Scene(CAP + "  pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}}\n")
+    assert response(scene.admit(pod("u", 9, **spec)))["allowed"] is not counted
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"operation": "DELETE"},
+        {"subResource": "status", "oldObject": pod("u", 0)},
+        {"subResource": "ephemeralcontainers"},
+    ],
+)
+def test_what_stores_no_request_charges_nothing(request_: dict[str, Any]) -> None:
+    scene = Scene()
+    assert response(scene.admit(pod("u", 9), **request_))["allowed"]
+    assert scene.promised() == {}
+
+
+def test_a_retry_with_the_same_pod_is_charged_once() -> None:
+    scene = Scene()
+    for _ in range(3):
+        assert response(scene.admit(pod("u", 3)))["allowed"]
+    assert scene.promised() == {GPU: 3}
+
+
+def test_a_workload_is_judged_by_rules_and_charged_by_nobody() -> None:
+    scene = Scene(WHOLE + CAP)
+    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {GPU: "9"}}}]}}
+    answer = scene.admit({"kind": "ReplicationController", "spec": {"replicas": 3, "template": template}})
+    assert response(answer)["allowed"]
+
+
+LABELLED = CAP.replace('{include: ["team-*"]}', "{selector: {matchLabels: {gpu: 'yes'}}}")
+
+
+def test_a_cap_by_label_holds_the_namespaces_that_carry_it() -> None:
+    scene = Scene(LABELLED, labels={"team-a": {"gpu": "yes"}, "team-b": {}})
+    assert not response(scene.create(5))["allowed"]
+    assert response(scene.create(5, namespace="team-b"))["allowed"]
+
+
+def test_a_cap_that_hangs_on_labels_nobody_knows_is_undecided() -> None:
+    with pytest.raises(UndecidedError, match="the labels of namespace team-a are not known"):
+        Scene(LABELLED).create(1)
+
+
+def test_a_pod_without_a_uid_cannot_be_charged() -> None:
+    with pytest.raises(ReviewError, match=r"object\.metadata\.uid is empty"):
+        Scene().admit({"metadata": {}, "spec": {}})
+
+
+def test_a_pod_that_no_api_server_would_send_is_no_review() -> None:
+    with pytest.raises(ReviewError, match="the pod has a quantity that is none"):
+        Scene().admit(pod("u", "many"))
+
+
+def test_new_policies_hold_for_the_next_request() -> None:
+    scene = Scene()
+    assert response(scene.create(4))["allowed"]
+    scene.policies = Scene(CAP.replace("4}", "6}")).policies
+    assert response(scene.create(2))["allowed"]
+    scene.policies = Scene(CAP.replace("4}", "5}")).policies
+    assert not response(scene.create(1))["allowed"]
+
+
+def test_of_a_hundred_creations_at_once_exactly_as_many_pass_as_there_is_room() -> None:
+    scene = Scene(CAP.replace("4}", "50}"))
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: response(scene.create(1)), range(100)))
+    assert sum(answer["allowed"] for answer in answers) == 50
+    assert scene.promised() == {GPU: 50}
+
+
+class Contended(MemoryLedgers):
+    """A store in which somebody else always writes first, as long as `others` lasts; `tick` is called then."""
+
+    def __init__(self, others: int, *, fail: str = "") -> None:
+        super().__init__()
+        self.others = others
+        self.fail = fail
+        self.tick: Callable[[], None] = lambda: None
+
+    def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
+        """Lose the race, or the connection."""
+        if self.fail and self.fail in key.cap:
+            raise StoreUnavailableError("connection reset")
+        if self.others:
+            self.others -= 1
+            self.tick()
+            return False
+        return super().write(key, ledger, version)
+
+    def read(self, key: LedgerKey) -> Versioned | None:
+        """Read as ever."""
+        return super().read(key)
+
+
+def test_a_lost_race_is_run_again() -> None:
+    scene = Scene(ledgers=Contended(3))
+    assert response(scene.create(1))["allowed"]
+    assert scene.promised() == {GPU: 1}
+
+
+def test_a_ledger_that_stays_busy_sends_the_client_away_with_nothing_promised() -> None:
+    store = Contended(1000)
+    scene = Scene(ledgers=store)
+
+    def later() -> None:
+        scene.now += 1
+
+    store.tick = later
+    answer = scene.create(1)
+    assert response(answer)["status"]["code"] == 429
+    assert response(answer)["status"]["details"]["retryAfterSeconds"] == 1
+    assert answer.record.verdict == "busy"
+    store.others = 0
+    assert scene.promised() == {}
+
+
+TWO = CAP.replace("gpus", "a-first") + "---" + CAP.replace("gpus", "b-second")
+
+
+def test_a_store_out_of_reach_is_undecided_and_what_was_promised_elsewhere_is_taken_back() -> None:
+    scene = Scene(TWO, ledgers=Contended(0, fail="b-second"))
+    with pytest.raises(UndecidedError, match="the ledgers are out of reach: connection reset"):
+        scene.create(1)
+    assert scene.promised("a-first") == {}
+
+
+class Taken(MemoryLedgers):
+    """A store in which another pod takes the room of a cap between the check and the write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thief: Scene | None = None
+
+    def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
+        """Let the thief in first, once."""
+        thief, self.thief = self.thief, None
+        if thief is not None and "a-first" in key.cap:
+            assert super().write(key, ledger, version)
+            for _ in range(4):
+                assert response(thief.create(1))["allowed"]
+            return True
+        return super().write(key, ledger, version)
+
+
+def test_room_that_is_gone_when_it_is_written_refuses_and_takes_back_the_first_promise() -> None:
+    store = Taken()
+    scene = Scene(TWO, ledgers=store)
+    only_second = Scene(CAP.replace("gpus", "b-second"), ledgers=store)
+    store.thief = only_second
+    answer = scene.admit(pod("mine", 1))
+    assert response(answer)["status"]["code"] == 403
+    assert scene.promised("a-first") == {}
+    assert scene.promised("b-second") == {GPU: 4}
+
+
+def test_a_record_tells_who_asked_for_what_and_never_the_object() -> None:
+    record = Scene(WHOLE).admit(pod("u", "1500m")).record
+    assert (record.uid, record.user, record.operation, record.kind, record.namespace, record.name) == (
+        "r",
+        "jane",
+        "CREATE",
+        "Pod",
+        "team-a",
+        "p",
+    )
+    assert "1500m" not in json.dumps([str(record)])
