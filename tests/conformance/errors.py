@@ -38,9 +38,9 @@ def compare_errors(
     found = Counter((each.field, str(each.reason), each.detail) for each in ours)
     said = [("Kubernetes", each) for each in (wanted - found).elements()]
     said += [("tallygate", each) for each in (found - wanted).elements()]
-    return [f"only {who} says {each}" for who, each in said if not _is_about(each, wrapping)]
+    return [f"only {who} says {each}" for who, each in said if not is_about(each, wrapping)]
 
 
-def _is_about(error: tuple[str, ...], names: Collection[str]) -> bool:
+def is_about(error: tuple[str, ...], names: Collection[str]) -> bool:
     """Whether one of the names is in its field or its words."""
     return any(name in part for name in names for part in error)

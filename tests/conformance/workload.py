@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tests.conformance.case import Case, Outcome
-from tests.conformance.errors import is_resource_field
+from tests.conformance.errors import is_about, is_resource_field
 from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
 from webhook.accounting.problem import Problem
@@ -28,7 +28,7 @@ def compare(case: Case) -> Outcome:
     found = Counter((each.field, str(each.reason), cause_message(each)) for each in _problems(case["object"]))
     said = [("the API server", each) for each in (wanted - found).elements()]
     said += [("tallygate", each) for each in (found - wanted).elements()]
-    differences = [f"only {who} says {each}" for who, each in said if not any(name in each[0] for name in wrapping)]
+    differences = [f"only {who} says {each}" for who, each in said if not is_about(each, wrapping)]
     return Outcome(tuple(differences), beyond_int64=bool(wrapping))
 
 
