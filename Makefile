@@ -1,0 +1,49 @@
+# Two commands on a machine with python3 and make: `make run` and `make test`. `make help` lists the rest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint types layers bench fuzz clean
+
+help: ## what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+install: $(STAMP) ## a virtual environment in .venv with everything
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "tallygate needs Python 3.11 or newer; $$($(PYTHON) --version) is called $(PYTHON). Name another: make PYTHON=python3.12 …" >&2; exit 2; }
+	@echo "Installing into $(VENV) (once; about a minute) …"
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "Python's venv module is missing here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	@touch $(STAMP)
+
+run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, and three pods put through it
+	@exec $(BIN)/python -m webhook.cli.first_run
+
+test: install ## the test suite
+	@$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term
+
+lint: install ## ruff, all rules
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: install ## mypy, strict
+	@$(BIN)/mypy
+
+layers: install ## who may import whom
+	@$(BIN)/lint-imports
+
+bench: install ## figures beside what one would use instead (needs wrk)
+	@$(BIN)/python -m tests.bench
+
+fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+
+clean: ## away with everything made here
+	@rm -rf $(VENV) .run build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
