@@ -13,7 +13,6 @@ from webhook.accounting.validation import (
     validate_pod,
     validate_quota,
 )
-from webhook.admission.workloads import PodView
 from webhook.cli.checking.known import Known
 from webhook.objects.cluster import LimitRange, Node, ResourceQuota
 
@@ -21,7 +20,7 @@ from webhook.objects.cluster import LimitRange, Node, ResourceQuota
 def refusals(known: Known) -> Sequence[Problem]:
     """What the API server's own validation would refuse, after its defaulting."""
     if known.view is not None:
-        return validate_pod(known.view.pod, _prefix(known.view), template=known.view.template)
+        return validate_pod(known.view.pod, known.view.path, template=known.view.template)
     match known.judged:
         case Node():
             return validate_node(known.judged)
@@ -36,7 +35,7 @@ def refusals(known: Known) -> Sequence[Problem]:
 def lets_through(known: Known) -> Sequence[Problem]:
     """What it would store, and tallygate calls wrong."""
     if known.view is not None:
-        return pod_lets_through(known.view.pod, _prefix(known.view), template=known.view.template)
+        return pod_lets_through(known.view.pod, known.view.path, template=known.view.template)
     match known.judged:
         case Node():
             return node_lets_through(known.judged)
@@ -46,7 +45,3 @@ def lets_through(known: Known) -> Sequence[Problem]:
             return limit_range_lets_through(known.judged)
         case _:
             return ()
-
-
-def _prefix(view: PodView) -> str:
-    return view.path.removesuffix(".")

@@ -12,7 +12,7 @@ from webhook.accounting.quantity import QuantityError
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.selection import Labels
 from webhook.cli.checking.known import Known
-from webhook.cli.checking.placing import Said
+from webhook.cli.checking.merging import Said
 from webhook.cli.checking.snapshot import Snapshot, SnapshotError
 from webhook.cli.report.finding import Level
 from webhook.gate.arithmetic import no_limit, refusals, soft_warnings
@@ -152,13 +152,13 @@ def _said(problem: Problem, known: Known, count: int) -> Said:
     """A refusal of a pod; for a workload a warning, since the API server stores it and its pods fail later."""
     if known.view is None or not known.view.template:
         return _cap(problem, Level.ERROR)
-    pods = "1 pod" if count == 1 else f"{count} pods"
-    later = f"{problem.message}; the {known.manifest.kind} would be stored, and its {pods} refused"
+    pods = "its 1 pod not" if count == 1 else f"not all of its {count} pods"
+    later = f"{problem.message}; the {known.manifest.kind} would be stored, and then {pods} let in"
     return _cap(replace(problem, message=later), Level.WARNING)
 
 
 def _cap(problem: Problem, level: Level) -> Said:
-    return Said(problem, level)
+    return Said(problem, f"cap {problem.rule}", level)
 
 
 def _times(amounts: Amounts, count: int) -> Amounts:

@@ -8,7 +8,8 @@ from webhook.admission.selection import Labels
 from webhook.cli.checking import api_server, writing
 from webhook.cli.checking.capping import Capped, Caps
 from webhook.cli.checking.known import Known, known, subject_of
-from webhook.cli.checking.placing import Said, placed
+from webhook.cli.checking.merging import API_SERVER, LETS_THROUGH, Said
+from webhook.cli.checking.placing import placed
 from webhook.cli.checking.rules import Rules
 from webhook.cli.checking.snapshot import Snapshot
 from webhook.cli.intake import fault_finding
@@ -59,7 +60,7 @@ class Checker:
             yield fault_finding(manifest.file, fault, subject, Level.WARNING)
         labels = self._labels.get(subject.namespace)
         judged = self._rules.judge(found, labels)
-        said = [*judged.said, *_by_kubernetes(judged.known, judged.said)]
+        said = [*judged.said, *_by_kubernetes(judged.known)]
         capped = Capped()
         if self._caps is not None and not any(each.level is Level.ERROR for each in said):
             capped = self._caps.charge(judged.known, labels)
@@ -75,14 +76,12 @@ class Checker:
             yield fault_finding(found.manifest.file, fault, found.subject, Level.NOTE)
 
 
-def _by_kubernetes(found: Known, by_rules: Iterable[Said]) -> Iterator[Said]:
-    """What the API server refuses, and what it lets through where no rule speaks of the same field."""
+def _by_kubernetes(found: Known) -> Iterator[Said]:
+    """What the API server refuses, and what it lets through though it should not."""
     for problem in api_server.refusals(found):
-        yield Said(problem, Level.ERROR)
-    spoken = {each.problem.field for each in by_rules}
+        yield Said(problem, API_SERVER, Level.ERROR)
     for problem in api_server.lets_through(found):
-        if problem.field not in spoken:
-            yield Said(problem, Level.WARNING, lets_through=True)
+        yield Said(problem, LETS_THROUGH, Level.WARNING)
 
 
 def _written_labels(manifests: Iterable[Manifest]) -> Mapping[str, Labels]:

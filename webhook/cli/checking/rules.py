@@ -8,8 +8,8 @@ from webhook.admission.decide import judge
 from webhook.admission.selection import Labels, RuleIndex
 from webhook.admission.verdict import Verdict
 from webhook.cli.checking.known import Known, retyped
+from webhook.cli.checking.merging import Said
 from webhook.cli.checking.patching import applied
-from webhook.cli.checking.placing import Said
 from webhook.cli.report.finding import Level
 from webhook.policy.model import PolicySet
 
@@ -45,4 +45,4 @@ class Rules:
             (verdict.audits, Level.NOTE),
         ):
             for problem in problems:
-                yield Said(problem, level, self._whys.get(problem.rule, ""))
+                yield Said(problem, f"rule {problem.rule}", level, self._whys.get(problem.rule, ""))
