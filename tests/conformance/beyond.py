@@ -8,7 +8,7 @@ from fractions import Fraction
 
 INT64_MAX = 2**63 - 1
 
-_TEXT = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([num kMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?", re.ASCII)
+_TEXT = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?", re.ASCII)
 _POWERS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = "KMGTPE"
 _LARGEST_EXPONENT = 2000

@@ -12,6 +12,8 @@ KINDS: Mapping[str, Compare] = {
     "node": node.compare,
     "pod": pod.compare,
     "quantity": quantity.compare,
+    "quantity sum": quantity.compare_sum,
+    "quantity token": quantity.compare_token,
     "resourcequota": resourcequota.compare,
     "workload": workload.compare,
 }
@@ -23,6 +25,8 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("fit", frozenset({"pod", "node", "pods", "answer"})),
     ("workload", frozenset({"object", "causes"})),
     ("quantity", frozenset({"text", "answer"})),
+    ("quantity sum", frozenset({"left", "right", "answer"})),
+    ("quantity token", frozenset({"token", "answer"})),
     ("pod", frozenset({"pod", "answer"})),
     ("node", frozenset({"node", "answer"})),
     ("resourcequota", frozenset({"quota", "answer"})),
