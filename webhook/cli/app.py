@@ -2,6 +2,7 @@
 
 import click
 
+from webhook.cli.certificates import certs
 from webhook.cli.check import check
 from webhook.cli.command import Root
 from webhook.cli.completion import completion
@@ -30,7 +31,7 @@ def root(*, traceback: bool) -> None:
     """
 
 
-for command in (check, lint, explain, completion):
+for command in (check, lint, explain, certs, completion):
     root.add_command(command)
 
 

@@ -1,0 +1,170 @@
+"""`tallygate certs`: make, look at and renew the certificates that the gate serves with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from certs.errors import CertsError
+from certs.names import Names, parse_names, service_names
+from certs.renewal import issue as issue_certificates
+from certs.renewal import renew as renew_certificates
+from certs.show import Facts, Overview
+from certs.show import show as overview_of
+from webhook.cli.command import EXIT_FINDINGS, Group, Misuse
+from webhook.cli.report import write
+from webhook.cli.report.table import table
+
+_FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+
+
+@contextmanager
+def _saying() -> Iterator[None]:
+    """What `certs` raises is for the person at the terminal."""
+    try:
+        yield
+    except CertsError as error:
+        raise Misuse(str(error)) from error
+
+
+@click.group(
+    cls=Group,
+    short_help="Make, look at and renew serving certificates.",
+    examples=(
+        ("tallygate certs issue tls/ --service tallygate-system/tallygate", "an authority and a certificate"),
+        ("tallygate certs show tls/", "what is there, and how long it lasts"),
+        ("tallygate certs renew tls/", "make anew what is due; run it daily"),
+    ),
+)
+def certs() -> None:
+    """Manage the certificates that the gate serves with, without any other tool.
+
+    A folder holds ca.crt (put it, base64, into the webhook configuration's caBundle), ca.key (keep it off the cluster),
+    tls.crt and tls.key (the gate serves with them, and takes new ones up without a restart).
+    """
+
+
+@certs.command(
+    short_help="Make an authority, if there is none, and a certificate.",
+    examples=(
+        ("tallygate certs issue tls/ --service tallygate-system/tallygate", "for a Service in a cluster"),
+        ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "for this machine"),
+    ),
+)
+@_FOLDER
+@click.option("--service", metavar="NAMESPACE/NAME", multiple=True, help="A Service: all its names in the cluster.")
+@click.option("--name", metavar="NAME", multiple=True, help="A DNS name or an IP address.")
+def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None:
+    """Make a serving certificate in FOLDER for these names, in place of one that is there.
+
+    It is signed by the folder's own authority, which is made when there is none and kept otherwise, so that whoever
+    trusts it trusts the new certificate too.
+    """
+    with _saying():
+        names = _names(service, name)
+        issue_certificates(folder, names, datetime.now(UTC))
+        made = overview_of(folder, datetime.now(UTC))
+    lasts = f", good until {made.leaf.not_after:%Y-%m-%d}" if made.leaf else ""
+    click.echo(f"{folder / 'tls.crt'}: for {', '.join(names.texts())}{lasts}; trust {folder / 'ca.crt'}")
+
+
+@certs.command(
+    short_help="Show what certificates there are.",
+    examples=(
+        ("tallygate certs show tls/", "names, lifetimes, and whether anything is wrong"),
+        ("tallygate certs show tls/ -o json", "the same for a program"),
+    ),
+)
+@_FOLDER
+@click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
+def show(ctx: click.Context, folder: Path, output: str) -> None:
+    """Show the certificates in FOLDER: names, lifetimes, whether a renewal is due, and everything that is wrong.
+
+    Exit codes: 0 usable, 1 something is wrong with them, 2 they cannot be read.
+    """
+    with _saying():
+        overview = overview_of(folder, datetime.now(UTC))
+    if output == "table":
+        write.show(_page(overview))
+    else:
+        write.show_data(_data(overview), output)
+    ctx.exit(EXIT_FINDINGS if overview.problems else 0)
+
+
+@certs.command(
+    short_help="Make anew what is due.",
+    examples=(
+        ("tallygate certs renew tls/", "make anew what is due, and say what was done"),
+        ("tallygate certs renew tls/ --force", "make a new serving certificate at once, after a key has leaked, say"),
+    ),
+)
+@_FOLDER
+@click.option("--force", is_flag=True, help="Make a new serving certificate even though none is due.")
+def renew(folder: Path, *, force: bool) -> None:
+    """Make anew what is due in FOLDER: the certificate with a month left, the authority with a year left.
+
+    A new authority is trusted beside the old one for as long as a certificate of the old one may live, and signs only
+    after a day: publish ca.crt in between, and nobody ever meets a certificate that they do not trust.
+    """
+    with _saying():
+        done = renew_certificates(folder, datetime.now(UTC), force=force).done
+    for line in done or ("nothing is due",):
+        click.echo(f"{folder}: {line}")
+
+
+def _names(services: tuple[str, ...], names: tuple[str, ...]) -> Names:
+    wanted = [_service(service) for service in services]
+    if names or not wanted:
+        wanted.append(parse_names(names))
+    whole = wanted[0]
+    for more in wanted[1:]:
+        whole += more
+    return whole
+
+
+def _service(text: str) -> Names:
+    namespace, slash, name = text.partition("/")
+    if not slash:
+        raise Misuse(f"--service {text}: write NAMESPACE/NAME, as in tallygate-system/tallygate")
+    return service_names(name, namespace)
+
+
+def _page(overview: Overview) -> RenderableType:
+    rows = [_row("authority", facts) for facts in overview.authorities]
+    rows += [_row("serving", overview.leaf)] if overview.leaf else []
+    said = [Text(problem, "bold red") for problem in overview.problems]
+    due = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.due else []
+    return Lines(table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows), *said, *due)
+
+
+def _row(what: str, facts: Facts) -> tuple[str, str, str, str, str]:
+    names = ", ".join(facts.names) or facts.subject
+    return what, names, f"{facts.not_after:%Y-%m-%d %H:%M}Z", str(facts.days_left), facts.fingerprint[:16]
+
+
+def _data(overview: Overview) -> dict[str, Any]:
+    return {
+        "authorities": [_facts(facts) for facts in overview.authorities],
+        "serving": _facts(overview.leaf) if overview.leaf else None,
+        "renewalDue": overview.due,
+        "problems": list(overview.problems),
+    }
+
+
+def _facts(facts: Facts) -> dict[str, Any]:
+    return {
+        "subject": facts.subject,
+        "issuer": facts.issuer,
+        "names": list(facts.names),
+        "notBefore": facts.not_before.isoformat(),
+        "notAfter": facts.not_after.isoformat(),
+        "daysLeft": facts.days_left,
+        "fingerprint": facts.fingerprint,
+    }
