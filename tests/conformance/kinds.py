@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.conformance import fit, node, pod, quantity, resourcequota, workload
+from tests.conformance import fit, name, node, pod, quantity, resourcequota, workload
 from tests.conformance.case import Case, Outcome
 
 Compare = Callable[[Case], Outcome]
 
 KINDS: Mapping[str, Compare] = {
     "fit": fit.compare,
+    "name": name.compare,
     "node": node.compare,
     "pod": pod.compare,
     "quantity": quantity.compare,
@@ -27,6 +28,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("quantity", frozenset({"text", "answer"})),
     ("quantity sum", frozenset({"left", "right", "answer"})),
     ("quantity token", frozenset({"token", "answer"})),
+    ("name", frozenset({"name", "answer"})),
     ("pod", frozenset({"pod", "answer"})),
     ("node", frozenset({"node", "answer"})),
     ("resourcequota", frozenset({"quota", "answer"})),

@@ -1,0 +1,33 @@
+"""Resource names: what Kubernetes' predicates say of one, and what its validation says at each place."""
+
+from tests.conformance.case import Case, Outcome
+from webhook.accounting import names
+from webhook.accounting.names import Place
+
+_PREDICATES = {
+    "extended": names.is_extended,
+    "hugepage": names.is_hugepage,
+    "integer": names.is_integer,
+    "native": names.is_native,
+    "overcommit_allowed": names.is_overcommit_allowed,
+    "prefixed_native": names.is_prefixed_native,
+    "scheduler_scalar": names.is_scheduler_scalar,
+}
+_PLACES = (Place.CONTAINER, Place.LIMIT_RANGE_OTHER, Place.QUOTA)
+
+
+def compare(case: Case) -> Outcome:
+    """Compare the predicates that hold, and the details of every place's faults in their order."""
+    name, answer = case["name"], case["answer"]
+    ours: Case = {
+        "is": [each for each, holds in _PREDICATES.items() if holds(name)],
+        "qualified": list(names.qualified_name_faults(name)),
+        **{str(place): [fault.detail for fault in names.faults(name, place)] for place in _PLACES},
+    }
+    return Outcome(
+        tuple(
+            f"{field}: Kubernetes {answer[field]!r}, tallygate {ours[field]!r}"
+            for field in ours
+            if answer[field] != ours[field]
+        )
+    )
