@@ -6,13 +6,12 @@ milliseconds as `request.name` says after `wait-`, and fails when it is called `
 
 import sys
 import threading
-from dataclasses import dataclass
 
 import msgspec
 
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
-from webhook.errors import TallygateError
+from webhook.gate import Answer, Record, UndecidedError
 from webhook.server.life import Life, Voice
 from webhook.server.logs import new_logger
 from webhook.server.metrics import Build, Metrics
@@ -36,28 +35,6 @@ class _Review(msgspec.Struct):
     request: _Request
 
 
-@dataclass(frozen=True)
-class TinyRecord:
-    """What was decided."""
-
-    uid: str
-    operation: str
-    kind: str
-    namespace: str
-    name: str
-    verdict: str
-    codes: tuple[str, ...]
-    user: str = "someone"
-
-
-@dataclass(frozen=True)
-class TinyAnswer:
-    """An answer."""
-
-    body: bytes
-    record: TinyRecord
-
-
 _DECODER = msgspec.json.Decoder(_Review)
 
 
@@ -67,7 +44,7 @@ class TinyGate:
     def __init__(self) -> None:
         self.deadlines: list[float] = []
 
-    def admit(self, body: bytes, phase: Phase, deadline: float) -> TinyAnswer:
+    def admit(self, body: bytes, phase: Phase, deadline: float) -> Answer:
         """Answer a review."""
         self.deadlines.append(deadline)
         try:
@@ -79,14 +56,25 @@ class TinyGate:
         answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
         codes = ("TG101",) if verdict == "deny" else ()
         kind = request.kind.kind
-        record = TinyRecord(request.uid, request.operation, kind, request.namespace, request.name, verdict, codes)
-        return TinyAnswer(msgspec.json.encode(answer), record)
+        record = Record(
+            uid=request.uid,
+            user="someone",
+            operation=request.operation,
+            kind=kind,
+            namespace=request.namespace,
+            name=request.name,
+            phase=phase,
+            dry_run=False,
+            verdict=verdict,
+            codes=codes,
+        )
+        return Answer(msgspec.json.encode(answer), record)
 
     def _verdict(self, name: str) -> str:
         if name == "crash":
             raise RuntimeError("the secret of the crash")
         if name == "undecided":
-            raise TallygateError("the ledger did not answer")
+            raise UndecidedError("the ledger did not answer")
         if name.startswith("wait-"):
             threading.Event().wait(int(name.removeprefix("wait-")) / 1000)
         return "deny" if name == "deny" else "allow"
@@ -99,7 +87,7 @@ def main(arguments: list[str]) -> int:
     }
     settings = load_settings(flags, {})
     voice = Voice(new_logger(settings.log_level), Metrics(Build("0")))
-    return Life(TinyGate(), settings, voice).run()
+    return Life(TinyGate().admit, settings, voice).run()
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ from webhook.server.health import health_views
 from webhook.server.layer import Admission, Limits, Tokens
 from webhook.server.metrics import Metrics
 from webhook.server.observer import Observer
-from webhook.server.ports import Gate, Readiness
+from webhook.server.ports import Admit, Readiness
 
 _DEFAULT_LIMITS = Limits()
 
 
 def create_app(
-    gate: Gate,
+    admit: Admit,
     observer: Observer,
     checks: Sequence[Readiness] = (),
     limits: Limits = _DEFAULT_LIMITS,
@@ -26,14 +26,14 @@ def create_app(
     """The gate as a web application: the two admission endpoints, `/healthz`, `/readyz`, and JSON for every error.
 
     Args:
-        gate: decides.
+        admit: decides.
         observer: is told of every answer.
         checks: what `/readyz` asks.
         limits: bounds on one request.
         tokens: the secret path segments in force; none leaves the endpoints open.
     """
     app = _bare_app("webhook", checks, observer)
-    layer = Admission(app.wsgi_app, gate, observer, limits, tokens)
+    layer = Admission(app.wsgi_app, admit, observer, limits, tokens)
     app.wsgi_app = layer  # type: ignore[method-assign]  # Flask's own way of adding middleware
     return app
 

@@ -1,11 +1,17 @@
-"""Request bodies: read whole, and never more than allowed."""
+"""Request bodies: read whole, never more than allowed, and not too many large ones at a time."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from webhook.server.failures import Failure
 
 Environ = dict[str, Any]
 """A WSGI environment (PEP 3333)."""
+
+_SMALL = 1 << 16
+_LARGE_AT_A_TIME = 16
 
 
 class BodyError(Exception):
@@ -16,39 +22,66 @@ class BodyError(Exception):
         super().__init__(failure.message)
 
 
-def read_body(environ: Environ, limit: int) -> bytes:
-    """The body of a request, of at most `limit` bytes.
+class BodyReader:
+    """Reads bodies of at most `limit` bytes.
 
-    A length that is announced is believed only to refuse: nothing is read of a body that says it is too large.
-
-    Raises:
-        BodyError: too large (413), compressed (415), or shorter than announced (400).
+    Memory is bounded: bodies over 64 KiB wait for one of sixteen places, at most `patience` seconds.
     """
-    encoding = environ.get("HTTP_CONTENT_ENCODING", "identity")
-    if encoding not in ("identity", ""):
-        raise BodyError(Failure(415, "encoding", "send the review as it is: no Content-Encoding is understood"))
-    announced = environ.get("CONTENT_LENGTH")
-    if not announced:
-        return _read_unannounced(environ, limit)
-    if not (announced.isascii() and announced.isdigit()):
-        raise BodyError(Failure(400, "length", "Content-Length is not a number"))
-    if len(announced) > len(str(limit)) or int(announced) > limit:
-        raise _too_large(limit)
-    body: bytes = environ["wsgi.input"].read(int(announced))
-    if len(body) < int(announced):
-        raise BodyError(Failure(400, "truncated", "the body ended before its Content-Length"))
-    return body
 
+    def __init__(self, limit: int, patience: float) -> None:
+        self._limit = limit
+        self._patience = patience
+        self._places = threading.BoundedSemaphore(_LARGE_AT_A_TIME)
 
-def _read_unannounced(environ: Environ, limit: int) -> bytes:
-    """A chunked body. Where the server does not mark its end (`wsgi.input_terminated`), PEP 3333 says it is empty."""
-    if not environ.get("wsgi.input_terminated"):
-        return b""
-    body: bytes = environ["wsgi.input"].read(limit + 1)
-    if len(body) > limit:
-        raise _too_large(limit)
-    return body
+    def read(self, environ: Environ) -> bytes:
+        """The body of a request.
 
+        A length that is announced is believed only to refuse: nothing is read of a body that says it is too large.
 
-def _too_large(limit: int) -> BodyError:
-    return BodyError(Failure(413, "too-large", f"the body is larger than {limit} bytes, the most that is read"))
+        Raises:
+            BodyError: too large (413), compressed (415), shorter than announced (400), or no place for it (503).
+        """
+        if environ.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
+            raise BodyError(Failure(415, "encoding", "send the review as it is: no Content-Encoding is understood"))
+        announced = environ.get("CONTENT_LENGTH")
+        if not announced:
+            return self._read_unannounced(environ)
+        length = self._length(announced)
+        if length <= _SMALL:
+            body: bytes = environ["wsgi.input"].read(length)
+        else:
+            with self._place():
+                body = environ["wsgi.input"].read(length)
+        if len(body) < length:
+            raise BodyError(Failure(400, "truncated", "the body ended before its Content-Length"))
+        return body
+
+    def _length(self, announced: str) -> int:
+        if not (announced.isascii() and announced.isdigit()):
+            raise BodyError(Failure(400, "length", "Content-Length is not a number"))
+        if len(announced) > len(str(self._limit)) or int(announced) > self._limit:
+            raise self._too_large()
+        return int(announced)
+
+    def _read_unannounced(self, environ: Environ) -> bytes:
+        """A chunked body. If the server does not mark its end (`wsgi.input_terminated`), it is empty (PEP 3333)."""
+        if not environ.get("wsgi.input_terminated"):
+            return b""
+        with self._place():
+            body: bytes = environ["wsgi.input"].read(self._limit + 1)
+        if len(body) > self._limit:
+            raise self._too_large()
+        return body
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(timeout=self._patience):
+            raise BodyError(Failure(503, "crowded", "too many large bodies arrive at a time"))
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def _too_large(self) -> BodyError:
+        message = f"the body is larger than {self._limit} bytes, the most that is read"
+        return BodyError(Failure(413, "too-large", message))

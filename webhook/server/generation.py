@@ -47,6 +47,7 @@ _ENVIRONMENT = {
 }
 _THREAD_IDLE_SECONDS = 30
 _STREAMS_PER_CONNECTION = 64
+_BUFFER = 1 << 16
 _NO_UNIX_SOCKET = False
 _TLS = True
 
@@ -64,7 +65,7 @@ class StartError(TallygateError):
 class Transport:
     """How requests are taken: threads that answer, connections at a time, seconds that one may stand idle."""
 
-    threads: int = 64
+    threads: int = 512
     connections: int = 1024
     idle_timeout: float = 120.0
     tls_min_version: str = "1.3"
@@ -169,8 +170,13 @@ class Generation:
             _THREAD_IDLE_SECONDS,
             transport.connections,
             "auto",
-            HTTP1Settings(header_read_timeout=int(transport.idle_timeout * 1000)),
-            HTTP2Settings(max_concurrent_streams=_STREAMS_PER_CONNECTION, max_headers_size=1 << 16),
+            HTTP1Settings(header_read_timeout=int(transport.idle_timeout * 1000), max_buffer_size=_BUFFER),
+            HTTP2Settings(
+                max_concurrent_streams=_STREAMS_PER_CONNECTION,
+                max_headers_size=_BUFFER,
+                initial_connection_window_size=4 * _BUFFER,
+                initial_stream_window_size=4 * _BUFFER,
+            ),
             None,  # static files
             _TLS,
             chain,

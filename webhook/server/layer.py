@@ -14,12 +14,12 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
-from webhook.errors import TallygateError
-from webhook.server.bodies import BodyError, Environ, read_body
+from webhook.gate import Answer, UndecidedError
+from webhook.server.bodies import BodyError, BodyReader, Environ
 from webhook.server.durations import DurationError, parse_duration
 from webhook.server.failures import PHRASES, Failure
 from webhook.server.observer import Observer
-from webhook.server.ports import Answer, Gate
+from webhook.server.ports import Admit
 
 _PREFIX = "/v1/admit/"
 _PATHS = {f"{_PREFIX}{phase}": phase for phase in Phase}
@@ -48,7 +48,7 @@ class Admission:
 
     Args:
         application: what answers everything else.
-        gate: decides.
+        admit: decides.
         observer: is told of every answer.
         limits: bounds on one request.
         tokens: the secret path segments; with any, the paths without one do not exist.
@@ -57,16 +57,16 @@ class Admission:
     def __init__(
         self,
         application: WSGIApplication,
-        gate: Gate,
+        admit: Admit,
         observer: Observer,
         limits: Limits,
         tokens: Tokens = tuple,
     ) -> None:
         self._application = application
-        self._gate = gate
+        self._admit = admit
         self._observer = observer
         self._monotonic = limits.monotonic
-        self._body_limit = limits.body
+        self._bodies = BodyReader(limits.body, limits.seconds)
         self._timeout = limits.seconds
         self._tokens = tokens
 
@@ -84,18 +84,18 @@ class Admission:
             return self._fail(error.failure, start_response)
         except ReviewError as error:
             return self._fail(Failure(400, "review", str(error)), start_response)
-        except TallygateError as error:
+        except UndecidedError as error:
             return self._fail(Failure(500, "undecided", f"the gate could not decide: {error}"), start_response, error)
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
             return self._fail(_CRASHED, start_response, error)
-        self._observer.answered(phase, answer.record, self._monotonic() - begun)
+        self._observer.answered(answer.record, self._monotonic() - begun)
         start_response(_OK, [_JSON])
         return [answer.body]
 
     def _decide(self, environ: Environ, phase: Phase, begun: float) -> Answer:
         asked = _seconds_asked(environ.get("QUERY_STRING", ""))
         deadline = begun + (self._timeout if asked is None else min(asked, self._timeout))
-        return self._gate.admit(read_body(environ, self._body_limit), phase, deadline)
+        return self._admit(self._bodies.read(environ), phase, deadline)
 
     def _phase(self, path: str) -> Phase | None:
         tokens = self._tokens()

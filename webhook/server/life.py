@@ -18,10 +18,11 @@ from webhook.server.logs import Logger
 from webhook.server.metrics import Metrics
 from webhook.server.monitor import start_monitor
 from webhook.server.observer import Observer
-from webhook.server.ports import Check, Gate, Readiness
+from webhook.server.ports import Admit, Check, Readiness
 from webhook.server.renewal import LiveCertificates, LiveTokens
 from webhook.server.rotation import Server, listening_socket
 from webhook.server.settings import Settings
+from webhook.server.slow import SlowConnections
 from webhook.server.tls import read_certificates
 from webhook.server.watch import watch_files
 
@@ -44,7 +45,7 @@ class Life:
     """One server, from its start to its end.
 
     Args:
-        gate: decides.
+        admit: decides.
         settings: what to run with; a certificate and its key must be named.
         voice: where to log and to count.
         checks: what `/readyz` asks beside the server's own state.
@@ -53,7 +54,7 @@ class Life:
         TallygateError: it cannot start: no certificate, an unusable one, an address that is taken.
     """
 
-    def __init__(self, gate: Gate, settings: Settings, voice: Voice, checks: Sequence[Readiness] = ()) -> None:
+    def __init__(self, admit: Admit, settings: Settings, voice: Voice, checks: Sequence[Readiness] = ()) -> None:
         self._settings = settings
         self._log = voice.log
         self._leaving = False
@@ -61,10 +62,11 @@ class Life:
         observer = Observer(voice.log, voice.metrics)
         all_checks: list[Readiness] = [self._check, *checks]
         limits = Limits(body=settings.body_limit, seconds=settings.decision_timeout)
-        app = create_app(gate, observer, all_checks, limits, self._tokens.current)
+        app = create_app(admit, observer, all_checks, limits, self._tokens.current)
         with _listening_on(settings.listen):
             listener = listening_socket(settings.listen, settings.connections)
         self._server = Server(app, listener, _transport(settings))
+        self._slow = _slow_connections(settings, self._server.port)
         self._certificates = _certificates(settings, self._server, voice)
         all_checks.append(self._certificates.check)
         self._monitor = create_monitor(voice.metrics, observer, all_checks)
@@ -88,6 +90,7 @@ class Life:
         with _listening_on(self._settings.monitor):
             monitor_port = start_monitor(self._monitor, self._settings.monitor)
         watch_files(_watched(self._settings), self._look, stop)
+        self._slow.watch()
         self._log.info("serving", port=self._server.port, monitor_port=monitor_port)
 
     def _look(self) -> None:
@@ -104,6 +107,7 @@ class Life:
         self._log.info("draining", signal=signal.Signals(received).name)
         if received == signal.SIGTERM:
             _wait(signals, self._settings.drain_delay)
+        self._slow.drain()
         drained = self._server.drain(self._settings.drain_timeout)
         self._log.info("stopped", drained=drained)
         return 0 if drained else 1
@@ -137,6 +141,12 @@ def _certificates(settings: Settings, server: Server, voice: Voice) -> LiveCerti
         raise ServeError("name a certificate and its key: --tls-cert, --tls-key (`tallygate certs issue` makes both)")
     read = partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
     return LiveCertificates(read, server.serve_with, voice.log, voice.metrics)
+
+
+def _slow_connections(settings: Settings, port: int) -> SlowConnections:
+    """A request may take so long to arrive and then to be decided."""
+    seconds = settings.body_timeout + settings.decision_timeout
+    return SlowConnections(port, seconds=seconds, idle=settings.idle_timeout)
 
 
 def _watched(settings: Settings) -> list[Path]:

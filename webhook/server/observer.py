@@ -1,10 +1,15 @@
 """What is told of an answer: one log line and a few counters."""
 
-from webhook.admission.change import Phase
+from typing import Any
+
+from webhook.gate import Record
 from webhook.server.failures import Failure
 from webhook.server.logs import Logger
 from webhook.server.metrics import Metrics
-from webhook.server.ports import Record
+
+_LONGEST = 256
+_MOST = 16
+_WHEN_ANY = ("dry_run", "warnings", "audits", "unknown", "exceeded")
 
 
 class Observer:
@@ -14,24 +19,25 @@ class Observer:
         self._log = logger
         self._metrics = metrics
 
-    def answered(self, phase: Phase, record: Record, seconds: float) -> None:
+    def answered(self, record: Record, seconds: float) -> None:
         """A review was decided, in so many seconds from its arrival."""
-        self._metrics.decided(phase, record.operation, record.kind, record.verdict, seconds)
-        for code in record.codes:
-            self._metrics.problem(code)
-        self._log.info(
-            "decided",
-            phase=phase.value,
-            uid=record.uid,
-            user=record.user,
-            operation=record.operation,
-            object=f"{record.kind} {record.namespace}/{record.name}"
-            if record.namespace
-            else f"{record.kind} {record.name}",
-            verdict=record.verdict,
-            codes=record.codes,
-            ms=round(seconds * 1000, 3),
-        )
+        self._metrics.decided(record.phase, record.operation, record.kind, record.verdict, seconds)
+        line: dict[str, Any] = {
+            "phase": record.phase.value,
+            "uid": record.uid[:_LONGEST],
+            "user": record.user[:_LONGEST],
+            "operation": record.operation[:_LONGEST],
+            "object": _object(record),
+            "verdict": record.verdict,
+        }
+        if record.codes:
+            line["codes"] = codes = tuple(dict.fromkeys(record.codes))
+            for code in codes:
+                self._metrics.problem(code)
+        for name in _WHEN_ANY:
+            if found := getattr(record, name):
+                line[name] = found if found is True else tuple(dict.fromkeys(found))[:_MOST]
+        self._log.info("decided", **line, ms=round(seconds * 1000, 3))
 
     def failed(self, failure: Failure, error: BaseException | None = None) -> None:
         """A request got no decision; `error` is what was raised, when that is not the sender's fault."""
@@ -40,3 +46,11 @@ class Observer:
             self._log.warning("refused", why=failure.why, code=failure.code, message=failure.message)
         else:
             self._log.error("undecided", why=failure.why, code=failure.code, message=str(error), exc_info=error)
+
+
+def _object(record: Record) -> str:
+    """`Kind namespace/name`, each cut where it is longer than any that Kubernetes allows."""
+    name = record.name[:_LONGEST]
+    if record.namespace:
+        name = f"{record.namespace[:_LONGEST]}/{name}"
+    return f"{record.kind[:_LONGEST]} {name}"

@@ -77,7 +77,9 @@ class Settings:
     )
     body_limit: int = _option(SIZE, "8Mi", "The largest request body. A larger one is answered with 413.")
     body_timeout: float = _option(
-        DURATION, "10s", "How long one request may take to arrive. A slower connection is closed."
+        DURATION,
+        "10s",
+        "How long one request may take to arrive. A connection on which one takes longer is closed.",
     )
     idle_timeout: float = _option(
         DURATION,
@@ -88,16 +90,20 @@ class Settings:
     connections: int = _option(COUNT, "1024", "The most connections at a time; more wait to be accepted.")
     threads: int = _option(
         COUNT,
-        "64",
-        "The most requests answered at a time. Threads are started as they are needed; few are busy at once.",
+        "512",
+        "The most requests answered at a time, slow ones included. Threads are started when they are needed, and a "
+        "thread that waits costs little.",
     )
     drain_delay: float = _option(
         DURATION,
-        "5s",
+        "3s",
         "After SIGTERM: how long to go on answering while not ready, so that the endpoint is taken out of the service.",
     )
     drain_timeout: float = _option(
-        DURATION, "20s", "After that: how long to wait for requests that have begun. Then they are given up."
+        DURATION,
+        "25s",
+        "After that: how long to wait for requests that have begun. Then they are given up, and the exit code is 1. Let "
+        "it be longer than body_timeout and decision_timeout together.",
     )
     log_level: str = _option(
         one_of("debug", "info", "warning", "error"), "info", "The least that is logged. Decisions are info."

@@ -1,0 +1,119 @@
+"""Connections on which a request takes too long to arrive, found by what the kernel knows of them, and cut.
+
+granian bounds how long a header may take and how long a connection may stand idle, but not a body: a client that sends
+one byte a second would hold a thread for ever. The worker tells nobody which socket a request came by, so look at the
+sockets themselves: one that received data after the last that was sent on it has a request under way. When that is so
+for too long, with nothing sent meanwhile, the socket is shut down, and its thread finds the body ended.
+
+Not found is who makes the server send something now and then: by HTTP/2 pings, or TLS key updates.
+"""
+
+import os
+import socket
+import stat
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_TCP_INFO = struct.Struct("=B43xI4xI64xQ")
+"""Of `struct tcp_info` (linux/tcp.h, append-only): state, last_data_sent, last_data_recv (both ms), bytes_acked."""
+
+_ESTABLISHED = 1
+_DESCRIPTORS = Path("/proc/self/fd")
+_BETWEEN_SWEEPS_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A connection as the kernel saw it: which, how much was sent on it in all, and seconds since."""
+
+    inode: int
+    sent: int
+    since_sent: float
+    since_received: float
+
+
+class SlowConnections:
+    """Cuts the connections to a port on which a request has been arriving for more than `seconds`.
+
+    `idle` is when the server itself closes an idle connection: one on which nothing was sent for longer has a request
+    under way, even if what was sent last (the end of a handshake) came after the request's beginning.
+    """
+
+    def __init__(self, port: int, *, seconds: float, idle: float) -> None:
+        self._port = port
+        self._seconds = seconds
+        self._idle = idle
+        self._begun: dict[tuple[int, int], float] = {}
+
+    def drain(self) -> None:
+        """From now on the server closes idle connections at once, so those that remain are not idle."""
+        self._idle = 0.0
+
+    def sweep(self, now: float) -> int:
+        """Look at all connections once, at the monotonic time `now`; how many were cut."""
+        begun, cut = self._begun, 0
+        self._begun = {}
+        for descriptor, seen in _connections(self._port):
+            key = (seen.inode, seen.sent)
+            if seen.since_received < seen.since_sent:
+                self._begun[key] = begun.get(key, now)
+            slow = now - self._begun.get(key, now) > self._seconds
+            if slow or seen.since_sent > self._idle + self._seconds:
+                cut += _cut(descriptor, seen.inode)
+        return cut
+
+    def watch(self) -> None:
+        """Sweep in a thread until the process ends."""
+
+        def run() -> None:
+            pause = threading.Event()
+            while not pause.wait(_BETWEEN_SWEEPS_SECONDS):
+                self.sweep(time.monotonic())
+
+        threading.Thread(target=run, name="slow-connections", daemon=True).start()
+
+
+def _connections(port: int) -> Iterator[tuple[int, _Seen]]:
+    for entry in _DESCRIPTORS.iterdir():
+        with suppress(OSError):
+            descriptor = int(entry.name)
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode) and (seen := _look(descriptor, port)):
+                yield descriptor, seen
+
+
+def _look(descriptor: int, port: int) -> _Seen | None:
+    """What the kernel knows of a connection to the port.
+
+    Raises:
+        OSError: it is no TCP socket, or is gone by now.
+    """
+    with _borrowed(descriptor) as connection:
+        information = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        state, sent_ms, received_ms, sent = _TCP_INFO.unpack(information)
+        if state != _ESTABLISHED or connection.getsockname()[1] != port:
+            return None
+        return _Seen(os.fstat(descriptor).st_ino, sent, sent_ms / 1000, received_ms / 1000)
+
+
+def _cut(descriptor: int, inode: int) -> int:
+    """Shut a socket down, if the descriptor still is that socket; 1 if it was."""
+    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
+        if os.fstat(connection.fileno()).st_ino == inode:
+            connection.shutdown(socket.SHUT_RDWR)
+            return 1
+    return 0
+
+
+@contextmanager
+def _borrowed(descriptor: int) -> Iterator[socket.socket]:
+    """A socket object over a descriptor that somebody else will close."""
+    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
+    try:
+        yield connection
+    finally:
+        connection.detach()
