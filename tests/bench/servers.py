@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from certs.files import issue
+from certs.names import parse_names
+from certs.renewal import issue
 
 _PORT = re.compile(r'"port": ?(\d+)')
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -38,7 +39,7 @@ class Running:
 
 def certificate(folder: Path) -> None:
     """A certificate for the loopback address, in the layout of `tallygate certs issue`."""
-    issue(folder, ["127.0.0.1", "localhost"], datetime.now(UTC))
+    issue(folder, parse_names(["127.0.0.1", "localhost"]), datetime.now(UTC))
 
 
 @contextmanager

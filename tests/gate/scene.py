@@ -70,7 +70,7 @@ class Scene:
         """What the one ledger of a cap promises now, by name."""
         (key,) = {counted.key for counted in self._counted(cap)}
         found = self.ledgers.read(LedgerKey(key, namespace))
-        return dict(found.ledger.promised()) if found else {}
+        return {name: amount for name, amount in found.ledger.promised.items() if amount} if found else {}
 
     def _counted(self, cap: str) -> Any:
         force = self.gate._in_force()  # noqa: SLF001  # the tests' only way to a ledger's key

@@ -103,7 +103,7 @@ def test_what_has_no_bound_is_never_refused() -> None:
 
 def test_an_attempt_takes_back_its_own_promise() -> None:
     ledger = granted(empty(), wants())
-    assert withdraw(ledger, "u1", "n1").charged() == Amounts()
+    assert not withdraw(ledger, "u1", "n1").charged().short_of({})
 
 
 @pytest.mark.parametrize(("uid", "by"), [("u1", "n0"), ("u0", "n1")], ids=["another attempt's", "another pod's"])
@@ -159,6 +159,11 @@ class Attempts(RuleBasedStateMachine):
     def every_pod_is_promised_what_it_was_granted(self) -> None:
         """Per pod, since totals alone would let two mistakes cancel out."""
         assert {uid: row.to.get(GPU, 0) for uid, row in self.ledger.rows.items()} == self.most
+
+    @invariant()
+    def the_sum_goes_along_with_the_rows(self) -> None:
+        """What is kept by difference is what adding up would give."""
+        assert self.ledger.promised.get(GPU, 0) == sum(row.promised().get(GPU, 0) for row in self.ledger.rows.values())
 
     @invariant()
     def the_cap_holds(self) -> None:

@@ -11,7 +11,7 @@ from webhook.gate.charging import Asked, Booked
 def refusals(booked: Booked) -> Iterator[Problem]:
     """One problem for each name that goes over."""
     cap = booked.asked.counted.cap
-    held, promised = booked.before.tally, booked.before.promised()
+    held, promised = booked.before.tally, booked.before.promised
     for name in sorted(booked.excess):
         hard = booked.asked.counted.hard[name]
         asks = booked.asked.new.get(name, 0) - booked.asked.old.get(name, 0)

@@ -82,8 +82,7 @@ class Charging:
             BusyError: others kept writing until the deadline.
             StoreUnavailableError: a ledger could not be read or written.
         """
-        outcome = self.check(asked)
-        if outcome.refused:
+        if len(asked) > 1 and (outcome := self.check(asked)).refused:
             return outcome
         try:
             outcome = self._write_all(asked)

@@ -42,22 +42,33 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Tally plus reservations of one cap. `rows` are by pod UID."""
+    """Tally plus reservations of one cap. `rows` are by pod UID; `promised` is all that they add to the tally."""
 
     hard: Amounts
     tally: Amounts = field(default_factory=Amounts)
     rows: Mapping[str, Row] = field(default_factory=lambda: MappingProxyType({}))
-
-    def promised(self) -> Amounts:
-        """All that rows add to the tally."""
-        total = Amounts()
-        for row in self.rows.values():
-            total = total + row.promised()
-        return total
+    promised: Amounts = field(default_factory=Amounts)
 
     def charged(self) -> Amounts:
         """What counts against the cap: tally + Σ max(0, to - base)."""
-        return self.tally + self.promised()
+        return self.tally + self.promised
+
+    def with_row(self, uid: str, row: Row | None) -> "Ledger":
+        """The ledger with this pod's row put in place of what it had, or without any.
+
+        The sum goes along by the difference, so that a ledger of thousands of rows is not added up at every write.
+        """
+        before = self.rows.get(uid)
+        rows = {**self.rows}
+        promised = self.promised
+        if before is not None:
+            promised = promised - before.promised()
+        if row is None:
+            rows.pop(uid, None)
+        else:
+            rows[uid] = row
+            promised = promised + row.promised()
+        return replace(self, rows=MappingProxyType(rows), promised=promised)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,7 @@ def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused:
     row = ledger.rows.get(wanted.uid)
     if row is None and not wanted.new.short_of(wanted.old):
         return Granted(ledger, free=True)
-    after = replace(ledger, rows=MappingProxyType({**ledger.rows, wanted.uid: _row(row, wanted)}))
+    after = ledger.with_row(wanted.uid, _row(row, wanted))
     charged = after.charged()
     grows = charged.short_of(ledger.charged())
     over = charged.over(wanted.hard).max_with(charged.over(ledger.hard))
@@ -138,4 +149,4 @@ def withdraw(ledger: Ledger, uid: str, by: str) -> Ledger:
     row = ledger.rows.get(uid)
     if row is None or row.by != by or not row.sole:
         return ledger
-    return replace(ledger, rows=MappingProxyType({key: kept for key, kept in ledger.rows.items() if key != uid}))
+    return ledger.with_row(uid, None)

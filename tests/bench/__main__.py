@@ -1,0 +1,23 @@
+"""`python -m tests.bench [pipeline|decisions]`: measure, and print tables in Markdown."""
+
+import sys
+
+from tests.bench import decisions, pipeline
+
+_BENCHES = {"decisions": decisions.main, "pipeline": pipeline.main}
+
+
+def main(names: list[str]) -> int:
+    """Run the benches named, or all."""
+    unknown = [name for name in names if name not in _BENCHES]
+    if unknown:
+        print(f"no bench called {unknown[0]}: there are {', '.join(_BENCHES)}", file=sys.stderr)
+        return 2
+    for name in names or _BENCHES:
+        print(f"\n## {name}\n")
+        _BENCHES[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,76 @@
+"""Decisions in process: what one review costs, and what a thousand rules add to it."""
+
+import itertools
+import statistics
+import time
+
+from tests.bench.pipeline import REVIEW
+from webhook.admission.change import Phase
+from webhook.cli.policies import SHIPPED
+from webhook.gate import Gate
+from webhook.policy.load import read
+from webhook.policy.model import PolicySet
+from webhook.policy.parse import parse
+from webhook.state.memory import MemoryLedgers
+from webhook.state.namespaces import UnknownNamespaces
+
+_RULE = """
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {{name: rule-{number}}}
+spec:
+  resources: ["vendor-{number}.com/*"]
+  match: {{namespaces: {{exclude: ["system-{number}"]}}}}
+  checks: {{perContainer: {{max: 8}}}}
+"""
+_CAP = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec: {namespaces: {include: ["*"]}, hard: {nvidia.com/gpu: 1000000000}}
+"""
+
+
+def policies(text: str) -> PolicySet:
+    """The policies of a text."""
+    return parse([("bench.yaml", text.encode())]).policies
+
+
+def gate(in_force: PolicySet) -> Gate:
+    """A gate with the memory ledger."""
+    nonces = map(str, itertools.count())
+    return Gate(
+        policies=lambda: in_force,
+        namespaces=UnknownNamespaces(),
+        ledgers=MemoryLedgers(),
+        monotonic=time.monotonic,
+        nonce=lambda: next(nonces),
+    )
+
+
+def microseconds(measured: Gate, body: bytes, rounds: int = 7, reviews: int = 4000) -> float:
+    """What one review costs: the median of several rounds."""
+    taken: list[float] = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        for _ in range(reviews):
+            measured.admit(body, Phase.VALIDATING, 1e12)
+        taken.append((time.perf_counter() - begun) / reviews * 1e6)
+    return statistics.median(taken)
+
+
+def main() -> None:
+    """Measure and print the table."""
+    body = REVIEW.read_bytes()
+    sets = {
+        "shipped policies": read([SHIPPED]).policies,
+        "10 rules": policies("---".join(_RULE.format(number=number) for number in range(10))),
+        "1,000 rules": policies("---".join(_RULE.format(number=number) for number in range(1000))),
+        "a cap (memory ledger, one pod again and again)": policies(_CAP),
+    }
+    costs = {label: microseconds(gate(in_force), body) for label, in_force in sets.items()}
+    print("| in force | µs a review | decisions/s in one thread |")
+    print("| --- | ---: | ---: |")
+    for label, cost in costs.items():
+        print(f"| {label} | {cost:.1f} | {1e6 / cost:,.0f} |")
+    print(f"\n1,000 rules cost {costs['1,000 rules'] / costs['10 rules']:.2f} × what 10 cost")
