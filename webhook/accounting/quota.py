@@ -1,7 +1,6 @@
 """What a ResourceQuota would charge for a pod.
 
-Source: pkg/quota/v1/evaluator/core/pods.go (PodUsageFunc, podComputeUsageHelper, QuotaV1Pod, podMatchesScopeFunc),
-v1.36.
+Source: pkg/quota/v1/evaluator/core/pods.go (PodUsageFunc, podComputeUsageHelper, QuotaV1Pod), v1.36.
 """
 
 from collections.abc import Mapping
@@ -80,24 +79,3 @@ def is_charged(pod: Pod, now: datetime | None) -> bool:
         return True
     deleted = datetime.fromisoformat(meta.deletion_timestamp)
     return now <= deleted + timedelta(seconds=meta.deletion_grace_period_seconds)
-
-
-def is_terminating(spec: PodSpec) -> bool:
-    """Whether scope Terminating sees the pod: it has a deadline, which has nothing to do with being deleted."""
-    return spec.active_deadline_seconds is not None and spec.active_deadline_seconds >= 0
-
-
-def is_best_effort(spec: PodSpec) -> bool:
-    """Whether scope BestEffort sees the pod: nothing asks for cpu or memory. One that only wants GPUs is such a pod.
-
-    When the pod level is there, even empty, only it is looked at. Source: ComputePodQOS in
-    pkg/apis/core/v1/helper/qos/qos.go, v1.36.
-
-    Raises:
-        QuantityError: one of its quantities is none.
-    """
-    ask = read_pod(spec)
-    lists = [ask.requests, ask.limits] if spec.resources is not None else []
-    for each in () if spec.resources is not None else (*ask.containers, *ask.init):
-        lists += [each.requests, each.limits]
-    return not any(each[name].sign > 0 for each in lists for name in ("cpu", "memory") if name in each)
