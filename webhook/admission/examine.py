@@ -106,7 +106,7 @@ def _missing(plan: Plan, request: bytes) -> Fault | None:
         return None
     message = (
         f"{plan.name} is requested without a limit; what is not overcommitted needs both, and the same: "
-        f"set limits[{plan.name}] to {asked}"
+        f"set limits[{plan.name}] to {_choice(plan, asked)}"
     )
     return Fault(LIMIT_MISSING.number, Reason.REQUIRED, "", message)
 
@@ -124,6 +124,11 @@ def _different(plan: Plan, request: bytes, limit: bytes) -> Fault | None:
         f"request {asked} and limit {most} of {plan.name} differ; it cannot be overcommitted: set both to {choice}"
     )
     return Fault(REQUEST_NOT_LIMIT.number, Reason.INVALID, asked.text, message)
+
+
+def _choice(plan: Plan, quantity: Quantity) -> Quantity:
+    """The amount to advise: one that no other check of this plan refuses for being a fraction."""
+    return quantity if quantity.is_whole or not plan.whole else Quantity.of(quantity.value())
 
 
 def _sums(view: PodView, spec: PodSpec, names: set[str], selection: Selection) -> Iterator[Found]:
