@@ -79,7 +79,7 @@ READ: tuple[tuple[str, str, str, str, Format, int, int], ...] = (
         -999,
     ),
     ("1e400 is itself", "1e400", "10e399", "10e399", EXP, 10**400, 10**403),
-    ("an exponent of 2**32 is no zero", "1e1000", "10e999", "10e999", EXP, 10**1000, 10**1003),
+    ("a thousand digits are the most", "1e1000", "10e999", "10e999", EXP, 10**1000, 10**1003),
     ("a zero may have any exponent", "0e999999999", "0", "0", EXP, 0, 0),
     ("a zero may have any negative exponent", "0e-999999999", "0", "0", EXP, 0, 0),
     ("zeros before the number cost nothing", "0" * 500 + "3", "0" * 500 + "3", "3", SI, 3, 3000),
@@ -90,8 +90,8 @@ ZERO = ("+", "-", ".", "+.", "Ki", "-Ki", "m", "k", "E", "e3", "-0", "00", "0.0"
 
 NOT_THE_FORM = (
     "", " ", " 3", "3 ", "3 Ki", "1e 3", "1e3.5", "1KI", "1Kib", "1KiB", "1g", "1GB", "1,000", "1_000", "0x10", "0b1",
-    "1..2", "1.2.3", "NaN", "Inf", "infinity", "true", "null", "٣", "３", "3\n", "\t3", "1e3\n", "3\x00", "１Ki", "½",
-    "1m.", "3²", "\ud800", "−3",
+    "1..2", "1.2.3", "NaN", "Inf", "infinity", "true", "null", "\u0663", "\uff13", "3\n", "\t3",
+    "1e3\n", "3\x00", "\uff11Ki", "\xbd", "1m.", "3\xb2", "\ud800", "\u22123",
 )  # fmt: skip
 NO_SUFFIX = (
     "e", "1e", "1e+", "1e-", "1Ee3", "1EE", "1K", "1ki", "1i", "1mi", "1kk", "1Mm", "1nn", "1Ei3", "1m3", "1u5", "1k+3",
@@ -101,11 +101,12 @@ NO_NUMBER = ("Pi", "Ei", "+Ei", "-Pi", ".Ei", "e-10", "E-10", "+e-100", ".e-010"
 
 
 @pytest.mark.parametrize(
-    ("text", "string", "canonical", "form", "value", "milli"),
-    [row[1:] for row in READ],
+    ("text", "wanted"),
+    [(text, wanted) for _, text, *wanted in READ],
     ids=[row[0] for row in READ],
 )
-def test_a_text_is_read(text: str, string: str, canonical: str, form: Format, value: int, milli: int) -> None:
+def test_a_text_is_read(text: str, wanted: list[object]) -> None:
+    string, canonical, form, value, milli = wanted
     quantity = Quantity.parse(text)
     assert (quantity.text, quantity.canonical, quantity.format) == (string, canonical, form)
     assert (quantity.value(), quantity.milli()) == (value, milli)

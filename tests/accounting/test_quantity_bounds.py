@@ -1,0 +1,97 @@
+"""Hostile texts cost nothing: every bound is looked at before a number is made."""
+
+import sys
+import time
+
+import pytest
+
+from webhook.accounting.memory import MAX_LENGTH
+from webhook.accounting.quantity import Quantity, QuantityError, QuantityTooLargeError
+from webhook.accounting.quantity_grammar import MAX_MAGNITUDE, MAX_TEXT
+
+TOO_LARGE = (
+    ("a huge exponent", "1e999999999"),
+    ("an exponent that wraps to -2**31 in 32 bits", "1e2147483648"),
+    ("an exponent that wraps to zero in 32 bits", "1e4294967296"),
+    ("the largest exponent of 64 bits", "1e9223372036854775807"),
+    ("a negative number with a huge exponent", "-9e999999999"),
+    ("one digit more than is read before the point", f"1e{MAX_MAGNITUDE}"),
+    ("a fraction that a huge exponent makes large", "0.001e999999999"),
+    ("a megabyte of nines", "9" * 1_000_000),
+    ("a megabyte of zeros", "0" * 1_000_000),
+    ("a megabyte of decimals", "0." + "9" * 1_000_000),
+    ("a megabyte of exponent", "1e" + "0" * 1_000_000),
+    ("one character more than is read", "0" * (MAX_TEXT + 1)),
+)
+TINY = ("1e-999999999", "1e-9223372036854775808", "0.1e-2147483648", "9" * 400 + "e-999999999")
+AT_THE_EDGE = (f"1e{MAX_MAGNITUDE - 1}", "0" * MAX_TEXT, "9" * MAX_TEXT, "9" * (MAX_TEXT - 2) + "Ei", "." + "9" * 1000)
+NEARLY = (
+    "0" * 1000 + "x",
+    "1" * 1000 + "x",
+    "1." + "1" * 1000 + "x",
+    "Ki" * 500,
+    "e" * 1000,
+    "1e" + "1" * 1000,
+    "." * 1000,
+)
+
+# Far above the microseconds it takes, far below the ages it would take.
+SOON = 0.2
+
+
+def _seconds(text: str) -> float:
+    """How long reading a text takes, at best of three."""
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        try:
+            read = Quantity.parse(text)
+            _ = (read.text, read.value(), read.milli(), hash(read), (read + read).canonical)
+        except QuantityError:
+            pass
+        took.append(time.perf_counter() - start)
+    return min(took)
+
+
+@pytest.mark.parametrize("text", [row[1] for row in TOO_LARGE], ids=[row[0] for row in TOO_LARGE])
+def test_what_is_out_of_bounds_is_too_large(text: str) -> None:
+    with pytest.raises(QuantityTooLargeError, match="too large") as caught:
+        Quantity.parse(text)
+    assert len(str(caught.value)) < 200
+    assert _seconds(text) < SOON
+
+
+@pytest.mark.parametrize("text", TINY)
+def test_a_tiny_exponent_is_one_billionth(text: str) -> None:
+    assert Quantity.parse(text) == Quantity.parse("1n")
+    assert _seconds(text) < SOON
+
+
+@pytest.mark.parametrize("text", AT_THE_EDGE, ids=lambda text: text[:8])
+def test_what_is_just_within_bounds_is_read(text: str) -> None:
+    assert Quantity.parse(text).text
+    assert _seconds(text) < SOON
+
+
+@pytest.mark.parametrize("text", NEARLY, ids=lambda text: text[:8])
+def test_what_nearly_matches_is_refused_after_one_pass(text: str) -> None:
+    with pytest.raises(QuantityError):
+        Quantity.parse(text)
+    assert _seconds(text) < SOON
+
+
+def test_too_large_is_a_kind_of_quantity_error() -> None:
+    with pytest.raises(QuantityError):
+        Quantity.parse("1e999999999")
+
+
+def test_the_largest_numbers_can_be_written_within_pythons_own_limit() -> None:
+    largest = Quantity.parse("9" * MAX_TEXT)
+    total = largest + Quantity.parse("1n")
+    assert len(total.canonical) < sys.get_int_max_str_digits()
+
+
+def test_long_texts_are_not_remembered() -> None:
+    text = "0" * MAX_LENGTH + "5"
+    assert Quantity.parse(text) is not Quantity.parse(text)
+    assert Quantity.parse("5") is Quantity.parse("5")

@@ -1,0 +1,151 @@
+"""What holds for every quantity, told by Python's own fractions."""
+
+from contextlib import suppress
+from fractions import Fraction
+from math import ceil, floor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conformance.beyond import number
+from webhook.accounting.quantity import INT64_MAX, Format, Quantity, QuantityError
+
+SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+DIGITS = st.text("0123456789", max_size=22)
+EXPONENTS = st.builds("{}{}{}".format, st.sampled_from("eE"), st.sampled_from(["", "+", "-"]), st.integers(0, 40))
+TEXTS = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["", "+", "-"]),
+    st.text("0123456789", min_size=1, max_size=22),
+    st.one_of(st.just(""), DIGITS.map(".{}".format)),
+    st.one_of(st.sampled_from(SUFFIXES), EXPONENTS),
+)
+QUANTITIES = TEXTS.map(Quantity.parse)
+ALPHABET = "0123456789.+-eEinumkKMGTP"
+NANO = 10**9
+
+
+def exact(quantity: Quantity) -> Fraction:
+    return Fraction(quantity.mantissa) * Fraction(10) ** quantity.scale
+
+
+def meant(text: str) -> Fraction:
+    found = number(text)
+    assert found is not None
+    return found
+
+
+def away_from_zero(amount: Fraction) -> int:
+    return ceil(amount) if amount > 0 else floor(amount)
+
+
+@given(TEXTS)
+def test_a_text_is_its_number_to_the_billionth_and_binary_ones_are_capped(text: str) -> None:
+    wanted = Fraction(away_from_zero(meant(text) * NANO), NANO)
+    if text.endswith("i"):
+        wanted = max(-Fraction(INT64_MAX), min(Fraction(INT64_MAX), wanted))
+    assert exact(Quantity.parse(text)) == wanted
+
+
+@given(QUANTITIES)
+def test_canonical_text_reads_back_as_the_same_number(quantity: Quantity) -> None:
+    again = Quantity.parse(quantity.canonical)
+    assert again == quantity
+    assert again.canonical == quantity.canonical
+    assert again.text == quantity.canonical
+
+
+@given(QUANTITIES)
+def test_text_reads_back_as_the_same_quantity(quantity: Quantity) -> None:
+    again = Quantity.parse(quantity.text)
+    assert (again, again.text) == (quantity, quantity.text)
+
+
+@given(QUANTITIES)
+def test_canonical_form_has_no_fraction_no_plus_and_no_spare_zeros(quantity: Quantity) -> None:
+    canonical = quantity.canonical
+    assert "." not in canonical
+    assert not canonical.startswith("+")
+    digits = canonical.lstrip("-").rstrip("numkKMGTPEi").partition("e")[0]
+    assert digits == "0" or not digits.startswith("0")
+    if quantity.format is not Format.BINARY_SI and not quantity.exceeds_int64:
+        assert not digits.endswith("000")
+
+
+@given(QUANTITIES, QUANTITIES)
+def test_order_is_that_of_the_numbers(left: Quantity, right: Quantity) -> None:
+    one, other = exact(left), exact(right)
+    assert (left < right, left == right, left > right) == (one < other, one == other, one > other)
+    assert (left <= right, left >= right) == (one <= other, one >= other)
+    if one == other:
+        assert hash(left) == hash(right)
+
+
+@given(QUANTITIES, QUANTITIES)
+def test_sums_and_differences_are_exact(left: Quantity, right: Quantity) -> None:
+    assert exact(left + right) == exact(left) + exact(right)
+    assert exact(left - right) == exact(left) - exact(right)
+    assert (left + right) - right == left
+    assert left + right == right + left
+    assert exact(-left) == -exact(left)
+
+
+@given(st.lists(QUANTITIES, max_size=6))
+def test_the_order_of_a_sum_does_not_change_its_number(quantities: list[Quantity]) -> None:
+    zero = Quantity.of(0)
+    assert sum(quantities, zero) == sum(reversed(quantities), zero)
+
+
+@given(QUANTITIES)
+def test_positive_numbers_are_rounded_up(quantity: Quantity) -> None:
+    amount = exact(quantity)
+    if amount >= 0:
+        assert quantity.value() == ceil(amount)
+        assert quantity.milli() == ceil(amount * 1000)
+    assert quantity.floor() == floor(amount)
+    assert quantity.floor_milli() == floor(amount * 1000)
+    assert quantity.is_whole == (amount.denominator == 1)
+    assert quantity.exceeds_int64 == (abs(away_from_zero(amount)) > INT64_MAX)
+    assert quantity.sign == (amount > 0) - (amount < 0)
+
+
+@given(QUANTITIES)
+def test_negative_numbers_are_rounded_within_two(quantity: Quantity) -> None:
+    assert abs(quantity.value() - exact(quantity)) < 2
+    assert abs(quantity.milli() - exact(quantity) * 1000) < 2
+
+
+@given(QUANTITIES)
+def test_the_defaulter_rounds_away_from_zero_to_thousandths(quantity: Quantity) -> None:
+    rounded = quantity.rounded_up_to_milli()
+    assert exact(rounded) == Fraction(away_from_zero(exact(quantity) * 1000), 1000)
+    assert rounded.rounded_up_to_milli() is rounded
+    assert rounded.format == quantity.format
+
+
+@given(st.one_of(st.text(ALPHABET, max_size=40), st.text(max_size=20)))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(QuantityError):
+        quantity = Quantity.parse(text)
+        assert Quantity.parse(quantity.canonical) == quantity
+
+
+@given(st.one_of(st.binary(max_size=30), TEXTS.map(str.encode), TEXTS.map(lambda text: f'" {text}"'.encode())))
+def test_any_token_is_read_or_refused(token: bytes) -> None:
+    with suppress(QuantityError):
+        assert Quantity.from_json(token).text
+
+
+@given(TEXTS)
+def test_a_token_says_what_its_text_says(text: str) -> None:
+    assert Quantity.from_json(f'"{text}"'.encode()) == Quantity.parse(text)
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_whole_units_are_themselves(units: int) -> None:
+    quantity = Quantity.of(units)
+    assert (quantity.value(), quantity.milli(), quantity.floor()) == (units, units * 1000, units)
+    assert Quantity.parse(str(units)) == quantity
+    with pytest.raises(AttributeError):
+        quantity.mantissa = 1  # type: ignore[misc] # that it cannot be set is what is tested
