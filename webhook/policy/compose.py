@@ -24,6 +24,7 @@ from ruamel.yaml.events import (
 from webhook.policy.bounds import MAX_DEPTH, MAX_EXPANDED_NODES, MAX_NODES
 from webhook.policy.codes import DUPLICATE_KEY, SYNTAX, TOO_LARGE, YAML_FEATURE
 from webhook.policy.finding import Finding, Severity
+from webhook.policy.formats import clipped
 from webhook.policy.model import Source
 from webhook.policy.nodes import Mapping, Node, Scalar, Sequence
 
@@ -159,14 +160,19 @@ class _Composer:
     def _check_tag(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, line: int, column: int) -> None:
         if event.tag is not None and event.tag not in _PLAIN_TAGS:
             tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
-            self.say(line, column, YAML_FEATURE, f"tag {tag} is refused: nothing is constructed here; remove the tag")
+            self.say(
+                line,
+                column,
+                YAML_FEATURE,
+                f"tag {clipped(tag)} is refused: nothing is constructed here; remove the tag",
+            )
 
     def _alias(self, event: AliasEvent, line: int, column: int) -> None:
         target = self._anchors.get(event.anchor)
         if target is None:
             where = "no anchor of that name stands complete before it in this document"
-            self.say(line, column, YAML_FEATURE, f"alias *{event.anchor}: {where}; write the value out")
-            target = Scalar(line, column, "", plain=True)
+            self.say(line, column, YAML_FEATURE, f"alias *{clipped(event.anchor)}: {where}; write the value out")
+            target = Scalar(line, column, "~", plain=True)
         self._add(target, None)
 
     def _close(self) -> None:
@@ -206,8 +212,12 @@ class _Composer:
             self.say(node.line, node.column, YAML_FEATURE, said)
             return Scalar(node.line, node.column, "", plain=True)
         if node.plain and not isinstance(node.value, str):
-            shown = node.text or "an empty key"
-            self.say(node.line, node.column, YAML_FEATURE, f'a key must be a text: write "{shown}" in quotes')
+            said = (
+                f'a key must be a text: write "{clipped(node.text)}" in quotes'
+                if node.text
+                else "a key is missing before the :"
+            )
+            self.say(node.line, node.column, YAML_FEATURE, said)
             return Scalar(node.line, node.column, "", plain=True)
         return node
 
@@ -220,7 +230,9 @@ class _Composer:
         if earlier is key:
             parent.pairs.append((key, value))
             return
-        said = f'"{key.text}" is written twice here (first at line {earlier.line}); one would hide the other: keep one'
+        said = (
+            f'"{clipped(key.text)}" is written twice here (first at line {earlier.line}); one hides the other: keep one'
+        )
         self.say(key.line, key.column, DUPLICATE_KEY, said)
 
 

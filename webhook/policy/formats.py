@@ -41,9 +41,14 @@ class FormatError(TallygateError):
         super().__init__(message)
 
 
+def clipped(text: str) -> str:
+    """The text, shortened where it is long."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
 def shown(text: str) -> str:
     """The text in quotes, shortened where it is long."""
-    return f'"{text}"' if len(text) <= _LONGEST_SHOWN else f'"{text[:_LONGEST_SHOWN]}…" ({len(text)} characters)'
+    return f'"{clipped(text)}"' if len(text) <= _LONGEST_SHOWN else f'"{clipped(text)}" ({len(text):,} characters)'
 
 
 def check_quantity(text: str) -> None:
@@ -81,7 +86,12 @@ def _why(text: str, error: QuantityError) -> str:
     number, letters = re.fullmatch(r"([-+0-9.]*)(.*)", text.strip(), re.DOTALL).groups()  # type: ignore[union-attr]  # matches any text
     suffix = _WORDS_FOR_SUFFIXES.get(letters.strip().upper())
     if suffix is not None and number:
-        return f'write "{number}{suffix}"'
+        binary = (
+            f', or "{number}{suffix.upper()}i" for powers of 1024'
+            if letters.strip().upper() in {"KB", "MB", "GB", "TB"}
+            else ""
+        )
+        return f'write "{number}{suffix}"{binary}'
     said = str(error).partition("'^(")[0].removesuffix(" must match the regular expression ")
     shortened = "a number with at most one suffix is" if said == "quantities" else said
     return f"{shortened}{' expected' if said == 'quantities' else ''}; write one as in 8, 1500m, 64Gi or 1e3"

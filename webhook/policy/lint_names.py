@@ -34,7 +34,7 @@ def lint_names(policies: PolicySet) -> Iterator[Finding]:
         meant = _well_known(use.name) or spelt.get(use.name)
         if meant is not None:
             said = f'{use.policy}: {use.field}: did you mean "{meant}" instead of "{use.name}"?'
-            yield Finding.at(use.source, MISSPELT_RESOURCE, Severity.WARNING, f"{said} Nothing else is called so here")
+            yield Finding.at(use.source, MISSPELT_RESOURCE, Severity.WARNING, said)
 
 
 def _uses(policies: PolicySet) -> Iterator[_Use]:

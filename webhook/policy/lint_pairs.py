@@ -15,8 +15,13 @@ _EVERYWHERE = ""
 
 def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[Finding]:
     """Findings about each two rules that may speak of one resource."""
+    shadowed: set[str] = set()
     for one, other in _neighbours(rules):
-        yield from _shadowing(one, other)
+        for narrow, wide in _shadowing(one, other):
+            if narrow.name not in shadowed:
+                shadowed.add(narrow.name)
+                said = f'says nothing that rule "{wide.name}" ({wide.source}) does not say already; remove one'
+                yield Finding.at(narrow.source, SHADOWED, Severity.WARNING, f'rule "{narrow.name}": {said}')
         yield from _contradiction(one, other)
 
 
@@ -37,18 +42,18 @@ def _domains(rule: ResourceRule) -> set[str]:
     return {domain if slash and is_literal(domain) else _EVERYWHERE for domain, slash, _ in domains}
 
 
-def _shadowing(one: ResourceRule, other: ResourceRule) -> Iterator[Finding]:
-    """The later one is named when each shadows the other."""
+def _shadowing(one: ResourceRule, other: ResourceRule) -> Iterator[tuple[ResourceRule, ResourceRule]]:
+    """The rule in the shadow and the one that throws it; the later one is in it when each shadows the other."""
     for narrow, wide in ((other, one), (one, other)):
         if _shadows(wide, narrow):
-            said = f'says nothing that rule "{wide.name}" ({wide.source}) does not say already; remove one'
-            yield Finding.at(narrow.source, SHADOWED, Severity.WARNING, f'rule "{narrow.name}": {said}')
+            yield narrow, wide
             return
 
 
 def _shadows(wide: ResourceRule, narrow: ResourceRule) -> bool:
     return (
-        _STRICTNESS.index(wide.enforcement) >= _STRICTNESS.index(narrow.enforcement)
+        bool(included(narrow.resources))
+        and _STRICTNESS.index(wide.enforcement) >= _STRICTNESS.index(narrow.enforcement)
         and _implies(wide.checks, narrow.checks)
         and covers(wide.match, narrow.match)
         and resources_cover(wide.resources, narrow.resources)

@@ -13,7 +13,7 @@ from webhook.policy.build import Fields, cap, rule
 from webhook.policy.codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE, TOO_LARGE, UNREADABLE
 from webhook.policy.compose import compose
 from webhook.policy.finding import Finding, Severity
-from webhook.policy.formats import bare_name
+from webhook.policy.formats import bare_name, shown
 from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, Source
 from webhook.policy.nodes import Mapping, Node, Number, Scalar
 from webhook.policy.nodes import Sequence as SequenceNode
@@ -103,7 +103,7 @@ def _read_file(name: str, content: bytes, reading: _Reading) -> None:
             reading.say(Source(name, document.line, document.column), TOO_LARGE, message)
             return
         if not (isinstance(document, Scalar) and document.value is None):
-            _read_document(name, document, reading)
+            _read_document(name, document, reading, {(finding.line, finding.column) for finding in findings})
 
 
 def _decoded(name: str, content: bytes, reading: _Reading) -> str | None:
@@ -129,13 +129,12 @@ def _decoded(name: str, content: bytes, reading: _Reading) -> str | None:
     return text.replace("\t", " ") if name.endswith(".json") else text
 
 
-def _read_document(name: str, document: Node, reading: _Reading) -> None:
+def _read_document(name: str, document: Node, reading: _Reading, told: set[tuple[int, int]]) -> None:
+    """Judge one document; of a value at a place that was told of already, nothing more is said."""
     misshapes = misshapen(name, document)
-    reading.findings.update(misshapes)
+    reading.findings.update(one for one in misshapes if (one.line, one.column) not in told)
     for number in _ambiguous(document):
-        said = (
-            f"{number.text} is read as decimal here, but YAML 1.1 readers take it for octal; write it without the zero"
-        )
+        said = f"{shown(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
         reading.say(Source(name, number.line, number.column), AMBIGUOUS_NUMBER, said, Severity.WARNING)
     _check_named_twice(name, document, reading)
     if isinstance(document, Mapping) and not misshapes:

@@ -22,7 +22,7 @@ from webhook.policy.codes import (
     WRONG_TYPE,
 )
 from webhook.policy.finding import Finding, Severity
-from webhook.policy.formats import FormatError, checker, shown
+from webhook.policy.formats import FormatError, checker, clipped, shown
 from webhook.policy.model import Source
 from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend
 from webhook.policy.schema import schema
@@ -79,7 +79,7 @@ def _tell(document: Mapping, error: ValidationError) -> Iterator[_Told]:
 def _path(error: ValidationError) -> str:
     """The field as a person writes it: `spec.match.kinds[1]`."""
     text = ""
-    for step in error.absolute_path:
+    for step in (clipped(each) if isinstance(each, str) else each for each in error.absolute_path):
         text += f"[{step}]" if isinstance(step, int) or "/" in step or "." in step else f".{step}"
     return text.removeprefix(".")
 
@@ -92,7 +92,7 @@ def _unknown_fields(refused: _Refused) -> Iterator[_Told]:
     known = refused.within["properties"]
     for key, _ in refused.node.pairs if isinstance(refused.node, Mapping) else ():
         if key.text not in known:
-            field = f"{refused.path}.{key.text}".removeprefix(".")
+            field = f"{refused.path}.{clipped(key.text)}".removeprefix(".")
             choice = did_you_mean(key.text, known) or f"; known here: {', '.join(known)}"
             yield key, UNKNOWN_FIELD, f"{field}: there is no such field{choice}"
 

@@ -1,0 +1,79 @@
+"""Globs against every text of a small alphabet: what they match, cover and share."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webhook.policy.globs import covers, is_literal, matches, overlap
+
+TEXTS = ["".join(letters) for length in range(6) for letters in product("ab", repeat=length)]
+GLOBS = st.text("ab*?", max_size=4)
+
+# What two of these share, if anything, has five letters at most.
+SHORT_GLOBS = st.text("ab*?", max_size=3)
+
+
+def _by_hand(glob: str, text: str) -> bool:
+    """What a glob means, written as simply as can be."""
+    if not glob:
+        return not text
+    if glob[0] == "*":
+        return any(_by_hand(glob[1:], text[at:]) for at in range(len(text) + 1))
+    return bool(text) and glob[0] in {"?", text[0]} and _by_hand(glob[1:], text[1:])
+
+
+@given(GLOBS)
+def test_a_glob_matches_what_it_means(glob: str) -> None:
+    assert [text for text in TEXTS if matches(glob, text)] == [text for text in TEXTS if _by_hand(glob, text)]
+
+
+@given(GLOBS, GLOBS)
+@settings(max_examples=300)
+def test_a_glob_that_covers_another_matches_all_of_it(wide: str, narrow: str) -> None:
+    contained = all(matches(wide, text) for text in TEXTS if matches(narrow, text))
+    assert contained or not covers(wide, narrow)
+
+
+@given(SHORT_GLOBS, SHORT_GLOBS)
+@settings(max_examples=300)
+def test_overlap_is_exact(one: str, other: str) -> None:
+    assert overlap(one, other) is any(matches(one, text) and matches(other, text) for text in TEXTS)
+
+
+@given(GLOBS)
+def test_every_glob_covers_itself_and_is_covered_by_the_star(glob: str) -> None:
+    assert covers(glob, glob)
+    assert covers("*", glob)
+
+
+COVERS: dict[str, tuple[str, str, bool]] = {
+    "a star covers a name": ("nvidia.com/*", "nvidia.com/gpu", True),
+    "a star covers a longer star": ("nvidia.com/*", "nvidia.com/gpu*", True),
+    "a name covers no star": ("nvidia.com/gpu", "nvidia.com/*", False),
+    "wildcards in any order": ("*?", "?*", True),
+    "a question mark covers a letter": ("a?", "ab", True),
+    "a letter covers no question mark": ("ab", "a?", False),
+    "a question mark covers no star": ("?", "*", False),
+    "two stars are one": ("**", "*", True),
+    "an inner star": ("a*c", "abc", True),
+    "an inner star and another end": ("a*c", "abd", False),
+    "other domains": ("amd.com/*", "nvidia.com/*", False),
+}
+
+
+@pytest.mark.parametrize(("wide", "narrow", "expected"), COVERS.values(), ids=COVERS)
+def test_covers(wide: str, narrow: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
+    assert covers(wide, narrow) is expected
+
+
+def test_brackets_are_no_wildcards() -> None:
+    assert matches("a[b]", "a[b]")
+    assert not matches("a[b]", "ab")
+
+
+def test_what_is_wild() -> None:
+    assert is_literal("nvidia.com/gpu")
+    assert not is_literal("nvidia.com/*")
+    assert not is_literal("nvidia.com/gp?")

@@ -1,0 +1,131 @@
+"""Hostile text is refused within bounds: of time, of memory, and without recursion."""
+
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from webhook.policy import bounds
+from webhook.policy.finding import Severity
+from webhook.policy.parse import Parsed, parse
+
+RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\nspec: {resources: [a.b/c]}\n"
+
+
+def _laughs() -> str:
+    """Nine lists, each ten times the one before."""
+    lists = [f"  k{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 10)]
+    return "\n".join([RULE + "laughs:", "  k0: &l0 [ha, ha]", *lists, ""])
+
+
+HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
+    "a million brackets": (lambda: b"[" * 1_000_000, "TG302"),
+    "a million braces": (lambda: b"{" * 1_000_000, "TG302"),
+    "half a million dashes on one line": (lambda: b"- " * 500_000, "TG302"),
+    "half a million question marks": (lambda: b"? " * 500_000, "TG302"),
+    "nesting by indentation": (lambda: "\n".join(f"{' ' * at}a:" for at in range(1_000)).encode(), "TG302"),
+    "nesting of JSON": (lambda: b'{"a":' * 100_000, "TG302"),
+    "fifty megabytes": (lambda: b"a: b\n" * 10_000_000, "TG302"),
+    "a billion laughs": (lambda: _laughs().encode(), "TG302"),
+    "a thousand aliases of a large list": (
+        f"a: &a [{'x, ' * 900}]\nb: [{'*a, ' * 1000}]\n".encode,
+        "TG302",
+    ),
+    "a NUL byte": (lambda: RULE.encode() + b"\0", "TG301"),
+    "a control character": (lambda: RULE.encode() + b"# \x1b[31m", "TG301"),
+    "bytes that are no UTF-8": (lambda: RULE.encode() + b"# \xff\xfe", "TG301"),
+    "UTF-16": (lambda: RULE.encode("utf-16"), "TG301"),
+    "an executable": (lambda: b"\x7fELF\x02\x01\x01" + bytes(1000), "TG301"),
+    "a tag that constructs": (lambda: b'!!python/object/apply:os.system ["true"]', "TG304"),
+    "a tag that constructs a mapping": (lambda: b"!!python/object:os.environ {a: b}", "TG304"),
+    "a number of a million digits": (lambda: RULE.encode() + b"x: " + b"9" * 1_000_000, "TG307"),
+    "a text of a million letters": (lambda: RULE.replace("a.b/c", "a" * 1_000_000).encode(), "TG315"),
+    "a key of a million letters": (lambda: RULE.encode() + b"? " + b"k" * 1_000_000 + b"\n: v\n", "TG307"),
+    "a name of a million letters": (lambda: RULE.replace("name: a", "name: " + "a" * 1_000_000).encode(), "TG315"),
+    "directives without end": (lambda: b"%a b\n" * 100_000, "TG303"),
+}
+
+
+def _codes(parsed: Parsed) -> set[str]:
+    return {finding.code for finding in parsed.findings if finding.severity is Severity.ERROR}
+
+
+@pytest.mark.parametrize(("make", "code"), HOSTILE.values(), ids=HOSTILE)
+def test_it_is_refused_quickly(make: Callable[[], bytes], code: str) -> None:
+    content = make()
+    begun = time.process_time()
+    parsed = parse([("hostile.yaml", content)])
+    assert time.process_time() - begun < 3  # far above what it takes (0.4 s at most), far below what it could
+    assert code in _codes(parsed)
+    assert not parsed.usable
+    assert all(len(str(finding)) < 2_000 for finding in parsed.findings)
+
+
+@pytest.mark.parametrize("name", ["a million brackets", "fifty megabytes", "a billion laughs", "an executable"])
+def test_it_takes_little_memory(name: str) -> None:
+    content = HOSTILE[name][0]()
+    tracemalloc.start()
+    try:
+        parse([("hostile.yaml", content)])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_the_place_of_what_is_no_text_is_told() -> None:
+    (finding,) = parse([("a.yaml", b"a: b\nc: \xff\n")]).findings
+    assert (finding.line, finding.column) == (2, 4)
+    (finding,) = parse([("a.yaml", b"a: b\nc: d\0\n")]).findings
+    assert (finding.line, finding.column) == (2, 5)
+
+
+def test_many_values_are_refused_where_they_become_too_many() -> None:
+    (finding,) = parse([("a.yaml", b"[" + b"1," * bounds.MAX_NODES + b"1]")]).findings
+    assert "more than" in finding.message
+    assert finding.code == "TG302"
+
+
+def test_documents_are_counted_over_all_files() -> None:
+    remarks = "{}\n---\n" * (bounds.MAX_DOCUMENTS // 2)
+    found = parse([("a.yaml", remarks.encode()), ("b.yaml", remarks.encode()), ("c.yaml", RULE.encode())]).findings
+    assert ("c.yaml", "TG302") in {(finding.file, finding.code) for finding in found}
+
+
+def test_files_are_counted() -> None:
+    found = parse([(f"{at}.yaml", b"") for at in range(bounds.MAX_FILES + 1)]).findings
+    assert [finding.code for finding in found] == ["TG302"]
+
+
+def test_bytes_are_counted_over_all_files() -> None:
+    found = parse([(f"{at}.yaml", b"#" * bounds.MAX_FILE_BYTES) for at in range(9)]).findings
+    assert [finding.code for finding in found] == ["TG302"]
+
+
+def test_what_is_just_within_the_bounds_is_read() -> None:
+    padded = RULE.encode() + b"#" * (bounds.MAX_FILE_BYTES - len(RULE))
+    assert parse([("a.yaml", padded)]).usable
+    assert not parse([("a.yaml", padded + b"#")]).usable
+
+
+def test_findings_of_one_file_are_shortened() -> None:
+    """A file with a thousand mistakes does not bury those of another one."""
+    many = RULE + "".join(f"x{at}: 1\n" for at in range(1_000))
+    found = parse([("a.yaml", many.encode()), ("b.yaml", b"x: 1")]).findings
+    of_a = [finding for finding in found if finding.file == "a.yaml"]
+    assert len(of_a) == bounds.MAX_FINDINGS_PER_FILE + 1
+    assert of_a[-1].message.endswith("not shown")
+    assert any(finding.file == "b.yaml" for finding in found)
+
+
+def test_many_syntax_errors_end_somewhere() -> None:
+    found = parse([("a.yaml", b"a: [\n---\n" * 1_000)]).findings
+    assert 1 < len(found) < 50
+
+
+def test_a_flood_of_unknown_fields_is_judged_within_bounds() -> None:
+    content = (RULE + "".join(f"field{at}: 1\n" for at in range(4_000))).encode()
+    begun = time.process_time()
+    assert not parse([("a.yaml", content)]).usable
+    assert time.process_time() - begun < 10

@@ -1,0 +1,163 @@
+"""Lint by property and by scale; what it finds in which file is in the cases."""
+
+import time
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webhook.accounting.quantity import Quantity
+from webhook.policy.amounts_allowed import allows, least_allowed
+from webhook.policy.coverage import (
+    namespaces_cover,
+    namespaces_meet,
+    pattern_family,
+    resources_cover,
+    resources_meet,
+    selector_covers,
+    selectors_meet,
+)
+from webhook.policy.lint import lint
+from webhook.policy.model import Bounds, LabelRequirement, LabelSelector, NamespaceSelector, Operator
+from webhook.policy.parse import parse
+from webhook.policy.resolve import matches_labels, matches_namespace, matches_resource
+
+OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
+NAMES = ("cpu", "a.b/c", "a.b/d", "a.c/c", "kubernetes.io/c", f"{OPAQUE}c", f"{OPAQUE}d", "nota.b/c")
+PATTERNS = st.lists(
+    st.sampled_from(
+        ["*", "a.b/*", "a.b/c", "a.*", "*/c", "extended", "opaque", f"{OPAQUE}*", "cpu", "!a.b/c", "!a.b/*"]
+    )
+    | st.sampled_from(["!extended", "!opaque", "!*/c", "!cpu"]),
+    min_size=1,
+    max_size=4,
+).map(tuple)
+
+
+@given(PATTERNS, PATTERNS)
+@settings(max_examples=400)
+def test_resources_that_cover_match_all_of_the_other(wide: tuple[str, ...], narrow: tuple[str, ...]) -> None:
+    contained = all(matches_resource(wide, name) for name in NAMES if matches_resource(narrow, name))
+    assert contained or not resources_cover(wide, narrow)
+
+
+@given(PATTERNS, PATTERNS)
+@settings(max_examples=400)
+def test_resources_that_share_a_name_are_said_to_meet(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+    shared = any(matches_resource(one, name) and matches_resource(other, name) for name in NAMES)
+    assert resources_meet(one, other) or not shared
+
+
+REQUIREMENTS = st.builds(
+    LabelRequirement,
+    st.sampled_from(["k", "l"]),
+    st.sampled_from(list(Operator)),
+    st.frozensets(st.sampled_from(["x", "y"]), min_size=1),
+)
+SELECTORS = st.builds(
+    LabelSelector,
+    st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from(["x", "y"]), max_size=2),
+    st.lists(REQUIREMENTS, max_size=3).map(tuple),
+)
+LABELS = [
+    {key: value for key, value in (("k", first), ("l", second)) if value is not None}
+    for first, second in product([None, "x", "y", "z"], repeat=2)
+]
+
+
+@given(SELECTORS, SELECTORS)
+@settings(max_examples=400)
+def test_selectors_that_cover_match_all_of_the_other(wide: LabelSelector, narrow: LabelSelector) -> None:
+    contained = all(matches_labels(wide, labels) for labels in LABELS if matches_labels(narrow, labels))
+    assert contained or not selector_covers(wide, narrow)
+
+
+@given(SELECTORS, SELECTORS)
+@settings(max_examples=400)
+def test_selectors_meet_just_when_some_labels_satisfy_both(one: LabelSelector, other: LabelSelector) -> None:
+    assert selectors_meet(one, other) is any(
+        matches_labels(one, each) and matches_labels(other, each) for each in LABELS
+    )
+
+
+GLOBS = st.lists(st.sampled_from(["a", "b", "ab", "a*", "*b", "*", "?"]), max_size=2).map(tuple)
+SELECTIONS = st.none() | st.builds(NamespaceSelector, GLOBS, GLOBS, st.none() | SELECTORS)
+NAMESPACES = list(product(["a", "b", "ab", "ba", "aa", "abb"], LABELS))
+
+
+def _selected(selection: NamespaceSelector | None) -> list[bool | None]:
+    return [matches_namespace(selection, name, labels) for name, labels in NAMESPACES]
+
+
+@given(SELECTIONS, SELECTIONS)
+@settings(max_examples=300)
+def test_namespaces_that_cover_hold_all_of_the_other(
+    wide: NamespaceSelector | None, narrow: NamespaceSelector | None
+) -> None:
+    held = list(zip(_selected(wide), _selected(narrow), strict=True))
+    assert all(outer for outer, inner in held if inner) or not namespaces_cover(wide, narrow)
+    assert namespaces_meet(wide, narrow) or not any(outer and inner for outer, inner in held)
+
+
+SMALL = st.integers(0, 12).map(Quantity.of)
+BOUNDS = st.builds(
+    Bounds,
+    st.none() | SMALL,
+    st.none() | SMALL,
+    st.none() | SMALL,
+    st.lists(SMALL, max_size=3).map(tuple),
+)
+
+
+@given(BOUNDS, BOUNDS)
+@settings(max_examples=400)
+def test_the_least_allowed_amount_is_the_least_that_both_allow(one: Bounds, other: Bounds) -> None:
+    whole = [Quantity.of(units) for units in range(144)]
+    allowed = [amount for amount in whole if allows(one, amount) and allows(other, amount)]
+    assert least_allowed((one, other)) == (allowed[0] if allowed else None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "family"),
+    [
+        ("nvidia.com/*", "extended"),
+        ("nvidia.com/gpu", "extended"),
+        ("*", None),
+        ("*.com/gpu", None),
+        ("kubernetes.io/*", "native"),
+        (OPAQUE + "*", "opaque"),
+        ("pod.alpha.kubernetes.io/*", None),
+        ("cpu", "native"),
+        ("extended", "extended"),
+        ("hugepages-*", None),
+    ],
+)
+def test_the_family_of_a_pattern_is_told_where_it_is_one(pattern: str, family: str | None) -> None:
+    assert pattern_family(pattern) == family
+
+
+def test_an_empty_set_is_clean() -> None:
+    assert lint(parse([]).policies) == ()
+
+
+def _rules(number: int, resource: str) -> bytes:
+    head = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"
+    checks = "checks: {perContainer: {max: 8}}"
+    return "---\n".join(
+        f"{head}metadata: {{name: r{at}}}\nspec: {{resources: [{resource.format(at)}], {checks}}}\n"
+        for at in range(number)
+    ).encode()
+
+
+def test_a_thousand_rules_for_as_many_vendors_are_compared_quickly() -> None:
+    policies = parse([("a.yaml", _rules(1_000, "v{}.com/*"))]).policies
+    begun = time.process_time()
+    assert lint(policies) == ()
+    assert time.process_time() - begun < 2
+
+
+def test_rules_that_all_may_meet_are_all_compared() -> None:
+    policies = parse([("a.yaml", _rules(100, '"*.com/gpu"'))]).policies
+    found = lint(policies)
+    assert [finding.code for finding in found] == ["TG332"] * 99

@@ -1,0 +1,277 @@
+"""What files say once they are right: values, defaults, order, digest."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webhook.accounting.quantity import Quantity
+from webhook.policy.model import (
+    Bounds,
+    Checks,
+    Enforcement,
+    Equality,
+    LabelRequirement,
+    LabelSelector,
+    Match,
+    NamespaceSelector,
+    Operator,
+    PodFilter,
+    ResourceRule,
+    Schedulable,
+    Source,
+    Subjects,
+)
+from webhook.policy.parse import Parsed, parse
+
+RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\nspec:\n  resources: [a.b/c]\n"
+CAP = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: a}\nspec:\n  hard: {pods: 1}\n"
+
+
+def _parsed(text: str, name: str = "a.yaml") -> Parsed:
+    return parse([(name, text.encode())])
+
+
+def _rule(text: str) -> ResourceRule:
+    parsed = _parsed(text)
+    assert parsed.findings == ()
+    (rule,) = parsed.policies.rules
+    return rule
+
+
+def test_what_a_rule_leaves_out_has_the_default_of_a_careful_admin() -> None:
+    assert _rule(RULE) == ResourceRule(
+        name="a",
+        resources=("a.b/c",),
+        match=Match(namespaces=None, kinds=None, objects=None, except_for=Subjects()),
+        enforcement=Enforcement.DENY,
+        checks=Checks(well_formed_name=True, whole_quantity=None, requests_equal_limits=None),
+        source=Source("a.yaml", 1, 1),
+        why="",
+    )
+
+
+def test_every_field_of_a_rule_is_read() -> None:
+    rule = _rule(
+        """apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata:
+  name: whole-gpus
+  annotations: {tallygate.dev/why: they cannot be split, other: note}
+spec:
+  resources: ["nvidia.com/*", "!nvidia.com/gpu"]
+  match:
+    namespaces: {include: ["team-*"], exclude: [team-infra], selector: {matchLabels: {gpu: "yes"}}}
+    kinds: [Pod, Deployment]
+    objects: {matchExpressions: [{key: tier, operator: NotIn, values: [web, db]}, {key: x, operator: Exists}]}
+    exceptFor: {groups: ["system:nodes"], users: [alice], serviceAccounts: ["ci/deployer"]}
+  enforcement: audit
+  checks:
+    wellFormedName: false
+    wholeQuantity: true
+    requestsEqualLimits: fill
+    perContainer: {min: 1, max: 8, multipleOf: 500m, oneOf: [1, "2", 4]}
+    perPod: {max: 8}
+    advertised: true
+    schedulable: not-now
+"""
+    )
+    assert rule.why == "they cannot be split"
+    assert rule.resources == ("nvidia.com/*", "!nvidia.com/gpu")
+    assert rule.enforcement is Enforcement.AUDIT
+    assert rule.match == Match(
+        NamespaceSelector(("team-*",), ("team-infra",), LabelSelector({"gpu": "yes"})),
+        frozenset({"Pod", "Deployment"}),
+        LabelSelector(
+            {},
+            (
+                LabelRequirement("tier", Operator.NOT_IN, frozenset({"web", "db"})),
+                LabelRequirement("x", Operator.EXISTS),
+            ),
+        ),
+        Subjects(("alice",), ("system:nodes",), ("ci/deployer",)),
+    )
+    assert rule.checks == Checks(
+        well_formed_name=False,
+        whole_quantity=True,
+        requests_equal_limits=Equality.FILL,
+        per_container=Bounds(
+            Quantity.of(1),
+            Quantity.of(8),
+            Quantity.parse("500m"),
+            (Quantity.of(1), Quantity.of(2), Quantity.of(4)),
+        ),
+        per_pod=Bounds(max=Quantity.of(8)),
+        advertised=True,
+        schedulable=Schedulable.NOT_NOW,
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("true", Equality.REQUIRE), ("false", Equality.IGNORE), ("fill", Equality.FILL), ('"fill"', Equality.FILL)],
+)
+def test_requests_equal_limits_has_three_values(written: str, meant: Equality) -> None:
+    assert _rule(RULE + f"  checks: {{requestsEqualLimits: {written}}}\n").checks.requests_equal_limits is meant
+
+
+def test_every_field_of_a_cap_is_read() -> None:
+    parsed = _parsed(
+        """apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus, annotations: {tallygate.dev/why: agreed}}
+spec:
+  namespaces: {selector: {matchLabels: {team: vision}}}
+  shared: true
+  hard: {nvidia.com/gpu: 8, requests.cpu: "32", limits.memory: 64Gi, pods: 50}
+  soft: {requests.nvidia.com/gpu: 6}
+  pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}, objects: {matchLabels: {}}}
+  exceed: {groups: [admins]}
+"""
+    )
+    assert parsed.findings == ()
+    (cap,) = parsed.policies.caps
+    assert cap.name == "gpus"
+    assert cap.why == "agreed"
+    assert cap.namespaces == NamespaceSelector(selector=LabelSelector({"team": "vision"}))
+    assert cap.shared is True
+    assert {name: str(most) for name, most in cap.hard.items()} == {
+        "nvidia.com/gpu": "8",
+        "cpu": "32",
+        "limits.memory": "64Gi",
+        "pods": "50",
+    }
+    assert {name: str(most) for name, most in cap.soft.items()} == {"nvidia.com/gpu": "6"}
+    assert cap.pods == PodFilter(("batch",), {"gpu": "a100"}, LabelSelector())
+    assert cap.exceed == Subjects(groups=("admins",))
+
+
+def test_what_a_cap_leaves_out_is_every_namespace_each_for_itself_and_every_pod() -> None:
+    (cap,) = _parsed(CAP).policies.caps
+    assert (cap.namespaces, cap.shared, cap.pods, cap.exceed) == (NamespaceSelector(), False, PodFilter(), Subjects())
+    assert dict(cap.soft) == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("1e3", "1e3"),
+        ("010", "10"),
+        ("3.0", "3"),
+        ('"3.0"', "3"),
+        ("12345678901234567", "12345678901234567"),
+        ("0.1", "100m"),
+        ("!!str 5", "5"),
+        ("64Gi", "64Gi"),
+        ("+5", "5"),
+        ("1E3", "1000"),
+        ("8.", "8"),
+    ],
+)
+def test_a_quantity_is_what_the_source_text_says(written: str, read: str) -> None:
+    """Nothing of it ever was a float: 12345678901234567 is odd, and 0.1 is a tenth."""
+    (cap,) = _parsed(CAP.replace("pods: 1", f"memory: {written}")).policies.caps
+    assert cap.hard["memory"] == Quantity.parse(read)
+
+
+@given(st.integers(0, 2**63 - 1), st.sampled_from(["", "m", "k", "Ki", "e0"]))
+@settings(max_examples=50)
+def test_every_number_is_read_exactly(number: int, suffix: str) -> None:
+    text = f"{number // 10**6}{suffix}"
+    (cap,) = _parsed(CAP.replace("pods: 1", f"memory: {text}")).policies.caps
+    assert cap.hard["memory"] == Quantity.parse(text)
+
+
+def test_files_and_documents_keep_their_order() -> None:
+    def named(*names: str) -> bytes:
+        return "---\n".join(RULE.replace("name: a", f"name: {name}") for name in names).encode()
+
+    parsed = parse([("1.yaml", named("c", "a")), ("2.yaml", named("b"))])
+    assert [rule.name for rule in parsed.policies.rules] == ["c", "a", "b"]
+    assert parsed.policies.files == ("1.yaml", "2.yaml")
+    assert [str(rule.source) for rule in parsed.policies.rules] == ["1.yaml:1:1", "1.yaml:7:1", "2.yaml:1:1"]
+
+
+def test_the_digest_is_of_contents_not_of_where_they_are() -> None:
+    assert _parsed(RULE, "a.yaml").policies.digest == _parsed(RULE, "/mnt/b.yaml").policies.digest
+    assert _parsed(RULE).policies.digest != _parsed(RULE + "# another\n").policies.digest
+    two = parse([("a", RULE.encode()), ("b", b"")]).policies.digest
+    assert two != _parsed(RULE).policies.digest
+
+
+def test_names_collide_over_files_and_both_places_are_told() -> None:
+    (finding,) = parse([("1.yaml", RULE.encode()), ("2.yaml", RULE.encode())]).findings
+    assert str(finding).startswith("2.yaml:3:18: error: ")
+    assert "1.yaml:1:1" in finding.message
+
+
+def test_findings_of_several_files_are_sorted_by_place() -> None:
+    parsed = parse([("b.yaml", b"x: 1\n"), ("a.yaml", b"---\n- 1\n---\ny: 1\n")])
+    places = [(finding.file, finding.line, finding.column) for finding in parsed.findings]
+    assert places == sorted(places)
+    assert {finding.file for finding in parsed.findings} == {"a.yaml", "b.yaml"}
+
+
+def test_good_documents_beside_bad_ones_are_kept_for_lint_but_not_usable() -> None:
+    parsed = _parsed(RULE + "---\nkind: Nothing\n")
+    assert [rule.name for rule in parsed.policies.rules] == ["a"]
+    assert not parsed.usable
+
+
+def test_warnings_leave_a_set_usable() -> None:
+    parsed = _parsed(CAP.replace("pods: 1", "pods: 01"))
+    assert [str(finding.severity) for finding in parsed.findings] == ["warning"]
+    assert parsed.usable
+
+
+def test_no_files_say_an_empty_set() -> None:
+    parsed = parse([])
+    assert (parsed.policies.rules, parsed.policies.caps, parsed.findings) == ((), (), ())
+
+
+def test_json_is_read_with_tabs_and_escapes() -> None:
+    value = {
+        "apiVersion": "tallygate.dev/v1alpha1",
+        "kind": "ResourceRule",
+        "metadata": {"name": "a"},
+        "spec": {"resources": ["a.b/c"], "checks": {"perPod": {"max": 8}}},
+    }
+    text = json.dumps(value, indent="\t").replace("a.b", "\\u0061.b")
+    parsed = _parsed(text, "a.json")
+    assert parsed.findings == ()
+    assert parsed.policies.rules[0].resources == ("a.b/c",)
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_read() -> None:
+    assert parse([("a.yaml", b"\xef\xbb\xbf" + RULE.replace("\n", "\r\n").encode())]).findings == ()
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=150)
+def test_no_bytes_crash_it(content: bytes) -> None:
+    parse([("a.yaml", content)])
+
+
+@given(st.text("{}[]:,-?&*!|>'\"%@` \n#ab0.~", max_size=80))
+@settings(max_examples=300)
+def test_no_yaml_crashes_it(text: str) -> None:
+    parse([("a.yaml", (RULE + text).encode())])
+    parse([("a.yaml", text.encode())])
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = ["resources", "match", "enforcement", "checks", "namespaces", "shared", "hard", "soft", "pods", "exceed"]
+
+
+@given(st.sampled_from(["ResourceRule", "NamespaceCap"]), st.dictionaries(st.sampled_from(FIELDS), VALUES))
+@settings(max_examples=200)
+def test_no_value_of_any_field_crashes_it(kind: str, spec: dict[str, object]) -> None:
+    value = {"apiVersion": "tallygate.dev/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    parsed = parse([("a.json", json.dumps(value).encode())])
+    kept = len(parsed.policies.rules) + len(parsed.policies.caps)
+    assert kept == (1 if parsed.usable else 0)

@@ -1,0 +1,218 @@
+"""The schema: sound, fit for an editor, and at one with the parser."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from webhook.policy.build import Fields, cap, rule
+from webhook.policy.compose import compose
+from webhook.policy.formats import CHECKS, FormatError, checker
+from webhook.policy.model import Enforcement, Operator, Schedulable, Source
+from webhook.policy.nodes import Mapping, Node, Sequence
+from webhook.policy.parse import parse
+from webhook.policy.schema import schema
+
+DEFINITIONS: dict[str, Any] = schema()["$defs"]
+
+
+def _resolved(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of the schema with its `$ref` filled in; what stands beside it wins."""
+    if "$ref" not in part:
+        return part
+    return {**_resolved(DEFINITIONS[part["$ref"].rpartition("/")[2]]), **part}
+
+
+def _properties(part: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every property under a part of the schema, with its path; items of lists and values of maps are `*`."""
+    part = _resolved(part)
+    below = dict(part.get("properties", {}))
+    if isinstance(part.get("additionalProperties"), dict):
+        below["*"] = part["additionalProperties"]
+    if "items" in part:
+        below["*"] = part["items"]
+    for name, each in below.items():
+        yield f"{path}.{name}", _resolved(each)
+        yield from _properties(each, f"{path}.{name}")
+
+
+PROPERTIES = {
+    path: part for kind in ("ResourceRule", "NamespaceCap") for path, part in _properties(DEFINITIONS[kind], kind)
+}
+
+
+def test_it_is_a_schema_of_draft_2020_12() -> None:
+    assert schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(schema())
+
+
+@pytest.mark.parametrize("path", PROPERTIES)
+def test_every_property_tells_an_editor_what_it_is(path: str) -> None:
+    part = PROPERTIES[path]
+    assert part["title"]
+    assert part["description"].endswith(".")
+    assert part.get("examples"), "an example"
+    assert "type" in part or "enum" in part
+
+
+def test_every_property_that_may_be_left_out_has_a_default_or_says_what_leaving_it_out_means() -> None:
+    for path, part in PROPERTIES.items():
+        parent, _, name = path.rpartition(".")
+        said = (part["description"] + PROPERTIES.get(parent, {}).get("description", "")).lower()
+        told = "default" in part or "left out" in said or "at least one of" in said
+        assert told or name == "*" or name in _required(path), path
+
+
+def _required(path: str) -> list[str]:
+    parent = path.rpartition(".")[0]
+    part = PROPERTIES.get(parent) or DEFINITIONS.get(parent) or {}
+    required: list[str] = part.get("required", [])
+    return required
+
+
+def _examples(part: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+    if isinstance(part, dict):
+        yield from ((part, each) for each in part.get("examples", []))
+        yield from ((part, part["default"]) for _ in ("default",) if "default" in part)
+        for each in part.values():
+            yield from _examples(each)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _examples(each)
+
+
+def test_every_example_and_default_is_valid() -> None:
+    found = list(_examples(schema()))
+    assert len(found) > 60
+    for part, example in found:
+        if part.get("type") == "object" and example == {}:
+            continue  # stands for leaving it out
+        whole = {"$defs": DEFINITIONS, **{key: value for key, value in part.items() if key != "$id"}}
+        Draft202012Validator(whole, format_checker=checker()).validate(example)
+
+
+def test_the_formats_of_the_schema_are_those_that_are_checked() -> None:
+    def formats(part: Any) -> Iterator[str]:
+        if isinstance(part, dict):
+            if isinstance(part.get("format"), str):
+                yield part["format"]
+            part = list(part.values())
+        if isinstance(part, list):
+            for each in part:
+                yield from formats(each)
+
+    assert set(formats(schema())) == set(CHECKS)
+
+
+def test_enumerations_are_those_of_the_model() -> None:
+    spec = DEFINITIONS["ResourceRule"]["properties"]["spec"]["properties"]
+    assert set(spec["enforcement"]["enum"]) == set(Enforcement)
+    assert set(spec["checks"]["properties"]["schedulable"]["enum"]) == set(Schedulable)
+    assert set(PROPERTIES["ResourceRule.spec.match.objects.matchExpressions.*.operator"]["enum"]) == set(Operator)
+
+
+PATTERNED = {part["format"]: part for part in PROPERTIES.values() if "pattern" in part}
+
+
+def _accepts(name: str, text: str) -> bool:
+    try:
+        CHECKS[name](text)
+    except FormatError:
+        return False
+    return True
+
+
+@given(st.sampled_from(sorted(PATTERNED)), st.text("aB0.-_/*?!mKiGe+ ", max_size=12))
+def test_a_pattern_refuses_nothing_that_its_format_accepts(name: str, text: str) -> None:
+    """What an editor underlines, the gate refuses as well."""
+    valid = Draft202012Validator({"pattern": PATTERNED[name]["pattern"]}).is_valid(text)
+    assert valid or not _accepts(name, text)
+
+
+def test_a_pattern_stands_only_where_a_format_says_the_same() -> None:
+    assert all("format" in part for part in PROPERTIES.values() if "pattern" in part or "minimum" in part)
+
+
+class _Spy(Mapping):
+    """A mapping that notes which fields are asked for, and which of them by a caller who takes all."""
+
+    asked: set[str]
+    path: str
+
+    def get(self, name: str) -> Node | None:
+        self.asked.add(f"{self.path}.{name}")
+        return super().get(name)
+
+
+def _spied(node: Node, path: str, asked: set[str]) -> Node:
+    if isinstance(node, Sequence):
+        items = tuple(_spied(item, f"{path}.*", asked) for item in node.items)
+        return Sequence(node.line, node.column, items, node.weight)
+    if isinstance(node, Mapping):
+        pairs = tuple((key, _spied(value, f"{path}.{key.text}", asked)) for key, value in node.pairs)
+        spy = _Spy(node.line, node.column, pairs, node.weight)
+        object.__setattr__(spy, "asked", asked)
+        object.__setattr__(spy, "path", path)
+        return spy
+    return node
+
+
+FULL_SELECTOR = "{matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b]}]}"
+FULL_NAMESPACES = f"{{include: [a], exclude: [b], selector: {FULL_SELECTOR}}}"
+FULL_SUBJECTS = "{users: [a], groups: [b], serviceAccounts: [c/d]}"
+FULL_BOUNDS = "{min: 1, max: 2, multipleOf: 1, oneOf: [1]}"
+FULL = {
+    "ResourceRule": f"""apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {{name: a, annotations: {{tallygate.dev/why: b}}}}
+spec:
+  resources: [a.b/c]
+  match: {{namespaces: {FULL_NAMESPACES}, kinds: [Pod], objects: {FULL_SELECTOR}, exceptFor: {FULL_SUBJECTS}}}
+  enforcement: deny
+  checks:
+    wellFormedName: true
+    wholeQuantity: true
+    requestsEqualLimits: true
+    perContainer: {FULL_BOUNDS}
+    perPod: {FULL_BOUNDS}
+    advertised: true
+    schedulable: never
+""",
+    "NamespaceCap": f"""apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {{name: a, annotations: {{tallygate.dev/why: b}}}}
+spec:
+  namespaces: {FULL_NAMESPACES}
+  shared: true
+  hard: {{pods: 1}}
+  soft: {{pods: 1}}
+  pods: {{priorityClasses: [a], nodeSelector: {{a: b}}, objects: {FULL_SELECTOR}}}
+  exceed: {FULL_SUBJECTS}
+""",
+}
+BUILD: dict[str, Callable[[Fields, Source], object]] = {"ResourceRule": rule, "NamespaceCap": cap}
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_the_parser_reads_every_property_and_no_other(kind: str) -> None:
+    text = FULL[kind]
+    assert parse([("a.yaml", text.encode())]).usable
+    ((document,), _) = compose("a.yaml", text)
+    asked: set[str] = set()
+    BUILD[kind](Fields(_spied(document, kind, asked)), Source("a.yaml", 1, 1))
+    # Kind and version were read to choose the builder; entries of maps and lists are taken whole.
+    chosen = {f"{kind}.apiVersion", f"{kind}.kind"}
+    described = {path for path in PROPERTIES if path.startswith(f"{kind}.") and not path.endswith(".*")}
+    assert asked | chosen == described
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_every_property_is_allowed_where_it_stands_and_nowhere_else(kind: str) -> None:
+    """A field renamed by one letter is refused, wherever it is."""
+    text = FULL[kind]
+    names = {path.rpartition(".")[2] for path in PROPERTIES if path.startswith(f"{kind}.") and not path.endswith(".*")}
+    for name in names - {"dev/why"}:
+        assert not parse([("a.yaml", text.replace(f"{name}:", f"{name}x:", 1).encode())]).usable
