@@ -1,0 +1,43 @@
+"""What a test compares of problems: field, reason and Kubernetes' words, in order."""
+
+from collections.abc import Iterable
+
+from webhook.accounting.problem import Problem
+from webhook.accounting.validation import cause_message
+
+DOMAIN = (
+    "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
+    "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+NAME = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+INTEGER = "must be an integer"
+NEGATIVE = "must be greater than or equal to 0"
+EXTENDED = "doesn't follow extended resource name standard"
+FOR_CONTAINERS = "must be a standard resource for containers"
+FOR_QUOTA = "must be a standard resource for quota"
+STANDARD = "must be a standard resource type or fully qualified"
+
+
+def said(problems: Iterable[Problem]) -> list[tuple[str, str]]:
+    """Field and detail of each."""
+    return [(each.field, each.detail) for each in problems]
+
+
+def details(problems: Iterable[Problem]) -> list[str]:
+    """What Kubernetes would say of each, without its field."""
+    return [each.detail for each in problems]
+
+
+def causes(problems: Iterable[Problem]) -> list[str]:
+    """Field and message of each as Kubernetes would put them into an answer."""
+    return [f"{each.field}: {cause_message(each)}" for each in problems]
+
+
+def codes(problems: Iterable[Problem]) -> list[tuple[str, str]]:
+    """Field and code of each."""
+    return [(each.field, each.code) for each in problems]

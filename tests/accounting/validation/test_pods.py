@@ -1,0 +1,199 @@
+"""Pods and templates: where problems stand, ephemeral containers, overhead, claims, and what cannot be read."""
+
+import pytest
+
+from tests.accounting.objects import Listed, container, pod
+from tests.accounting.validation.said import INTEGER, causes, codes, said
+from webhook.accounting.problem import Reason
+from webhook.accounting.validation import validate_pod
+from webhook.objects.pods import Pod
+
+GPU = "example.com/gpu"
+HALF = container("a", None, {GPU: "500m"})
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "spec.template.", "spec.jobTemplate.spec.template.", "template."], ids=lambda prefix: prefix or "pod"
+)
+def test_every_path_begins_with_the_prefix(prefix: str) -> None:
+    broken = pod(
+        container("a", {GPU: 1, "cpu": 2}, {"cpu": 1}),
+        initContainers=[container("i", {"gpu": 1}, claims=[{"name": "x"}])],
+        ephemeralContainers=[HALF],
+        overhead={GPU: "500m"},
+        resources={"requests": {GPU: 1}, "claims": []},
+    )
+    found = validate_pod(broken, prefix, template=True)
+    assert {each.field.removeprefix(prefix).partition(".")[0] for each in found} == {"spec"}
+    assert all(each.field.startswith(f"{prefix}spec.") for each in found)
+
+
+def test_problems_stand_in_the_order_of_the_object() -> None:
+    found = validate_pod(
+        pod(HALF, HALF, initContainers=[HALF], overhead={GPU: "500m"}, resources={"limits": {GPU: 1}}), template=True
+    )
+    assert [each.field for each in found] == [
+        f"spec.containers[0].resources.limits[{GPU}]",
+        f"spec.containers[1].resources.limits[{GPU}]",
+        f"spec.initContainers[0].resources.limits[{GPU}]",
+        f"spec.resources.limits[{GPU}]",
+        f"spec.overhead.limits[{GPU}]",
+    ]
+
+
+@pytest.mark.parametrize("valid", [Pod(), pod(), pod({"name": "a"}), pod(container("a", {"cpu": 1}, {"cpu": 1}))])
+def test_a_valid_pod_has_no_problems(valid: Pod) -> None:
+    assert validate_pod(valid) == []
+
+
+@pytest.mark.parametrize("resources", [{"limits": {}}, {"requests": {"cpu": 1}}, {"claims": []}])
+def test_an_ephemeral_container_cannot_set_resources(resources: Listed) -> None:
+    found = validate_pod(pod(container("a"), ephemeralContainers=[{"name": "e", "resources": resources}]))
+    assert causes(found) == [
+        "spec.ephemeralContainers[0].resources: Forbidden: cannot be set for an Ephemeral Container"
+    ]
+
+
+@pytest.mark.parametrize("resources", [None, {}, {"limits": None}])
+def test_an_ephemeral_container_may_leave_them_empty(resources: Listed | None) -> None:
+    assert validate_pod(pod(container("a"), ephemeralContainers=[{"name": "e", "resources": resources}])) == []
+
+
+def test_what_an_ephemeral_container_sets_is_judged_all_the_same() -> None:
+    found = said(validate_pod(pod(container("a"), ephemeralContainers=[HALF])))
+    assert found[0] == (f"spec.ephemeralContainers[0].resources.limits[{GPU}]", INTEGER)
+    assert len(found) == 2
+
+
+def test_overhead_goes_by_the_rules_of_limits() -> None:
+    assert said(validate_pod(pod(container("a"), overhead={GPU: "1500m", "hugepages-2Mi": "2Mi"}))) == [
+        (f"spec.overhead.limits[{GPU}]", INTEGER),
+        ("spec.overhead", "HugePages require cpu or memory"),
+    ]
+
+
+CLAIMS = [{"name": "b"}, {"name": "a"}]
+NONE = "must be one of the names in pod.spec.resourceClaims which is empty"
+LISTED = "must be one of the names in pod.spec.resourceClaims: a, b"
+LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+
+
+def claiming(references: list[Listed], claims: list[Listed] | None) -> list[tuple[str, str, str]]:
+    """Field after the container's claims, reason, and message, of a container with these references."""
+    a_container = {"name": "a", "resources": {"claims": references}}
+    found = validate_pod(pod(a_container, resourceClaims=claims))
+    at = "spec.containers[0].resources.claims"
+    return [(each.field.removeprefix(at), each.reason.name, each.detail) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("references", "claims", "expected"),
+    [
+        pytest.param([{"name": "a"}, {"name": "b"}], CLAIMS, [], id="both claims"),
+        pytest.param(
+            [{"name": "a", "request": "x"}, {"name": "a", "request": "y"}], CLAIMS, [], id="two requests of one"
+        ),
+        pytest.param([{"name": "x"}], None, [("[0]", "NOT_FOUND", NONE)], id="the pod has none"),
+        pytest.param([{"name": "x"}], [{"name": ""}], [("[0]", "NOT_FOUND", NONE)], id="nor one with a name"),
+        pytest.param([{"name": "x"}], CLAIMS, [("[0]", "NOT_FOUND", LISTED)], id="the pod has others"),
+        pytest.param([{"name": ""}, {}], CLAIMS, [("[0]", "REQUIRED", ""), ("[1]", "REQUIRED", "")], id="no name"),
+        pytest.param([{"name": "a"}, {"name": "a"}], CLAIMS, [("[1]", "DUPLICATE", "")], id="twice"),
+        pytest.param(
+            [{"name": "a"}, {"name": "a", "request": "x"}],
+            CLAIMS,
+            [("[1]", "DUPLICATE", "")],
+            id="a request after the whole",
+        ),
+        pytest.param(
+            [{"name": "a", "request": "x"}, {"name": "a", "request": "x"}],
+            CLAIMS,
+            [("[1]", "DUPLICATE", "")],
+            id="a request twice",
+        ),
+        pytest.param(
+            [{"name": "a", "request": "x"}, {"name": "a", "request": "y"}, {"name": "a"}],
+            CLAIMS,
+            [("[2]", "DUPLICATE", ""), ("[2]", "DUPLICATE", "")],
+            id="the whole after two requests",
+        ),
+        pytest.param(
+            [{"name": "a", "request": "Bad_"}],
+            CLAIMS,
+            [("[0].request", "INVALID", LABEL)],
+            id="a request that is no label",
+        ),
+        pytest.param(
+            [{"name": "a", "request": "x.y"}],
+            CLAIMS,
+            [("[0].request", "INVALID", "must not contain dots")],
+            id="a request with dots",
+        ),
+        pytest.param(
+            [{"name": "a", "request": "z" * 64}],
+            CLAIMS,
+            [("[0].request", "INVALID", "must be no more than 63 characters")],
+            id="a long request",
+        ),
+    ],
+)
+def test_references_to_claims(
+    references: list[Listed], claims: list[Listed] | None, expected: list[tuple[str, str, str]]
+) -> None:
+    assert claiming(references, claims) == expected
+
+
+def test_a_repeated_reference_is_shown() -> None:
+    found = validate_pod(
+        pod({"name": "a", "resources": {"claims": [{"name": "a", "request": "x"}] * 2}}, resourceClaims=CLAIMS)
+    )
+    assert causes(found) == ['spec.containers[0].resources.claims[1]: Duplicate value: "a/x"']
+
+
+def test_every_unreadable_quantity_is_told_at_its_field() -> None:
+    broken = pod(
+        container("a", {"cpu": "1x"}, {"memory": "1GB"}),
+        initContainers=[container("i", {"cpu": "two"})],
+        ephemeralContainers=[container("e", {"cpu": "three"})],
+        resources={"limits": {"cpu": ""}},
+        overhead={"cpu": "four"},
+    )
+    assert [field for field, code in codes(validate_pod(broken)) if code == "TG004"] == [
+        "spec.containers[0].resources.limits[memory]",
+        "spec.containers[0].resources.requests[cpu]",
+        "spec.initContainers[0].resources.requests[cpu]",
+        "spec.ephemeralContainers[0].resources.requests[cpu]",
+        "spec.resources.limits[cpu]",
+        "spec.overhead[cpu]",
+    ]
+
+
+def test_the_rest_is_judged_as_well() -> None:
+    found = codes(validate_pod(pod(container("a", {GPU: "1500m"}, {GPU: 1, "cpu": "x"}), HALF)))
+    assert [code for _, code in found] == ["TG004", "TG006", "TG010", "TG006", "TG006"]
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits"),
+    [
+        pytest.param({GPU: 1}, {GPU: "x"}, id="the limit is there, if unreadable"),
+        pytest.param({"hugepages-2Mi": "2Mi", "cpu": "x"}, {"hugepages-2Mi": "2Mi"}, id="cpu is there, if unreadable"),
+    ],
+)
+def test_what_is_unreadable_makes_nothing_else_wrong(requests: Listed, limits: Listed) -> None:
+    assert [each.code for each in validate_pod(pod(container("a", requests, limits)))] == ["TG004"]
+
+
+def test_a_long_token_is_cut() -> None:
+    (found,) = validate_pod(pod(container("a", {"cpu": "9x" * 10_000})))
+    assert len(found.message) < 400
+    assert found.value.endswith("…")
+    assert found.reason is Reason.INVALID
+
+
+def test_a_number_out_of_all_bounds_is_too_large() -> None:
+    (found,) = validate_pod(pod(container("a", {"cpu": "1e999999999"})))
+    assert (found.code, found.detail) == ("TG007", "")
