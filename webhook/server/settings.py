@@ -102,8 +102,8 @@ class Settings:
     drain_timeout: float = _option(
         DURATION,
         "25s",
-        "After that: how long to wait for requests that have begun. Then they are given up, and the exit code is 1. Let "
-        "it be longer than body_timeout and decision_timeout together.",
+        "After that: how long to wait for requests that have begun. Then they are given up, and the exit code is 1. "
+        "Let it be longer than body_timeout and decision_timeout together.",
     )
     log_level: str = _option(
         one_of("debug", "info", "warning", "error"), "info", "The least that is logged. Decisions are info."

@@ -16,7 +16,7 @@ from webhook.errors import TallygateError
 from webhook.server.settings import CONFIG_VARIABLE, ENVIRONMENT_PREFIX, OPTIONS, Option, Settings
 
 _LARGEST_FILE = 1 << 20
-_SERVICE_LINK = re.compile(
+SERVICE_LINK = re.compile(
     r"TALLYGATE_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)"
 )
 """What the kubelet sets for a Service called `tallygate` or `tallygate-…` (kubelet/envvars, v1.36): not ours."""
@@ -78,9 +78,11 @@ def _read(written: Iterable[_Written], errors: list[str]) -> dict[str, Any]:
     return values
 
 
-def _unknown(where: str, word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    hint = f"; did you mean {near[0]}?" if near else "; docs/settings.md lists them all"
+def _unknown(where: str, word: str, known: Iterable[str], prefix: str = "") -> str:
+    """Names are compared without the prefix that all of them have, or any would resemble any."""
+    bare = [name.removeprefix(prefix) for name in known]
+    near = difflib.get_close_matches(word.removeprefix(prefix), bare, n=1)
+    hint = f"; did you mean {prefix}{near[0]}?" if near else "; docs/settings.md lists them all"
     return f"{where}: there is no setting {word}{hint}"
 
 
@@ -92,8 +94,8 @@ def _from_environment(environment: Mapping[str, str], errors: list[str]) -> list
             continue
         if variable in names:
             written.append(_Written(names[variable], environment[variable], variable))
-        elif not _SERVICE_LINK.fullmatch(variable):
-            errors.append(_unknown("environment", variable, [*names, CONFIG_VARIABLE]))
+        elif not SERVICE_LINK.fullmatch(variable):
+            errors.append(_unknown("environment", variable, [*names, CONFIG_VARIABLE], ENVIRONMENT_PREFIX))
     return written
 
 

@@ -1,0 +1,73 @@
+"""Parts that tests of the server build again and again."""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flask.testing import FlaskClient
+
+from tests.server.tiny import TinyGate
+from webhook.server.app import create_app
+from webhook.server.layer import Limits, Tokens
+from webhook.server.lines import Lines
+from webhook.server.logs import Logger, new_logger
+from webhook.server.metrics import Build, Metrics
+from webhook.server.observer import Observer
+from webhook.server.ports import Readiness
+
+MUTATE, VALIDATE = "/v1/admit/mutate", "/v1/admit/validate"
+
+
+def review(name: str = "fine", **more: Any) -> bytes:
+    """A review that the tiny gate answers."""
+    request = {"uid": "u-1", "name": name, "namespace": "ns", "operation": "CREATE", "kind": {"kind": "Pod"}, **more}
+    return json.dumps({"request": request}).encode()
+
+
+class Log:
+    """A log that is kept."""
+
+    def __init__(self, level: str = "debug") -> None:
+        self._file = io.BytesIO()
+        self._lines = Lines(self._file)
+        self.logger: Logger = new_logger(level, lines=self._lines, clock=lambda: 1_700_000_000_123_456_789)
+
+    @property
+    def text(self) -> str:
+        """Everything logged."""
+        self._lines.flush()
+        return self._file.getvalue().decode()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Every line, decoded."""
+        return [json.loads(line) for line in self.text.splitlines()]
+
+
+class Built:
+    """The application around a tiny gate, with everything that can be looked at afterwards."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        checks: Sequence[Readiness] = (),
+        tokens: Tokens = tuple,
+        monotonic: Callable[[], float] = lambda: 1000.0,
+    ) -> None:
+        self.gate = TinyGate()
+        self.log = Log()
+        self.metrics = Metrics(Build("1.2.3"))
+        self.observer = Observer(self.log.logger, self.metrics)
+        limits = limits or Limits(body=1 << 20, seconds=10.0, monotonic=monotonic)
+        self.app = create_app(self.gate.admit, self.observer, checks, limits, tokens)
+
+    @property
+    def client(self) -> FlaskClient:
+        """Flask's own test client: it goes through the layer too."""
+        return self.app.test_client()
+
+    def count(self, name: str, **labels: str) -> float:
+        """A metric's value, 0 when it was never counted."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0

@@ -1,0 +1,65 @@
+"""What Flask answers: health, errors, metrics."""
+
+import pytest
+
+from tests.server.building import MUTATE, Built, review
+from webhook.server.app import create_monitor
+from webhook.server.ports import Check
+
+GOOD, BAD = (
+    Check("policies", ready=True, detail={"digest": "d"}),
+    Check("ledger", ready=False, detail={"error": "away"}),
+)
+
+
+def test_alive_whatever_the_checks_say() -> None:
+    answer = Built(checks=[lambda: BAD]).client.get("/healthz")
+    assert (answer.status_code, answer.get_json()) == (200, {"status": "ok"})
+
+
+def test_ready_when_every_check_is() -> None:
+    answer = Built(checks=[lambda: GOOD]).client.get("/readyz")
+    checks = {"policies": {"ready": True, "digest": "d"}}
+    assert (answer.status_code, answer.get_json()) == (200, {"status": "ready", "checks": checks})
+
+
+def test_not_ready_when_one_is_not_and_all_are_told() -> None:
+    answer = Built(checks=[lambda: GOOD, lambda: BAD]).client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.get_json()["checks"] == {
+        "policies": {"ready": True, "digest": "d"},
+        "ledger": {"ready": False, "error": "away"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"), [("GET", "/x", 404), ("POST", "/healthz", 405), ("GET", "/metrics", 404)]
+)
+def test_errors_are_json(method: str, path: str, code: int) -> None:
+    answer = Built().client.open(path, method=method)
+    assert (answer.status_code, answer.get_json()["code"]) == (code, code)
+
+
+def test_a_wrong_method_is_told_the_right_one() -> None:
+    assert "GET" in Built().client.post("/healthz").headers["Allow"]
+
+
+def test_a_crash_in_a_view_is_logged_and_not_shown() -> None:
+    def crash() -> Check:
+        raise RuntimeError("the secret")
+
+    built = Built(checks=[crash])
+    answer = built.client.get("/readyz")
+    assert (answer.status_code, answer.get_json()["reason"], "secret" in answer.text) == (500, "InternalError", False)
+    assert "RuntimeError: the secret" in built.log.lines[0]["exception"]
+
+
+def test_the_monitor_serves_metrics_and_health() -> None:
+    built = Built()
+    built.client.post(MUTATE, data=review("deny"))
+    monitor = create_monitor(built.metrics, built.observer, [lambda: GOOD]).test_client()
+    text = monitor.get("/metrics").text
+    counted = 'tallygate_admission_requests_total{kind="Pod",operation="CREATE",phase="mutate",verdict="deny"} 1.0'
+    assert counted in text
+    assert 'tallygate_build_info{python="' in text
+    assert [monitor.get(path).status_code for path in ("/healthz", "/readyz", MUTATE)] == [200, 200, 404]

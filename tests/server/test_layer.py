@@ -1,0 +1,229 @@
+"""The admission layer, driven by Flask's test client."""
+
+import io
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.server.building import MUTATE, VALIDATE, Built, review
+from webhook.server.layer import Limits
+
+
+@pytest.mark.parametrize(("path", "phase"), [(MUTATE, "mutate"), (VALIDATE, "validate")])
+def test_a_review_is_answered_in_the_phase_of_its_path(path: str, phase: str) -> None:
+    answer = Built().client.post(path, data=review(), content_type="application/json")
+    assert (answer.status_code, answer.mimetype) == (200, "application/json")
+    assert answer.get_json()["response"] == {"uid": "u-1", "allowed": True, "warnings": [phase]}
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/json; charset=utf-8", ";;;"])
+def test_the_content_type_does_not_matter(content_type: str | None) -> None:
+    assert Built().client.post(MUTATE, data=review(), content_type=content_type).status_code == 200
+
+
+def test_a_denial_is_an_answer_too() -> None:
+    answer = Built().client.post(VALIDATE, data=review("deny"))
+    assert answer.status_code == 200
+    assert answer.get_json()["response"]["allowed"] is False
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"])
+def test_any_other_method_is_told_what_is_allowed(method: str) -> None:
+    answer = Built().client.open(MUTATE, method=method)
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/admit/",
+        "/v1/admit",
+        "/v1/admit/MUTATE",
+        "/v1/admit/mutate/",
+        "/v1/admit/x/mutate",
+        "/",
+        "//v1/admit/mutate",
+    ],
+)
+def test_any_other_path_is_not_found_and_says_so_in_json(path: str) -> None:
+    built = Built()
+    answer = built.client.post(path, data=review())
+    assert answer.status_code == 404
+    assert answer.get_json()["reason"] == "NotFound"
+    assert built.gate.deadlines == []
+
+
+FAILURES = {
+    "no review": (b"{}", 400, "review", "the body is no review"),
+    "no JSON": (b"hello", 400, "review", "the body is no review"),
+    "nothing": (b"", 400, "review", "the body is no review"),
+    "not UTF-8": (b'{"request":{"uid":"\xff"}}', 400, "review", "the body is no review"),
+    "nested too deep": (b"[" * 100_000, 400, "review", "the body is no review"),
+    "nested too deep where nobody looks": (b'{"x":' + b"[" * 100_000, 400, "review", "the body is no review"),
+    "a gate that cannot decide": (review("undecided"), 500, "undecided", "the ledger did not answer"),
+    "a gate that crashes": (review("crash"), 500, "crash", "its log says how"),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_what_cannot_be_decided_is_a_status_and_never_a_denial(case: str) -> None:
+    body, code, why, words = FAILURES[case]
+    built = Built()
+    answer = built.client.post(MUTATE, data=body)
+    status = answer.get_json()
+    assert (answer.status_code, status["kind"], status["code"]) == (code, "Status", code)
+    assert words in status["message"]
+    assert built.count("tallygate_admission_failures_total", why=why) == 1
+    assert "Retry-After" not in answer.headers
+
+
+def test_a_crash_tells_the_log_everything_and_the_caller_nothing() -> None:
+    built = Built()
+    answer = built.client.post(MUTATE, data=review("crash"))
+    assert "secret" not in answer.text
+    (line,) = built.log.lines
+    assert (line["level"], line["event"], line["why"]) == ("error", "undecided", "crash")
+    assert "RuntimeError: the secret of the crash" in line["exception"]
+
+
+ENCODINGS = {"gzip": 415, "br": 415, "gzip, identity": 415, "identity": 200, "": 200}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_only_plain_bodies_are_taken(encoding: str) -> None:
+    answer = Built().client.post(MUTATE, data=review(), headers={"Content-Encoding": encoding})
+    assert answer.status_code == ENCODINGS[encoding]
+
+
+class Untouchable(io.RawIOBase):
+    """A body that must not be read."""
+
+    def read(self, size: int = -1) -> bytes:
+        """Fail."""
+        raise AssertionError(size)
+
+
+@pytest.mark.parametrize("length", ["1025", "99999999999", "9" * 5000])
+def test_a_body_that_says_it_is_too_large_is_refused_unread(length: str) -> None:
+    built = Built(limits=Limits(body=1024))
+    answer = built.client.post(MUTATE, environ_overrides={"CONTENT_LENGTH": length, "wsgi.input": Untouchable()})
+    assert answer.status_code == 413
+    assert built.count("tallygate_admission_failures_total", why="too-large") == 1
+
+
+LENGTHS = {"-1": 400, "1e3": 400, "0x10": 400, "٣": 400, "10 ": 400, "+5": 400}
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_length_that_is_no_number_is_refused(length: str) -> None:
+    answer = Built().client.post(MUTATE, environ_overrides={"CONTENT_LENGTH": length, "wsgi.input": Untouchable()})
+    assert answer.status_code == LENGTHS[length]
+
+
+def test_a_body_that_ends_early_is_refused() -> None:
+    answer = Built().client.post(MUTATE, data=review(), environ_overrides={"CONTENT_LENGTH": "5000"})
+    assert (answer.status_code, "ended before" in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize(("size", "code"), [(1024, 400), (1025, 413), (50_000, 413)])
+def test_a_chunked_body_is_read_to_the_limit_and_no_further(size: int, code: int) -> None:
+    built = Built(limits=Limits(body=1024))
+    stream = io.BytesIO(b" " * size)
+    chunked = {"wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
+    answer = built.client.post(MUTATE, input_stream=stream, environ_overrides=chunked)
+    assert answer.status_code == code
+    assert stream.tell() <= 1025
+
+
+def test_a_chunked_review_is_answered() -> None:
+    chunked = {"wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
+    answer = Built().client.post(VALIDATE, input_stream=io.BytesIO(review()), environ_overrides=chunked)
+    assert answer.status_code == 200
+
+
+def test_large_bodies_wait_for_a_place_and_give_up_in_the_end() -> None:
+    inner: list[int] = []
+    built = Built(limits=Limits(body=1 << 20, seconds=0.01))
+    large = b" " * (1 << 17)
+
+    class Nested(io.BytesIO):
+        """A large body that is being read while another comes."""
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            answer = built.client.post(MUTATE, input_stream=Nested(large), content_length=len(large))
+            inner.append(answer.status_code)
+            return super().read(size)
+
+    built.client.post(MUTATE, input_stream=Nested(large), content_length=len(large))
+    assert (inner.count(503), inner.count(400)) == (1, 15)
+    assert built.client.post(MUTATE, data=large).status_code == 400
+
+
+DEADLINES = {
+    "no timeout": ("", 10.0),
+    "a shorter one": ("timeout=5s", 5.0),
+    "a longer one": ("timeout=30s", 10.0),
+    "in milliseconds": ("timeout=250ms", 0.25),
+    "escaped": ("timeout=5%73", 5.0),
+    "the first of two": ("timeout=5s&timeout=1s", 5.0),
+    "beside others": ("a=b&timeout=5s", 5.0),
+    "nothing": ("timeout=0s", 10.0),
+    "empty": ("timeout=", 10.0),
+    "garbage": ("timeout=soon", 10.0),
+    "negative": ("timeout=-5s", 10.0),
+    "a bare number": ("timeout=5", 10.0),
+    "very long": ("timeout=" + "1s" * 5000, 10.0),
+    "not UTF-8": ("timeout=%ff", 10.0),
+    "many fields": ("&" * 250, 10.0),
+}
+
+
+@pytest.mark.parametrize("case", DEADLINES)
+def test_the_deadline_is_the_callers_or_ours_whichever_is_sooner(case: str) -> None:
+    query, seconds = DEADLINES[case]
+    built = Built()
+    assert built.client.post(f"{MUTATE}?{query}", data=review()).status_code == 200
+    assert built.gate.deadlines == [1000.0 + seconds]
+
+
+TOKEN, OLD_TOKEN = "abcdefghijklmnop0123456789", "old-old-old-old-old-old"
+TOKENS = {
+    f"/v1/admit/{TOKEN}/mutate": 200,
+    f"/v1/admit/{OLD_TOKEN}/validate": 200,
+    "/v1/admit/mutate": 404,
+    "/v1/admit//mutate": 404,
+    f"/v1/admit/{TOKEN}": 404,
+    f"/v1/admit/{TOKEN}/": 404,
+    f"/v1/admit/{TOKEN}/other": 404,
+    f"/v1/admit/{TOKEN}/mutate/": 404,
+    f"/v1/admit/{TOKEN[:-1]}/mutate": 404,
+    f"/v1/admit/{TOKEN}x/mutate": 404,
+    f"/v1/admit/{TOKEN.upper()}/mutate": 404,
+    f"/x/admit/{TOKEN}/mutate": 404,
+    f"/v1/admit/{TOKEN}é/mutate": 404,
+    f"{TOKEN}/mutate": 404,
+}
+
+
+@pytest.mark.parametrize("path", TOKENS)
+def test_with_tokens_only_the_paths_with_one_exist(path: str) -> None:
+    built = Built(tokens=lambda: (TOKEN.encode(), OLD_TOKEN.encode()))
+    assert built.client.post(path, data=review()).status_code == TOKENS[path]
+
+
+def test_a_token_is_never_logged() -> None:
+    built = Built(tokens=lambda: (TOKEN.encode(),))
+    for path, data in itertools.product((f"/v1/admit/{TOKEN}/mutate", f"/v1/admit/{TOKEN}/x"), (review(), b"x")):
+        built.client.post(path, data=data)
+    assert TOKEN not in built.log.text
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=100, deadline=None)
+def test_any_bytes_get_an_answer_of_the_callers_fault_or_none(body: bytes) -> None:
+    assert BUILT.client.post(MUTATE, data=body).status_code in {200, 400}
+
+
+BUILT = Built()

@@ -1,0 +1,163 @@
+"""What is told of an answer: the line, and the counters."""
+
+import threading
+from dataclasses import replace
+from timeit import timeit
+from typing import Any
+
+import pytest
+
+from tests.server.building import Built, Log
+from webhook.admission.change import Phase
+from webhook.gate import Record
+from webhook.server.failures import Failure
+from webhook.server.lines import Lines
+from webhook.server.metrics import Build, Metrics
+from webhook.server.observer import Observer
+
+RECORD = Record(
+    uid="u-1",
+    user="system:serviceaccount:ci:deployer",
+    operation="CREATE",
+    kind="Pod",
+    namespace="team-a",
+    name="p",
+    phase=Phase.VALIDATING,
+    dry_run=False,
+    verdict="allow",
+)
+
+
+def line_of(record: Record, seconds: float = 0.0012345) -> dict[str, object]:
+    built = Built()
+    built.observer.answered(record, seconds)
+    (line,) = built.log.lines
+    return line
+
+
+def test_a_decision_is_one_line() -> None:
+    assert line_of(RECORD) == {
+        "time": "2023-11-14T22:13:20.123Z",
+        "level": "info",
+        "event": "decided",
+        "phase": "validate",
+        "uid": "u-1",
+        "user": "system:serviceaccount:ci:deployer",
+        "operation": "CREATE",
+        "object": "Pod team-a/p",
+        "verdict": "allow",
+        "ms": 1.234,
+    }
+
+
+MORE: dict[str, tuple[dict[str, Any], str, object]] = {
+    "codes, each once": ({"codes": ("TG101", "TG103", "TG101"), "verdict": "deny"}, "codes", ["TG101", "TG103"]),
+    "a dry run": ({"dry_run": True}, "dry_run", True),
+    "warnings": ({"warnings": ("TG202",)}, "warnings", ["TG202"]),
+    "audits": ({"audits": ("TG101",)}, "audits", ["TG101"]),
+    "what is unknown": ({"unknown": ("labels",)}, "unknown", ["labels"]),
+    "broken glass": ({"exceeded": ("gpus",)}, "exceeded", ["gpus"]),
+    "a cluster-scoped object": ({"namespace": "", "kind": "Node", "name": "n"}, "object", "Node n"),
+}
+
+
+@pytest.mark.parametrize("case", MORE)
+def test_the_line_tells_of(case: str) -> None:
+    change, key, value = MORE[case]
+    assert line_of(replace(RECORD, **change))[key] == value
+
+
+@pytest.mark.parametrize("field", ["uid", "user", "operation", "kind", "namespace", "name"])
+def test_a_line_stays_short_whatever_is_sent(field: str) -> None:
+    built = Built()
+    long: dict[str, Any] = {field: "x" * 1_000_000}
+    built.observer.answered(replace(RECORD, **long), 0.0)
+    assert len(built.log.text) < 1000
+
+
+def test_a_line_end_in_a_name_makes_no_second_line() -> None:
+    built = Built()
+    built.observer.answered(replace(RECORD, name='p\n{"level":"error"}'), 0.0)
+    assert len(built.log.text.splitlines()) == 1
+
+
+def test_a_hostile_kind_costs_no_label() -> None:
+    metrics = Metrics(Build("0"))
+    for number in range(1000):
+        metrics.decided(Phase.MUTATING, f"op-{number}", f"Kind{number}", f"verdict-{number}", 0.1)
+    labels = {"phase": "mutate", "operation": "other", "kind": "other", "verdict": "other"}
+    assert metrics.registry.get_sample_value("tallygate_admission_requests_total", labels) == 1000
+    assert sum(family.name == "tallygate_admission_requests" for family in metrics.registry.collect()) == 1
+
+
+def test_problems_are_counted_by_code_within_bounds() -> None:
+    metrics = Metrics(Build("0"))
+    for number in range(1000):
+        metrics.problem(f"TG{number}")
+    (family,) = [each for each in metrics.registry.collect() if each.name == "tallygate_admission_problems"]
+    samples = [sample for sample in family.samples if sample.name.endswith("_total")]
+    assert len(samples) == 257
+    assert metrics.registry.get_sample_value("tallygate_admission_problems_total", {"code": "other"}) == 744
+
+
+def test_a_refusal_is_a_warning_without_a_traceback() -> None:
+    built = Built()
+    built.observer.failed(Failure(413, "too-large", "too large"))
+    (line,) = built.log.lines
+    assert (line["level"], line["why"], line["code"], "exception" in line) == ("warning", "too-large", 413, False)
+
+
+@pytest.mark.parametrize(("level", "lines"), [("debug", 1), ("info", 1), ("warning", 0), ("error", 0)])
+def test_below_its_level_nothing_is_logged(level: str, lines: int) -> None:
+    log = Log(level)
+    Observer(log.logger, Metrics(Build("0"))).answered(RECORD, 0.0)
+    assert len(log.lines) == lines
+
+
+class Slow:
+    """A file that counts its writes."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def write(self, content: bytes) -> int:
+        """Keep it."""
+        self.writes.append(content)
+        return len(content)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+def test_lines_keep_their_order_and_trouble_is_written_at_once() -> None:
+    file = Slow()
+    lines = Lines(file)  # type: ignore[arg-type]  # all that is used of a file
+    lines.info(b"1")
+    lines.error(b"2")
+    assert b"".join(file.writes) == b"1\n2\n"
+
+
+def test_lines_of_many_threads_all_arrive_whole() -> None:
+    file = Slow()
+    lines = Lines(file)  # type: ignore[arg-type]  # all that is used of a file
+
+    def write(who: int) -> None:
+        for number in range(500):
+            (lines.info if number % 50 else lines.error)(b"%d-%d" % (who, number))
+
+    threads = [threading.Thread(target=write, args=(who,)) for who in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines.flush()
+    written = b"".join(file.writes).splitlines()
+    assert len(written) == 4000
+    for who in range(8):
+        assert [line for line in written if line.startswith(b"%d-" % who)] == [b"%d-%d" % (who, n) for n in range(500)]
+
+
+def test_telling_of_an_answer_costs_little() -> None:
+    """About ten microseconds; a hundred would be a mistake."""
+    built = Built()
+    assert timeit(lambda: built.observer.answered(RECORD, 0.001), number=2000) / 2000 < 100e-6
