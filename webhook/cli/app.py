@@ -2,16 +2,19 @@
 
 import click
 
-from webhook.cli.certificates import certs
-from webhook.cli.check import check
 from webhook.cli.command import Root
-from webhook.cli.completion import completion
-from webhook.cli.explain import explain
-from webhook.cli.lint import lint
 
 
 @click.group(
     cls=Root,
+    modules={
+        "check": "webhook.cli.check",
+        "lint": "webhook.cli.lint",
+        "explain": "webhook.cli.explain",
+        "serve": "webhook.cli.serve",
+        "certs": "webhook.cli.certificates",
+        "completion": "webhook.cli.completion",
+    },
     examples=(
         ("tallygate check deploy/", "what is wrong with the manifests of a folder"),
         ("tallygate lint policies/", "whether policy files are right"),
@@ -29,10 +32,6 @@ def root(*, traceback: bool) -> None:
 
     Exit codes: 0 clean, 1 findings, 2 misuse, 70 a fault of tallygate.
     """
-
-
-for command in (check, lint, explain, certs, completion):
-    root.add_command(command)
 
 
 def main() -> None:

@@ -4,7 +4,8 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import IO, Any
 
 import click
@@ -64,7 +65,26 @@ class Group(_Examples, click.Group):
 
 
 class Root(Group):
-    """The command itself: the one place where exceptions become sentences and exit codes."""
+    """The command itself: the one place where exceptions become sentences and exit codes.
+
+    Its commands are named by their modules and imported when they are run, so that a check in a commit hook does not
+    wait for a web server to load.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click asks so
+        """The names of all commands, the most used first."""
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- likewise
+        """The command of this name, which its module calls by the same name."""
+        if cmd_name not in self._modules:
+            return None
+        command = getattr(import_module(self._modules[cmd_name]), cmd_name)
+        return command if isinstance(command, click.Command) else None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. What we raise is misuse; what nobody foresaw is our fault and says so."""

@@ -1,0 +1,113 @@
+"""Three pods before the gate, as an API server would put them there, answered as kubectl would show it."""
+
+import http.client
+import json
+import shlex
+import ssl
+import uuid
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from webhook.cli.manifest.bounds import DEFAULT
+from webhook.cli.manifest.documents import documents
+from webhook.cli.manifest.to_json import to_json
+from webhook.cli.serving_files import PODS, ServingFiles
+
+_PHASES = ("mutate", "validate")
+_MEANING = {
+    "good": "Two GPUs of the four that team-a may hold.",
+    "bad": "One and a half GPUs, and a request that is not its limit.",
+    "greedy": "Three GPUs, where two of four are promised already.",
+}
+
+
+class Demonstration:
+    """Sends the pods to a gate and prints what comes back."""
+
+    def __init__(self, files: ServingFiles, url: str) -> None:
+        self._files = files
+        self._url = url
+        self._connection = http.client.HTTPSConnection(
+            urlsplit(url).netloc, timeout=10, context=ssl.create_default_context(cafile=files.authority)
+        )
+
+    def show(self) -> None:
+        """Each pod, what kubectl would say, and how to ask again."""
+        for name in PODS:
+            path = self._files.pod(name)
+            click.echo(f"# {_MEANING[name]}\n$ kubectl apply -f {path}")
+            phase, answer = self._ask(name)
+            for line in said(name, str(path), phase, answer):
+                click.echo(line)
+            click.echo(f"# ask again:\n{self._curl(name, phase)}\n")
+        self._connection.close()
+
+    def _ask(self, name: str) -> tuple[str, dict[str, Any]]:
+        """The last phase asked, and its answer: a denial by the mutating webhook ends it, as in the API server."""
+        pod = _pod(self._files.pod(name).read_text(encoding="utf-8"))
+        for phase in _PHASES:
+            body = msgspec.json.encode(review(pod, phase))
+            self._files.review(name, phase).write_bytes(msgspec.json.format(body, indent=1))
+            self._connection.request("POST", f"/v1/admit/{phase}", body, {"Content-Type": "application/json"})
+            answer = json.loads(self._connection.getresponse().read())["response"]
+            if not answer["allowed"]:
+                break
+        return phase, answer
+
+    def _curl(self, name: str, phase: str) -> str:
+        return shlex.join(
+            [
+                *("curl", "--silent", "--cacert", str(self._files.authority)),
+                *("--header", "Content-Type: application/json", "--data", f"@{self._files.review(name, phase)}"),
+                f"{self._url}/v1/admit/{phase}",
+            ]
+        )
+
+
+def said(name: str, path: str, phase: str, answer: dict[str, Any]) -> list[str]:
+    """What kubectl prints: warnings, then that it was created, or why not (webhook/errors/statuserror.go)."""
+    warnings = [f"Warning: {warning}" for warning in answer.get("warnings", ())]
+    if answer["allowed"]:
+        return [*warnings, f"pod/{name} created"]
+    status = answer["status"]
+    webhook = f'admission webhook "{phase}.tallygate.dev" denied the request: {status["message"]}'
+    return [*warnings, f'Error from server ({status["reason"]}): error when creating "{path}": {webhook}']
+
+
+def review(pod: dict[str, Any], phase: str) -> dict[str, Any]:
+    """The review of a pod's creation, as the API server sends it to a webhook of this phase."""
+    metadata = pod["metadata"]
+    stored = pod if phase == "mutate" else {**pod, "metadata": {**metadata, "uid": str(uuid.uuid4())}}
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": str(uuid.uuid4()),
+            "kind": kind,
+            "resource": resource,
+            "requestKind": kind,
+            "requestResource": resource,
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "operation": "CREATE",
+            "userInfo": {"username": "you", "groups": ["system:authenticated"]},
+            "object": stored,
+            "oldObject": None,
+            "dryRun": False,
+            "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+        },
+    }
+
+
+def _pod(text: str) -> dict[str, Any]:
+    """A pod as the API server holds it: each missing request filled in from its limit."""
+    pod: dict[str, Any] = msgspec.json.decode(to_json(next(documents(text, DEFAULT)).root, DEFAULT.expanded))
+    for container in pod["spec"]["containers"]:
+        resources = container["resources"]
+        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+    return pod

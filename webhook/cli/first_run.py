@@ -1,0 +1,76 @@
+"""What `make run` drives: the gate on this machine, with three pods put through it, until Ctrl-C.
+
+`python -m webhook.cli.first_run [FOLDER]` keeps certificate, log, pods and reviews in FOLDER (`.run`). The port is
+8443, or what TALLYGATE_PORT says; 0 takes a free one.
+"""
+
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from certs.errors import CertsError
+from certs.names import Names
+from certs.renewal import issue
+from certs.show import show
+from webhook.cli.command import EXIT_FAULT, EXIT_MISUSE
+from webhook.cli.demonstration import Demonstration
+from webhook.cli.running_gate import RunningGate, StartFailedError
+from webhook.cli.serving_files import ServingFiles
+
+_DEFAULT_PORT = "8443"
+_NAMES = Names(("localhost",), (ip_address("127.0.0.1"),))
+
+
+def main(folder: Path, environment: dict[str, str]) -> int:
+    """Start, show, serve, stop; the exit code."""
+    port = environment.get("TALLYGATE_PORT") or _DEFAULT_PORT
+    if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
+        return _misuse(f"TALLYGATE_PORT: {port!r} is not a port; write a number up to 65535")
+    files = ServingFiles(folder)
+    try:
+        files.write()
+        _certify(files.certificates)
+        with RunningGate(files, int(port)) as gate:
+            click.echo(f"tallygate serves on {gate.url}; certificate, log and the pods below are in {folder}/\n")
+            Demonstration(files, gate.url).show()
+            click.echo(f"Health: {gate.url}/readyz   Metrics: {gate.monitor_url}/metrics   Log: {files.log}")
+            click.echo("Ctrl-C stops it.")
+            code = gate.wait()
+            click.echo(f"tallygate: the gate ended by itself, with {code}; {files.log} says why", err=True)
+            return EXIT_FAULT
+    except KeyboardInterrupt:
+        click.echo("\nstopped")
+        return 0
+    except (StartFailedError, CertsError) as error:
+        return _misuse(str(error))
+    except OSError as error:
+        return _misuse(f"{error.filename or folder}: {error.strerror}")
+
+
+def _misuse(message: str) -> int:
+    click.echo(f"tallygate: {message}", err=True)
+    return EXIT_MISUSE
+
+
+def _certify(folder: Path) -> None:
+    """Make a certificate for this machine, unless a good one is there."""
+    now = datetime.now(UTC)
+    there = show(folder, now)
+    if there.problems or there.due or there.leaf is None or there.leaf.names != _NAMES.texts():
+        issue(folder, _NAMES, now)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(".run"), dict(os.environ)))

@@ -1,0 +1,131 @@
+"""A gate running as a child process: started, waited for until it is ready, stopped."""
+
+import http.client
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from webhook.cli.policies import SHIPPED
+from webhook.cli.serving_files import ServingFiles
+from webhook.errors import TallygateError
+
+_READY_SECONDS = 30.0
+_STOP_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+_HOST = "127.0.0.1"
+
+
+class StartFailedError(TallygateError):
+    """The gate did not start."""
+
+
+class RunningGate:
+    """`tallygate serve` with the files of a first run, as a context: ready inside, gone outside.
+
+    Raises:
+        StartFailedError: it ended before it was ready, or was not ready in time; the text is its own.
+    """
+
+    def __init__(self, files: ServingFiles, port: int) -> None:
+        self._files = files
+        self._port = port
+        self._process: subprocess.Popen[bytes] | None = None
+        self._monitor_port = 0
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"https://{_HOST}:{self._port}"
+
+    @property
+    def monitor_url(self) -> str:
+        """Where its metrics are."""
+        return f"http://{_HOST}:{self._monitor_port}"
+
+    def __enter__(self) -> Self:
+        with self._files.log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 -- this very program, no shell
+                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment()
+            )
+        try:
+            self._await_ready(time.monotonic() + _READY_SECONDS)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop()
+
+    def wait(self) -> int:
+        """Wait until it ends by itself, and say with which code."""
+        return self._process.wait() if self._process else 0
+
+    def _command(self) -> list[str]:
+        files = self._files
+        return [
+            *(sys.executable, "-m", "webhook.cli", "serve"),
+            *("--listen", f"{_HOST}:{self._port}", "--monitor", f"{_HOST}:0"),
+            *("--tls-cert", str(files.certificates / "tls.crt"), "--tls-key", str(files.certificates / "tls.key")),
+            *("--policies", str(SHIPPED), "--policies", str(files.policies)),
+        ]
+
+    def _await_ready(self, deadline: float) -> None:
+        while not (self._listens() and self._is_ready()):
+            if self._process is not None and self._process.poll() is not None:
+                raise StartFailedError(self._last_words())
+            if time.monotonic() > deadline:
+                raise StartFailedError(
+                    f"the gate was not ready within {_READY_SECONDS:g} s; {self._files.log} says more"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _listens(self) -> bool:
+        """Whether its log says that it serves, and on which ports."""
+        for line in self._files.log.read_text(encoding="utf-8", errors="replace").splitlines():
+            event = json.loads(line) if line.startswith("{") and line.endswith("}") else {}
+            if event.get("event") == "serving":
+                self._port, self._monitor_port = event["port"], event["monitor_port"]
+                return True
+        return False
+
+    def _is_ready(self) -> bool:
+        trust = ssl.create_default_context(cafile=self._files.authority)
+        connection = http.client.HTTPSConnection(_HOST, self._port, timeout=5, context=trust)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    def _last_words(self) -> str:
+        """What it said on its way out, without its log."""
+        lines = self._files.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        said = [line.removeprefix("tallygate: ") for line in lines if not line.startswith("{")]
+        hint = "; TALLYGATE_PORT=9443 make run takes another port" if "cannot listen" in " ".join(said) else ""
+        return f"{' '.join(said) or f'the gate ended at once; {self._files.log} says why'}{hint}"
+
+    def _stop(self) -> None:
+        """Tell it to drain and end; a Ctrl-C at the terminal has told it already."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Ours without settings of another gate: this one's are all flags."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TALLYGATE_")}

@@ -1,0 +1,56 @@
+"""`tallygate serve`: the gate, answering a cluster. Its options are the server's own table of settings."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from webhook.cli.command import Command
+from webhook.server.serve import serve as serve_gate
+from webhook.server.settings import CONFIG_VARIABLE, OPTIONS, Option
+from webhook.server.sources import load_settings
+
+
+def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One option for each setting. Values go on as text: the settings themselves know what they take."""
+    for option in reversed(OPTIONS):
+        command = click.option(
+            option.flag, option.name, metavar=option.kind.metavar, multiple=option.kind.many, help=_help(option)
+        )(command)
+    return command
+
+
+def _help(option: Option) -> str:
+    default = f" Default: {option.default}." if option.default else ""
+    return f"{option.meaning}{default} [{option.variable}]"
+
+
+@click.command(
+    cls=Command,
+    short_help="Answer a cluster's admission reviews.",
+    examples=(
+        ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "first a certificate ..."),
+        ("tallygate serve --tls-cert tls/tls.crt --tls-key tls/tls.key --policies policies/", "... then serve with it"),
+        ("TALLYGATE_LISTEN=127.0.0.1:8443 tallygate serve --config settings.yaml", "settings from elsewhere"),
+        ("curl --cacert tls/ca.crt https://localhost:8443/readyz", "is it ready, and what is in force?"),
+    ),
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help=f"Settings as YAML, JSON or TOML, by the names of the options with _ for -. [{CONFIG_VARIABLE}]",
+)
+@_settings
+@click.pass_context
+def serve(ctx: click.Context, /, config: Path | None, **flags: Any) -> None:
+    """Serve the gate over TLS until it is told to stop (SIGTERM, or Ctrl-C).
+
+    Every setting can be given as a flag, as the environment variable in brackets, or in a settings file; flags win over
+    variables, and variables over the file. Policy files and certificates are watched, and taken up when they change.
+
+    Exit codes: 0 stopped, 1 stopped but requests had to be given up, 2 it could not start.
+    """
+    ctx.exit(serve_gate(load_settings(flags, os.environ, config)))
