@@ -1,0 +1,133 @@
+"""Amounts: units, rounding, and the two meanings of absence."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.accounting.amounts import Amounts, amount, bound, is_milli
+from webhook.accounting.quantity import Quantity
+
+NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods")
+AMOUNTS = st.dictionaries(st.sampled_from(NAMES), st.integers(-(10**20), 10**20)).map(Amounts)
+
+# id, name, quantity, what is asked, what is allowed.
+UNITS = (
+    ("cpu is in thousandths", "cpu", "1500m", 1500, 1500),
+    ("a cpu is a thousand", "cpu", "2", 2000, 2000),
+    ("a fraction of a thousandth is asked as one and allowed as none", "cpu", "100u", 1, 0),
+    ("requests.cpu is in thousandths", "requests.cpu", "0.5", 500, 500),
+    ("limits.cpu is in thousandths", "limits.cpu", "0.5", 500, 500),
+    ("memory is in bytes", "memory", "1Ki", 1024, 1024),
+    ("a fraction of a byte is asked as one and allowed as none", "memory", "500m", 1, 0),
+    ("gpus are whole", "nvidia.com/gpu", "3", 3, 3),
+    ("half a gpu is asked as one and allowed as none", "nvidia.com/gpu", "500m", 1, 0),
+    ("two and a half are asked as three and allowed as two", "nvidia.com/gpu", "2500m", 3, 2),
+    ("pods are whole", "pods", "10", 10, 10),
+    ("a name that ends in cpu is no cpu", "example.com/cpu", "1500m", 2, 1),
+    ("beyond int64 nothing wraps", "example.com/tokens", "10E", 10**19, 10**19),
+    ("thousandths beyond int64 do not either", "cpu", "10E", 10**22, 10**22),
+    ("zero is zero", "cpu", "0", 0, 0),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "asked", "allowed"), [row[1:] for row in UNITS], ids=[row[0] for row in UNITS]
+)
+def test_a_quantity_is_an_amount(name: str, text: str, asked: int, allowed: int) -> None:
+    quantity = Quantity.parse(text)
+    assert (amount(name, quantity), bound(name, quantity)) == (asked, allowed)
+
+
+def test_only_cpu_is_in_thousandths() -> None:
+    assert [name for name in ("cpu", "limits.cpu", "requests.cpu", "memory", "cpus", "x.io/cpu") if is_milli(name)] == [
+        "cpu",
+        "limits.cpu",
+        "requests.cpu",
+    ]
+
+
+def test_amounts_are_a_mapping_that_nobody_changes() -> None:
+    source = {"cpu": 1}
+    amounts = Amounts(source)
+    source["cpu"] = 2
+    assert amounts == {"cpu": 1}
+    assert amounts["cpu"] == 1
+    assert len(amounts) == 1
+    assert "memory" not in amounts
+    assert not hasattr(amounts, "__setitem__")
+    assert repr(amounts) == "Amounts({'cpu': 1})"
+    with pytest.raises(KeyError):
+        amounts["memory"]
+
+
+def test_amounts_have_no_order_since_absence_would_have_none() -> None:
+    with pytest.raises(TypeError):
+        assert Amounts() <= Amounts()  # type: ignore[operator] # that it is refused is what is tested
+
+
+def test_equal_amounts_have_equal_hashes() -> None:
+    assert hash(Amounts({"a": 1, "b": 2})) == hash(Amounts({"b": 2, "a": 1}))
+    assert Amounts({"a": 0}) != Amounts()
+
+
+def test_no_amounts_are_empty() -> None:
+    assert dict(Amounts()) == {}
+    assert not Amounts()
+
+
+def test_a_sum_counts_what_is_absent_as_zero() -> None:
+    assert Amounts({"a": 1, "b": 2}) + Amounts({"b": 3, "c": 4}) == {"a": 1, "b": 5, "c": 4}
+
+
+def test_a_difference_counts_what_is_absent_as_zero() -> None:
+    assert Amounts({"a": 1, "b": 2}) - Amounts({"b": 3, "c": 4}) == {"a": 1, "b": -1, "c": -4}
+
+
+def test_the_larger_of_both_keeps_what_one_side_has() -> None:
+    assert Amounts({"a": 1, "b": 2}).max_with({"b": 3, "c": -4}) == {"a": 1, "b": 3, "c": -4}
+
+
+def test_a_missing_limit_is_unlimited() -> None:
+    held = Amounts({"nvidia.com/gpu": 9, "cpu": 500, "memory": 7})
+    assert held.over({"nvidia.com/gpu": 8, "cpu": 500}) == {"nvidia.com/gpu": 1}
+    assert held.over({}) == {}
+    assert held.over({"pods": 0}) == {}
+
+
+def test_a_missing_capacity_is_zero() -> None:
+    asked = Amounts({"nvidia.com/gpu": 2, "cpu": 500, "memory": 0})
+    assert asked.short_of({"cpu": 500}) == {"nvidia.com/gpu": 2}
+    assert asked.short_of({}) == {"nvidia.com/gpu": 2, "cpu": 500}
+    assert asked.short_of({"nvidia.com/gpu": 1, "cpu": 499}) == {"nvidia.com/gpu": 1, "cpu": 1}
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_adding_and_taking_away_again_changes_no_number(one: Amounts, other: Amounts) -> None:
+    back = (one + other) - other
+    assert {name: back[name] for name in one} == one
+    assert all(back[name] == 0 for name in back if name not in one)
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_sums_and_maxima_do_not_depend_on_the_side(one: Amounts, other: Amounts) -> None:
+    assert one + other == other + one
+    assert one.max_with(other) == other.max_with(one)
+    assert one.max_with(one) == one
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_excess_and_shortfall_are_what_is_missing(one: Amounts, other: Amounts) -> None:
+    for name, excess in one.over(other).items():
+        assert excess == one[name] - other[name] > 0
+    for name, shortfall in one.short_of(other).items():
+        assert shortfall == one[name] - other.get(name, 0) > 0
+    assert not (one - one.short_of(other)).short_of(other)
+    assert not (one - one.over(other)).over(other)
+
+
+@given(
+    st.sampled_from(NAMES),
+    st.fractions(0, 10**12, max_denominator=10**9).map(lambda f: Quantity.parse(f"{int(f * 10**9)}n")),
+)
+def test_what_is_asked_is_at_most_a_unit_above_what_is_allowed(name: str, quantity: Quantity) -> None:
+    assert 0 <= amount(name, quantity) - bound(name, quantity) <= 1

@@ -1,0 +1,25 @@
+"""The catalogue of problems that Kubernetes finds, or should have found."""
+
+import re
+
+import pytest
+
+from webhook.accounting.codes import CODES
+from webhook.accounting.problem import Code
+
+
+def test_numbers_and_slugs_are_unique_and_in_order() -> None:
+    numbers = [code.number for code in CODES]
+    assert numbers == sorted(set(numbers))
+    assert len({code.slug for code in CODES}) == len(CODES)
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.number)
+def test_a_code_says_everything(code: Code) -> None:
+    assert re.fullmatch(r"TG0\d\d", code.number)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.slug)
+    for sentence in (code.what, code.why):
+        assert sentence.endswith(".")
+    assert code.fails.strip()
+    assert code.passes.strip()
+    assert code.fails != code.passes

@@ -1,0 +1,84 @@
+"""What names stand for: families, and Kubernetes' own predicates."""
+
+import pytest
+
+from webhook.accounting import names
+from webhook.accounting.names import OPAQUE_PREFIX, Family, family, is_countable
+
+EXTENDED = ("extended", "integer", "scheduler_scalar")
+NATIVE = ("native", "overcommit_allowed")
+PREFIXED = ("native", "overcommit_allowed", "prefixed_native", "scheduler_scalar")
+
+PREDICATES = {
+    "extended": names.is_extended,
+    "hugepage": names.is_hugepage,
+    "integer": names.is_integer,
+    "native": names.is_native,
+    "overcommit_allowed": names.is_overcommit_allowed,
+    "prefixed_native": names.is_prefixed_native,
+    "scheduler_scalar": names.is_scheduler_scalar,
+}
+
+# id, name, family, the predicates that hold.
+TABLE: tuple[tuple[str, str, Family, tuple[str, ...]], ...] = (
+    ("cpu is native", "cpu", Family.NATIVE, NATIVE),
+    ("memory is native", "memory", Family.NATIVE, NATIVE),
+    ("pods are counted whole", "pods", Family.NATIVE, ("integer", *NATIVE)),
+    ("services of node ports are counted whole", "services.nodeports", Family.NATIVE, ("integer", *NATIVE)),
+    ("configmaps are counted whole", "configmaps", Family.NATIVE, ("integer", *NATIVE)),
+    ("a name without a domain is native", "gpu", Family.NATIVE, NATIVE),
+    ("nothing is native", "", Family.NATIVE, NATIVE),
+    ("a domain makes it extended", "nvidia.com/gpu", Family.EXTENDED, EXTENDED),
+    ("a domain of one label does too", "acme/gpu", Family.EXTENDED, EXTENDED),
+    ("kubernetes.io after the slash is nobody's domain", "example.com/kubernetes.io", Family.EXTENDED, EXTENDED),
+    ("limits. before a domain is part of the domain", "limits.example.com/gpu", Family.EXTENDED, EXTENDED),
+    ("count/pods is an extended name to Kubernetes", "count/pods", Family.EXTENDED, EXTENDED),
+    ("a class of devices likewise", "gpu.deviceclass.resource.k8s.io/devices", Family.EXTENDED, EXTENDED),
+    ("a storage class likewise", "gold.storageclass.storage.k8s.io/requests.storage", Family.EXTENDED, EXTENDED),
+    ("requests. before a domain is a quota's name", "requests.example.com/gpu", Family.MALFORMED, ()),
+    ("kubernetes.io is native", "kubernetes.io/foo", Family.NATIVE, PREFIXED),
+    ("and so is what lies beneath", "foo.kubernetes.io/bar", Family.NATIVE, PREFIXED),
+    ("a device class's own name is", "deviceclass.resource.kubernetes.io/gpu", Family.NATIVE, PREFIXED),
+    ("requests.kubernetes.io is", "requests.kubernetes.io/x", Family.NATIVE, PREFIXED),
+    ("a look-alike is extended to us and native to Kubernetes", "mykubernetes.io/bar", Family.EXTENDED, PREFIXED),
+    ("the look-alike of the design too", "notkubernetes.io/gpu", Family.EXTENDED, PREFIXED),
+    ("an opaque resource is native to Kubernetes", f"{OPAQUE_PREFIX}bananas", Family.OPAQUE, PREFIXED),
+    ("an opaque resource without a name is still opaque", OPAQUE_PREFIX, Family.OPAQUE, PREFIXED),
+    ("other names of pod.alpha are native", "pod.alpha.kubernetes.io/x", Family.NATIVE, PREFIXED),
+    (
+        "huge pages may not be overcommitted",
+        "hugepages-2Mi",
+        Family.HUGEPAGES,
+        ("hugepage", "native", "scheduler_scalar"),
+    ),
+    (
+        "volumes of a driver are counted",
+        "attachable-volumes-aws-ebs",
+        Family.ATTACHABLE_VOLUMES,
+        (*NATIVE, "scheduler_scalar"),
+    ),
+    ("a capital in the domain is malformed", "Example.com/gpu", Family.MALFORMED, ()),
+    ("two slashes are malformed", "example.com/a/b", Family.MALFORMED, ()),
+    ("no domain before the slash is malformed", "/gpu", Family.MALFORMED, ()),
+    ("no name after the slash is malformed", "example.com/", Family.MALFORMED, ()),
+    ("244 bytes of domain are extended", "a" * 244 + "/x", Family.EXTENDED, EXTENDED),
+    ("245 bytes of domain are too many for a quota", "a" * 245 + "/x", Family.MALFORMED, ()),
+    ("kubernetes.io after two slashes is native to Kubernetes", "a/kubernetes.io/b", Family.MALFORMED, PREFIXED),
+)
+
+
+@pytest.mark.parametrize(("name", "wanted"), [row[1:3] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_a_name_has_a_family(name: str, wanted: Family) -> None:
+    assert family(name) is wanted
+    assert is_countable(name) is (wanted in {Family.EXTENDED, Family.OPAQUE})
+
+
+@pytest.mark.parametrize(("name", "held"), [(row[1], row[3]) for row in TABLE], ids=[row[0] for row in TABLE])
+def test_kubernetes_predicates_hold(name: str, held: tuple[str, ...]) -> None:
+    assert sorted(each for each, holds in PREDICATES.items() if holds(name)) == sorted(held)
+
+
+@pytest.mark.parametrize("name", ["a" * 1_000_000 + "/gpu", "a." * 500_000, "-" * 1_000_000, "a/" * 500_000])
+def test_a_megabyte_of_name_is_judged_in_one_pass(name: str) -> None:
+    assert family(name) in {Family.MALFORMED, Family.NATIVE}
+    assert names.qualified_name_faults(name)

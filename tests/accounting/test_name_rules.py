@@ -1,0 +1,199 @@
+"""Which names are allowed where: the tables of places, row by row."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.accounting.codes import CODES
+from webhook.accounting.names import Family, Place, advertising_faults, family, faults
+from webhook.accounting.problem import Reason
+
+# What each rule says, by its beginning.
+STANDARD = "must be a standard resource type or fully qualified"
+FOR_CONTAINERS = "must be a standard resource for containers"
+FOR_QUOTA = "must be a standard resource for quota"
+NOT_EXTENDED = "doesn't follow extended resource name standard"
+FOR_PODS = 'supported values: "cpu", "hugepages-", "memory"'
+EMPTY_DOMAIN = "prefix part must be non-empty"
+BAD_DOMAIN = "prefix part a lowercase RFC 1123 subdomain must consist of"
+LONG_DOMAIN = "prefix part must be no more than 253 bytes"
+EMPTY_NAME = "name part must be non-empty"
+BAD_NAME = "name part must consist of alphanumeric characters"
+LONG_NAME = "name part must be no more than 63 bytes"
+LABEL_KEY = "a valid label key must consist of"
+
+CONTAINER: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("cpu is a container's", "cpu", ()),
+    ("memory is", "memory", ()),
+    ("ephemeral storage is", "ephemeral-storage", ()),
+    ("huge pages are", "hugepages-2Mi", ()),
+    ("a size of huge pages is no matter of names", "hugepages-foo", ()),
+    ("an extended resource is", "example.com/gpu", ()),
+    ("with a domain of one label", "acme/gpu", ()),
+    ("with capitals in the name", "example.com/GPU_a.B", ()),
+    ("with 63 bytes of name", "example.com/" + "x" * 63, ()),
+    ("with 64 bytes of name it is not", "example.com/" + "x" * 64, (LONG_NAME, NOT_EXTENDED)),
+    ("limits. before a domain is part of it", "limits.example.com/x", ()),
+    ("a long label in the domain passes", "a" * 68 + ".com/x", ()),
+    ("244 bytes of domain pass", "a" * 244 + "/x", ()),
+    ("245 are no extended resource", "a" * 245 + "/x", (NOT_EXTENDED,)),
+    ("253 likewise", "a" * 253 + "/x", (NOT_EXTENDED,)),
+    ("254 are no domain either", "a" * 254 + "/x", (LONG_DOMAIN, NOT_EXTENDED)),
+    ("kubernetes.io is let through", "kubernetes.io/foo", ()),
+    ("what lies beneath it too", "foo.kubernetes.io/bar", ()),
+    ("and a look-alike", "mykubernetes.io/bar", ()),
+    ("and requests.kubernetes.io", "requests.kubernetes.io/x", ()),
+    ("a class of devices is let through", "deviceclass.resource.kubernetes.io/gpu", ()),
+    ("also in capitals", "deviceclass.resource.kubernetes.io/UPPER", ()),
+    ("a name without a domain is not", "gpu", (STANDARD, FOR_CONTAINERS)),
+    ("pods are not", "pods", (FOR_CONTAINERS,)),
+    ("storage is not", "storage", (FOR_CONTAINERS,)),
+    ("requests.cpu is not", "requests.cpu", (FOR_CONTAINERS,)),
+    ("limits.cpu is not", "limits.cpu", (FOR_CONTAINERS,)),
+    ("a domain alone is not", "nvidia.com", (STANDARD, FOR_CONTAINERS)),
+    ("volumes of a driver are not", "attachable-volumes-x", (STANDARD, FOR_CONTAINERS)),
+    ("requests. before a domain is not", "requests.example.com/gpu", (NOT_EXTENDED,)),
+    ("a capital in the domain is not", "Example.com/gpu", (BAD_DOMAIN, NOT_EXTENDED)),
+    ("an underscore is not", "ex_ample.com/gpu", (BAD_DOMAIN, NOT_EXTENDED)),
+    ("a dot at its end is not", "example.com./gpu", (BAD_DOMAIN, NOT_EXTENDED)),
+    ("two slashes are not", "example.com/a/b", (LABEL_KEY, NOT_EXTENDED)),
+    ("an empty domain is not", "/gpu", (EMPTY_DOMAIN, NOT_EXTENDED)),
+    ("an empty name is not", "example.com/", (EMPTY_NAME, BAD_NAME, NOT_EXTENDED)),
+    ("a hyphen before the name is not", "example.com/-gpu", (BAD_NAME, NOT_EXTENDED)),
+    ("a blank in the name is not", "example.com/my gpu", (BAD_NAME, NOT_EXTENDED)),
+    ("nothing is not", "", (EMPTY_NAME, BAD_NAME, FOR_CONTAINERS)),
+    ("a dot at the end is not", "cpu.", (BAD_NAME, FOR_CONTAINERS)),
+    ("a bad domain beneath kubernetes.io has one fault", "Foo.kubernetes.io/x", (BAD_DOMAIN,)),
+)
+QUOTA: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("a request for an extended resource", "requests.example.com/gpu", ()),
+    ("a class of devices", "requests.deviceclass.resource.kubernetes.io/gpu", ()),
+    ("an extended resource, though it is never counted", "example.com/gpu", ()),
+    ("a limit of one, likewise", "limits.example.com/gpu", ()),
+    ("a count", "count/deployments.apps", ()),
+    ("pods", "pods", ()),
+    ("services of node ports", "services.nodeports", ()),
+    ("a storage class's", "gold.storageclass.storage.k8s.io/requests.storage", ()),
+    ("huge pages", "hugepages-2Mi", ()),
+    ("requests for huge pages", "requests.hugepages-2Mi", ()),
+    ("requests for storage", "requests.storage", ()),
+    ("a name without a domain is not", "gpu", (STANDARD, FOR_QUOTA)),
+    ("requests. of one is not", "requests.gpu", (STANDARD, FOR_QUOTA)),
+    ("limits. of one is not", "limits.foo", (STANDARD, FOR_QUOTA)),
+    ("limits of huge pages are not", "limits.hugepages-2Mi", (STANDARD, FOR_QUOTA)),
+    ("count alone is not", "count", (STANDARD, FOR_QUOTA)),
+    ("a count of nothing is not", "count/", (EMPTY_NAME, BAD_NAME)),
+    ("storage is not", "storage", (FOR_QUOTA,)),
+    ("a capital in requests. is not", "Requests.example.com/gpu", (BAD_DOMAIN,)),
+    ("a capital in the domain is not", "requests.Example.com/gpu", (BAD_DOMAIN,)),
+    ("nothing is not", "", (EMPTY_NAME, BAD_NAME, FOR_QUOTA)),
+)
+POD: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("cpu", "cpu", ()),
+    ("memory", "memory", ()),
+    ("huge pages", "hugepages-1Gi", ()),
+    ("an extended resource is not", "example.com/gpu", (FOR_PODS,)),
+    ("ephemeral storage is not", "ephemeral-storage", (FOR_PODS,)),
+    ("pods are not", "pods", (FOR_PODS,)),
+    ("a name nobody knows is called that", "gpu", (STANDARD,)),
+    ("a malformed name is called that", "a/b/c", (LABEL_KEY,)),
+)
+OTHER: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("storage", "storage", ()),
+    ("requests.storage", "requests.storage", ()),
+    ("an extended resource", "example.com/gpu", ()),
+    ("a quota's name", "requests.example.com/gpu", ()),
+    ("a name nobody knows is not", "gpu", (STANDARD,)),
+    ("a malformed name is not", "/x", (EMPTY_DOMAIN,)),
+)
+
+
+def rows(*places: Place, table: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[object]:
+    return [pytest.param(place, name, said, id=f"{place}: {case}") for place in places for case, name, said in table]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "said"),
+    [
+        *rows(Place.CONTAINER, Place.OVERHEAD, Place.LIMIT_RANGE, table=CONTAINER),
+        *rows(Place.QUOTA, table=QUOTA),
+        *rows(Place.POD, table=POD),
+        *rows(Place.LIMIT_RANGE_OTHER, table=OTHER),
+    ],
+)
+def test_a_name_is_judged_at_its_place(place: Place, name: str, said: tuple[str, ...]) -> None:
+    found = faults(name, place)
+    assert len(found) == len(said)
+    assert all(fault.detail.startswith(begin) for fault, begin in zip(found, said, strict=True))
+
+
+@pytest.mark.parametrize("name", ["", "a b c", "gpu", "a/b/c", "Bad_Name!", "example.com/gpu"])
+def test_kubernetes_has_no_rule_for_names_of_nodes(name: str) -> None:
+    assert faults(name, Place.NODE) == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cpu", "memory", "ephemeral-storage", "pods", "storage", "hugepages-2Mi", "attachable-volumes-aws-ebs",
+        "nvidia.com/gpu", "kubernetes.io/batch-cpu", "pod.alpha.kubernetes.io/opaque-int-resource-foo",
+    ],
+)  # fmt: skip
+def test_a_node_may_advertise_what_somebody_can_ask_for(name: str) -> None:
+    assert advertising_faults(name) == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a b c", "gpu", "a/b/c", "Bad_Name!", "Example.com/gpu", "requests.nvidia.com/gpu"]
+)
+def test_a_node_should_not_advertise_what_nobody_can_ask_for(name: str) -> None:
+    assert advertising_faults(name) == faults(name, Place.CONTAINER)
+    assert advertising_faults(name)
+
+
+MESSAGES = (
+    ("an unknown name is told of its domain", "gpu", Place.CONTAINER, "needs a domain, as in example.com/gpu"),
+    ("a quota's name is told of a container's", "requests.cpu", Place.CONTAINER, "a container asks for 'cpu'"),
+    ("a limit's too", "limits.memory", Place.CONTAINER, "a container asks for 'memory'"),
+    (
+        "an extended quota's name too",
+        "requests.nvidia.com/gpu",
+        Place.CONTAINER,
+        "a container asks for 'nvidia.com/gpu'",
+    ),
+    ("two slashes are named", "example.com/a/b", Place.CONTAINER, "has more than one slash"),
+    ("a missing domain is named", "/gpu", Place.CONTAINER, "'/gpu' has no domain"),
+    ("a missing name is named", "example.com/", Place.CONTAINER, "'example.com/' has no name"),
+    ("a bad domain is shown", "Example.com/gpu", Place.CONTAINER, "'Example.com' is no domain"),
+    ("a bad name is shown", "example.com/my gpu", Place.CONTAINER, "'my gpu' is no name for a resource"),
+    ("a long name is told how long it may be", "x.io/" + "g" * 64, Place.CONTAINER, "must be no more than 63 bytes"),
+    ("a long domain is told how long it may be", "a" * 254 + "/x", Place.CONTAINER, "must be no more than 253 bytes"),
+    ("a domain too long for quotas is told why", "a" * 250 + "/x", Place.CONTAINER, "244 bytes at most"),
+    ("a pod's own resources are named", "nvidia.com/gpu", Place.POD, "only cpu, memory and hugepages-<size>"),
+    ("a quota is told how to count", "storage", Place.QUOTA, "write requests.<domain>/<name>"),
+)
+
+
+@pytest.mark.parametrize(("name", "place", "part"), [row[1:] for row in MESSAGES], ids=[row[0] for row in MESSAGES])
+def test_a_message_says_what_would_pass(name: str, place: Place, part: str) -> None:
+    assert any(part in fault.message for fault in faults(name, place))
+
+
+@given(st.text(max_size=400), st.sampled_from(Place))
+def test_every_fault_has_a_known_code_and_a_message_of_readable_length(name: str, place: Place) -> None:
+    for fault in faults(name, place):
+        assert fault.code in {code.number for code in CODES}
+        assert fault.reason in {Reason.INVALID, Reason.NOT_SUPPORTED}
+        assert fault.detail
+        assert 0 < len(fault.message) < 1500
+
+
+def test_a_name_of_a_megabyte_gives_a_short_message() -> None:
+    for name in ("x" * 1_000_000, "x" * 1_000_000 + "/" + "y" * 1_000_000, "/" * 1_000_000):
+        assert all(len(fault.message) < 400 for fault in faults(name, Place.CONTAINER))
+
+
+@given(st.text("ab.-/", max_size=12))
+def test_what_a_container_may_ask_for_is_well_formed(name: str) -> None:
+    if "/" in name and not faults(name, Place.CONTAINER):
+        assert family(name) is Family.EXTENDED
