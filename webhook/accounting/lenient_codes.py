@@ -8,8 +8,8 @@ FRACTION_LET_THROUGH = Code(
     what="A resource that stands for whole things has a fraction, and Kubernetes stores it.",
     why="Opaque resources and every name that contains kubernetes.io/ escape Kubernetes' own check. The scheduler then "
     "rounds the sum up for each pod, so that two halves cost two.",
-    fails="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 1500m",
-    passes="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
+    fails="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 1500m",
+    passes="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
 )
 OPAQUE_LIMIT_MISSING = Code(
     number="TG061",

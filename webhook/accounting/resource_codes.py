@@ -64,7 +64,7 @@ CLAIM_UNKNOWN = Code(
     slug="claim-unknown",
     what="A container refers to a resource claim that the pod does not have.",
     why="The name must be that of an entry of spec.resourceClaims.",
-    fails="resources:\n  claims:\n  - name: gpu",
+    fails="containers:\n- resources:\n    claims:\n    - name: gpu",
     passes="resourceClaims:\n- name: gpu\n  resourceClaimTemplateName: gpu\ncontainers:\n- resources:\n    claims:\n"
     "    - name: gpu",
 )
@@ -105,8 +105,9 @@ POD_CLAIMS = Code(
     slug="pod-claims",
     what="spec.resources refers to resource claims.",
     why="Only containers can use claims.",
-    fails="resources:\n  claims:\n  - name: gpu",
-    passes="containers:\n- resources:\n    claims:\n    - name: gpu",
+    fails="resourceClaims:\n- name: gpu\n  resourceClaimTemplateName: gpu\nresources:\n  claims:\n  - name: gpu",
+    passes="resourceClaims:\n- name: gpu\n  resourceClaimTemplateName: gpu\ncontainers:\n- resources:\n    claims:\n"
+    "    - name: gpu",
 )
 WINDOWS_POD_RESOURCES = Code(
     number="TG023",

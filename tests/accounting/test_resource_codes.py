@@ -1,0 +1,82 @@
+"""The catalogue of codes: stable numbers, nothing missing, and examples that do what they say."""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from ruamel.yaml import YAML
+
+from webhook.accounting import codes, lenient_codes, resource_codes
+from webhook.accounting.problem import Code, Problem
+from webhook.accounting.validation import (
+    limit_range_lets_through,
+    node_lets_through,
+    pod_lets_through,
+    quota_lets_through,
+    validate_limit_range,
+    validate_node,
+    validate_pod,
+    validate_quota,
+)
+from webhook.objects.cluster import LimitRange, Node, ResourceQuota
+from webhook.objects.pods import Pod
+
+ALL = codes.CODES
+
+
+def test_numbers_and_slugs_are_unique() -> None:
+    assert len({code.number for code in ALL}) == len({code.slug for code in ALL}) == len(ALL)
+
+
+def test_the_catalogue_holds_every_code_of_its_parts() -> None:
+    assert set(resource_codes.CODES) | set(lenient_codes.CODES) <= set(ALL)
+
+
+@pytest.mark.parametrize("module", [resource_codes, lenient_codes], ids=lambda module: module.__name__)
+def test_no_code_is_left_out_of_its_module(module: Any) -> None:
+    assert {each for each in vars(module).values() if isinstance(each, Code)} == set(module.CODES)
+
+
+@pytest.mark.parametrize("code", ALL, ids=lambda code: code.slug)
+def test_everything_is_said(code: Code) -> None:
+    assert re.fullmatch(r"TG0\d\d", code.number)
+    assert code.what.endswith(".")
+    assert code.why.endswith(".")
+    assert code.fails != code.passes
+
+
+@pytest.mark.parametrize("code", [*resource_codes.CODES, *lenient_codes.CODES], ids=lambda code: code.slug)
+def test_the_first_example_fails_by_this_code_and_the_second_does_not(code: Code) -> None:
+    assert code.number in {problem.code for problem in _judged(code.fails)}
+    assert not _judged(code.passes)
+
+
+def _judged(fragment: str) -> list[Problem]:
+    """What is said of a fragment, put where it belongs."""
+    read = json.loads(json.dumps(YAML(typ="safe").load(fragment)))
+    if "status" in read:
+        node = _typed(read, Node)
+        return validate_node(node) + node_lets_through(node)
+    if "limits" in read:
+        limit_range = _typed({"spec": read}, LimitRange)
+        return validate_limit_range(limit_range) + limit_range_lets_through(limit_range)
+    if read.keys() & {"hard", "scopes", "scopeSelector"}:
+        quota = _typed({"spec": read}, ResourceQuota)
+        return validate_quota(quota) + quota_lets_through(quota)
+    pod = _typed({"spec": _pod_spec(read)}, Pod)
+    return validate_pod(pod) + pod_lets_through(pod)
+
+
+def _pod_spec(read: dict[str, Any]) -> dict[str, Any]:
+    """A pod's spec, or a container's `resources` in one."""
+    if read.keys() == {"resources"}:
+        resources = read["resources"]
+        names = {claim["name"] for claim in resources.get("claims", ()) if "name" in claim}
+        return {"containers": [read], "resourceClaims": [{"name": name} for name in names]}
+    return read
+
+
+def _typed(decoded: Any, record: type[Any]) -> Any:
+    return msgspec.json.decode(json.dumps(decoded), type=record)

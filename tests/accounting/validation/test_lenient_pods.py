@@ -1,0 +1,79 @@
+"""What Kubernetes stores of a pod, and tallygate calls wrong."""
+
+from typing import Any
+
+import pytest
+
+from tests.accounting.objects import container, pod, sidecar
+from tests.accounting.validation.said import codes
+from webhook.accounting.validation import pod_lets_through, validate_pod
+from webhook.objects.pods import Pod
+
+OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
+LIKE = "notkubernetes.io/gpu"
+AT = "spec.containers[0].resources"
+
+
+def both(name: str) -> list[tuple[str, str]]:
+    return [(f"{AT}.limits[{name}]", "TG060"), (f"{AT}.requests[{name}]", "TG060")]
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "expected"),
+    [
+        pytest.param(None, {OPAQUE: "1500m"}, both(OPAQUE), id="half an opaque one"),
+        pytest.param(None, {LIKE: "1500m"}, both(LIKE), id="half of a name that contains kubernetes.io/"),
+        pytest.param(None, {"foo.kubernetes.io/x": "500m"}, both("foo.kubernetes.io/x"), id="half of a native name"),
+        pytest.param({OPAQUE: 2}, None, [(f"{AT}.limits", "TG061")], id="an opaque one without a limit"),
+        pytest.param({OPAQUE: 1}, {OPAQUE: 3}, [(f"{AT}.requests", "TG062")], id="an opaque one that differs from it"),
+        pytest.param(
+            {OPAQUE: "500m"},
+            {OPAQUE: "3500m"},
+            [*both(OPAQUE), (f"{AT}.requests", "TG062")],
+            id="both wrong",
+        ),
+        pytest.param({OPAQUE: 2}, {OPAQUE: 2}, [], id="a whole opaque one"),
+        pytest.param({LIKE: 2}, None, [], id="other native names may lack a limit"),
+        pytest.param({"cpu": "1500m", "memory": "0.5"}, None, [], id="cpu and memory"),
+        pytest.param(None, {"example.com/gpu": "1500m"}, [], id="what Kubernetes refuses itself"),
+    ],
+)
+def test_a_container(requests: Any, limits: Any, expected: list[tuple[str, str]]) -> None:
+    assert codes(pod_lets_through(pod(container("a", requests, limits)))) == expected
+
+
+def test_kubernetes_itself_says_nothing_of_them() -> None:
+    broken = pod(container("a", {OPAQUE: "500m", LIKE: "1500m"}, {OPAQUE: "3500m"}))
+    assert validate_pod(broken) == []
+
+
+def test_init_containers_sidecars_and_overhead_too() -> None:
+    half = {OPAQUE: "500m"}
+    init = [container("i", None, half), sidecar("s", half)]
+    fields = [field for field, _ in codes(pod_lets_through(pod(initContainers=init, overhead=half), "spec.template."))]
+    assert fields == [
+        f"spec.template.spec.initContainers[0].resources.limits[{OPAQUE}]",
+        f"spec.template.spec.initContainers[0].resources.requests[{OPAQUE}]",
+        f"spec.template.spec.initContainers[1].resources.requests[{OPAQUE}]",
+        "spec.template.spec.initContainers[1].resources.limits",
+        f"spec.template.spec.overhead.limits[{OPAQUE}]",
+    ]
+
+
+def test_a_template_is_not_completed_first() -> None:
+    assert codes(pod_lets_through(pod(container("a", None, {OPAQUE: "500m"})), template=True)) == [
+        (f"{AT}.limits[{OPAQUE}]", "TG060")
+    ]
+
+
+def test_what_cannot_be_read_is_left_to_validation() -> None:
+    assert pod_lets_through(pod(container("a", {OPAQUE: "two"}, {OPAQUE: 2}))) == []
+
+
+def test_a_pod_without_a_spec() -> None:
+    assert pod_lets_through(Pod()) == []
+
+
+def test_the_message_says_what_would_pass() -> None:
+    (found,) = pod_lets_through(pod(container("a", None, {OPAQUE: "1500m"})), template=True)
+    assert found.message.startswith(f"1500m is not a whole number; {OPAQUE} is counted in whole units: use 1 or 2")
