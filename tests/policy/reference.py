@@ -40,10 +40,11 @@ def reference() -> str:
 def _limits() -> str:
     return (
         "\n## Bounds of what is read\n\n"
-        f"Files of at most {bounds.MAX_FILE_BYTES:,} bytes; together {bounds.MAX_FILES:,} files, "
-        f"{bounds.MAX_TOTAL_BYTES:,} bytes and {bounds.MAX_DOCUMENTS:,} documents. In one file {bounds.MAX_NODES:,} "
-        f"values, {bounds.MAX_DEPTH} levels deep; in one document {bounds.MAX_EXPANDED_NODES:,} values when aliases "
-        "are written out. What goes beyond is refused (TG302).\n"
+        f"- a file: {bounds.MAX_FILE_BYTES:,} bytes, {bounds.MAX_LINES:,} lines, {bounds.MAX_NODES:,} values, "
+        f"{bounds.MAX_DEPTH} levels deep\n"
+        f"- a document: {bounds.MAX_EXPANDED_NODES:,} values when aliases are written out\n"
+        f"- together: {bounds.MAX_FILES:,} files, {bounds.MAX_TOTAL_BYTES:,} bytes, {bounds.MAX_DOCUMENTS:,} documents\n"
+        "\nWhat goes beyond is refused (TG302).\n"
     )
 
 

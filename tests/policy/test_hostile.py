@@ -43,7 +43,10 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "a text of a million letters": (lambda: RULE.replace("a.b/c", "a" * 1_000_000).encode(), "TG315"),
     "a key of a million letters": (lambda: RULE.encode() + b"? " + b"k" * 1_000_000 + b"\n: v\n", "TG307"),
     "a name of a million letters": (lambda: RULE.replace("name: a", "name: " + "a" * 1_000_000).encode(), "TG315"),
-    "directives without end": (lambda: b"%a b\n" * 100_000, "TG303"),
+    "directives without end": (lambda: b"%a b\n" * 40_000, "TG303"),
+    "a million lines": (lambda: b"\n" * 1_000_000, "TG302"),
+    "a million line ends of old": (lambda: b"\r" * 1_000_000, "TG302"),
+    "a text of half a million lines": (lambda: b"a\n" * 500_000, "TG302"),
 }
 
 

@@ -69,6 +69,13 @@ def test_the_default_is_names_whole_units_and_equal_limits() -> None:
     assert names.match.namespaces is units.match.namespaces is None
 
 
+def test_the_default_is_in_the_package_too() -> None:
+    """Where no path is named it is in force, and the folder of policies is not installed."""
+    installed = ROOT / "webhook" / "policy" / "shipped"
+    assert [path.name for path in sorted(installed.iterdir())] == ["default.yaml"]
+    assert (installed / "default.yaml").read_bytes() == (POLICIES / "default.yaml").read_bytes()
+
+
 def test_every_policy_of_the_guide_is_clean() -> None:
     assert len(YAML_BLOCKS) == 2
     for block in YAML_BLOCKS:

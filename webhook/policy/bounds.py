@@ -6,6 +6,9 @@ ConfigMap holds 1 MiB, a set of 1,000 rules is some 20,000 nodes in 400 kB.
 
 MAX_FILE_BYTES = 1 << 20
 MAX_TOTAL_BYTES = 8 << 20
+MAX_LINES = 50_000
+"""Lines of one file."""
+
 MAX_FILES = 1_000
 MAX_DOCUMENTS = 2_000
 """Documents of all files together; lint compares them with one another."""

@@ -126,6 +126,11 @@ def _decoded(name: str, content: bytes, reading: _Reading) -> str | None:
         message = f"a control character (U+{ord(found[0]):04X}) cannot stand in a policy file; remove it"
         reading.say(Source(name, line, column), UNREADABLE, message)
         return None
+    lines = text.count("\n") + text.count("\r")
+    if lines > bounds.MAX_LINES:
+        message = f"more than {bounds.MAX_LINES:,} lines, which is all that is read of one file: split it"
+        reading.say(Source(name, bounds.MAX_LINES, 1), TOO_LARGE, message)
+        return None
     return text.replace("\t", " ") if name.endswith(".json") else text
 
 
