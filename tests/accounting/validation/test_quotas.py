@@ -162,17 +162,12 @@ EXISTS = (
         pytest.param({"scopeName": "Terminating", "operator": "Exists"}, [], id="exists"),
         pytest.param(
             {"scopeName": "PriorityClass", "operator": "In"},
-            [
-                [f".values: Required value: must be at least one value when {IS} 'In' or 'NotIn' {FOR_SELECTOR}"],
-            ],
+            [f".values: Required value: must be at least one value when {IS} 'In' or 'NotIn' {FOR_SELECTOR}"],
             id="in nothing",
         ),
         pytest.param(
             {"scopeName": "PriorityClass", "operator": "Exists", "values": ["a", "b"]},
-            [
-                ".values: Invalid value: [\"a\",\"b\"]: must be no value when `operator` is 'Exist' or 'DoesNotExist' for "
-                "scope selector"
-            ],
+            [f".values: Invalid value: {TWO}: must be no value when {IS} 'Exist' or 'DoesNotExist' {FOR_SELECTOR}"],
             id="exists with values",
         ),
         pytest.param(
