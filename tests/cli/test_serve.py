@@ -1,0 +1,75 @@
+"""`tallygate serve`: settings from flags, environment and file, and a start that fails in one sentence."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from webhook.cli.app import root
+from webhook.server.settings import OPTIONS
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A real process that is expected to end by itself."""
+    return subprocess.run(  # noqa: S603 -- this very program, no shell
+        [sys.executable, "-m", "webhook.cli", "serve", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def said(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """Its own sentences, without log lines."""
+    return [line for line in result.stderr.splitlines() if not line.startswith("{")]
+
+
+def test_every_setting_is_an_option() -> None:
+    """With its variable beside it."""
+    text = " ".join(CliRunner().invoke(root, ["serve", "--help"]).output.split())
+    for option in OPTIONS:
+        assert option.flag in text
+        assert f"[{option.variable}]" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "sentences"),
+    [
+        pytest.param(
+            ["--listen", "nowhere", "--body-limit", "-1"],
+            {},
+            ["--listen: 'nowhere' is not an IP address", "--body-limit: '-1' is not a number of bytes"],
+            id="flags: every mistake at once",
+        ),
+        pytest.param([], {"TALLYGATE_LISTEN": "here"}, ["TALLYGATE_LISTEN: 'here' is not an IP"], id="environment"),
+        pytest.param(
+            [], {"TALLYGATE_LISEN": "x"}, ["there is no setting TALLYGATE_LISEN; did you mean"], id="misspelt"
+        ),
+        pytest.param(["--config", "gone.yaml"], {}, ["gone.yaml: No such file"], id="a file that is not there"),
+        pytest.param([], {}, ["name a certificate and its key"], id="no certificate"),
+        pytest.param(["--policies", "gone"], {}, ["gone:1:1: error: cannot be read"], id="no policies"),
+    ],
+)
+def test_what_is_wrong_is_told(arguments: list[str], environment: dict[str, str], sentences: list[str]) -> None:
+    """On stderr, each as `tallygate: ...`, with exit code 2."""
+    result = run(*arguments, **environment)
+    lines = said(result)
+    assert (result.returncode, result.stdout, len(lines)) == (2, "", len(sentences))
+    for line, sentence in zip(lines, sentences, strict=True):
+        assert line.startswith("tallygate: ")
+        assert sentence in line
+
+
+def test_a_file_gives_settings_and_flags_win(tmp_path: Path) -> None:
+    """The file's mistake is not met when a flag stands in for it, but what is in it is read all the same."""
+    config = tmp_path / "settings.yaml"
+    config.write_text("log_level: error\ntls_cert: gone.crt\ntls_key: gone.key\nlisten: 127.0.0.1:0\n")
+    result = run("--config", str(config))
+    assert result.returncode == 2
+    assert "gone" in said(result)[0]
+    assert "policies-loaded" not in result.stderr
