@@ -7,17 +7,12 @@ leaves an integer, exponents in threes.
 from functools import lru_cache
 
 from webhook.accounting.quantity_grammar import Format
+from webhook.accounting.scaling import ten_to
 
 _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _LARGEST_DECIMAL = max(_DECIMAL)
 _KIBI = 1024
-_POWERS: tuple[int, ...] = tuple(10**exponent for exponent in range(64))
-
-
-def ten_to(exponent: int) -> int:
-    """10 to a power that is not negative."""
-    return _POWERS[exponent] if exponent < len(_POWERS) else int(10**exponent)
 
 
 @lru_cache(maxsize=4096)
