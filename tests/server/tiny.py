@@ -80,12 +80,15 @@ class TinyGate:
         return "deny" if name == "deny" else "allow"
 
 
+def flags_of(arguments: list[str]) -> dict[str, object]:
+    """`--a-b c` as `{"a_b": "c"}`."""
+    pairs = zip(*[iter(arguments)] * 2, strict=True)
+    return {flag.removeprefix("--").replace("-", "_"): value for flag, value in pairs}
+
+
 def main(arguments: list[str]) -> int:
     """Serve until a signal comes."""
-    flags = {
-        flag.removeprefix("--").replace("-", "_"): value for flag, value in zip(*[iter(arguments)] * 2, strict=True)
-    }
-    settings = load_settings(flags, {})
+    settings = load_settings(flags_of(arguments), {})
     voice = Voice(new_logger(settings.log_level), Metrics(Build("0")))
     return Life(TinyGate().admit, settings, voice).run()
 

@@ -1,0 +1,14 @@
+"""Servers that several tests share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.server.process import ServerProcess
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with a tiny gate, for tests that leave it as they found it."""
+    with ServerProcess(tmp_path_factory.mktemp("tiny"), body_limit="1Mi", idle_timeout="90s") as server:
+        yield server

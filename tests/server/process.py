@@ -1,0 +1,127 @@
+"""A server in a process of its own, and what can be seen of it from outside."""
+
+import json
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from certs.names import parse_names
+from certs.renewal import issue
+
+ROOT = Path(__file__).parents[2]
+NAMES = parse_names(["localhost", "127.0.0.1"])
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+    """Whether something becomes true within so many seconds."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while not (result := condition()) and time.monotonic() < deadline:
+        pause.wait(0.02)
+    return result
+
+
+class ServerProcess:
+    """A running server. `module` is `tests.server.tiny` or `tests.server.real`; its certificates are in `folder`."""
+
+    def __init__(self, folder: Path, module: str = "tests.server.tiny", **settings: object) -> None:
+        self.folder = folder
+        self._log = folder / "log"
+        if not (folder / "tls.crt").exists():
+            issue(folder, NAMES, datetime.now(UTC))
+        flags = {
+            "listen": "127.0.0.1:0",
+            "monitor": "127.0.0.1:0",
+            "tls_cert": folder / "tls.crt",
+            "tls_key": folder / "tls.key",
+            "drain_delay": "0",
+        } | settings
+        arguments = [part for name, value in flags.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT, stderr=log)  # noqa: S603 - ours
+        assert eventually(lambda: bool(self.logged("serving")) or self.process.poll() is not None)
+        if self.process.poll() is not None:
+            raise AssertionError(self.log)
+        (serving,) = self.logged("serving")
+        self.port, self.monitor_port = int(serving["port"]), int(serving["monitor_port"])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def log(self) -> str:
+        """Everything logged so far."""
+        return self._log.read_text()
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """The lines of an event; what is still being written is left out."""
+        lines = [json.loads(line) for line in self.log.splitlines(keepends=True) if line.endswith("}\n")]
+        return [line for line in lines if line["event"] == event]
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """Trusts the server's authority."""
+        return ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+
+    def client(self, **options: Any) -> httpx.Client:
+        """A client of the HTTPS port."""
+        return httpx.Client(base_url=f"https://localhost:{self.port}", verify=self.context, timeout=20, **options)
+
+    def monitor(self, path: str) -> httpx.Response:
+        """What the second port says."""
+        return httpx.get(f"http://127.0.0.1:{self.monitor_port}{path}", timeout=20)
+
+    def counted(self, name: str) -> float:
+        """A metric's value, summed over its labels."""
+        found = re.findall(rf"^{name}(?:\{{.*?\}})? (\S+)$", self.monitor("/metrics").text, re.MULTILINE)
+        return sum(map(float, found))
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def status(self, field: str) -> int:
+        """A number of `/proc/PID/status`: `VmRSS` (KiB), `Threads`."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        (number,) = re.findall(rf"^{field}:\s+(\d+)", text, re.MULTILINE)
+        return int(number)
+
+
+@contextmanager
+def every(connections: int, act: Callable[[int, threading.Event], None]) -> Iterator[None]:
+    """Run `act(number, stop)` in so many threads while the block runs; what one raises is raised at the end."""
+    stop, failures = threading.Event(), list[BaseException]()
+
+    def run(number: int) -> None:
+        try:
+            act(number, stop)
+        except BaseException as failure:  # noqa: BLE001 - raised again below, in the test
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(connections)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise failures[0]

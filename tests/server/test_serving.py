@@ -1,0 +1,172 @@
+"""The real gate on the real server, over TLS."""
+
+import copy
+import json
+import signal
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.process import ServerProcess, eventually
+
+POLICY = """
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: whole-things}
+spec: {resources: [extended, opaque]}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: dongles}
+spec:
+  namespaces: {include: [team-*]}
+  hard: {example.com/dongle: 3}
+"""
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "namespace": "team-a", "uid": "pod-1"},
+    "spec": {"containers": [{"name": "c", "image": "i", "resources": {}}]},
+}
+
+
+def review(amount: str, uid: str = "u-1") -> bytes:
+    pod = copy.deepcopy(POD)
+    pod["metadata"]["uid"] = uid
+    pod["spec"]["containers"][0]["resources"] = {
+        "requests": {"example.com/dongle": amount},
+        "limits": {"example.com/dongle": amount},
+    }
+    request = {
+        "uid": uid,
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": "team-a",
+        "name": "p",
+        "userInfo": {"username": "dev"},
+        "object": pod,
+        "oldObject": None,
+        "dryRun": False,
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+def answered(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 200
+    found: dict[str, Any] = answer.json()["response"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "policies").mkdir()
+    (folder / "policies" / "a.yaml").write_text(POLICY)
+    with ServerProcess(folder, "tests.server.real", policies=folder / "policies") as server:
+        yield server
+
+
+@pytest.mark.parametrize(("http2", "version"), [(False, "HTTP/1.1"), (True, "HTTP/2")])
+def test_both_versions_of_http_are_spoken(real: ServerProcess, http2: bool, version: str) -> None:  # noqa: FBT001 - a column
+    with real.client(http2=http2) as client:
+        for _ in range(3):
+            answer = client.post("/v1/admit/mutate?timeout=10s", content=review("1"))
+            assert (answer.http_version, answered(answer)["allowed"]) == (version, True)
+
+
+def test_a_bad_pod_is_denied_with_a_reason(real: ServerProcess) -> None:
+    with real.client() as client:
+        denied = answered(client.post("/v1/admit/mutate", content=review("1500m")))
+    assert (denied["allowed"], denied["status"]["code"]) == (False, 422)
+    assert "TG101" in denied["status"]["message"]
+    assert eventually(lambda: any(line.get("codes") == ["TG101"] for line in real.logged("decided")))
+
+
+def test_a_cap_refuses_what_goes_over(real: ServerProcess) -> None:
+    with real.client() as client:
+        first = answered(client.post("/v1/admit/validate", content=review("2", "pod-a")))
+        second = answered(client.post("/v1/admit/validate", content=review("2", "pod-b")))
+    assert (first["allowed"], second["allowed"], second["status"]["code"]) == (True, False, 403)
+    assert "TG201" in second["status"]["message"]
+
+
+def test_ready_tells_what_is_in_force(real: ServerProcess) -> None:
+    with real.client() as client:
+        checks = client.get("/readyz").json()["checks"]
+    assert checks["policies"]["rules"] == checks["policies"]["caps"] == 1
+    assert checks["certificate"]["subject"] == "CN=tallygate"
+    assert real.monitor("/readyz").json()["checks"] == checks
+    assert real.counted("tallygate_policy_rules") == 1
+    assert real.counted("tallygate_certificate_not_after_timestamp_seconds") > 1.7e9
+
+
+def test_a_broken_policy_leaves_the_last_good_one_in_force_and_says_so(tmp_path: Path) -> None:
+    policy = tmp_path / "policies" / "a.yaml"
+    policy.parent.mkdir()
+    policy.write_text(POLICY)
+    with ServerProcess(tmp_path, "tests.server.real", policies=policy.parent) as server:
+        policy.write_text("kind: Nonsense\n")
+        assert eventually(lambda: server.counted("tallygate_policy_broken") == 1)
+        state = server.monitor("/readyz").json()["checks"]["policies"]
+        assert (state["ready"], state["rules"]) == (True, 1)
+        assert str(policy) in state["broken"][0]
+        assert server.logged("policies-broken")
+        policy.write_text(POLICY.replace("name: dongles", "name: renamed"))
+        assert eventually(lambda: server.counted("tallygate_policy_broken") == 0)
+        assert server.counted("tallygate_policy_reloads_total") == 2
+        assert "broken" not in server.monitor("/readyz").json()["checks"]["policies"]
+
+
+def test_without_policies_the_shipped_ones_are_in_force(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "tests.server.real") as server:
+        assert server.counted("tallygate_policy_rules") >= 1
+        with server.client() as client:
+            assert not answered(client.post("/v1/admit/mutate", content=review("1500m")))["allowed"]
+        assert server.stop(signal.SIGINT) == 0
+
+
+def test_a_token_in_the_path_is_needed_and_can_be_changed(tmp_path: Path) -> None:
+    tokens = tmp_path / "token"
+    tokens.write_text("first-first-first-first\n")
+    with ServerProcess(tmp_path, token_file=tokens) as server, server.client() as client:
+        body = json.dumps({"request": {"uid": "u"}})
+
+        def code(token: str) -> int:
+            return client.post(f"/v1/admit/{token}/mutate", content=body).status_code
+
+        assert (code("first-first-first-first"), code("second-second-second-sec")) == (200, 404)
+        assert client.post("/v1/admit/mutate", content=body).status_code == 404
+        tokens.write_text("second-second-second-sec\nfirst-first-first-first\n")
+        assert eventually(lambda: code("second-second-second-sec") == 200)
+        assert code("first-first-first-first") == 200
+        tokens.write_text("short\n")
+        assert eventually(lambda: bool(server.logged("tokens-not-renewed")))
+        assert code("second-second-second-sec") == 200
+        assert "second" not in server.log
+
+
+def test_with_an_authority_only_its_clients_are_served(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as lender:
+        context = lender.context
+    with ServerProcess(tmp_path, client_ca_file=tmp_path / "ca.crt") as server:
+        url = f"https://localhost:{server.port}/healthz"
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(url, verify=context)
+        assert server.monitor("/readyz").status_code == 200
+
+
+def test_tls_below_1_3_is_refused_unless_allowed(tiny: ServerProcess, tmp_path: Path) -> None:
+    def oldest(server: ServerProcess) -> httpx.Response:
+        context = server.context
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        return httpx.get(f"https://localhost:{server.port}/healthz", verify=context)
+
+    with pytest.raises(httpx.ConnectError):
+        oldest(tiny)
+    with ServerProcess(tmp_path, tls_min_version="1.2") as server:
+        assert oldest(server).status_code == 200
