@@ -1,0 +1,215 @@
+"""What must hold of any pod: monotone requests, additive charges, fits without excess, quiet validation."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.accounting.objects import Listed, container, limit_range, node, pod, quota, sidecar
+from webhook.accounting.amounts import amount
+from webhook.accounting.asks import read_pod
+from webhook.accounting.caps import charge
+from webhook.accounting.explain import explain
+from webhook.accounting.fit import insufficient
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quota import quota_charge
+from webhook.accounting.requests import limits_of, pod_limits, pod_requests, requests_of
+from webhook.accounting.tally import tally
+from webhook.accounting.validation import (
+    limit_range_lets_through,
+    pod_lets_through,
+    validate_limit_range,
+    validate_node,
+    validate_pod,
+    validate_quota,
+)
+from webhook.objects.pods import Pod, PodSpec
+
+NAMES = ("cpu", "memory", "example.com/gpu", "pod.alpha.kubernetes.io/opaque-int-resource-x")
+COUNTED = (*NAMES, "limits.cpu", "limits.memory", "pods")
+WHOLE = st.integers(0, 2000)
+lean = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def valid_container(name: str) -> st.SearchStrategy[Listed]:
+    """A container that the API server takes: requests are limits, in whole units."""
+    lists = st.dictionaries(st.sampled_from(NAMES), WHOLE, max_size=4)
+    make: Callable[[Any], Listed] = lambda listed: container(name, listed, listed)  # noqa: E731  # a strategy maps a function
+    return lists.map(make)
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Pod:
+    """Valid pods: containers, init steps, sidecars, overhead."""
+    containers = [draw(valid_container(f"c{index}")) for index in range(draw(st.integers(1, 3)))]
+    init = [draw(valid_container(f"i{index}")) for index in range(draw(st.integers(0, 3)))]
+    for each in init:
+        if draw(st.booleans()):
+            each["restartPolicy"] = "Always"
+    overhead = draw(st.dictionaries(st.sampled_from(NAMES[:2]), WHOLE, max_size=2))
+    return pod(*containers, initContainers=init, overhead=overhead)
+
+
+def spec(a_pod: Pod) -> PodSpec:
+    assert a_pod.spec is not None
+    return a_pod.spec
+
+
+@given(pods())
+@lean
+def test_a_valid_pod_has_no_problems(a_pod: Pod) -> None:
+    assert validate_pod(a_pod) == []
+    assert pod_lets_through(a_pod) == []
+
+
+@given(pods(), pods())
+@lean
+def test_more_containers_never_need_less(one: Pod, other: Pod) -> None:
+    alone = pod_requests(spec(one)).amounts
+    both = read_pod(spec(one))
+    both = both._replace(containers=both.containers + read_pod(spec(other)).containers)
+    together = requests_of(both).amounts
+    assert all(together[name] >= needed for name, needed in alone.items())
+
+
+@given(pods(), st.data())
+@lean
+def test_raising_any_request_never_lowers_the_sum(a_pod: Pod, data: st.DataObject) -> None:
+    ask = read_pod(spec(a_pod))
+    name = data.draw(st.sampled_from(NAMES))
+    everyone = (*ask.containers, *ask.init)
+    raised = data.draw(st.sampled_from(everyone))
+    more = raised.requests.get(name, Quantity.of(0)) + Quantity.of(data.draw(st.integers(1, 100)))
+    higher = raised._replace(requests={**raised.requests, name: more})
+    changed = ask._replace(
+        containers=tuple(higher if each is raised else each for each in ask.containers),
+        init=tuple(higher if each is raised else each for each in ask.init),
+    )
+    assert requests_of(changed).amounts[name] >= requests_of(ask).amounts.get(name, 0)
+
+
+@given(pods())
+@lean
+def test_the_sum_lies_between_the_largest_part_and_all_of_them(a_pod: Pod) -> None:
+    ask = read_pod(spec(a_pod))
+    effective = requests_of(ask)
+    for name, total in effective.amounts.items():
+        parts = [amount(name, each.requests[name]) for each in (*ask.containers, *ask.init) if name in each.requests]
+        parts.append(amount(name, ask.overhead[name]) if name in ask.overhead else 0)
+        assert max(parts) <= total <= sum(parts)
+
+
+@given(pods())
+@lean
+def test_the_terms_that_count_explain_the_sum(a_pod: Pod) -> None:
+    effective = pod_requests(spec(a_pod))
+    for name, total in effective.quantities.items():
+        counting = [term for term in effective.terms(name) if term.counts]
+        steps = [term.quantity + term.beneath for term in counting if term.role == "init step"]
+        others = sum((term.quantity for term in counting if term.role != "init step"), Quantity.of(0))
+        assert max(steps, default=Quantity.of(0)) + others == total
+        assert explain(effective, name).endswith(f"= {total}")
+
+
+@given(pods())
+@lean
+def test_requests_and_limits_of_whole_pods_differ_by_overhead_at_most(a_pod: Pod) -> None:
+    requests, limits = pod_requests(spec(a_pod)).amounts, pod_limits(spec(a_pod)).amounts
+    assert all(limits[name] <= requests[name] for name in limits)
+
+
+@given(st.lists(pods(), max_size=4), st.lists(pods(), max_size=4))
+@lean
+def test_a_tally_is_additive(some: list[Pod], others: list[Pod]) -> None:
+    assert dict(tally([*some, *others], COUNTED)) == dict(tally(some, COUNTED) + tally(others, COUNTED))
+
+
+@given(pods())
+@lean
+def test_a_charge_is_what_the_pod_requests(a_pod: Pod) -> None:
+    requests, costs = pod_requests(spec(a_pod)).amounts, charge(a_pod, COUNTED).amounts
+    assert {name: costs.get(name, 0) for name in NAMES} == {name: requests.get(name, 0) for name in NAMES}
+    assert costs["pods"] == 1
+
+
+@given(pods())
+@lean
+def test_quota_charges_what_the_pod_requests(a_pod: Pod) -> None:
+    requests, quota = pod_requests(spec(a_pod)).quantities, quota_charge(a_pod, None)
+    for name in ("cpu", "memory", "example.com/gpu"):
+        assert quota.get(f"requests.{name}") == requests.get(name)
+
+
+@given(pods(), st.lists(pods(), max_size=3), st.data())
+@lean
+def test_nothing_is_insufficient_exactly_where_nothing_is_over(
+    a_pod: Pod, others: list[Pod], data: st.DataObject
+) -> None:
+    capacity = {name: data.draw(st.integers(0, 6000)) for name in NAMES}
+    a_node = node({**capacity, "pods": 100})
+    needed = pod_requests(spec(a_pod)).amounts
+    for other in others:
+        needed += pod_requests(spec(other)).amounts
+    units = {name: amount(name, Quantity.of(has)) for name, has in capacity.items()}
+    asked = pod_requests(spec(a_pod)).amounts
+    over = {name for name in needed.short_of(units) if asked.get(name)}
+    assert {each.resource for each in insufficient(a_pod, a_node, others)} == over
+
+
+@given(pods(), st.lists(pods(), max_size=3))
+@lean
+def test_what_never_fits_does_not_fit_an_empty_node(a_pod: Pod, others: list[Pod]) -> None:
+    a_node = node({"cpu": 1, "memory": 500, "example.com/gpu": 500, "pods": 100})
+    crowded, empty = insufficient(a_pod, a_node, others), insufficient(a_pod, a_node, [])
+    assert {each.resource for each in crowded if each.never} == {each.resource for each in empty}
+
+
+LOOSE_NAME = st.one_of(
+    st.sampled_from([*NAMES, "hugepages-2Mi", "gpu", "", "a/b/c", "requests.cpu", "foo.kubernetes.io/x"]),
+    st.text(max_size=12),
+)
+LOOSE_VALUE = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=8)
+)
+LOOSE = st.dictionaries(LOOSE_NAME, LOOSE_VALUE, max_size=4)
+
+
+@given(LOOSE, LOOSE, LOOSE, LOOSE)
+@lean
+def test_anything_is_judged_without_a_crash_and_always_alike(
+    one: Listed, other: Listed, third: Listed, fourth: Listed
+) -> None:
+    a_pod = pod(
+        container("a", one, other),
+        initContainers=[sidecar("s", third, fourth)],
+        ephemeralContainers=[container("e", fourth, one)],
+        resources={"requests": other, "limits": third},
+        overhead=fourth,
+    )
+    for template in (False, True):
+        found = validate_pod(a_pod, template=template) + pod_lets_through(a_pod, template=template)
+        assert found == validate_pod(a_pod, template=template) + pod_lets_through(a_pod, template=template)
+        assert all(problem.field.startswith("spec.") and problem.message for problem in found)
+
+
+@given(LOOSE, LOOSE, st.sampled_from(["Container", "Pod", "PersistentVolumeClaim", "x"]))
+@lean
+def test_no_node_quota_or_limit_range_crashes_it(one: Listed, other: Listed, kind: str) -> None:
+    item = {"type": kind, "max": one, "min": other, "default": other, "maxLimitRequestRatio": one}
+    a_range = limit_range(item)
+    for problem in (
+        validate_node(node(one, other))
+        + validate_quota(quota(one, scopes=["BestEffort"]))
+        + validate_limit_range(a_range)
+        + limit_range_lets_through(a_range)
+    ):
+        assert problem.field
+        assert problem.message
+
+
+@given(pods())
+@lean
+def test_reading_a_pod_twice_gives_the_same(a_pod: Pod) -> None:
+    assert read_pod(spec(a_pod)) == read_pod(spec(a_pod))
+    assert limits_of(read_pod(spec(a_pod))).quantities == pod_limits(spec(a_pod)).quantities
