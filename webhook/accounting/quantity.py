@@ -7,6 +7,7 @@ Kubernetes' integers wrap around: numbers here are Python's; `exceeds_int64` say
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -21,7 +22,8 @@ __all__ = ["INT64_MAX", "Format", "Quantity", "QuantityError", "QuantityTooLarge
 _MILLI = -3
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+# Not frozen: that makes each sum three times as slow. `Final` lets the type checker hold it immutable instead.
+@dataclass(slots=True, eq=False, repr=False)
 class Quantity:
     """The number `mantissa * 10**scale`, to be written in `format`.
 
@@ -30,11 +32,11 @@ class Quantity:
     as it was written, where Kubernetes keeps that. Made by `parse`, `from_json` and `of`.
     """
 
-    mantissa: int
-    scale: int = 0
-    format: Format = Format.DECIMAL_SI
-    is_decimal: bool = False
-    echo: str = ""
+    mantissa: Final[int]
+    scale: Final[int] = 0
+    format: Final[Format] = Format.DECIMAL_SI
+    is_decimal: Final[bool] = False
+    echo: Final[str] = ""
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
@@ -121,8 +123,9 @@ class Quantity:
         """The exact sum, in this one's format, or the other's when this one is zero (Quantity.Add)."""
         form = self.format if self.mantissa else other.format
         scale, mine, theirs = _aligned(self, other)
-        is_decimal = self.is_decimal or other.is_decimal or _overflows(mine, theirs, mine + theirs)
-        return Quantity(mine + theirs, scale, form, is_decimal)
+        total = mine + theirs
+        is_decimal = self.is_decimal or other.is_decimal or not _fit_int64(mine, theirs, total)
+        return Quantity(total, scale, form, is_decimal)
 
     def __sub__(self, other: Quantity) -> Quantity:
         """The exact difference, in the format of a sum (Quantity.Sub)."""
@@ -183,6 +186,8 @@ def _from_json(token: bytes) -> Quantity:
 
 def _aligned(one: Quantity, other: Quantity) -> tuple[int, int, int]:
     """The finer scale of two numbers, and both as mantissas of it. A zero has no scale of its own."""
+    if one.scale == other.scale:
+        return one.scale, one.mantissa, other.mantissa
     if not other.mantissa:
         return one.scale, one.mantissa, 0
     if not one.mantissa:
@@ -199,6 +204,6 @@ def _difference(one: Quantity, other: Quantity) -> int:
     return mine - theirs
 
 
-def _overflows(*numbers: int) -> bool:
-    """Whether one of them does not fit an int64."""
-    return any(abs(number) > INT64_MAX for number in numbers)
+def _fit_int64(mine: int, theirs: int, total: int) -> bool:
+    """Whether two aligned mantissas and their sum all fit an int64."""
+    return abs(mine) <= INT64_MAX and abs(theirs) <= INT64_MAX and abs(total) <= INT64_MAX
