@@ -43,7 +43,7 @@ def _limits() -> str:
         f"- a file: {bounds.MAX_FILE_BYTES:,} bytes, {bounds.MAX_LINES:,} lines, {bounds.MAX_NODES:,} values, "
         f"{bounds.MAX_DEPTH} levels deep\n"
         f"- a document: {bounds.MAX_EXPANDED_NODES:,} values when aliases are written out\n"
-        f"- together: {bounds.MAX_FILES:,} files, {bounds.MAX_TOTAL_BYTES:,} bytes, {bounds.MAX_DOCUMENTS:,} documents\n"
+        f"- in all: {bounds.MAX_FILES:,} files, {bounds.MAX_TOTAL_BYTES:,} bytes, {bounds.MAX_DOCUMENTS:,} documents\n"
         "\nWhat goes beyond is refused (TG302).\n"
     )
 

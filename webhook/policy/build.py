@@ -3,6 +3,7 @@
 The schema has judged already; what is not there takes its default here, and nothing is judged a second time.
 """
 
+from collections.abc import Iterator
 from collections.abc import Mapping as AnyMapping
 from types import MappingProxyType
 
@@ -25,7 +26,7 @@ from webhook.policy.model import (
     Source,
     Subjects,
 )
-from webhook.policy.nodes import Mapping, Node, Scalar, Sequence
+from webhook.policy.nodes import Mapping, Node, Scalar, Sequence, joined
 
 WHY = "tallygate.dev/why"
 """The annotation that holds the admin's own reason."""
@@ -75,10 +76,25 @@ class Fields:
         node = self.node(name)
         return Quantity.parse(node.text) if isinstance(node, Scalar) else None
 
+    def places(self, file: str) -> AnyMapping[str, Source]:
+        """Where every field beneath is written, by its path."""
+        return MappingProxyType(dict(_places(file, "", self._node))) if self._node else MappingProxyType({})
+
     def pairs(self) -> AnyMapping[str, str]:
         """Keys with texts."""
         pairs = self._node.pairs if self._node else ()
         return MappingProxyType({key.text: node.text for key, node in pairs if isinstance(node, Scalar)})
+
+
+def _places(file: str, path: str, node: Node) -> Iterator[tuple[str, Source]]:
+    """The paths below a node with their places; `requests.X` stands under `X`, as in the model."""
+    yield path, Source(file, node.line, node.column)
+    if isinstance(node, Mapping):
+        for key, below in node.pairs:
+            yield from _places(file, joined(path, key.text.removeprefix(REQUESTS_PREFIX)), below)
+    elif isinstance(node, Sequence):
+        for at, below in enumerate(node.items):
+            yield from _places(file, joined(path, at), below)
 
 
 def rule(document: Fields, source: Source) -> ResourceRule:
@@ -92,6 +108,7 @@ def rule(document: Fields, source: Source) -> ResourceRule:
         checks=_checks(spec.fields("checks")),
         source=source,
         why=metadata.fields("annotations").text(WHY),
+        places=document.places(source.file),
     )
 
 
@@ -108,6 +125,7 @@ def cap(document: Fields, source: Source) -> NamespaceCap:
         exceed=_subjects(spec.fields("exceed")),
         source=source,
         why=metadata.fields("annotations").text(WHY),
+        places=document.places(source.file),
     )
 
 

@@ -1,7 +1,7 @@
 """Lint: what a set of well-formed policies means that its author cannot have meant.
 
 Errors are what no request could ever meet or satisfy; they keep a set from being used. Warnings are what is legal and
-probably a slip. Positions are those of the policies, fields are named in the messages.
+probably a slip. Each stands at the field it is about.
 """
 
 from webhook.policy.finding import Finding

@@ -13,54 +13,55 @@ from webhook.policy.codes import (
     SOFT_OVER_HARD,
 )
 from webhook.policy.coverage import is_everybody, selects_something
-from webhook.policy.finding import Finding, Severity
+from webhook.policy.finding import Finding
 from webhook.policy.formats import PODS
-from webhook.policy.lint_rules import Said, empty_namespaces
+from webhook.policy.lint_rules import empty_namespaces
 from webhook.policy.model import NamespaceCap
+from webhook.policy.nodes import joined
+from webhook.policy.remark import Remark, error, finding, warning
 
 
 def lint_cap(cap: NamespaceCap) -> Iterator[Finding]:
     """Findings about one cap."""
-    for code, severity, message in (*_matching(cap), *_amounts(cap), *_soft(cap)):
-        yield Finding.at(cap.source, code, severity, f'cap "{cap.name}": {message}')
+    for remark in (*_matching(cap), *_amounts(cap), *_soft(cap)):
+        yield finding(cap, remark)
 
 
-def _matching(cap: NamespaceCap) -> Iterator[Said]:
+def _matching(cap: NamespaceCap) -> Iterator[Remark]:
     why = empty_namespaces(cap.namespaces)
     if why:
-        yield MATCHES_NOTHING, Severity.ERROR, f"namespaces: {why}"
+        yield error("spec.namespaces", MATCHES_NOTHING, why)
     if not selects_something(cap.pods.objects):
-        said = "pods.objects: no labels satisfy the selector; remove the requirement that contradicts another"
-        yield MATCHES_NOTHING, Severity.ERROR, said
+        text = "no labels satisfy the selector; remove the requirement that contradicts another"
+        yield error("spec.pods.objects", MATCHES_NOTHING, text)
     if is_everybody(cap.exceed):
-        said = "exceed: everybody may go over it; name the groups that may break the glass"
-        yield CHECKS_NOTHING, Severity.WARNING, said
+        text = "everybody may go over it; name the groups that may break the glass"
+        yield warning("spec.exceed", CHECKS_NOTHING, text)
 
 
-def _amounts(cap: NamespaceCap) -> Iterator[Said]:
-    for where, amounts in (("hard", cap.hard), ("soft", cap.soft)):
+def _amounts(cap: NamespaceCap) -> Iterator[Remark]:
+    for where, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
         for name, quantity in amounts.items():
-            yield from _amount(f"{where}: {name}", name, quantity)
+            yield from _amount(joined(where, name), name, quantity)
 
 
-def _amount(field: str, name: str, quantity: Quantity) -> Iterator[Said]:
+def _amount(field: str, name: str, quantity: Quantity) -> Iterator[Remark]:
     counted = name.removeprefix(LIMITS_PREFIX)
     if not quantity.is_whole and (counted == PODS or is_countable(counted)):
-        said = f"{field}: {quantity} is a fraction of what is counted in whole units; write {quantity.value()}"
-        yield FRACTIONAL, Severity.ERROR, said
+        text = f"{quantity} is a fraction of what is counted in whole units; write {quantity.value()}"
+        yield error(field, FRACTIONAL, text)
     if name != counted and family(counted) is Family.EXTENDED:
-        said = f"{field}: the limit of an extended resource is always its request; write {counted}"
-        yield SAME_AS_PLAIN, Severity.WARNING, said
+        yield warning(field, SAME_AS_PLAIN, f"the limit of an extended resource is always its request; write {counted}")
 
 
-def _soft(cap: NamespaceCap) -> Iterator[Said]:
+def _soft(cap: NamespaceCap) -> Iterator[Remark]:
     for name, soft in cap.soft.items():
         hard = cap.hard.get(name)
         if hard is None or soft < hard:
             continue
-        relation, severity = ("above", Severity.ERROR) if soft > hard else ("the same as", Severity.WARNING)
-        said = f"soft: {name}: {soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
-        yield SOFT_OVER_HARD, severity, said
+        say, relation = (error, "above") if soft > hard else (warning, "the same as")
+        text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
+        yield say(joined("spec.soft", name), SOFT_OVER_HARD, text)
 
 
 def lint_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[Finding]:
@@ -72,8 +73,8 @@ def lint_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[Finding]:
         for at, cap in enumerate(group):
             wide = next((earlier for earlier in group[:at] if _decides(earlier, cap)), None)
             if wide is not None:
-                said = f'never decides: cap "{wide.name}" ({wide.source}) is as small on the same pods; remove one'
-                yield Finding.at(cap.source, SHADOWED, Severity.WARNING, f'cap "{cap.name}": {said}')
+                text = f'never decides: cap "{wide.name}" ({wide.source}) is as small on the same pods; remove one'
+                yield finding(cap, warning("", SHADOWED, text))
 
 
 def _decides(tight: NamespaceCap, loose: NamespaceCap) -> bool:

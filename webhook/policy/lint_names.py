@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from webhook.accounting.names import LIMITS_PREFIX
 from webhook.policy.codes import MISSPELT_RESOURCE
-from webhook.policy.coverage import included
-from webhook.policy.finding import Finding, Severity
+from webhook.policy.finding import Finding
 from webhook.policy.formats import PODS
 from webhook.policy.globs import is_literal
-from webhook.policy.model import PolicySet, Source
+from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule
+from webhook.policy.nodes import joined
+from webhook.policy.remark import finding, warning
 from webhook.policy.resolve import FAMILIES
 from webhook.policy.suggest import WELL_KNOWN, resource_meant
 
@@ -21,9 +22,8 @@ class _Use:
     """One place where a policy names a resource."""
 
     name: str
-    policy: str
+    policy: ResourceRule | NamespaceCap
     field: str
-    source: Source
 
 
 def lint_names(policies: PolicySet) -> Iterator[Finding]:
@@ -33,21 +33,21 @@ def lint_names(policies: PolicySet) -> Iterator[Finding]:
     for use in uses:
         meant = _well_known(use.name) or spelt.get(use.name)
         if meant is not None:
-            said = f'{use.policy}: {use.field}: did you mean "{meant}" instead of "{use.name}"?'
-            yield Finding.at(use.source, MISSPELT_RESOURCE, Severity.WARNING, said)
+            text = f'did you mean "{meant}" instead of "{use.name}"?'
+            yield finding(use.policy, warning(use.field, MISSPELT_RESOURCE, text))
 
 
 def _uses(policies: PolicySet) -> Iterator[_Use]:
     for rule in policies.rules:
-        for name in included(rule.resources):
-            if is_literal(name) and name not in FAMILIES:
-                yield _Use(name, f'rule "{rule.name}"', "resources", rule.source)
+        for at, name in enumerate(rule.resources):
+            if is_literal(name) and name not in FAMILIES and not name.startswith("!"):
+                yield _Use(name, rule, f"spec.resources[{at}]")
     for cap in policies.caps:
-        for where, amounts in (("hard", cap.hard), ("soft", cap.soft)):
+        for where, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
             for name in amounts:
                 counted = name.removeprefix(LIMITS_PREFIX)
                 if counted != PODS:
-                    yield _Use(counted, f'cap "{cap.name}"', where, cap.source)
+                    yield _Use(counted, cap, joined(where, name))
 
 
 def _well_known(name: str) -> str | None:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from webhook.policy.amounts_allowed import least_allowed
 from webhook.policy.codes import CONTRADICTORY, SHADOWED
 from webhook.policy.coverage import covers, included, may_share, resources_cover, resources_meet
-from webhook.policy.finding import Finding, Severity
+from webhook.policy.finding import Finding
 from webhook.policy.globs import is_literal
 from webhook.policy.model import Bounds, Checks, Enforcement, Equality, ResourceRule
+from webhook.policy.remark import error, finding, warning
 
 _STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
 _EVERYWHERE = ""
@@ -20,8 +21,8 @@ def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[Finding]:
         for narrow, wide in _shadowing(one, other):
             if narrow.name not in shadowed:
                 shadowed.add(narrow.name)
-                said = f'says nothing that rule "{wide.name}" ({wide.source}) does not say already; remove one'
-                yield Finding.at(narrow.source, SHADOWED, Severity.WARNING, f'rule "{narrow.name}": {said}')
+                text = f'says nothing that rule "{wide.name}" ({wide.source}) does not say already; remove one'
+                yield finding(narrow, warning("", SHADOWED, text))
         yield from _contradiction(one, other)
 
 
@@ -103,14 +104,14 @@ def _contradiction(one: ResourceRule, other: ResourceRule) -> Iterator[Finding]:
         return
     if not resources_meet(one.resources, other.resources):
         return
-    field = _unsatisfiable(one.checks, other.checks)
-    if not field:
+    mine, theirs = _unsatisfiable(other.checks, one.checks)
+    if not mine:
         return
     surely = covers(one.match, other.match) or covers(other.match, one.match)
     denied = one.enforcement is other.enforcement is Enforcement.DENY
-    severity = Severity.ERROR if surely and denied else Severity.WARNING
-    said = f'no amount satisfies {field} of both this and rule "{one.name}" ({one.source}); narrow one of them'
-    yield Finding.at(other.source, CONTRADICTORY, severity, f'rule "{other.name}": {said}')
+    say = error if surely and denied else warning
+    text = f'no amount satisfies both this and rule "{one.name}" ({one.place(theirs)}); narrow one of them'
+    yield finding(other, say(mine, CONTRADICTORY, text))
 
 
 def _bounds_anything(rule: ResourceRule) -> bool:
@@ -119,17 +120,18 @@ def _bounds_anything(rule: ResourceRule) -> bool:
     return bounds and rule.enforcement is not Enforcement.AUDIT
 
 
-def _unsatisfiable(one: Checks, other: Checks) -> str:
-    """The field in which no amount suits both, or nothing; bounds that are impossible alone are told elsewhere."""
-    for field, mine, theirs in (
-        ("perContainer", one.per_container, other.per_container),
-        ("perPod", one.per_pod, other.per_pod),
-    ):
-        if mine is not None and theirs is not None and _clash(mine, theirs):
-            return field
-    if _outgrows(one.per_container, other.per_pod) or _outgrows(other.per_container, one.per_pod):
-        return "perContainer and perPod.max"
-    return ""
+def _unsatisfiable(mine: Checks, theirs: Checks) -> tuple[str, str]:
+    """The fields of the two that no amount suits, or nothing; bounds that are impossible alone are told elsewhere."""
+    if _clash(mine.per_container, theirs.per_container):
+        return _CONTAINER, _CONTAINER
+    if _clash(mine.per_pod, theirs.per_pod):
+        return _POD, _POD
+    if _outgrows(mine.per_container, theirs.per_pod):
+        return _CONTAINER, _POD
+    return (_POD, _CONTAINER) if _outgrows(theirs.per_container, mine.per_pod) else ("", "")
+
+
+_CONTAINER, _POD = "spec.checks.perContainer", "spec.checks.perPod"
 
 
 def _forbids(bounds: Bounds) -> bool:
@@ -137,8 +139,9 @@ def _forbids(bounds: Bounds) -> bool:
     return bounds.max is not None and bounds.max.sign == 0
 
 
-def _clash(mine: Bounds, theirs: Bounds) -> bool:
-    if _forbids(mine) or _forbids(theirs):
+def _clash(mine: Bounds | None, theirs: Bounds | None) -> bool:
+    """Whether each bounds leave something and both together nothing."""
+    if mine is None or theirs is None or _forbids(mine) or _forbids(theirs):
         return False
     each = least_allowed((mine,)) is not None and least_allowed((theirs,)) is not None
     return each and least_allowed((mine, theirs)) is None

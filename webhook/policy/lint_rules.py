@@ -22,20 +22,17 @@ from webhook.policy.coverage import (
     pattern_covers,
     selects_something,
 )
-from webhook.policy.finding import Finding, Severity
+from webhook.policy.finding import Finding
 from webhook.policy.model import Bounds, Checks, Equality, NamespaceSelector, ResourceRule
+from webhook.policy.remark import Remark, error, finding, warning
 
 _KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"})
-
-Said = tuple[str, Severity, str]
-"""Code, severity, message."""
 
 
 def lint_rule(rule: ResourceRule) -> Iterator[Finding]:
     """Findings about one rule."""
-    for said in (*_matching(rule), *_checking(rule), *_unjudged(rule.checks), *_bounding(rule)):
-        code, severity, message = said
-        yield Finding.at(rule.source, code, severity, f'rule "{rule.name}": {message}')
+    for remark in (*_matching(rule), *_checking(rule), *_unjudged(rule.checks), *_bounding(rule)):
+        yield finding(rule, remark)
 
 
 def empty_namespaces(selector: NamespaceSelector | None) -> str:
@@ -49,39 +46,38 @@ def empty_namespaces(selector: NamespaceSelector | None) -> str:
     return ""
 
 
-def _matching(rule: ResourceRule) -> Iterator[Said]:
+def _matching(rule: ResourceRule) -> Iterator[Remark]:
     """Why nothing can ever meet the rule."""
     wanted, unwanted = included(rule.resources), excluded(rule.resources)
     if not wanted:
-        yield _nothing('resources: only exclusions, so no resource is left; put "*" or a family before them')
+        yield _nothing("resources", 'only exclusions, so no resource is left; put "*" or a family before them')
     elif all(any(pattern_covers(hole, pattern) for hole in unwanted) for pattern in wanted):
-        yield _nothing("resources: everything that is included is excluded again; narrow the patterns with !")
+        yield _nothing("resources", "everything that is included is excluded again; narrow the patterns with !")
     why = empty_namespaces(rule.match.namespaces)
     if why:
-        yield _nothing(f"match.namespaces: {why}")
+        yield _nothing("match.namespaces", why)
     if rule.match.namespaces is not None and rule.match.kinds == frozenset({"Node"}):
-        yield _nothing("match: nodes are in no namespace; remove namespaces, or name another kind")
+        yield _nothing("match.namespaces", "nodes are in no namespace; remove this, or name another kind")
     if not selects_something(rule.match.objects):
-        yield _nothing("match.objects: no labels satisfy the selector; remove what contradicts")
+        yield _nothing("match.objects", "no labels satisfy the selector; remove what contradicts")
     if is_everybody(rule.match.except_for):
-        yield _nothing("match.exceptFor: everybody is exempt; name the groups that shall be")
+        yield _nothing("match.exceptFor", "everybody is exempt; name the groups that shall be")
 
 
-def _nothing(message: str) -> Said:
-    return MATCHES_NOTHING, Severity.ERROR, message
+def _nothing(field: str, text: str) -> Remark:
+    return error(f"spec.{field}", MATCHES_NOTHING, text)
 
 
-def _checking(rule: ResourceRule) -> Iterator[Said]:
+def _checking(rule: ResourceRule) -> Iterator[Remark]:
     """Checks that are all off, or that no kind of the rule can be judged by."""
     checks = rule.checks
     on = (checks.well_formed_name, checks.whole_quantity is not False, checks.requests_equal_limits != Equality.IGNORE)
     if not any((*on, checks.per_container, checks.per_pod, checks.advertised, checks.schedulable)):
-        yield CHECKS_NOTHING, Severity.WARNING, "checks: every check is switched off; switch one on or remove the rule"
+        yield warning("spec.checks", CHECKS_NOTHING, "every check is switched off; switch one on or remove the rule")
     if rule.match.kinds is not None and rule.match.kinds <= _KINDS_WITHOUT_PODS:
         kinds = " and ".join(sorted(rule.match.kinds))
-        for field in _pod_checks(checks):
-            said = f"checks.{field}: {kinds} have no containers, so this is never judged; add Pod to match.kinds"
-            yield CHECK_WITHOUT_KIND, Severity.WARNING, said
+        text = f"{kinds} have no containers, so this is never judged; add Pod to match.kinds"
+        yield from (warning(f"spec.checks.{field}", CHECK_WITHOUT_KIND, text) for field in _pod_checks(checks))
 
 
 def _pod_checks(checks: Checks) -> Iterator[str]:
@@ -96,60 +92,59 @@ def _pod_checks(checks: Checks) -> Iterator[str]:
         yield "schedulable"
 
 
-def _unjudged(checks: Checks) -> Iterator[Said]:
-    for field, asked in (("advertised", checks.advertised), ("schedulable", checks.schedulable is not None)):
-        if asked:
-            said = f"checks.{field}: not judged while the gate knows no nodes; the other checks of the rule are"
-            yield NOT_JUDGED, Severity.WARNING, said
+def _unjudged(checks: Checks) -> Iterator[Remark]:
+    text = "not judged while the gate knows no nodes; the other checks of the rule are"
+    if checks.advertised:
+        yield warning("spec.checks.advertised", NOT_JUDGED, text)
+    if checks.schedulable is not None:
+        yield warning("spec.checks.schedulable", NOT_JUDGED, text)
 
 
-def _bounding(rule: ResourceRule) -> Iterator[Said]:
+def _bounding(rule: ResourceRule) -> Iterator[Remark]:
     """Bounds that contradict themselves or one another."""
     container, pod = rule.checks.per_container, rule.checks.per_pod
     countable = all(is_countable_pattern(pattern) for pattern in included(rule.resources))
-    for field, bounds in (("checks.perContainer", container), ("checks.perPod", pod)):
+    for field, bounds in (("spec.checks.perContainer", container), ("spec.checks.perPod", pod)):
         if bounds is not None:
-            yield from _bounds(field, bounds, countable=countable)
+            yield from _bounds(field, bounds)
+            yield from _fractions(field, bounds) if countable else ()
     least = least_allowed((container,)) if container is not None else None
     if pod is not None and pod.max is not None and least is not None and least > pod.max:
-        said = (
-            f"checks: one container must ask for at least {least}, but the pod for at most {pod.max}; raise perPod.max"
-        )
-        yield IMPOSSIBLE_BOUNDS, Severity.ERROR, said
+        text = f"{pod.max} is less than the least that one container must ask for, {least}; raise it"
+        yield error("spec.checks.perPod.max", IMPOSSIBLE_BOUNDS, text)
 
 
-def _bounds(field: str, bounds: Bounds, *, countable: bool) -> Iterator[Said]:
+def _bounds(field: str, bounds: Bounds) -> Iterator[Remark]:
     if bounds.multiple_of is not None and bounds.multiple_of.sign == 0:
-        yield IMPOSSIBLE_BOUNDS, Severity.ERROR, f"{field}.multipleOf: nothing is a multiple of 0; write 1 or more"
+        yield error(f"{field}.multipleOf", IMPOSSIBLE_BOUNDS, "nothing is a multiple of 0; write 1 or more")
     elif bounds.min is not None and bounds.max is not None and bounds.min > bounds.max:
-        said = f"{field}: min {bounds.min} is above max {bounds.max}; swap them"
-        yield IMPOSSIBLE_BOUNDS, Severity.ERROR, said
+        text = f"{bounds.min} is above max {bounds.max}; swap them"
+        yield error(f"{field}.min", IMPOSSIBLE_BOUNDS, text)
     elif least_allowed((bounds,)) is None:
-        yield IMPOSSIBLE_BOUNDS, Severity.ERROR, f"{field}: no amount satisfies all of these bounds; loosen one"
+        yield error(field, IMPOSSIBLE_BOUNDS, "no amount satisfies all of these bounds; loosen one")
     else:
         yield from _unreachable(field, bounds)
-    if countable:
-        yield from _fractions(field, bounds)
 
 
-def _unreachable(field: str, bounds: Bounds) -> Iterator[Said]:
+def _unreachable(field: str, bounds: Bounds) -> Iterator[Remark]:
     """Values of `oneOf` that the other bounds forbid, or that stand there twice."""
     for at, choice in enumerate(bounds.one_of):
+        where = f"{field}.oneOf[{at}]"
         if not allows(bounds, choice):
-            said = f"{field}.oneOf: {choice} is outside the other bounds; remove it or loosen them"
-            yield IMPOSSIBLE_BOUNDS, Severity.WARNING, said
+            text = f"{choice} is outside the other bounds; remove it or loosen them"
+            yield warning(where, IMPOSSIBLE_BOUNDS, text)
         if choice in bounds.one_of[:at]:
-            yield REPEATED, Severity.WARNING, f"{field}.oneOf: {choice} stands there twice; remove one"
+            yield warning(where, REPEATED, f"{choice} stands there twice; remove one")
 
 
-def _fractions(field: str, bounds: Bounds) -> Iterator[Said]:
+def _fractions(field: str, bounds: Bounds) -> Iterator[Remark]:
     named: list[tuple[str, Quantity | None]] = [
         ("min", bounds.min),
         ("max", bounds.max),
         ("multipleOf", bounds.multiple_of),
-        *(("oneOf", choice) for choice in bounds.one_of),
+        *((f"oneOf[{at}]", choice) for at, choice in enumerate(bounds.one_of)),
     ]
     for name, quantity in named:
         if quantity is not None and not quantity.is_whole:
-            said = f"{field}.{name}: {quantity} is a fraction of what is counted in whole units; write a whole number"
-            yield FRACTIONAL, Severity.WARNING, said
+            text = f"{quantity} is a fraction of what is counted in whole units; write a whole number"
+            yield warning(f"{field}.{name}", FRACTIONAL, text)

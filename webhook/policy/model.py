@@ -16,6 +16,11 @@ def _none() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
+def _nowhere() -> Mapping[str, "Source"]:
+    """No places: a policy that was made and not read."""
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where something is written: `line` and `column` count from 1."""
@@ -144,6 +149,11 @@ class ResourceRule:
     checks: Checks
     source: Source
     why: str = ""
+    places: Mapping[str, Source] = field(default_factory=_nowhere, compare=False, repr=False)
+
+    def place(self, path: str) -> Source:
+        """Where a field (`spec.checks.perPod.max`) is written, or the policy itself where it is not."""
+        return self.places.get(path, self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +182,11 @@ class NamespaceCap:
     exceed: Subjects
     source: Source
     why: str = ""
+    places: Mapping[str, Source] = field(default_factory=_nowhere, compare=False, repr=False)
+
+    def place(self, path: str) -> Source:
+        """Where a field (`spec.checks.perPod.max`) is written, or the policy itself where it is not."""
+        return self.places.get(path, self.source)
 
 
 @dataclass(frozen=True, slots=True)

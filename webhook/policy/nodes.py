@@ -98,6 +98,13 @@ class Mapping:
 Node = Scalar | Sequence | Mapping
 
 
+def joined(path: str, step: str | int) -> str:
+    """A path of fields with one more step, as people write it: `spec.match.kinds[1]`, `spec.hard[nvidia.com/gpu]`."""
+    if isinstance(step, int) or "/" in step or "." in step:
+        return f"{path}[{step}]"
+    return f"{path}.{step}" if path else step
+
+
 def descend(node: Node, path: Iterator[str | int]) -> Node:
     """The node at a path of keys and indices, or the last one on the way that exists."""
     for step in path:

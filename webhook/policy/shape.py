@@ -24,7 +24,7 @@ from webhook.policy.codes import (
 from webhook.policy.finding import Finding, Severity
 from webhook.policy.formats import FormatError, checker, clipped, shown
 from webhook.policy.model import Source
-from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend
+from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend, joined
 from webhook.policy.schema import schema
 from webhook.policy.suggest import did_you_mean
 
@@ -78,10 +78,10 @@ def _tell(document: Mapping, error: ValidationError) -> Iterator[_Told]:
 
 def _path(error: ValidationError) -> str:
     """The field as a person writes it: `spec.match.kinds[1]`."""
-    text = ""
-    for step in (clipped(each) if isinstance(each, str) else each for each in error.absolute_path):
-        text += f"[{step}]" if isinstance(step, int) or "/" in step or "." in step else f".{step}"
-    return text.removeprefix(".")
+    path = ""
+    for step in error.absolute_path:
+        path = joined(path, clipped(step) if isinstance(step, str) else step)
+    return path
 
 
 def _named(path: str, said: str) -> str:
