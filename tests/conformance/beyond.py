@@ -32,6 +32,12 @@ def number(text: str) -> Fraction | None:
     return -mantissa if sign == "-" else mantissa
 
 
+def exponent_wraps(text: str) -> bool:
+    """Whether a text has an exponent of more than 32 bits, of which Kubernetes keeps the lowest 32."""
+    parts = _TEXT.fullmatch(text)
+    return parts is not None and parts[5] is not None and not -(2**31) <= int(parts[5]) < 2**31
+
+
 def value_wraps(exact: Fraction) -> bool:
     """Whether whole units of it do not fit an int64."""
     return abs(exact) > INT64_MAX

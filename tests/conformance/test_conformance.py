@@ -65,6 +65,52 @@ def test_a_wrapped_answer_is_counted_apart(tmp_path: Path) -> None:
     assert (report.cases, report.disagreements, report.beyond_int64) == (1, [], 1)
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("1e4294967296", {"ok": True, "canonical": "1", "dec": "1", "value": "1"}),
+        ("1e-4294967296", {"ok": True, "canonical": "1", "dec": "1", "value": "1"}),
+        ("-1e-4294967296", {"ok": True, "canonical": "-1", "dec": "-1", "value": "-1"}),
+        ("0e4294967296", {"ok": True, "canonical": "0", "dec": "0", "value": "0"}),
+        ("1e2000", {"ok": True, "canonical": "100e1998", "value": "0"}),
+    ],
+)
+def test_a_wrapped_exponent_is_counted_apart(tmp_path: Path, text: str, answer: object) -> None:
+    report = run(_write(tmp_path / "cases.jsonl", {"text": text, "answer": answer}))
+    assert (report.disagreements, report.beyond_int64) == ([], 1)
+
+
+NAME = {"is": ["extended", "integer", "scheduler_scalar"], "qualified": [], "container": [], "quota": []}
+NAME |= {"limit-range-other": []}
+SUM = {"sum": {**ANSWER, "string": "3Ki", "rounded": "3Ki"}, "difference": {"dec": "1024"}, "order": 1}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"token": '"3Ki"', "answer": ANSWER},
+        {"left": "2Ki", "right": "1Ki", "answer": SUM},
+        {"name": "example.com/gpu", "answer": NAME},
+    ],
+    ids="-".join,
+)
+def test_every_answer_of_a_case_is_compared(tmp_path: Path, case: dict[str, object]) -> None:
+    assert not run(_write(tmp_path / "cases.jsonl", case)).disagreements
+    answer = case["answer"]
+    assert isinstance(answer, dict)
+    for field, value in answer.items():
+        wrong = {**value, "dec": "77"} if isinstance(value, dict) else ["77"] if isinstance(value, list) else "77"
+        changed = {**case, "answer": {**answer, field: wrong}}
+        assert run(_write(tmp_path / "cases.jsonl", changed)).disagreements, field
+
+
+def test_a_refusal_for_size_is_no_excuse_when_the_number_is_small(tmp_path: Path) -> None:
+    text = "0" * 2000 + "3"
+    report = run(_write(tmp_path / "cases.jsonl", {"text": text, "answer": {"ok": True, "value": "3"}}))
+    assert len(report.disagreements) == 1
+    assert "tallygate refuses it" in str(report)
+
+
 def test_beyond_int64_excuses_only_what_wraps(tmp_path: Path) -> None:
     answer = {"ok": True, "canonical": "10E", "dec": "10000000000000000000", "format": "BinarySI", "sign": 1}
     report = run(_write(tmp_path / "cases.jsonl", {"text": "10E", "answer": answer}))
