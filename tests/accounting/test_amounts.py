@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.accounting.amounts import Amounts, amount, bound, is_milli
+from webhook.accounting.amounts import Amounts, amount, bound, is_milli, shown
 from webhook.accounting.quantity import Quantity
 
 NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods")
@@ -36,6 +36,27 @@ UNITS = (
 def test_a_quantity_is_an_amount(name: str, text: str, asked: int, allowed: int) -> None:
     quantity = Quantity.parse(text)
     assert (amount(name, quantity), bound(name, quantity)) == (asked, allowed)
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "text"),
+    [
+        ("cpu", 1500, "1500m"),
+        ("cpu", 2000, "2"),
+        ("limits.cpu", 250, "250m"),
+        ("cpu", 0, "0"),
+        ("memory", 64 * 2**30, "64Gi"),
+        ("memory", 1000, "1000"),
+        ("limits.memory", 3 * 2**20, "3Mi"),
+        ("nvidia.com/gpu", 3000, "3000"),
+        ("nvidia.com/gpu", 10**19, "10000000000000000000"),
+        ("pods", 50, "50"),
+        ("memory", -1024, "-1Ki"),
+    ],
+)
+def test_an_amount_is_shown_as_a_person_writes_it(name: str, units: int, text: str) -> None:
+    assert shown(name, units) == text
+    assert amount(name, Quantity.parse(text)) == units
 
 
 def test_only_cpu_is_in_thousandths() -> None:
