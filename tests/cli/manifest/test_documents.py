@@ -146,3 +146,4 @@ def test_sources_are_read_from_comments() -> None:
         (1, ""),
         (2, "c.yaml"),
     ]
+    assert next(documents("# Source: first.yaml\nx: 1\n", SMALL)).origin == "first.yaml"

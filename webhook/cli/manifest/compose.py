@@ -110,10 +110,11 @@ def compose(text: str, bounds: Bounds) -> Iterator[tuple[Node | None, Place]]:
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             composer.take(event)
-            if isinstance(event, yaml.DocumentStartEvent):
+            if isinstance(event, yaml.DocumentStartEvent) and event.explicit:
                 start = _place(event.start_mark)
             elif isinstance(event, yaml.DocumentEndEvent):
                 yield composer.root, start
+                start = _place(event.end_mark)
     except yaml.MarkedYAMLError as error:
         raise Fault("TG401", _place(error.problem_mark or error.context_mark), _sentence(error)) from error
     except yaml.YAMLError as error:
