@@ -5,6 +5,7 @@ Everything that adds up, charges or places a pod starts from here, so that all o
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from webhook.objects.pods import Container, PodSpec, ResourceList, ResourceRequi
 
 Quantities = Mapping[str, Quantity]
 """Resource name to exact quantity."""
+
+_REMEMBERED_LENGTH = 40  # bytes, as for quantities
+_REMEMBERED_TOKENS = 4096
 
 NOTHING: Quantities = MappingProxyType({})
 
@@ -57,7 +61,10 @@ def read_list(listed: ResourceList | None) -> Quantities:
     """
     if not listed:
         return NOTHING
-    return {name: Quantity.from_json(raw).rounded_up_to_milli() for name, raw in listed.items()}
+    return {
+        name: _remembered(token) if len(token := bytes(raw)) <= _REMEMBERED_LENGTH else _stored(token)
+        for name, raw in listed.items()
+    }
 
 
 def read_pod(spec: PodSpec, *, complete: bool = True) -> PodAsk:
@@ -112,6 +119,14 @@ def keep_larger(most: dict[str, Quantity], other: Quantities) -> None:
     for name, quantity in other.items():
         if name not in most or quantity > most[name]:
             most[name] = quantity
+
+
+def _stored(token: bytes) -> Quantity:
+    return Quantity.from_json(token).rounded_up_to_milli()
+
+
+# Most pods of a cluster ask in a handful of ways.
+_remembered = lru_cache(maxsize=_REMEMBERED_TOKENS)(_stored)
 
 
 def is_pod_level(name: str) -> bool:

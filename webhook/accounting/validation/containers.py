@@ -18,7 +18,7 @@ from webhook.accounting.resource_codes import (
     REQUEST_NOT_LIMIT,
 )
 from webhook.accounting.validation.printing import printed
-from webhook.accounting.validation.values import name_problems, value_problems
+from webhook.accounting.validation.values import is_sound, name_problems, value_problems
 
 _QOS_NAMES = frozenset({"cpu", "memory"})
 
@@ -27,10 +27,13 @@ def resource_problems(path: str, requests: Quantities, limits: Quantities, place
     """Everything that is wrong with a `resources` at a path: names, values, requests against limits, huge pages."""
     problems: list[Problem] = []
     for name, quantity in limits.items():
-        problems += _entry_problems(f"{path}.limits[{name}]", name, quantity, place)
+        if not is_sound(name, quantity, place):
+            problems += _entry_problems(f"{path}.limits[{name}]", name, quantity, place)
     for name, quantity in requests.items():
-        problems += _entry_problems(f"{path}.requests[{name}]", name, quantity, place)
-        problems += _against_limit(path, name, quantity, limits.get(name))
+        if not is_sound(name, quantity, place):
+            problems += _entry_problems(f"{path}.requests[{name}]", name, quantity, place)
+        if quantity is not limits.get(name):
+            problems += _against_limit(path, name, quantity, limits.get(name))
     names = requests.keys() | limits.keys()
     if any(map(is_hugepage, names)) and not names & _QOS_NAMES:
         message = "huge pages are asked for, but neither cpu nor memory; ask for one of them too"

@@ -29,7 +29,7 @@ from webhook.accounting.names import (
     is_prefixed_native,
 )
 from webhook.accounting.problem import Code, Problem, Reason
-from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity import Quantity, QuantityError
 from webhook.accounting.quota import is_counted
 from webhook.accounting.validation.limit_ranges import fields, read_item
 from webhook.accounting.validation.nodes import entry_path, node_lists
@@ -54,7 +54,10 @@ def pod_lets_through(pod: Pod, prefix: str = "", *, template: bool = False) -> l
     if pod.spec is None:
         return []
     path = f"{prefix}spec"
-    ask = read_pod(readable_pod(pod.spec), complete=not template)
+    try:
+        ask = read_pod(pod.spec, complete=not template)
+    except QuantityError:
+        ask = read_pod(readable_pod(pod.spec), complete=not template)
     problems = _container_problems(f"{path}.containers", ask.containers)
     problems += _container_problems(f"{path}.initContainers", ask.init)
     return problems + _fractions(f"{path}.overhead.limits", ask.overhead)
