@@ -46,7 +46,7 @@ def test_a_quantity_is_an_amount(name: str, text: str, asked: int, allowed: int)
         ("limits.cpu", 250, "250m"),
         ("cpu", 0, "0"),
         ("memory", 64 * 2**30, "64Gi"),
-        ("memory", 1000, "1000"),
+        ("memory", 1000, "1k"),
         ("limits.memory", 3 * 2**20, "3Mi"),
         ("nvidia.com/gpu", 3000, "3000"),
         ("nvidia.com/gpu", 10**19, "10000000000000000000"),
