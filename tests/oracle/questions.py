@@ -1,0 +1,134 @@
+"""Questions for the oracles: random and adversarial texts, one JSON line each.
+
+`python -m tests.oracle.questions texts 200000 --seed 7 | go run ./quantity`, likewise `tokens`, `sums` and `names`.
+"""
+
+import argparse
+import json
+import random
+import re
+import sys
+from collections.abc import Callable
+
+_SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_NO_SUFFIXES = (
+    "K",
+    "ki",
+    "i",
+    "KB",
+    "GiB",
+    "g",
+    "ni",
+    "Eie",
+    "e",
+    "E+",
+    "k3",
+    "+",
+    "-",
+    "Ee3",
+    "EE",
+    "Ei3",
+    "  ",
+    "n9",
+    "e1.5",
+)
+_EDGES = (
+    "9223372036854775807", "9223372036854775808", "999999999999999999", "1000000000000000000", "18446744073709551616",
+    "1024", "1048576", "8192", "4294967296",
+)  # fmt: skip
+_BLANKS = ("", " ", "\t", "\n", "\v", "\x85", "\xa0", "\u2003", "\x1c", "\ufeff", "\u200b", "\u3000", "\\n", "\\u0033")
+_TOKENS = ("null", '"null"', "true", "{}", "[]", '""', '"', '" "', "", "nul", '"3', '3"', '""3""')
+_NAMES = (
+    "cpu", "memory", "storage", "pods", "requests.cpu", "limits.memory", "hugepages-2Mi", "requests.hugepages-1Gi",
+    "attachable-volumes-x", "nvidia.com/gpu", "requests.nvidia.com/gpu", "kubernetes.io/foo", "foo.kubernetes.io/bar",
+    "mykubernetes.io/bar", "pod.alpha.kubernetes.io/opaque-int-resource-bananas", "example.com/kubernetes.io", "a/b/c",
+    "count/pods", "services.nodeports", "gpu", "", "/", "x/", "/x",
+)  # fmt: skip
+_IN_TEXTS = "0123456789.+-eEinumkKMGTP \t_x,\u0663"
+_IN_NAMES = "abzAZ019-_./ !\xe4\u0663\n"
+_LARGEST_EXPONENT = 1050
+_EXPONENT = re.compile(r"[eE][+-]?([0-9]+)\W*$")
+
+Ask = Callable[[random.Random], dict[str, str]]
+
+
+def _digits(rng: random.Random, most: int) -> str:
+    """Digits: nines, a power of ten, an edge, or any."""
+    length = rng.randint(0, most)
+    return rng.choice(
+        ["9" * length, "1" + "0" * length, rng.choice(_EDGES), "".join(rng.choices("0123456789", k=length))]
+    ) + rng.choice(["", "", "", "0", "000"])
+
+
+def _number(rng: random.Random) -> str:
+    """A sign, zeros, digits, and perhaps a fraction."""
+    whole = rng.choice(["", "", "+", "-"]) + rng.choice(["", "", "0", "000"]) + _digits(rng, 22)
+    return whole + rng.choice(["", "", ".", f".{rng.choice(['', '0' * 9])}{_digits(rng, 14)}"])
+
+
+def _suffix(rng: random.Random) -> str:
+    """A suffix, an exponent, or neither."""
+    power = rng.randint(0, rng.choice([9, 25, _LARGEST_EXPONENT]))
+    exponent = f"{rng.choice('eE')}{rng.choice(['', '+', '-'])}{rng.choice(['', '00'])}{power}"
+    return rng.choice([rng.choice(_SUFFIXES), rng.choice(_SUFFIXES), exponent, rng.choice(_NO_SUFFIXES)])
+
+
+def _mutated(rng: random.Random, text: str, alphabet: str) -> str:
+    """A text with up to three characters put in, taken out or changed."""
+    characters = list(text)
+    for _ in range(rng.randint(0, 3)):
+        place = rng.randint(0, len(characters))
+        characters[place : place + rng.randint(0, 1)] = rng.choice(["", rng.choice(alphabet)])
+    return "".join(characters)
+
+
+def _text(rng: random.Random) -> str:
+    """A text that Go answers in our lifetime."""
+    text = _number(rng) + _suffix(rng)
+    text = text if rng.randint(0, 3) else _mutated(rng, text, _IN_TEXTS)
+    exponent = _EXPONENT.search(text)
+    return "3" if exponent and int(exponent[1]) > _LARGEST_EXPONENT else text
+
+
+def _texts(rng: random.Random) -> dict[str, str]:
+    return {"text": _text(rng)}
+
+
+def _tokens(rng: random.Random) -> dict[str, str]:
+    blanks = rng.choice(_BLANKS), rng.choice(_BLANKS)
+    text = _text(rng)
+    return {"token": rng.choice([text, f'"{text}"', f'"{blanks[0]}{text}{blanks[1]}"', rng.choice(_TOKENS)])}
+
+
+def _sums(rng: random.Random) -> dict[str, str]:
+    left, right = (
+        f"{rng.choice(['', '-'])}{rng.randint(0, 9)}{_digits(rng, rng.choice([2, 6, 18]))}" for _ in range(2)
+    )
+    return {"left": left + rng.choice(_SUFFIXES), "right": right + rng.choice(_SUFFIXES)}
+
+
+def _names(rng: random.Random) -> dict[str, str]:
+    domain = "".join(rng.choices("ab0-.", weights=[40, 40, 10, 3, 3], k=rng.choice([0, 1, 3, 63, 244, 245, 253, 254])))
+    made = (
+        f"{domain}/{''.join(rng.choices('aZ0-_.', weights=[40, 40, 10, 2, 2, 2], k=rng.choice([0, 1, 5, 62, 63, 64])))}"
+    )
+    return {"name": _mutated(rng, rng.choice([rng.choice(_NAMES), made]), _IN_NAMES)}
+
+
+_KINDS: dict[str, Ask] = {"texts": _texts, "tokens": _tokens, "sums": _sums, "names": _names}
+
+
+def main() -> None:
+    """Write the questions."""
+    parser = argparse.ArgumentParser(description="Write questions for the oracles.")
+    parser.add_argument("kind", choices=sorted(_KINDS))
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    rng = random.Random(asked.seed)  # noqa: S311 - repeatable, not secret
+    for _ in range(asked.count):
+        sys.stdout.write(json.dumps(_KINDS[asked.kind](rng)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
