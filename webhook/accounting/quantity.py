@@ -185,7 +185,11 @@ def _from_json(token: bytes) -> Quantity:
 
 
 def _aligned(one: Quantity, other: Quantity) -> tuple[int, int, int]:
-    """The finer scale of two numbers, and both as mantissas of it. A zero has no scale of its own."""
+    """The finer scale of two numbers, and both as mantissas of it.
+
+    A zero has no scale of its own. In Kubernetes one written with 19 decimals or more has, which shows in nothing but
+    the rounding of a negative fraction that is added to it.
+    """
     if one.scale == other.scale:
         return one.scale, one.mantissa, other.mantissa
     if not other.mantissa:
