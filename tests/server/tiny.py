@@ -6,6 +6,7 @@ milliseconds as `request.name` says after `wait-`, and fails when it is called `
 
 import sys
 import threading
+from collections.abc import Callable
 
 import msgspec
 
@@ -39,10 +40,11 @@ _DECODER = msgspec.json.Decoder(_Review)
 
 
 class TinyGate:
-    """Decides by the object's name. `deadlines` keeps what it was given."""
+    """Decides by the object's name. `deadlines` keeps what it was given; `on_wait` is called before it waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_wait: Callable[[], object] = lambda: None) -> None:
         self.deadlines: list[float] = []
+        self._on_wait = on_wait
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Answer:
         """Answer a review."""
@@ -76,6 +78,7 @@ class TinyGate:
         if name == "undecided":
             raise UndecidedError("the ledger did not answer")
         if name.startswith("wait-"):
+            self._on_wait()
             threading.Event().wait(int(name.removeprefix("wait-")) / 1000)
         return "deny" if name == "deny" else "allow"
 
@@ -90,7 +93,8 @@ def main(arguments: list[str]) -> int:
     """Serve until a signal comes."""
     settings = load_settings(flags_of(arguments), {})
     voice = Voice(new_logger(settings.log_level), Metrics(Build("0")))
-    return Life(TinyGate().admit, settings, voice).run()
+    gate = TinyGate(lambda: voice.log.warning("waiting"))
+    return Life(gate.admit, settings, voice).run()
 
 
 if __name__ == "__main__":

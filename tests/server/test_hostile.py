@@ -1,0 +1,124 @@
+"""Hostile bodies and connections: the right status, alive afterwards, memory bounded."""
+
+import gzip
+import http.client
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from tests.server.building import MUTATE, review
+from tests.server.process import ServerProcess, eventually
+
+MIB = 1 << 20
+_MOST_GROWTH_KIB = 160 * 1024
+
+
+@pytest.fixture(autouse=True)
+def alive_afterwards(tiny: ServerProcess) -> Iterator[None]:
+    """Whatever was sent, the next review is answered, and memory has not run away."""
+    yield
+    with tiny.client() as client:
+        assert client.post(MUTATE, content=review()).status_code == 200
+    assert tiny.status("VmRSS") < _MOST_GROWTH_KIB
+
+
+BODIES = {
+    "a number of a million digits for a name": (b'{"request":{"uid":"u","name":' + b"9" * 1_000_000 + b"}}", 400),
+    "a number of a million digits where nobody looks": (b'{"x":' + b"9" * 1_000_000 + b',"request":{"uid":"u"}}', 200),
+    "a million digits after the point": (b'{"request":{"uid":"u"},"x":0.' + b"9" * 1_000_000 + b"}", 200),
+    "an enormous exponent": (b'{"request":{"uid":"u"},"x":1e999999999}', 200),
+    "brackets a hundred thousand deep": (b"[" * 100_000 + b"]" * 100_000, 400),
+    "braces a hundred thousand deep": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400),
+    "depth in an object that is kept raw": (
+        b'{"request":{"uid":"u","object":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        400,
+    ),
+    "a review cut short": (review()[:-5], 400),
+    "a wrong type": (b'{"request":{"uid":5}}', 400),
+    "a list": (b"[]", 400),
+    "null": (b"null", 400),
+    "nothing": (b"", 400),
+    "a byte order mark": (b"\xef\xbb\xbf" + review(), 400),
+    "UTF-16": (review().decode().encode("utf-16"), 400),
+    "half a surrogate": (b'{"request":{"uid":"\\ud800"}}', 400),
+    "nulls": (b"\0" * 1000, 400),
+    "gzip": (gzip.compress(review()), 400),
+}
+
+
+@pytest.mark.parametrize("http2", [False, True], ids=["HTTP/1.1", "HTTP/2"])
+@pytest.mark.parametrize("case", BODIES)
+def test_a_hostile_body_gets_its_status(tiny: ServerProcess, case: str, http2: bool) -> None:  # noqa: FBT001 - a column
+    body, code = BODIES[case]
+    with tiny.client(http2=http2, http1=not http2) as client:
+        answer = client.post(MUTATE, content=body)
+    assert answer.status_code == code
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_byte_more_than_is_read_is_too_much(tiny: ServerProcess) -> None:
+    with tiny.client() as client:
+        assert client.post(MUTATE, content=b" " * MIB).status_code == 400
+        assert client.post(MUTATE, content=b" " * (MIB + 1)).status_code == 413
+
+
+def test_a_compressed_body_is_refused(tiny: ServerProcess) -> None:
+    with tiny.client() as client:
+        answer = client.post(MUTATE, content=gzip.compress(review()), headers={"Content-Encoding": "gzip"})
+    assert answer.status_code == 415
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
+def test_a_hundred_megabytes_are_not_read(tiny: ServerProcess, chunked: bool) -> None:  # noqa: FBT001 - a column
+    """The client may be cut off while it sends; when it is not, it is told why."""
+    connection = http.client.HTTPSConnection("localhost", tiny.port, context=tiny.context, timeout=20)
+    connection.putrequest("POST", MUTATE)
+    connection.putheader(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(100 * MIB))))
+    connection.endheaders()
+    piece = b"%x\r\n" % MIB + b" " * MIB + b"\r\n" if chunked else b" " * MIB
+    sent = 0
+    with suppress(ConnectionError, ssl.SSLError):
+        for _ in range(100):
+            connection.send(piece)
+            sent += 1
+    with suppress(ConnectionError, ssl.SSLError):
+        assert connection.getresponse().status == 413
+    connection.close()
+    assert sent < 100
+    assert eventually(lambda: any(line["why"] == "too-large" for line in tiny.logged("refused")))
+
+
+RAW = {
+    "no HTTP": b"\x00\x01\x02\x03" * 100,
+    "a header without end": b"POST /v1/admit/mutate HTTP/1.1\r\nX: " + b"a" * 500_000,
+    "a thousand headers": b"POST /v1/admit/mutate HTTP/1.1\r\nHost: a\r\n" + b"X: a\r\n" * 1000 + b"\r\n",
+    "two lengths": b"POST /v1/admit/mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+    "a negative length": b"POST /v1/admit/mutate HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n{}",
+    "a chunk of no size": b"POST /v1/admit/mutate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "a path that is not UTF-8": b"POST /%ff%fe HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
+    "a path with a line end": b"POST /v1/admit/mutate%0d%0a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
+    "a body that ends early": b"POST /v1/admit/mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{}",
+}
+
+
+@pytest.mark.parametrize("case", RAW)
+def test_broken_http_is_answered_with_4xx_or_cut(tiny: ServerProcess, case: str) -> None:
+    with tiny.context.wrap_socket(
+        socket.create_connection(("127.0.0.1", tiny.port), timeout=10), server_hostname="localhost"
+    ) as connection:
+        with suppress(ConnectionError, ssl.SSLError):
+            connection.sendall(RAW[case])
+        connection.settimeout(0.5)
+        answer = b""
+        with suppress(OSError):
+            answer = connection.recv(100)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+
+
+def test_what_is_no_tls_disturbs_nobody(tiny: ServerProcess) -> None:
+    for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff", b""):
+        with socket.create_connection(("127.0.0.1", tiny.port)) as connection:
+            connection.sendall(junk)

@@ -1,0 +1,125 @@
+"""New certificates while serving: no request fails."""
+
+import http.client
+import json
+import threading
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+
+from certs.renewal import issue
+from tests.server.building import MUTATE, review
+from tests.server.process import NAMES, ServerProcess, eventually, every
+
+ROTATIONS, CLIENTS = 10, 8
+
+
+class KeepAlive:
+    """A client as Go's http.Transport is one: it keeps its connection until told to close, and repeats no POST."""
+
+    def __init__(self, server: ServerProcess, seen: Counter[str]) -> None:
+        self._server = server
+        self._context = server.context
+        self._seen = seen
+        self._connection: http.client.HTTPSConnection | None = None
+
+    def post(self) -> None:
+        """Send one review; anything but an answer raises."""
+        connection = self._connection or self._connect()
+        connection.request("POST", MUTATE, review())
+        answer = connection.getresponse()
+        body = json.loads(answer.read())
+        assert (answer.status, body["response"]["allowed"]) == (200, True)
+        self._seen["answers"] += 1
+        self._connection = None if answer.will_close else connection
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection:
+            self._connection.close()
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        connection = http.client.HTTPSConnection("localhost", self._server.port, context=self._context, timeout=20)
+        connection.connect()
+        certificate = connection.sock.getpeercert() or {}
+        self._seen[f"certificate {certificate['serialNumber']}"] += 1
+        return connection
+
+
+def test_ten_rotations_under_load_fail_no_request(tmp_path: Path) -> None:
+    """Eight clients post all the while. Each meets each of the eleven certificates, on one connection."""
+    seen: Counter[str] = Counter()
+
+    def post(_: int, stop: threading.Event) -> None:
+        client = KeepAlive(server, seen)
+        while not stop.is_set():
+            client.post()
+        client.close()
+
+    with ServerProcess(tmp_path) as server:
+        with every(CLIENTS, post):
+            for number in range(ROTATIONS + 1):
+                enough = (number + 1) * CLIENTS
+                assert eventually(lambda: sum(count for what, count in seen.items() if what != "answers") >= enough)  # noqa: B023 - called at once
+                if number < ROTATIONS:
+                    issue(tmp_path, NAMES, datetime.now(UTC))
+                    assert eventually(lambda: len(server.logged("certificate-renewed")) == number + 1)  # noqa: B023 - likewise
+        certificates = [count for what, count in seen.items() if what != "answers"]
+        assert certificates == [CLIENTS] * (ROTATIONS + 1)
+        assert server.counted("tallygate_admission_requests_total") == seen["answers"]
+        assert server.stop() == 0
+
+
+def test_a_connection_that_stands_idle_over_a_rotation_is_still_good(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        client = KeepAlive(server, Counter())
+        client.post()
+        issue(tmp_path, NAMES, datetime.now(UTC))
+        assert eventually(lambda: bool(server.logged("certificate-renewed")))
+        client.post()
+        client.post()
+        client.close()
+
+
+def test_an_old_generation_ends_when_idle_connections_have_been_given_up(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, idle_timeout="200ms") as server:
+        threads = server.status("Threads")
+        for number in range(3):
+            issue(tmp_path, NAMES, datetime.now(UTC))
+            assert eventually(lambda: len(server.logged("certificate-renewed")) == number + 1)  # noqa: B023 - called at once
+        assert eventually(lambda: server.status("Threads") <= threads)
+
+
+def test_files_that_do_not_belong_together_change_nothing(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, server.client() as client:
+        key = (tmp_path / "tls.key").read_bytes()
+        (tmp_path / "tls.key").write_bytes((tmp_path / "ca.key").read_bytes())
+        assert eventually(lambda: bool(server.logged("certificate-not-renewed")))
+        assert "is not the unencrypted key of" in server.logged("certificate-not-renewed")[0]["message"]
+        assert "error" in server.monitor("/readyz").json()["checks"]["certificate"]
+        assert client.post(MUTATE, content=review()).status_code == 200
+        (tmp_path / "tls.key").write_bytes(key)
+        assert eventually(lambda: "error" not in server.monitor("/readyz").json()["checks"]["certificate"])
+        assert server.counted("tallygate_certificate_reloads_total") == 1
+
+
+def test_a_connection_of_http2_goes_on_and_a_new_one_meets_the_new_certificate(tmp_path: Path) -> None:
+    """HTTP/2 knows no `Connection: close`; what is left of it after the idle timeout gets a GOAWAY."""
+    with ServerProcess(tmp_path) as server, server.client(http2=True, http1=False) as client:
+        first = client.post(MUTATE, content=review())
+        issue(tmp_path, NAMES, datetime.now(UTC))
+        assert eventually(lambda: bool(server.logged("certificate-renewed")))
+        later = [client.post(MUTATE, content=review()) for _ in range(20)]
+        with server.client(http2=True, http1=False) as newcomer:
+            new = newcomer.post(MUTATE, content=review())
+        assert {(answer.status_code, answer.http_version) for answer in (first, *later, new)} == {(200, "HTTP/2")}
+        assert {serial(answer) for answer in later} == {serial(first)}
+        assert serial(new) != serial(first)
+
+
+def serial(answer: httpx.Response) -> str:
+    """The serial number of the certificate by which an answer came."""
+    certificate = answer.extensions["network_stream"].get_extra_info("ssl_object").getpeercert()
+    return str(certificate["serialNumber"])

@@ -1,0 +1,76 @@
+"""Slow connections: they hold up nobody, and are cut; idle ones are left alone."""
+
+import http.client
+import socket
+import ssl
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.server.building import MUTATE, review
+from tests.server.process import ServerProcess, eventually
+
+HEAD = b"POST /v1/admit/mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n{"
+BEGINNINGS = {"in the header": HEAD[:30], "in the body": HEAD, "near its end": HEAD + b" " * 50_000}
+
+
+def connect(server: ServerProcess, sent: bytes) -> ssl.SSLSocket:
+    """A connection on which a request has begun."""
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    connection = server.context.wrap_socket(plain, server_hostname="localhost")
+    connection.sendall(sent)
+    return connection
+
+
+def is_cut(connection: ssl.SSLSocket) -> bool:
+    """Whether the server has given up on it; otherwise one more byte is sent."""
+    connection.settimeout(0.001)
+    with suppress(TimeoutError, ssl.SSLWantReadError):
+        try:
+            return connection.recv(1) == b""
+        except ConnectionError:
+            return True
+    with suppress(OSError):
+        connection.sendall(b" ")
+    return False
+
+
+@pytest.mark.parametrize("case", BEGINNINGS)
+def test_a_request_that_never_ends_is_cut_and_an_idle_connection_is_not(tmp_path: Path, case: str) -> None:
+    with ServerProcess(tmp_path, body_timeout="300ms", decision_timeout="300ms") as server:
+        idle = http.client.HTTPSConnection("localhost", server.port, context=server.context)
+        idle.request("POST", MUTATE, review())
+        idle.getresponse().read()
+        slow = connect(server, BEGINNINGS[case])
+        assert eventually(lambda: is_cut(slow))
+        idle.request("POST", MUTATE, review())
+        assert idle.getresponse().status == 200
+        idle.close()
+        slow.close()
+
+
+def test_two_hundred_of_them_hold_up_nobody(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, body_timeout="1m") as server, server.client() as client:
+        before = server.status("VmRSS")
+        slow = [connect(server, HEAD + b" " * (50_000 * (number % 2))) for number in range(200)]
+        assert eventually(lambda: server.status("Threads") > 200)
+        times = [client.post(MUTATE, content=review()).elapsed.total_seconds() for _ in range(20)]
+        assert max(times) < 5
+        assert server.status("VmRSS") - before < 100 * 1024
+        for connection in slow:
+            connection.close()
+        assert eventually(lambda: len([line for line in server.logged("refused") if line["why"] == "truncated"]) == 200)
+
+
+def test_a_request_that_takes_its_time_within_bounds_is_answered(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, body_timeout="10s") as server:
+        body = review()
+        connection = http.client.HTTPSConnection("localhost", server.port, context=server.context, timeout=10)
+        connection.putrequest("POST", MUTATE)
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders()
+        for byte in body:
+            connection.send(bytes([byte]))
+        assert connection.getresponse().status == 200
+        connection.close()
