@@ -70,6 +70,15 @@ LIMIT_RANGE_NEGATIVE = Code(
     fails='limits:\n- {type: Container, default: {cpu: "-1"}}',
     passes="limits:\n- {type: Container, default: {cpu: 1}}",
 )
+FRACTIONAL_BYTES = Code(
+    number="TG068",
+    slug="fractional-bytes",
+    what="An amount of memory or storage has a fraction of a byte, and Kubernetes only warns.",
+    why="There is no half a byte: m stands for thousandths, so that 500m of memory is one byte and the container is "
+    "killed at once. M and Mi stand for millions.",
+    fails="resources:\n  limits:\n    memory: 500m",
+    passes="resources:\n  limits:\n    memory: 500Mi",
+)
 
 CODES: tuple[Code, ...] = (
     FRACTION_LET_THROUGH,
@@ -80,4 +89,5 @@ CODES: tuple[Code, ...] = (
     QUOTA_FRACTION,
     LIMIT_RANGE_FRACTION,
     LIMIT_RANGE_NEGATIVE,
+    FRACTIONAL_BYTES,
 )

@@ -34,7 +34,14 @@ def both(name: str) -> list[tuple[str, str]]:
         ),
         pytest.param({OPAQUE: 2}, {OPAQUE: 2}, [], id="a whole opaque one"),
         pytest.param({LIKE: 2}, None, [], id="other native names may lack a limit"),
-        pytest.param({"cpu": "1500m", "memory": "0.5"}, None, [], id="cpu and memory"),
+        pytest.param({"cpu": "1500m", "memory": "1.5Ki"}, None, [], id="half a cpu, and whole bytes"),
+        pytest.param({"memory": "500m"}, None, [(f"{AT}.requests[memory]", "TG068")], id="half a byte"),
+        pytest.param(
+            None,
+            {"ephemeral-storage": "0.1Ki"},
+            [(f"{AT}.{where}[ephemeral-storage]", "TG068") for where in ("limits", "requests")],
+            id="a fraction of a byte in another suffix",
+        ),
         pytest.param(None, {"example.com/gpu": "1500m"}, [], id="what Kubernetes refuses itself"),
     ],
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from webhook.accounting.asks import ContainerAsk, Quantities, read_list, read_pod
 from webhook.accounting.lenient_codes import (
     FRACTION_LET_THROUGH,
+    FRACTIONAL_BYTES,
     LIMIT_RANGE_FRACTION,
     LIMIT_RANGE_NEGATIVE,
     NODE_NAME_LET_THROUGH,
@@ -39,6 +40,7 @@ from webhook.accounting.validation.values import not_whole
 from webhook.objects.cluster import LimitRange, Node, ResourceQuota
 from webhook.objects.pods import Pod
 
+_BYTES = frozenset({"memory", "ephemeral-storage"})
 _COUNTED_ELSEWHERE = (
     ".storageclass.storage.k8s.io/",
     ".volumeattributesclass.storage.k8s.io/",
@@ -47,7 +49,7 @@ _COUNTED_ELSEWHERE = (
 
 
 def pod_lets_through(pod: Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
-    """Fractions of opaque and kubernetes.io-like names, and opaque requests that are not their limit.
+    """Fractions of opaque and kubernetes.io-like names and of bytes, and opaque requests that are not their limit.
 
     `prefix` and `template` are those of `validate_pod`.
     """
@@ -129,11 +131,21 @@ def _opaque_problems(path: str, name: str, request: Quantity, limit: Quantity | 
 
 
 def _fractions(path: str, listed: Quantities) -> list[Problem]:
-    return [
-        _fraction(f"{path}[{name}]", FRACTION_LET_THROUGH, name, quantity)
-        for name, quantity in listed.items()
-        if _is_loose(name) and not quantity.is_whole
-    ]
+    problems = []
+    for name, quantity in listed.items():
+        if quantity.is_whole:
+            continue
+        if _is_loose(name):
+            problems.append(_fraction(f"{path}[{name}]", FRACTION_LET_THROUGH, name, quantity))
+        elif name in _BYTES:
+            problems.append(_fractional_bytes(f"{path}[{name}]", name, quantity))
+    return problems
+
+
+def _fractional_bytes(path: str, name: str, quantity: Quantity) -> Problem:
+    """Kubernetes warns of it (pkg/api/pod/warnings.go)."""
+    message = f"{quantity} of {name} is a fraction of a byte; m stands for thousandths: write whole bytes, or M or Mi"
+    return _invalid(path, FRACTIONAL_BYTES, message, printed(quantity.text))
 
 
 def _limit_problems(path: str, name: str, quantity: Quantity, *, ratio: bool) -> list[Problem]:
