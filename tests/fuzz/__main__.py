@@ -1,0 +1,44 @@
+"""`python -m tests.fuzz [--seconds N] [TARGET …]`: each target in a process of its own, for N seconds each."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fuzz.targets import TARGETS, seeds
+
+_KEPT = Path(".run") / "fuzz"
+
+
+def main() -> int:
+    """Fuzz, and say how long; 1 when something was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("target", nargs="*", choices=[[], *TARGETS], help="all, unless some are named")
+    asked = parser.parse_args()
+    found = [target for target in asked.target or TARGETS if not _clean(target, asked.seconds)]
+    print(f"found something in: {', '.join(found)}" if found else "nothing found")
+    return 1 if found else 0
+
+
+def _clean(target: str, seconds: int) -> bool:
+    corpus, kept = _KEPT / "corpus" / target, _KEPT / target
+    for folder in (corpus, kept):
+        folder.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(seeds(target)):
+        (corpus / f"seed-{number}").write_bytes(seed)
+    options = [
+        "-verbosity=0",
+        "-print_final_stats=1",
+        f"-max_total_time={seconds}",
+        "-timeout=1",
+        "-rss_limit_mb=1024",
+        f"-artifact_prefix={kept}/",
+    ]
+    print(f"{target}: {seconds} s …", flush=True)
+    command = [sys.executable, "-m", "tests.fuzz.one", target, *options, str(corpus)]
+    return subprocess.run(command, check=False).returncode == 0  # noqa: S603  # our own module
+
+
+if __name__ == "__main__":
+    sys.exit(main())
