@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from webhook.accounting.names import is_hugepage, is_overcommit_allowed
 from webhook.accounting.quantity import Quantity
-from webhook.objects.pods import Container, PodSpec, ResourceList, ResourceRequirements
+from webhook.objects.pods import Container, PodSpec, ResourceList
 
 Quantities = Mapping[str, Quantity]
 """Resource name to exact quantity."""
@@ -82,7 +82,9 @@ def read_pod(spec: PodSpec, *, complete: bool = True) -> PodAsk:
     return _rounded(_with_pod_level(_read(spec, _read_exactly, complete=True)))
 
 
-def aggregate(containers: tuple[ContainerAsk, ...], init: tuple[ContainerAsk, ...], *, limits: bool) -> Quantities:
+def aggregate(
+    containers: tuple[ContainerAsk, ...], init: tuple[ContainerAsk, ...], *, limits: bool
+) -> dict[str, Quantity]:
     """What the containers need together at their most demanding moment.
 
     Containers and sidecars add up; an init step runs alone above the sidecars declared before it; the larger of both
@@ -136,14 +138,12 @@ def is_pod_level(name: str) -> bool:
 
 def _read(spec: PodSpec, read: Callable[[ResourceList | None], Quantities], *, complete: bool) -> PodAsk:
     """Every list of a pod; if `complete` with every container's missing requests taken from its limits."""
-    resources = spec.resources or ResourceRequirements()
-    return PodAsk(
-        tuple([_read_container(each, Role.CONTAINER, read, complete=complete) for each in spec.containers or ()]),
-        tuple([_read_container(each, _role_of(each), read, complete=complete) for each in spec.init_containers or ()]),
-        read(resources.requests),
-        read(resources.limits),
-        read(spec.overhead),
-    )
+    containers = [_read_container(each, Role.CONTAINER, read, complete=complete) for each in spec.containers or ()]
+    init = [_read_container(each, _role_of(each), read, complete=complete) for each in spec.init_containers or ()]
+    pod = PodAsk(tuple(containers), tuple(init), overhead=read(spec.overhead))
+    if spec.resources is None:
+        return pod
+    return pod._replace(requests=read(spec.resources.requests), limits=read(spec.resources.limits))
 
 
 def _read_container(

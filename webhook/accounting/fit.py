@@ -64,7 +64,7 @@ def used_by(pods: Collection[Pod]) -> Amounts:
     """What pods on a node use together, each rounded up by itself."""
     used = Amounts()
     for pod in pods:
-        used += Amounts(pod_requests(pod.spec or PodSpec(), pod.status).amounts)
+        used += pod_requests(pod.spec or PodSpec(), pod.status).amounts
     return used
 
 

@@ -32,17 +32,20 @@ class Term(NamedTuple):
 class Effective:
     """What a pod needs, by resource.
 
-    `quantities` are exact and print as Kubernetes prints them; `amounts` are the scheduler's integers (milli-cpu, else
-    whole units), rounded up once after summing.
+    `quantities` are exact and print as Kubernetes prints them.
     """
 
-    __slots__ = ("_ask", "_is_limits", "amounts", "quantities")
+    __slots__ = ("_ask", "_is_limits", "quantities")
 
     def __init__(self, ask: PodAsk, *, limits: bool) -> None:
         self._ask = ask
         self._is_limits = limits
         self.quantities: Quantities = _with_overhead(ask, _base(ask, limits=limits), limits=limits)
-        self.amounts = Amounts({name: amount(name, quantity) for name, quantity in self.quantities.items()})
+
+    @property
+    def amounts(self) -> Amounts:
+        """The scheduler's integers (milli-cpu, else whole units), rounded up once after summing."""
+        return Amounts({name: amount(name, quantity) for name, quantity in self.quantities.items()})
 
     def terms(self, name: str) -> tuple[Term, ...]:
         """Every figure that a resource's sum is made of: containers, sidecars, init steps, pod level, overhead."""
@@ -108,9 +111,10 @@ def limits_of(pod: PodAsk) -> Effective:
 
 def _base(pod: PodAsk, *, limits: bool) -> dict[str, Quantity]:
     """Containers and init steps, with cpu, memory and hugepages replaced by what the pod level says."""
-    total = dict(aggregate(pod.containers, pod.init, limits=limits))
-    pod_level = pod.limits if limits else pod.requests
-    total.update({name: quantity for name, quantity in pod_level.items() if is_pod_level(name)})
+    total = aggregate(pod.containers, pod.init, limits=limits)
+    for name, quantity in (pod.limits if limits else pod.requests).items():
+        if is_pod_level(name):
+            total[name] = quantity
     return total
 
 

@@ -146,3 +146,17 @@ def test_messages_say_what_would_pass() -> None:
 )
 def test_whole_pages(name: str, quantity: str, *, whole: bool) -> None:
     assert is_whole_pages(name, Quantity.parse(quantity)) is whole
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity", "advice"),
+    [
+        (HUGE, "3Mi", "3Mi is not a whole number of pages of 2Mi: use 2Mi or 4Mi"),
+        (HUGE, "1", "1 is not a whole number of pages of 2Mi: use 0 or 2Mi"),
+        (HUGE, "-3Mi", "-3Mi is not a whole number of pages of 2Mi: use 0"),
+        ("hugepages-foo", "1Mi", "'foo' is no page size; write one as in hugepages-2Mi"),
+    ],
+)
+def test_what_would_be_whole_pages(name: str, quantity: str, advice: str) -> None:
+    problems = validate_pod(pod(container("a", {"cpu": 1}, {name: quantity})))
+    assert advice in [each.message for each in problems]

@@ -9,7 +9,7 @@ from webhook.accounting.asks import Quantities
 from webhook.accounting.name_rules import Place
 from webhook.accounting.names import HUGEPAGES_PREFIX, is_hugepage, is_overcommit_allowed
 from webhook.accounting.problem import Code, Problem, Reason
-from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.accounting.quantity import Format, Quantity, QuantityError
 from webhook.accounting.resource_codes import (
     HUGE_PAGES_ALONE,
     LIMIT_MISSING,
@@ -54,11 +54,18 @@ def _entry_problems(path: str, name: str, quantity: Quantity, place: Place) -> l
     problems = name_problems(path, name, place) + value_problems(path, name, quantity)
     if is_hugepage(name) and not is_whole_pages(name, quantity):
         detail = f"{quantity} is not positive integer multiple of {name}"
-        message = (
-            f"{quantity} is not a whole number of pages of {name.removeprefix(HUGEPAGES_PREFIX)}; ask for a multiple"
-        )
-        problems.append(_invalid(path, NOT_WHOLE_PAGES, message, detail, quantity))
+        problems.append(_invalid(path, NOT_WHOLE_PAGES, _not_whole_pages(name, quantity), detail, quantity))
     return problems
+
+
+def _not_whole_pages(name: str, quantity: Quantity) -> str:
+    """Part of a page, and the whole pages beside it."""
+    size, page = _page_size(name), name.removeprefix(HUGEPAGES_PREFIX)
+    if not size:
+        return f"{page!r} is no page size; write one as in hugepages-2Mi"
+    above = -(-quantity.value() // size) * size
+    near = [Quantity(each, format=Format.BINARY_SI).text for each in (above - size, above) if each >= 0]
+    return f"{quantity} is not a whole number of pages of {page}: use {' or '.join(near or ['0'])}"
 
 
 def _against_limit(path: str, name: str, request: Quantity, limit: Quantity | None) -> list[Problem]:

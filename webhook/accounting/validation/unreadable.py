@@ -10,6 +10,7 @@ from webhook.accounting.codes import TOO_LARGE, UNREADABLE_QUANTITY
 from webhook.accounting.names import is_hugepage
 from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.quantity import Quantity, QuantityError, QuantityTooLargeError
+from webhook.accounting.quantity_advice import meant
 from webhook.objects.pods import Container, PodSpec, ResourceList, ResourceRequirements
 
 _SHOWN = 60  # bytes of a token that are worth showing
@@ -104,5 +105,7 @@ def _problem(path: str, token: bytes, error: QuantityError) -> Problem:
         return Problem(
             path, TOO_LARGE.number, Reason.INVALID, f"{text} is no quantity that can be counted: {error}", "", text
         )
-    message = f"{text} is not a quantity: {error}; write a number with an optional suffix, such as 2, 500m or 3Gi"
+    near = " or ".join(meant(text.strip('"')))
+    advice = f"did you mean {near}?" if near else "write a number with an optional suffix, such as 2, 500m or 3Gi"
+    message = f"{text} is not a quantity: {error}; {advice}"
     return Problem(path, UNREADABLE_QUANTITY.number, Reason.INVALID, message, str(error), text)

@@ -74,7 +74,7 @@ def not_whole(name: str, quantity: Quantity) -> str:
 
 def _too_large(name: str, quantity: Quantity) -> str:
     most = f"{INT64_MAX}m" if is_milli(name) else f"{INT64_MAX}"
-    return f"{quantity} is larger than Kubernetes can count and would wrap around; at most {most} is possible"
+    return f"{quantity} is beyond what Kubernetes can count, and would wrap around there; at most {most} is possible"
 
 
 def _invalid(path: str, code: str, message: str, detail: str, quantity: Quantity) -> Problem:
