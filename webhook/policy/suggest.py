@@ -52,4 +52,4 @@ def resource_meant(name: str, known: Iterable[str] = WELL_KNOWN) -> str | None:
         domainless = next((each for each in names if each.rpartition("/")[2] == name.lower().removesuffix("s")), None)
         if domainless is not None:
             return domainless
-    return nearest(name, names, cutoff=0.85 if "/" in name else 0.7)
+    return nearest(name, names, cutoff=0.83 if "/" in name else 0.7)

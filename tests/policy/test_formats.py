@@ -1,0 +1,239 @@
+"""What each format takes, and what it says to what it does not take."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.accounting.quantity import Quantity
+from webhook.policy.formats import CHECKS, FormatError, bare_name, check_quantity, clipped, shown
+
+TAKEN: dict[str, tuple[str, ...]] = {
+    "quantity": (
+        "0",
+        "8",
+        "1500m",
+        "64Gi",
+        "1e3",
+        "1E3",
+        "3.0",
+        ".5",
+        "8.",
+        "+1",
+        "0.001",
+        "9223372036854775807",
+        "010",
+    ),
+    "policy-name": ("a", "whole-gpus", "team-vision.gpus", "8", "a.b-c.d"),
+    "resource-pattern": (
+        "nvidia.com/gpu",
+        "nvidia.com/*",
+        "*",
+        "?",
+        "extended",
+        "opaque",
+        "!extended",
+        "!*",
+        "cpu",
+        "example.com/GPU_a.B",
+        "pod.alpha.kubernetes.io/opaque-int-resource-*",
+    ),
+    "name-pattern": ("a", "team-*", "*", "team-?", "kube-system", "*-prod-*", "123"),
+    "service-account-pattern": ("ci/deployer", "ci/*", "*/*", "kube-system/a.b-c", "team-?/x"),
+    "subject-pattern": ("alice", "alice@example.com", "system:node:*", "OIDC:Group With Spaces", "Ünïcode", "*"),
+    "label-key": ("a", "example.com/team", "A_b.c-d", "x" * 63, "kubernetes.io/metadata.name"),
+    "label-value": ("", "a", "yes", "A_b.c-d", "1", "x" * 63),
+    "object-name": ("batch", "system-cluster-critical", "a.b"),
+    "counted-name": (
+        "pods",
+        "cpu",
+        "requests.cpu",
+        "limits.cpu",
+        "memory",
+        "limits.ephemeral-storage",
+        "hugepages-2Mi",
+        "requests.hugepages-1Gi",
+        "nvidia.com/gpu",
+        "requests.nvidia.com/gpu",
+        "limits.nvidia.com/gpu",
+        "kubernetes.io/x",
+        "limits.pod.alpha.kubernetes.io/opaque-int-resource-foo",
+    ),
+}
+
+REFUSED: dict[str, dict[str, str]] = {
+    "quantity": {
+        "": "is not a quantity",
+        "-1": "is negative; write 0 or more",
+        "-0.001": "is negative",
+        "64GB": 'write "64G", or "64Gi" for powers of 1024',
+        "1KB": 'write "1k", or "1Ki" for powers of 1024',
+        "5K": 'write "5k"',
+        "5gi": 'write "5Gi"',
+        "5 Gi": 'write "5Gi"',
+        "8b": 'write "8"',
+        "1,5": "is not a quantity",
+        "1_000": "is not a quantity",
+        "0x10": "is not a quantity",
+        "NaN": "is not a quantity",
+        "Ki": "has no digit",
+        ".": "has no digit",
+        "٣": "is not a quantity",
+        "9223372036854775808": "more than Kubernetes can count",
+        "8Ei ": "is not a quantity",
+        "100E": "more than Kubernetes can count",
+        "1e999999999": "is not a quantity",
+        "9" * 65: "is longer than 64 characters",
+    },
+    "policy-name": {
+        "": "is not a name",
+        "Whole GPUs": 'as in "whole-gpus"',
+        "-a": 'as in "a"',
+        "a..b": "with a letter or digit at both ends",
+        "a_b": 'as in "a-b"',
+        "§": "is not a name",
+    },
+    "resource-pattern": {
+        "": "names nothing",
+        "!": "names nothing",
+        "!!a": "can match no name",
+        "a!": "can match no name",
+        "nvidia.com/[ab]": "only letters, digits",
+        "nvidia.com/{a,b}": "can match no name",
+        "a b": "can match no name",
+        "a\n": "can match no name",
+        "^nvidia.*$": "can match no name",
+    },
+    "name-pattern": {
+        "": "can match no name",
+        "Team-a": "can match no name",
+        "team.a": "can match no name",
+        "!team-a": "put the name under exclude instead",
+        "team/a": "can match no name",
+    },
+    "service-account-pattern": {
+        "": "is not namespace/name",
+        "deployer": "is not namespace/name",
+        "a/b/c": "is not namespace/name",
+        "/a": "can match no name",
+        "CI/deployer": "can match no name",
+        "system:serviceaccount:ci:deployer": 'namespace/name: "ci/deployer"',
+    },
+    "subject-pattern": {"": "is not a name", "  ": "is not a name", "a\x07b": "is not a name", "a\nb": "is not a name"},
+    "label-key": {
+        "": "is no label key",
+        "a b": "is no label key",
+        "-a": "is no label key",
+        "a/b/c": "is no label key",
+        "Example.com/a": "is no label key",
+        "x" * 64: "is no label key",
+        "/a": "is no label key",
+    },
+    "label-value": {
+        "a b": "no object can carry",
+        "-a": "no object can carry",
+        "x" * 64: "at most 63",
+        "a\n": "carry",
+    },
+    "object-name": {"Batch": "no object can be called", "batch-*": "without globs", "": "no object can be called"},
+    "counted-name": {
+        "": "no pod can ask for",
+        "gpu": 'did you mean "nvidia.com/gpu"?',
+        "requests.gpu": 'did you mean "requests.nvidia.com/gpu"?',
+        "cpus": 'did you mean "cpu"?',
+        "limits.memmory": 'did you mean "limits.memory"?',
+        "limits.pods": 'write "pods"',
+        "requests.pods": 'write "pods"',
+        "count/deployments.apps": "with a ResourceQuota",
+        "secrets": "with a ResourceQuota",
+        "requests.storage": "no pod can ask for",
+        "gold.storageclass.storage.k8s.io/requests.storage": "with a ResourceQuota",
+        "nvidia.com/*": "one line per name",
+        "!nvidia.com/gpu": "one line per name",
+        "Nvidia.com/gpu": "no pod can ask for",
+        "limits.limits.cpu": "no pod can ask for",
+        "example.com/": "no pod can ask for",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [(name, text) for name, texts in TAKEN.items() for text in texts],
+)
+def test_it_is_taken(name: str, text: str) -> None:
+    CHECKS[name](text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [(name, text, said) for name, texts in REFUSED.items() for text, said in texts.items()],
+)
+def test_it_is_refused_with_what_would_pass(name: str, text: str, said: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        CHECKS[name](text)
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_every_format_is_tried_both_ways() -> None:
+    assert set(TAKEN) == set(REFUSED) == set(CHECKS)
+
+
+@given(st.sampled_from(sorted(CHECKS)), st.text(max_size=20))
+def test_no_text_crashes_a_format(name: str, text: str) -> None:
+    with suppress(FormatError):
+        CHECKS[name](text)
+
+
+@given(st.text("0123456789.+-eEmkKMGi", max_size=12))
+def test_what_passes_is_a_quantity_that_is_not_negative(text: str) -> None:
+    try:
+        check_quantity(text)
+    except FormatError:
+        return
+    quantity = Quantity.parse(text)
+    assert quantity.sign >= 0
+    assert not quantity.exceeds_int64
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["GB", "MB", "KB", "K", "GiB", "gi", "mib", "B", " Gi", "T"]))
+def test_the_spelling_that_is_proposed_passes(number: int, suffix: str) -> None:
+    """Advice that would be refused is worse than none."""
+    try:
+        check_quantity(f"{number}{suffix}")
+    except FormatError as error:
+        proposed = str(error).partition('write "')[2].partition('"')[0]
+        check_quantity(proposed)
+
+
+@given(st.text(max_size=20))
+def test_the_name_that_is_proposed_passes(text: str) -> None:
+    try:
+        CHECKS["policy-name"](text)
+    except FormatError as error:
+        proposed = str(error).partition('as in "')[2].removesuffix('"')
+        if proposed:
+            CHECKS["policy-name"](proposed)
+
+
+@pytest.mark.parametrize(
+    ("written", "split"),
+    [
+        ("cpu", ("", "cpu")),
+        ("requests.cpu", ("requests.", "cpu")),
+        ("limits.nvidia.com/gpu", ("limits.", "nvidia.com/gpu")),
+        ("limits.requests.cpu", ("limits.", "requests.cpu")),
+        ("requestscpu", ("", "requestscpu")),
+    ],
+)
+def test_a_counted_name_has_one_prefix_at_most(written: str, split: tuple[str, str]) -> None:
+    assert bare_name(written) == split
+
+
+def test_long_texts_are_clipped() -> None:
+    assert clipped("a" * 80) == "a" * 80
+    assert clipped("a" * 81) == "a" * 80 + "…"
+    assert shown("a") == '"a"'
+    assert shown("a" * 1_000).endswith('…" (1,000 characters)')

@@ -1,0 +1,112 @@
+"""Did you mean: near words are found, far ones and members of one family are left alone."""
+
+import pytest
+
+from webhook.policy.lint_names import lint_names
+from webhook.policy.parse import parse
+from webhook.policy.suggest import WELL_KNOWN, did_you_mean, nearest, resource_meant
+
+FIELDS = (
+    "wellFormedName",
+    "wholeQuantity",
+    "requestsEqualLimits",
+    "perContainer",
+    "perPod",
+    "advertised",
+    "schedulable",
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("wholeQuantit", "wholeQuantity"),
+        ("WholeQuantity", "wholeQuantity"),
+        ("whole_quantity", "wholeQuantity"),
+        ("perpod", "perPod"),
+        ("perContainers", "perContainer"),
+        ("requestEqualsLimit", "requestsEqualLimits"),
+        ("schedule", "schedulable"),
+        ("x", None),
+        ("", None),
+        ("somethingElse", None),
+    ],
+)
+def test_the_nearest_word(word: str, meant: str | None) -> None:
+    assert nearest(word, FIELDS) == meant
+    assert did_you_mean(word, FIELDS) == (f'; did you mean "{meant}"?' if meant else "")
+
+
+def test_nothing_is_near_when_nothing_is_known() -> None:
+    assert nearest("a", ()) is None
+
+
+def test_a_huge_word_costs_no_more_than_its_beginning() -> None:
+    assert nearest("wholeQuantity" * 100_000, FIELDS) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gpu", "nvidia.com/gpu"),
+        ("gpus", "nvidia.com/gpu"),
+        ("GPU", "nvidia.com/gpu"),
+        ("tpu", "google.com/tpu"),
+        ("memmory", "memory"),
+        ("Memory", "memory"),
+        ("cpus", "cpu"),
+        ("ephemeral_storage", "ephemeral-storage"),
+        ("nvidia.com/gpus", "nvidia.com/gpu"),
+        ("nvidai.com/gpu", "nvidia.com/gpu"),
+        ("nvidia/gpu", "nvidia.com/gpu"),
+        ("amd.com/gpus", "amd.com/gpu"),
+        ("nvidia.com/gpu", None),
+        ("nvidia.com/gpu.shared", None),
+        ("example.com/dongle", None),
+        ("intel.com/qat", None),
+        ("intel.com/gpu", None),
+        ("example.com/gpu", None),
+        ("xilinx.com/fpga", None),
+        ("bananas", None),
+    ],
+)
+def test_the_resource_that_was_meant(name: str, meant: str | None) -> None:
+    assert resource_meant(name) == meant
+
+
+def test_no_well_known_name_is_taken_for_a_slip() -> None:
+    assert [name for name in WELL_KNOWN if resource_meant(name)] == []
+
+
+def _cap(name: str, *counted: str) -> str:
+    amounts = ", ".join(f"{each}: 1" for each in counted)
+    head = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\n"
+    return f"{head}metadata: {{name: {name}}}\nspec: {{hard: {{{amounts}}}}}\n"
+
+
+def _slips(*caps: str) -> list[str]:
+    parsed = parse([("a.yaml", "---\n".join(caps).encode())])
+    assert parsed.findings == ()
+    return [finding.message.partition("did you mean ")[2] for finding in lint_names(parsed.policies)]
+
+
+def test_a_name_spelt_otherwise_elsewhere_is_a_slip_when_the_other_is_used_more() -> None:
+    usual = _cap("a", "example.com/dongle"), _cap("b", "example.com/dongle")
+    assert _slips(*usual, _cap("c", "example.com/Dongles")) == [
+        '"example.com/dongle" instead of "example.com/Dongles"?'
+    ]
+
+
+def test_two_spellings_used_alike_accuse_nobody() -> None:
+    assert _slips(_cap("a", "example.com/seat"), _cap("b", "example.com/seats")) == []
+
+
+def test_members_of_a_family_are_no_slips_of_one_another() -> None:
+    names = [f"nvidia.com/mig-{slices}g.{memory}gb" for slices, memory in ((1, 5), (2, 10), (3, 20), (4, 20), (7, 40))]
+    assert (
+        _slips(_cap("a", *names), _cap("b", "nvidia.com/mig-1g.5gb", "example.com/seat-1", "example.com/seat-2")) == []
+    )
+
+
+def test_pods_and_limits_are_counted_names_not_slips() -> None:
+    assert _slips(_cap("a", "pods", "limits.memory", "requests.cpu")) == []
