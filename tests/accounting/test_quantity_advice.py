@@ -1,0 +1,48 @@
+"""What is suggested for a text that is no quantity."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_advice import meant
+
+TABLE = (
+    ("bytes are left off", "1GB", ("1G", "1Gi")),
+    ("binary bytes too", "1GiB", ("1Gi",)),
+    ("a capital K is either", "3K", ("3k", "3Ki")),
+    ("a small g is either", "3g", ("3G", "3Gi")),
+    ("a small ki is binary", "3ki", ("3Ki",)),
+    ("capitals throughout are binary", "2MI", ("2Mi",)),
+    ("a blank before the suffix goes", "3 Ki", ("3Ki",)),
+    ("bytes alone go", "100 bytes", ("100",)),
+    ("one B goes", "100B", ("100",)),
+    ("thousands separators go", "1,000", ("1000",)),
+    ("underscores go", "1_000_000", ("1000000",)),
+    ("a decimal comma is a point", "1,5", ("1.5",)),
+    ("a decimal comma before a suffix too", "1,5GB", ("1.5G", "1.5Gi")),
+    ("a fraction stays", "0.5 GB", ("0.5G", "0.5Gi")),
+    ("a minus stays", "-3GB", ("-3G", "-3Gi")),
+    ("blanks in a number go", "10 000", ("10000",)),
+    ("blanks around go", " 3\n", ("3",)),
+    ("a word is nothing", "one", ()),
+    ("nothing is nothing", "", ()),
+    ("hexadecimal is nothing", "0x10", ()),
+    ("two points are nothing", "1.2.3", ()),
+    ("an unknown suffix is nothing", "3cores", ()),
+    ("a number and half a suffix is nothing", "3gig", ()),
+    ("an exponent's half is taken for exa", "1e", ("1E", "1Ei")),
+    ("a long text is nothing", "1" * 65 + "GB", ()),
+    ("other digits are nothing", "\u0663GB", ()),
+)
+
+
+@pytest.mark.parametrize(("text", "wanted"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_a_text_is_near_what_was_meant(text: str, wanted: tuple[str, ...]) -> None:
+    assert meant(text) == wanted
+
+
+@given(st.text("0123456789.,_ +-kKmMgGiIbBeE", max_size=12))
+def test_every_suggestion_would_pass(text: str) -> None:
+    for each in meant(text):
+        assert Quantity.parse(each).text
