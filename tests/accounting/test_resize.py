@@ -37,6 +37,12 @@ TWO = spec_of(container("a", cpu(2), cpu(2)))
         pytest.param(
             TWO, resized(1, 1, conditions=[*DEFERRED, *INFEASIBLE]), "2", id="the first condition of the type decides"
         ),
+        pytest.param(
+            TWO,
+            resized(1, 1, conditions=[{"type": "Ready", "reason": "Infeasible"}]),
+            "2",
+            id="a reason of another condition is not looked at",
+        ),
         pytest.param(TWO, resized(4, 1), "4", id="what it still has counts"),
         pytest.param(TWO, resized(1, 5), "5", id="what it was promised counts"),
         pytest.param(

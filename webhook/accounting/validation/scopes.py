@@ -46,21 +46,19 @@ def selector_problems(path: str, spec: QuotaSpec) -> list[Problem]:
     """What is wrong with the expressions of `spec.scopeSelector`. Kubernetes' paths do not say which expression."""
     if spec.scope_selector is None:
         return []
-    expressions = spec.scope_selector.match_expressions
+    expressions = spec.scope_selector.match_expressions or []
     problems: list[Problem] = []
-    for each in expressions or ():
+    for each in expressions:
         scope = each.scope_name or ""
         if scope not in _SUITS:
             problems.append(_unknown(f"{path}.scopeName", scope, scope))
         problems += _unsuitable(path, scope, spec, _internal(expressions))
         problems += _operator_problems(path, each)
-    return problems + _conflicts(path, [each.scope_name or "" for each in expressions or ()], spec.scopes)
+    return problems + _conflicts(path, [each.scope_name or "" for each in expressions], spec.scopes)
 
 
-def _internal(expressions: list[ScopeRequirement] | None) -> Any:
+def _internal(expressions: list[ScopeRequirement]) -> Any:
     """The selector as Kubernetes prints it, which is its internal form."""
-    if expressions is None:
-        return {"MatchExpressions": None}
     return {
         "MatchExpressions": [
             {"ScopeName": each.scope_name or "", "Operator": each.operator or "", "Values": each.values}
