@@ -1,11 +1,14 @@
 """What is suggested for a text that is no quantity."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_advice import meant
+from webhook.accounting.validation import validate_pod
+from webhook.objects.pods import Pod
 
 TABLE = (
     ("bytes are left off", "1GB", ("1G", "1Gi")),
@@ -46,3 +49,13 @@ def test_a_text_is_near_what_was_meant(text: str, wanted: tuple[str, ...]) -> No
 def test_every_suggestion_would_pass(text: str) -> None:
     for each in meant(text):
         assert Quantity.parse(each).text
+
+
+@pytest.mark.parametrize(
+    ("token", "advice"),
+    [('"1GB"', "did you mean 1G or 1Gi?"), ('"one"', "such as 2, 500m or 3Gi"), ("true", "such as 2, 500m or 3Gi")],
+)
+def test_a_refused_pod_is_told_what_was_meant(token: str, advice: str) -> None:
+    spec = '{"spec":{"containers":[{"name":"a","resources":{"requests":{"memory":%s}}}]}}'
+    (problem,) = validate_pod(msgspec.json.decode(spec % token, type=Pod))
+    assert problem.message.endswith(advice)
