@@ -1,7 +1,9 @@
-"""Findings, and anything else in rows, as a table for a person."""
+"""Findings, and anything else in rows, for a person."""
 
 from collections.abc import Iterable, Sequence
 
+from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -10,22 +12,25 @@ from webhook.cli.report.finding import Finding, Level
 _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 
 
-def findings(found: Sequence[Finding]) -> Table:
-    """One row a finding; where two rows in a row are about the same object, it is named once."""
-    rows = []
-    before = ""
+def rows(found: Sequence[Finding]) -> Table:
+    """One row a finding, for pipes; where two in a row are about the same object, it is named once."""
+    cells, before = [], ""
     for finding in found:
         subject = _subject(finding)
-        rows.append(
-            (
-                Text(finding.place, "bold"),
-                Text(finding.level.value, _STYLES[finding.level]),
-                Text(subject if subject != before else "", "dim"),
-                _said(finding),
-            )
-        )
+        cells.append((finding.place, finding.level.value, subject if subject != before else "", _said(finding)))
         before = subject
-    return table(("WHERE", "LEVEL", "OBJECT", "FINDING"), rows)
+    return table(("WHERE", "LEVEL", "OBJECT", "FINDING"), cells)
+
+
+def paragraphs(found: Sequence[Finding]) -> Group:
+    """One paragraph a finding, for terminals of any width: where, what and whom, and beneath it the sentence."""
+    return Group(*(part for finding in found for part in _paragraph(finding)))
+
+
+def _paragraph(finding: Finding) -> tuple[Text, Padding]:
+    level = (finding.level.value, _STYLES[finding.level])
+    head = Text.assemble((finding.place, "bold"), "  ", level, "  ", (_subject(finding), "dim"), overflow="fold")
+    return head, Padding(_said(finding), (0, 0, 0, 4))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:

@@ -48,7 +48,8 @@ def show_findings(findings: Sequence[Finding], seen: Seen, form: str) -> None:
     match form:
         case "table":
             if findings:
-                show(table.findings(findings))
+                terminal = console(sys.stdout).is_terminal
+                show(table.paragraphs(findings) if terminal else table.rows(findings))
         case "github":
             for line in github.lines(findings):
                 click.echo(line)

@@ -1,0 +1,226 @@
+"""Caps in `tallygate check`: what a snapshot holds, and what manifests would take from it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from webhook.cli.app import root
+
+CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec:
+  namespaces: {selector: {matchLabels: {gpu: "yes"}}}
+  shared: %s
+  hard: {nvidia.com/gpu: 8, limits.memory: 8Gi}
+"""
+
+
+def pod(name: str, gpus: int, namespace: str = "a", **more: Any) -> dict[str, Any]:
+    """A pod that asks for GPUs and is limited in memory."""
+    limits = {"nvidia.com/gpu": str(gpus), "memory": "1Gi"}
+    metadata = {"name": name, "namespace": namespace, "labels": more.pop("labels", {})}
+    spec = {"containers": [{"name": "c", "resources": {"limits": limits, "requests": limits}}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **more}
+
+
+def workload(kind: str, gpus: int, labels: dict[str, str], **spec: Any) -> dict[str, Any]:
+    """A workload of such pods."""
+    template = pod("", gpus, labels=labels)
+    made = {"metadata": {"labels": labels}, "spec": template["spec"]}
+    version = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1", "PodTemplate": "v1"}
+    body: dict[str, Any] = {"spec": {"template": made, **spec}}
+    if kind == "CronJob":
+        body = {"spec": {"jobTemplate": body}}
+    if kind == "PodTemplate":
+        body = {"template": made}
+    metadata = {"name": "w", "namespace": "a"}
+    return {"apiVersion": version.get(kind, "apps/v1"), "kind": kind, "metadata": metadata, **body}
+
+
+def namespaces(**labels: str) -> list[dict[str, Any]]:
+    """Namespaces a and b with the label that the cap asks for."""
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n, "labels": {"gpu": v}}}
+        for n, v in labels.items()
+    ]
+
+
+def found(
+    folder: Path, manifests: list[dict[str, Any]], snapshot: list[dict[str, Any]] | str | None, *, shared: bool = False
+) -> list[tuple[str, str, str]]:
+    """Level, code and message of everything that is found."""
+    (folder / "cap.yaml").write_text(CAP % str(shared).lower())
+    (folder / "all.json").write_text("\n".join(map(json.dumps, manifests)))
+    arguments = ["check", "-o", "json", "--policies", str(folder / "cap.yaml"), str(folder / "all.json")]
+    if snapshot is not None:
+        text = snapshot if isinstance(snapshot, str) else json.dumps({"kind": "List", "items": snapshot})
+        (folder / "snapshot").write_text(text)
+        arguments += ["--snapshot", str(folder / "snapshot")]
+    result = CliRunner().invoke(root, arguments)
+    assert result.exit_code in {0, 1}, result.stderr
+    return [(each["level"], each["code"], each["message"]) for each in json.loads(result.stdout)["findings"]]
+
+
+def test_what_fits_is_clean(tmp_path: Path) -> None:
+    """To the last unit."""
+    assert found(tmp_path, [pod("p", 3), pod("q", 2)], [*namespaces(a="yes"), pod("held", 3)]) == []
+
+
+def test_what_does_not_fit_is_an_error_with_the_sum(tmp_path: Path) -> None:
+    """Asked, held, promised to earlier manifests, free."""
+    result = found(tmp_path, [pod("p", 3), pod("q", 4)], [*namespaces(a="yes"), pod("held", 2)])
+    assert [each[:2] for each in result] == [("error", "TG201")]
+    assert "asks 4 nvidia.com/gpu" in result[0][2]
+    assert "holds 2 of 8, 3 promised, free 3" in result[0][2]
+
+
+def test_pods_that_have_ended_hold_nothing(tmp_path: Path) -> None:
+    """Succeeded and Failed."""
+    ended = [pod(phase, 8, status={"phase": phase}) for phase in ("Succeeded", "Failed")]
+    assert found(tmp_path, [pod("p", 8)], [*namespaces(a="yes"), *ended]) == []
+
+
+@pytest.mark.parametrize(("shared", "findings"), [(False, 0), (True, 1)])
+def test_shared_caps_add_namespaces_up(tmp_path: Path, *, shared: bool, findings: int) -> None:
+    """Others count each by itself."""
+    snapshot = [*namespaces(a="yes", b="yes", c="no"), pod("held", 6, "b"), pod("other", 8, "c")]
+    assert len(found(tmp_path, [pod("p", 3)], snapshot, shared=shared)) == findings
+
+
+def test_a_pod_that_is_there_is_not_charged_twice(tmp_path: Path) -> None:
+    """Only what it would grow by."""
+    held = [*namespaces(a="yes"), pod("p", 6)]
+    assert found(tmp_path, [pod("p", 6)], held) == []
+    assert [each[:2] for each in found(tmp_path, [pod("p", 9)], held)] == [("error", "TG201")]
+    assert [each[:2] for each in found(tmp_path, [pod("q", 6)], held)] == [("error", "TG201")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "fits"),
+    [
+        pytest.param("Deployment", {"replicas": 4}, True, id="a deployment makes its replicas"),
+        pytest.param("Deployment", {"replicas": 5}, False, id="all of them"),
+        pytest.param("StatefulSet", {}, True, id="or one"),
+        pytest.param("ReplicaSet", {"replicas": -1}, True, id="never fewer than none"),
+        pytest.param("ReplicationController", {"replicas": 5}, False, id="a replication controller likewise"),
+        pytest.param(
+            "Job", {"parallelism": 9, "completions": 4}, True, id="a job runs no more than it has to complete"
+        ),
+        pytest.param("Job", {"parallelism": 5}, False, id="nor more than it may at a time"),
+        pytest.param("Job", {"completions": 9}, True, id="one unless it says so"),
+        pytest.param("CronJob", {"parallelism": 5}, False, id="a cron job is one job"),
+        pytest.param("PodTemplate", {}, True, id="a pod template makes none"),
+    ],
+)
+def test_workloads_are_charged_for_all_their_pods(
+    tmp_path: Path, kind: str, spec: dict[str, int], *, fits: bool
+) -> None:
+    """Two GPUs each, of eight. It is a warning, since the workload itself would be stored."""
+    result = found(tmp_path, [workload(kind, 2, {"app": "w"}, **spec)], namespaces(a="yes"))
+    assert [each[:2] for each in result] == ([] if fits else [("warning", "TG201")])
+
+
+def test_a_workloads_own_pods_are_not_charged_twice(tmp_path: Path) -> None:
+    """Those of the snapshot that carry all labels of its template."""
+    held = [pod(f"w-{i}", 2, labels={"app": "w", "pod-template-hash": "x"}) for i in range(4)]
+    deployment = workload("Deployment", 2, {"app": "w"}, replicas=4)
+    assert found(tmp_path, [deployment], [*namespaces(a="yes"), *held]) == []
+    other = workload("Deployment", 2, {"app": "w", "tier": "b"}, replicas=1)
+    assert [each[1] for each in found(tmp_path, [other], [*namespaces(a="yes"), *held])] == ["TG201"]
+
+
+def test_how_many_pods_a_daemonset_makes_is_not_guessed(tmp_path: Path) -> None:
+    """It is said instead."""
+    result = found(tmp_path, [workload("DaemonSet", 2, {"app": "w"})], namespaces(a="yes"))
+    assert [each[:2] for each in result] == [("note", "TG408")]
+
+
+def test_unknown_labels_are_not_guessed(tmp_path: Path) -> None:
+    """Once for each cap, however many pods there are."""
+    result = found(tmp_path, [pod("p", 9), pod("q", 9)], [pod("held", 1)])
+    assert [each[:2] for each in result] == [("note", "TG408")]
+    assert "cap gpus was not asked" in result[0][2]
+
+
+def test_a_missing_limit_is_told_where_limits_are_counted(tmp_path: Path) -> None:
+    """At the containers, with their names."""
+    unlimited = pod("p", 1)
+    unlimited["spec"]["containers"][0]["resources"] = {}
+    result = found(tmp_path, [unlimited], namespaces(a="yes"))
+    assert [each[:2] for each in result] == [("error", "TG203")]
+    assert "limits.memory" in result[0][2]
+
+
+def test_what_is_refused_takes_no_room(tmp_path: Path) -> None:
+    """Neither by a cap nor by a rule before it."""
+    half = pod("half", 1)
+    half["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "500m"
+    result = found(tmp_path, [half, pod("big", 9), pod("p", 8)], namespaces(a="yes"))
+    assert "TG201" in [each[1] for each in result]
+    assert not [each for each in result if "asks 8" in each[2]]
+
+
+@pytest.mark.parametrize("form", ["yaml", "documents", "typed lists"])
+def test_snapshots_may_be_written_otherwise(tmp_path: Path, form: str) -> None:
+    """As YAML, one document after another, or as lists of one kind."""
+    items = [*namespaces(a="yes"), pod("held", 6)]
+    bare = [{key: value for key, value in item.items() if key not in {"kind", "apiVersion"}} for item in items]
+    text = {
+        "yaml": yaml.safe_dump({"kind": "List", "apiVersion": "v1", "items": items}),
+        "documents": yaml.safe_dump_all(items),
+        "typed lists": yaml.safe_dump_all(
+            [{"kind": "NamespaceList", "items": bare[:1]}, {"kind": "PodList", "items": bare[1:]}]
+        ),
+    }[form]
+    assert [each[1] for each in found(tmp_path, [pod("p", 3)], text)] == ["TG201"]
+
+
+def test_without_a_snapshot_it_is_said_that_caps_were_not_asked(tmp_path: Path) -> None:
+    """On stderr, where the summary stands."""
+    assert found(tmp_path, [pod("p", 9)], None) == []
+    result = CliRunner().invoke(root, ["check", "--policies", str(tmp_path / "cap.yaml"), str(tmp_path / "all.json")])
+    assert result.exit_code == 0
+    assert "caps were not asked: give what the cluster holds now with --snapshot" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param(None, "cannot be read: No such file", id="not there"),
+        pytest.param("[", ":2:1: this is not YAML", id="neither JSON nor YAML"),
+        pytest.param('{"items": 3}', "no snapshot: Expected `array | null`", id="another shape"),
+        pytest.param('{"kind": "List", "items": [{"kind": "Secret"}]}', "holds neither pods nor", id="other things"),
+        pytest.param('{"kind": "List", "items": [{"kind": "Pod", "spec": []}]}', "no snapshot: Expected", id="no pod"),
+        pytest.param("\udcff", "no snapshot: 'utf-8' codec", id="no text"),
+        pytest.param('{"a":' * 100_000, "no snapshot", id="endless nesting"),
+    ],
+)
+def test_what_is_no_snapshot_is_misuse(tmp_path: Path, text: str | None, sentence: str) -> None:
+    """With the way to make one."""
+    path = tmp_path / "snapshot"
+    if text is not None:
+        path.write_text(text, errors="surrogateescape")
+    (tmp_path / "pod.json").write_text(json.dumps(pod("p", 1)))
+    result = CliRunner().invoke(root, ["check", "--snapshot", str(path), str(tmp_path / "pod.json")])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"tallygate: {path}")
+    assert sentence in result.stderr
+
+
+def test_a_quantity_that_no_api_server_stores_is_told(tmp_path: Path) -> None:
+    """Whose pod it is."""
+    (tmp_path / "cap.yaml").write_text(CAP % "false")
+    broken = pod("broken", 1)
+    broken["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "two"
+    (tmp_path / "snapshot").write_text(json.dumps({"kind": "List", "items": [*namespaces(a="yes"), broken]}))
+    (tmp_path / "pod.json").write_text(json.dumps(pod("p", 1)))
+    arguments = ["check", "--policies", str(tmp_path / "cap.yaml"), "--snapshot", str(tmp_path / "snapshot")]
+    result = CliRunner().invoke(root, [*arguments, str(tmp_path / "pod.json")])
+    assert result.exit_code == 2
+    assert "the snapshot's pod a/broken has a quantity" in result.stderr

@@ -1,0 +1,58 @@
+"""`tallygate completion`, and what it completes."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from webhook.cli.app import root
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_its_script(shell: str) -> None:
+    """Which asks the command itself."""
+    result = CliRunner().invoke(root, ["completion", shell])
+    assert result.exit_code == 0
+    assert f"_TALLYGATE_COMPLETE={shell}_complete" in result.stdout
+
+
+def test_bash_can_read_the_script() -> None:
+    """Bash's own parser says so."""
+    script = CliRunner().invoke(root, ["completion", "bash"]).stdout
+    bash = shutil.which("bash")
+    assert bash is not None
+    subprocess.run([bash, "-n"], input=script.encode(), check=True, timeout=30)  # noqa: S603 -- parsed, not run
+
+
+def completed(words: str, index: int) -> list[str]:
+    """What bash would be offered at a word of a line."""
+    command = "import sys; from webhook.cli import main; sys.argv = ['tallygate']; main()"
+    environment = {"_TALLYGATE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(index)}
+    result = subprocess.run(  # noqa: S603 -- this very program, no shell
+        [sys.executable, "-c", command],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+        env={**os.environ, **environment},
+    )
+    return [line.partition(",")[2] for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "index", "offered"),
+    [
+        ("tallygate ch", 1, ["check"]),
+        ("tallygate explain TG20", 2, ["TG201", "TG202", "TG203"]),
+        ("tallygate explain po", 2, ["pod"]),
+        ("tallygate check -o s", 3, ["sarif"]),
+        ("tallygate certs re", 2, ["renew"]),
+        ("tallygate serve --tls-c", 2, ["--tls-cert"]),
+    ],
+)
+def test_commands_options_and_codes_are_completed(words: str, index: int, offered: list[str]) -> None:
+    """As they stand."""
+    assert completed(words, index) == offered

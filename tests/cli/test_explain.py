@@ -1,0 +1,130 @@
+"""`tallygate explain`: codes and sums."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from webhook.cli import catalogue
+from webhook.cli.app import root
+
+WORKLOAD = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: trainer, namespace: team-a}
+spec:
+  template:
+    spec:
+      initContainers:
+      - {name: proxy, restartPolicy: Always, resources: {limits: {nvidia.com/gpu: 1}}}
+      - {name: warm, resources: {limits: {nvidia.com/gpu: 4}}}
+      containers:
+      - {name: train, resources: {limits: {nvidia.com/gpu: 2, memory: 1Gi}, requests: {cpu: 250m}}}
+      overhead: {cpu: 100m}
+"""
+
+
+def explain(*arguments: str, text: str = "") -> Result:
+    """Run it, with a text on stdin."""
+    return CliRunner().invoke(root, ["explain", *arguments], input=text)
+
+
+def test_without_a_code_all_are_listed() -> None:
+    """One line each."""
+    lines = explain().stdout.splitlines()
+    assert lines[0].split() == ["CODE", "NAME", "WHAT"]
+    assert [line.split()[0] for line in lines[1:]] == [code.number for code in catalogue.ALL]
+
+
+def test_a_code_is_explained() -> None:
+    """What, why, what fails and what passes."""
+    code = catalogue.of("TG101")
+    text = explain("not-whole").stdout
+    for part in (
+        "TG101 not-whole",
+        code.what,
+        code.why,
+        "This fails:",
+        "This passes:",
+        "        nvidia.com/gpu: 1500m",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize("arguments", [(), ("TG101",), ("limit-missing",)], ids=str)
+def test_codes_are_data_too(arguments: tuple[str, ...]) -> None:
+    """The same fields whether one is asked for or all."""
+    found: list[dict[str, str]] = json.loads(explain(*arguments, "-o", "json").stdout)
+    assert found == yaml.safe_load(explain(*arguments, "-o", "yaml").stdout)
+    assert all(set(each) == {"code", "name", "what", "why", "fails", "passes"} for each in found)
+
+
+def test_a_sum_is_shown_term_by_term() -> None:
+    """For requests, for limits, and for the quota."""
+    text = explain("pod", "-f", "-", text=WORKLOAD).stdout
+    assert "Deployment team-a/trainer  <stdin>:1:1  spec.template.spec" in text
+    lines = [line for line in text.splitlines() if len(line.split()) > 1]
+    rows = {(line.split()[0], line.split()[1]): line for line in reversed(lines)}
+    how = 'max(container 2 + sidecar 1, init step "warm" 4 + sidecars 1 beneath)'
+    assert how in rows["nvidia.com/gpu", "5"]
+    assert "350 milli-cpu" in rows["cpu", "350m"]
+    assert rows["memory", "1Gi"].split()[2] == "1073741824"
+    assert ("requests.nvidia.com/gpu", "5") in rows
+
+
+def test_a_sum_is_data_too() -> None:
+    """Every term with whether it counts."""
+    found: list[dict[str, Any]] = json.loads(explain("pod", "-f", "-", "-o", "json", text=WORKLOAD).stdout)
+    assert found == yaml.safe_load(explain("pod", "-f", "-", "-o", "yaml", text=WORKLOAD).stdout)
+    assert (found[0]["object"], found[0]["field"]) == ("Deployment team-a/trainer", "spec.template.spec")
+    gpu = found[0]["requests"]["nvidia.com/gpu"]
+    assert (gpu["quantity"], gpu["amount"], gpu["unit"]) == ("5", 5, "whole")
+    terms = {term["who"]: (term["role"], term["quantity"], term["beneath"], term["counts"]) for term in gpu["terms"]}
+    assert terms["train"] == ("container", "2", "0", False)
+    assert terms["proxy"] == ("sidecar", "1", "0", False)
+    assert terms["warm"] == ("init step", "4", "1", True)
+    assert found[0]["requests"]["cpu"]["unit"] == "milli"
+    assert found[0]["limits"]["nvidia.com/gpu"]["quantity"] == "5"
+    assert found[0]["quota"]["requests.nvidia.com/gpu"] == "5"
+
+
+def test_every_pod_of_a_folder_is_explained(tmp_path: Path) -> None:
+    """What asks for nothing is left out."""
+    (tmp_path / "a.yaml").write_text(WORKLOAD)
+    (tmp_path / "b.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}))
+    (tmp_path / "c.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
+    found = json.loads(explain("pod", "-f", str(tmp_path), "-o", "json").stdout)
+    assert [each["object"] for each in found] == ["Deployment team-a/trainer", "Pod b"]
+    assert found[1]["requests"] == {}
+
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "sentence"),
+    [
+        pytest.param(("TG999",), "", "there is no code 'TG999'", id="no such code"),
+        pytest.param(("pod",), "", "which pod? name a file", id="no file"),
+        pytest.param(("TG101", "-f", "x"), "", "-f belongs to `tallygate explain pod -f FILE`", id="a file for a code"),
+        pytest.param(("pod", "-f", "gone.yaml"), "", "gone.yaml:1:1: cannot be read", id="a file that is not there"),
+        pytest.param(("pod", "-f", "-"), "a: [", "<stdin>:2:1: this is not YAML", id="a broken file"),
+        pytest.param(("pod", "-f", "-"), "kind: Pod", "<stdin>:1:1: the object has no apiVersion", id="half an object"),
+        pytest.param(("pod", "-f", "-"), "a: b", "-: there is no pod in it", id="no pod"),
+        pytest.param(("pod", "-f", "-"), POD + "spec: []", "<stdin>:4:1: spec: expected object", id="a wrong shape"),
+        pytest.param(
+            ("pod", "-f", "-"),
+            POD + "spec: {containers: [{resources: {limits: {cpu: two}}}]}",
+            "<stdin>:1:1: quantities must match the regular expression",
+            id="no quantity",
+        ),
+    ],
+)
+def test_misuse_is_told(arguments: tuple[str, ...], text: str, sentence: str) -> None:
+    """In one sentence with its place, and with exit code 2."""
+    result = explain(*arguments, text=text)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"tallygate: {sentence}")

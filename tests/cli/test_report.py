@@ -1,0 +1,218 @@
+"""Reports: every form says everything, for every reader."""
+
+import io
+import json
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.case import CASES, Case
+from tests.cli.terminal import printed
+from webhook.cli import catalogue
+from webhook.cli.report import github, sarif, summary
+from webhook.cli.report.finding import Finding, Level, Subject
+from webhook.cli.report.summary import Seen
+from webhook.cli.report.write import console
+
+CASE = Case(CASES / "every_form_of_output_says_the_same")
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+TEXT = st.text(max_size=20)
+FINDINGS = st.builds(
+    Finding,
+    TEXT,
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.sampled_from(Level),
+    st.sampled_from([code.number for code in catalogue.ALL]),
+    TEXT,
+    TEXT,
+    TEXT,
+    st.builds(Subject, st.integers(0, 3), TEXT, TEXT, TEXT, TEXT),
+    TEXT,
+)
+TEXT_OBJECT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
+SARIF: dict[str, Any] = {
+    "type": "object",
+    "required": ["$schema", "version", "runs"],
+    "properties": {
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "minItems": 1,
+            "items": {
+                "required": ["tool", "results"],
+                "properties": {
+                    "columnKind": {"const": "unicodeCodePoints"},
+                    "tool": {
+                        "required": ["driver"],
+                        "properties": {
+                            "driver": {
+                                "required": ["name", "version", "rules"],
+                                "properties": {
+                                    "rules": {
+                                        "uniqueItems": True,
+                                        "items": {
+                                            "required": ["id", "name", "shortDescription", "fullDescription", "help"],
+                                            "properties": {
+                                                "id": {"pattern": "^TG[0-9]{3}$"},
+                                                "shortDescription": TEXT_OBJECT,
+                                                "fullDescription": TEXT_OBJECT,
+                                                "help": {**TEXT_OBJECT, "required": ["text", "markdown"]},
+                                            },
+                                        },
+                                    }
+                                },
+                            }
+                        },
+                    },
+                    "results": {
+                        "items": {
+                            "required": ["ruleId", "ruleIndex", "level", "message", "locations"],
+                            "properties": {
+                                "level": {"enum": ["error", "warning", "note"]},
+                                "message": TEXT_OBJECT,
+                                "locations": {
+                                    "minItems": 1,
+                                    "items": {
+                                        "required": ["physicalLocation"],
+                                        "properties": {
+                                            "physicalLocation": {
+                                                "required": ["artifactLocation", "region"],
+                                                "properties": {
+                                                    "artifactLocation": {
+                                                        "properties": {"uri": {"pattern": "^[A-Za-z0-9_.~/%-]*$"}}
+                                                    },
+                                                    "region": {
+                                                        "properties": {
+                                                            "startLine": {"type": "integer", "minimum": 1},
+                                                            "startColumn": {"type": "integer", "minimum": 1},
+                                                        }
+                                                    },
+                                                },
+                                            }
+                                        },
+                                    },
+                                },
+                            },
+                        }
+                    },
+                },
+            },
+        },
+    },
+}
+"""What SARIF 2.1.0 asks of the parts that are used, and that nothing of it is empty."""
+
+
+@given(st.lists(FINDINGS, max_size=4))
+def test_sarif_has_its_shape(findings: list[Finding]) -> None:
+    """Whatever the texts are; each result points at its rule, which says what `explain` says."""
+    document = json.loads(json.dumps(sarif.document(findings, "1")))
+    jsonschema.validate(document, SARIF)
+    run = document["runs"][0]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [each.code for each in findings]
+    assert all(rule["shortDescription"]["text"] == catalogue.of(rule["id"]).what for rule in rules)
+
+
+@given(st.lists(FINDINGS, max_size=4))
+def test_a_workflow_command_is_one_line_that_can_be_undone(findings: list[Finding]) -> None:
+    """Nothing in a text can end the command, its properties, or the line."""
+    lines = github.lines(findings)
+    assert len(lines) == len(findings)
+    for line, finding in zip(lines, findings, strict=True):
+        match = re.fullmatch(r"::(error|warning|notice) ([^\r\n]*?)::([^\r\n]*)", line)
+        assert match is not None
+        properties = dict(part.split("=", 1) for part in match[2].split(","))
+        assert set(properties) == {"file", "line", "col", "title"}
+        assert unescaped(properties["file"]) == finding.file
+        assert unescaped(match[3]) == f"{finding.sentence} ({finding.source})"
+
+
+def unescaped(text: str) -> str:
+    """What a runner reads."""
+    for code, char in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        text = text.replace(code, char)
+    return text
+
+
+def test_json_and_yaml_are_the_same_data() -> None:
+    """For programs it is a matter of taste."""
+    assert json.loads(CASE.run("json").stdout) == yaml.safe_load(CASE.run("yaml").stdout)
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "sarif"])
+def test_programs_find_nothing_else_on_stdout(form: str) -> None:
+    """No summary, no colours."""
+    result = CASE.run(form)
+    assert yaml.safe_load(result.stdout)
+    assert "\x1b" not in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_pipe_gets_whole_lines_without_colours() -> None:
+    """One row a finding, however long, and the summary on stderr."""
+    result = CASE.run("table")
+    rows = result.stdout.splitlines()
+    assert [row.split()[0] for row in rows] == ["WHERE", "manifests/odd,", "manifests/odd,"]
+    assert all(row == row.rstrip() for row in rows)
+    assert result.stderr == "1 object in 1 file: 1 error, 1 warning\n"
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_a_terminal_of_any_width_loses_nothing(columns: int) -> None:
+    """Lines are folded within its width; put together again they say the same."""
+    text = printed(["check", "manifests"], columns, CASE.folder)
+    assert "\x1b[" in text
+    plain = ESCAPE.sub("", text)
+    assert all(len(line) <= columns for line in plain.splitlines())
+    for finding in json.loads(CASE.run("json").stdout)["findings"]:
+        place = f"{finding['file']}:{finding['line']}:{finding['column']}"
+        for part in (place, finding["level"], finding["code"], finding["message"], finding["field"], finding["why"]):
+            assert "".join(part.split()) in "".join(plain.split())
+
+
+def test_no_color_means_no_colour() -> None:
+    """See no-color.org: colours go, whatever else a terminal can do may stay."""
+    text = printed(["check", "manifests"], 80, CASE.folder, NO_COLOR="1")
+    assert not re.search(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7])[0-9;]*m", text)
+    assert "1500m is not a whole number" in ESCAPE.sub("", text).replace("\n    ", " ")
+
+
+def test_what_is_no_terminal_is_wide() -> None:
+    """Nothing is folded there."""
+    assert console(io.StringIO()).width > 1000
+
+
+def test_a_summary_counts() -> None:
+    """Ones are singular, and what was passed over is said."""
+    seen = Seen("policy", files=1, things=2)
+    seen.passed_over.update({"Service": 2, "ConfigMap": 1})
+    seen.not_objects = 1
+    seen.remarks.append("by the way")
+    error = Finding("f", 1, 1, Level.ERROR, "TG101", "m")
+    assert summary.sentences(seen, [error, error]) == [
+        "2 policies in 1 file: 2 errors",
+        "3 objects of kinds that ask for nothing passed over: ConfigMap 1, Service 2",
+        "1 document passed over that no API has: neither apiVersion nor kind",
+        "by the way",
+    ]
+    assert summary.as_data(seen, [])["policies"] == 2
+
+
+@pytest.mark.parametrize(
+    ("level", "strict", "fails"),
+    [
+        (Level.ERROR, False, True),
+        (Level.WARNING, False, False),
+        (Level.WARNING, True, True),
+        (Level.NOTE, True, False),
+    ],
+)
+def test_what_fails(level: Level, *, strict: bool, fails: bool) -> None:
+    """Errors do, warnings under `--strict`, notes never."""
+    assert summary.fails([Finding("f", 1, 1, level, "TG101", "m")], strict=strict) is fails
