@@ -197,3 +197,9 @@ def test_a_long_token_is_cut() -> None:
 def test_a_number_out_of_all_bounds_is_too_large() -> None:
     (found,) = validate_pod(pod(container("a", {"cpu": "1e999999999"})))
     assert (found.code, found.detail) == ("TG007", "")
+
+
+def test_many_references_to_claims_are_judged_one_by_one() -> None:
+    """Each is looked at once, and not beside every other."""
+    references = [{"name": "a", "request": f"r{index}"} for index in range(20_000)] + [{"name": "a"}] * 2
+    assert len(claiming(references, CLAIMS)) == 20_001

@@ -18,6 +18,7 @@ from tests.accounting.validation.said import (
     details,
 )
 from webhook.accounting.validation import quota_lets_through, validate_quota
+from webhook.accounting.validation.scopes import MOST
 from webhook.objects.cluster import ResourceQuota
 
 GPU = "example.com/gpu"
@@ -249,3 +250,10 @@ def test_what_kubernetes_lets_through(key: str, value: Any, expected: list[str])
 def test_a_key_that_never_counts_has_a_better_one(key: str, advice: str) -> None:
     (found,) = quota_lets_through(quota({key: 4}))
     assert found.message.endswith(advice)
+
+
+def test_scopes_times_keys_are_bounded() -> None:
+    hard = {f"hugepages-{size}Mi": 1 for size in range(1, 400)}
+    assert len(validate_quota(quota(hard, scopes=["BestEffort"] * 400))) == MOST
+    expressions = [{"scopeName": "BestEffort", "operator": "Exists"}] * 400
+    assert len(validate_quota(quota(hard, scopeSelector={"matchExpressions": expressions}))) == MOST

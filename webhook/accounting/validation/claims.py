@@ -4,6 +4,7 @@ Source: validateResourceClaimNames in pkg/apis/core/validation/validation.go, v1
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from webhook.accounting.problem import Problem, Reason
@@ -30,27 +31,33 @@ def claim_problems(path: str, claims: Iterable[ClaimReference] | None, known: Co
     """Everything that is wrong with `resources.claims` at a path."""
     problems: list[Problem] = []
     seen: set[str] = set()
+    parts: Counter[str] = Counter()
     for index, claim in enumerate(claims or ()):
         at = f"{path}[{index}]"
         if not claim.name:
             message = "this reference names no claim; give the name of an entry of spec.resourceClaims"
             problems.append(Problem(at, CLAIM_UNNAMED.number, Reason.REQUIRED, message))
             continue
-        problems += _reference_problems(at, claim.name, claim.request or "", seen)
+        problems += _reference_problems(at, claim.name, claim.request or "", seen, parts)
         problems += _unknown(at, claim.name, known)
     return problems
 
 
-def _reference_problems(path: str, name: str, request: str, seen: set[str]) -> list[Problem]:
-    """The reference beside those before it. A claim seen whole covers all its requests."""
+def _reference_problems(path: str, name: str, request: str, seen: set[str], parts: Counter[str]) -> list[Problem]:
+    """The reference beside those before it; `parts` counts the requests of each claim that were referred to.
+
+    A claim seen whole covers all its requests.
+    """
     if name in seen:
         return [_repeated(path, name)]
     key = f"{name}/{request}" if request else name
     problems = _label_problems(f"{path}.request", request) if request else []
     if key in seen:
         problems.append(_repeated(path, key))
-    elif not request:
-        problems += [_repeated(path, name) for other in seen if other.partition("/")[:2] == (name, "/")]
+    elif request:
+        parts[key.partition("/")[0]] += 1
+    else:
+        problems += [_repeated(path, name)] * parts[name]
     seen.add(key)
     return problems
 

@@ -4,7 +4,8 @@ Source: validateResourceQuotaScopes and validateScopedResourceSelectorRequiremen
 pkg/apis/core/validation/validation.go, IsResourceQuotaScopeValidForResource in pkg/apis/core/helper/helpers.go, v1.36.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Any
 
 from webhook.accounting.name_rules import is_standard_quota_name
@@ -12,6 +13,9 @@ from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.resource_codes import SCOPE_OPERATOR, SCOPE_UNKNOWN, SCOPE_UNSUITABLE, SCOPES_CONFLICT
 from webhook.accounting.validation.printing import printed
 from webhook.objects.cluster import QuotaSpec, ScopeRequirement
+
+MOST = 1000
+"""How many problems of one kind are told."""
 
 _PODS = frozenset({"pods"})
 _COMPUTE = _PODS | {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
@@ -33,28 +37,42 @@ _EXISTS_DETAIL = (
 
 
 def scope_problems(path: str, spec: QuotaSpec) -> list[Problem]:
-    """What is wrong with `spec.scopes`."""
-    problems: list[Problem] = []
-    for scope in spec.scopes or ():
-        if scope not in _SUITS:
-            problems.append(_unknown(path, scope, spec.scopes))
-        problems += _unsuitable(path, scope, spec, spec.scopes)
-    return problems + _conflicts(path, spec.scopes or (), spec.scopes)
+    """What is wrong with `spec.scopes`; the first `MOST` of it, since scopes and keys multiply."""
+    return list(islice(_scope_problems(path, spec, spec.scopes or []), MOST))
 
 
 def selector_problems(path: str, spec: QuotaSpec) -> list[Problem]:
-    """What is wrong with the expressions of `spec.scopeSelector`. Kubernetes' paths do not say which expression."""
-    if spec.scope_selector is None:
-        return []
-    expressions = spec.scope_selector.match_expressions or []
-    problems: list[Problem] = []
+    """What is wrong with the expressions of `spec.scopeSelector`, likewise.
+
+    Kubernetes' paths do not say which expression it is.
+    """
+    expressions = (spec.scope_selector and spec.scope_selector.match_expressions) or []
+    return list(islice(_expression_problems(path, spec, expressions), MOST))
+
+
+def _scope_problems(path: str, spec: QuotaSpec, scopes: list[str]) -> Iterator[Problem]:
+    shown, keys = printed(spec.scopes), _standard_keys(spec)
+    for scope in scopes:
+        if scope not in _SUITS:
+            yield _unknown(path, scope, shown)
+        yield from _unsuitable(path, scope, keys, shown)
+    yield from _conflicts(path, scopes, shown)
+
+
+def _expression_problems(path: str, spec: QuotaSpec, expressions: list[ScopeRequirement]) -> Iterator[Problem]:
+    shown, keys = printed(_internal(expressions)), _standard_keys(spec)
     for each in expressions:
         scope = each.scope_name or ""
         if scope not in _SUITS:
-            problems.append(_unknown(f"{path}.scopeName", scope, scope))
-        problems += _unsuitable(path, scope, spec, _internal(expressions))
-        problems += _operator_problems(path, each)
-    return problems + _conflicts(path, [each.scope_name or "" for each in expressions], spec.scopes)
+            yield _unknown(f"{path}.scopeName", scope, printed(scope))
+        yield from _unsuitable(path, scope, keys, shown)
+        yield from _operator_problems(path, each)
+    yield from _conflicts(path, [each.scope_name or "" for each in expressions], printed(spec.scopes))
+
+
+def _standard_keys(spec: QuotaSpec) -> list[str]:
+    """The limited keys that scopes are checked against: those with a domain are not looked at."""
+    return [key for key in sorted(spec.hard or ()) if is_standard_quota_name(key)]
 
 
 def _internal(expressions: list[ScopeRequirement]) -> Any:
@@ -67,22 +85,18 @@ def _internal(expressions: list[ScopeRequirement]) -> Any:
     }
 
 
-def _unknown(path: str, scope: str, shown: Any) -> Problem:
+def _unknown(path: str, scope: str, shown: str) -> Problem:
     message = f"there is no scope {scope!r}; use one of {', '.join(_SUITS)}"
-    return Problem(path, SCOPE_UNKNOWN.number, Reason.INVALID, message, "unsupported scope", printed(shown))
+    return Problem(path, SCOPE_UNKNOWN.number, Reason.INVALID, message, "unsupported scope", shown)
 
 
-def _unsuitable(path: str, scope: str, spec: QuotaSpec, shown: Any) -> list[Problem]:
-    """One problem for each limited key that the scope cannot select. Keys with a domain are not looked at."""
-    suits = _SUITS.get(scope)
-    keys = (
-        []
-        if suits is None
-        else [key for key in sorted(spec.hard or ()) if is_standard_quota_name(key) and key not in suits]
-    )
-    value, detail = printed(shown), "unsupported scope applied to resource"
-    code = SCOPE_UNSUITABLE.number
-    return [Problem(path, code, Reason.INVALID, _unsuitable_message(scope, key), detail, value) for key in keys]
+def _unsuitable(path: str, scope: str, keys: list[str], shown: str) -> Iterator[Problem]:
+    """One problem for each limited key that the scope cannot select."""
+    suits = _SUITS.get(scope, keys)
+    for key in keys:
+        if key not in suits:
+            message, detail = _unsuitable_message(scope, key), "unsupported scope applied to resource"
+            yield Problem(path, SCOPE_UNSUITABLE.number, Reason.INVALID, message, detail, shown)
 
 
 def _unsuitable_message(scope: str, key: str) -> str:
@@ -91,13 +105,13 @@ def _unsuitable_message(scope: str, key: str) -> str:
     )
 
 
-def _conflicts(path: str, scopes: Collection[str], shown: Any) -> list[Problem]:
+def _conflicts(path: str, scopes: Collection[str], shown: str) -> list[Problem]:
     """Opposite scopes."""
-    code, value = SCOPES_CONFLICT.number, printed(shown)
+    given, code, detail = set(scopes), SCOPES_CONFLICT.number, "conflicting scopes"
     return [
-        Problem(path, code, Reason.INVALID, _conflict_message(pair), "conflicting scopes", value)
+        Problem(path, code, Reason.INVALID, _conflict_message(pair), detail, shown)
         for pair in _OPPOSITES
-        if pair <= set(scopes)
+        if pair <= given
     ]
 
 
