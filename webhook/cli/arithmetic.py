@@ -12,7 +12,7 @@ from webhook.accounting.explain import explain
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quota import quota_charge
 from webhook.accounting.requests import Effective, Term, pod_limits, pod_requests
-from webhook.cli.report.table import table
+from webhook.cli.report.table import harmless, table
 from webhook.objects.pods import Pod, PodSpec
 
 
@@ -52,7 +52,7 @@ def sums(title: str, place: str, field: str, pod: Pod) -> Sums:
 def render(shown: Sums) -> RenderableType:
     """The same for a person."""
     return Group(
-        Text.assemble((shown.title, "bold"), f"  {shown.place}  {shown.field}"),
+        Text.assemble((harmless(shown.title), "bold"), f"  {harmless(shown.place)}  {shown.field}"),
         _table("REQUEST", shown.requests),
         _table("LIMIT", shown.limits),
         table(("QUOTA KEY", "CHARGE"), [(key, str(quantity)) for key, quantity in sorted(shown.quota.items())]),

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from webhook.cli.command import EXIT_FINDINGS, EXIT_MISUSE, Command
+from webhook.cli.manifest.files import printable
 from webhook.cli.options import output_option, strict_option
 from webhook.cli.report import write
 from webhook.cli.report.finding import Finding, Level
@@ -45,4 +46,6 @@ def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bo
 
 
 def _finding(found: PolicyFinding) -> Finding:
-    return Finding(found.file, found.line, found.column, Level(found.severity.value), found.code, found.message)
+    return Finding(
+        printable(found.file), found.line, found.column, Level(found.severity.value), found.code, found.message
+    )

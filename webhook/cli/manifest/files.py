@@ -24,6 +24,11 @@ class TextFile:
     fault: Fault | None = None
 
 
+def printable(name: str) -> str:
+    """A file's name as text, whatever bytes it is made of."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
 def find(arguments: tuple[str, ...]) -> list[str]:
     """The files that arguments name: folders give their `.yaml`, `.yml` and `.json` files, sorted, at any depth.
 
@@ -43,7 +48,7 @@ def _below(argument: str) -> Iterator[str]:
 
 def read(name: str, stdin: BinaryIO, bounds: Bounds) -> TextFile:
     """One file's text; what cannot be read comes back as a fault, so that the other files are still looked at."""
-    shown = "<stdin>" if name == STDIN else name
+    shown = "<stdin>" if name == STDIN else printable(name)
     try:
         data = _bytes(name, stdin, bounds.size + 1)
     except OSError as error:

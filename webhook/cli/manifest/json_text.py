@@ -19,6 +19,8 @@ _TOKEN = re.compile(
     r"|(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)|(?P<word>true|false|null)",
     re.ASCII,
 )
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of a character that stand alone: Go reads each as U+FFFD (encoding/json, unquoteBytes)."""
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 
 
@@ -111,7 +113,7 @@ class _Reader:
             raise self.fault("a value")
         self.advance()
         if kind == "text":
-            text = json.loads(token)
+            text = _HALVES.sub("\ufffd", json.loads(token))
             return Scalar(text, text, place, end)
         if kind == "word":
             return Scalar(_WORDS[token], token, place, end)

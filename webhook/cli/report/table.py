@@ -9,7 +9,13 @@ from rich.text import Text
 
 from webhook.cli.report.finding import Finding, Level
 
+_CONTROL = dict.fromkeys((*range(9), *range(11, 32), 127, *range(128, 160)), "\ufffd")
 _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
+
+
+def harmless(text: str) -> str:
+    """A text that makes a terminal do nothing but show it."""
+    return text.translate(_CONTROL)
 
 
 def rows(found: Sequence[Finding]) -> Table:
@@ -29,7 +35,9 @@ def paragraphs(found: Sequence[Finding]) -> Group:
 
 def _paragraph(finding: Finding) -> tuple[Text, Padding]:
     level = (finding.level.value, _STYLES[finding.level])
-    head = Text.assemble((finding.place, "bold"), "  ", level, "  ", (_subject(finding), "dim"), overflow="fold")
+    head = Text.assemble(
+        (harmless(finding.place), "bold"), "  ", level, "  ", (_subject(finding), "dim"), overflow="fold"
+    )
     return head, Padding(_said(finding), (0, 0, 0, 4))
 
 
@@ -39,14 +47,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     for title in head:
         made.add_column(title, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        made.add_row(*(Text(harmless(cell)) if isinstance(cell, str) else cell for cell in row))
     return made
 
 
 def _subject(finding: Finding) -> str:
     origin = f" from {finding.subject.origin}" if finding.subject.origin else ""
-    return f"{finding.subject}{origin}"
+    return harmless(f"{finding.subject}{origin}")
 
 
 def _said(finding: Finding) -> Text:
-    return Text.assemble(finding.sentence, " ", (f"({finding.code}, {finding.source})", "dim"))
+    return Text.assemble(harmless(finding.sentence), " ", (harmless(f"({finding.code}, {finding.source})"), "dim"))
