@@ -29,6 +29,9 @@ def costs(a_pod: Pod, *names: str) -> dict[str, int]:
             id="requests and limits in thousandths",
         ),
         pytest.param(pod(container("a", {GPU: 0}, {GPU: 0})), {"pods": 1}, id="zero is absent"),
+        pytest.param(
+            pod(container("a", {GPU: -1, "memory": -1}, {"memory": -1})), {"pods": 1}, id="nothing ever gives room back"
+        ),
         pytest.param(pod(container("a", {"other.io/x": 5})), {"pods": 1}, id="names that are not counted are absent"),
         pytest.param(
             pod(container("a", None, {"memory": "1Gi"}), initContainers=[sidecar("s", None, {"memory": "1Gi"})]),

@@ -38,14 +38,16 @@ def charge(pod: Pod, names: Collection[str]) -> Charge:
         return Charge()
     ask = as_seen(read_pod(pod.spec or PodSpec()), pod.status, View.HELD)
     requests = requests_of(ask).amounts
-    costs = {name: requests[name] for name in names if requests.get(name)}
+    costs = {name: requests[name] for name in names if requests.get(name, 0) > 0}
     if PODS in names:
         costs[PODS] = 1
     limited = [name for name in names if name.startswith(LIMITS_PREFIX)]
     if not limited:
         return Charge(Amounts(costs))
     limits = limits_of(ask).amounts
-    costs |= {name: limits[resource] for name in limited if limits.get(resource := name.removeprefix(LIMITS_PREFIX))}
+    costs |= {
+        name: limits[resource] for name in limited if limits.get(resource := name.removeprefix(LIMITS_PREFIX), 0) > 0
+    }
     unlimited = {name: _unlimited(ask, name.removeprefix(LIMITS_PREFIX)) for name in limited}
     return Charge(Amounts(costs), {name: found for name, found in unlimited.items() if found})
 
