@@ -5,13 +5,21 @@ import json
 import signal
 import ssl
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tests.server.process import ServerProcess, eventually
+from certs.files import read_authority
+from certs.renewal import issue
+from tests.server.process import NAMES, ServerProcess, eventually
 
 POLICY = """
 apiVersion: tallygate.dev/v1alpha1
@@ -150,13 +158,44 @@ def test_a_token_in_the_path_is_needed_and_can_be_changed(tmp_path: Path) -> Non
         assert "second" not in server.log
 
 
+def client_certificate(folder: Path) -> Path:
+    """A certificate of a client and its key in one file, signed by the authority in the folder."""
+    authority = read_authority(folder)
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")]))
+        .issuer_name(authority.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(authority.key, hashes.SHA256())
+    )
+    path = folder / "client.pem"
+    pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(certificate.public_bytes(Encoding.PEM) + pkcs8)
+    return path
+
+
 def test_with_an_authority_only_its_clients_are_served(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path) as lender:
-        context = lender.context
-    with ServerProcess(tmp_path, client_ca_file=tmp_path / "ca.crt") as server:
-        url = f"https://localhost:{server.port}/healthz"
-        with pytest.raises(httpx.HTTPError):
-            httpx.get(url, verify=context)
+    ours, strangers = tmp_path / "ours", tmp_path / "strangers"
+    for folder in (ours, strangers):
+        issue(folder, NAMES, datetime.now(UTC))
+    with ServerProcess(ours, client_ca_file=ours / "ca.crt") as server:
+
+        def code(certificate: Path | None) -> int:
+            context = server.context
+            if certificate:
+                context.load_cert_chain(certificate)
+            return httpx.get(f"https://localhost:{server.port}/healthz", verify=context).status_code
+
+        assert code(client_certificate(ours)) == 200
+        for nobody in (None, client_certificate(strangers)):
+            with pytest.raises(httpx.TransportError):
+                code(nobody)
         assert server.monitor("/readyz").status_code == 200
 
 

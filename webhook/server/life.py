@@ -3,7 +3,7 @@
 import queue
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,7 @@ from webhook.server.renewal import LiveCertificates, LiveTokens
 from webhook.server.rotation import Server, listening_socket
 from webhook.server.settings import Settings
 from webhook.server.slow import SlowConnections
-from webhook.server.tls import read_certificates
+from webhook.server.tls import Certificates, read_certificates
 from webhook.server.watch import watch_files
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -58,6 +58,8 @@ class Life:
         self._settings = settings
         self._log = voice.log
         self._leaving = False
+        read = _certificate_reader(settings)
+        read()  # what cannot be served with is told before an address is taken
         self._tokens = LiveTokens(settings.token_file, voice.log)
         observer = Observer(voice.log, voice.metrics)
         all_checks: list[Readiness] = [self._check, *checks]
@@ -67,7 +69,7 @@ class Life:
             listener = listening_socket(settings.listen, settings.connections)
         self._server = Server(app, listener, _transport(settings))
         self._slow = _slow_connections(settings, self._server.port)
-        self._certificates = _certificates(settings, self._server, voice)
+        self._certificates = LiveCertificates(read, self._server.serve_with, voice.log, voice.metrics)
         all_checks.append(self._certificates.check)
         self._monitor = create_monitor(voice.metrics, observer, all_checks)
 
@@ -136,11 +138,10 @@ def _transport(settings: Settings) -> Transport:
     )
 
 
-def _certificates(settings: Settings, server: Server, voice: Voice) -> LiveCertificates:
+def _certificate_reader(settings: Settings) -> Callable[[], Certificates]:
     if settings.tls_cert is None or settings.tls_key is None:
         raise ServeError("name a certificate and its key: --tls-cert, --tls-key (`tallygate certs issue` makes both)")
-    read = partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
-    return LiveCertificates(read, server.serve_with, voice.log, voice.metrics)
+    return partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
 
 
 def _slow_connections(settings: Settings, port: int) -> SlowConnections:

@@ -39,7 +39,7 @@ class Lines:
         self._pending.append(line)
         self.flush()
 
-    warning = error
+    warning = critical = error
 
     def flush(self) -> None:
         """Write what is pending."""

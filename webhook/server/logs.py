@@ -49,6 +49,24 @@ def new_logger(
     return logger.bind()
 
 
+class _Forward(logging.Handler):
+    """Hands what libraries log to our logger."""
+
+    def __init__(self, logger: Logger) -> None:
+        super().__init__()
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log it, with the library's name."""
+        more = {"exc_info": record.exc_info} if record.exc_info else {}
+        self._logger.log(min(record.levelno, logging.CRITICAL), record.getMessage(), library=record.name, **more)
+
+
+def forward_library_logs(logger: Logger) -> None:
+    """From now on write the warnings and errors of libraries (granian, waitress) as lines of this logger, too."""
+    logging.basicConfig(level=logging.WARNING, handlers=[_Forward(logger)], force=True)
+
+
 @lru_cache(maxsize=4)
 def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

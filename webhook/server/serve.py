@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from webhook.gate import Gate
 from webhook.server.life import Life, Voice
-from webhook.server.logs import new_logger
+from webhook.server.logs import forward_library_logs, new_logger
 from webhook.server.metrics import Build, Metrics
 from webhook.server.policies import LivePolicies
 from webhook.server.settings import Settings
@@ -35,6 +35,7 @@ def serve(settings: Settings) -> int:
         nonce=_nonces(),
     )
     life = Life(gate.admit, settings, voice, [policies.check])
+    forward_library_logs(voice.log)
     policies.store.start()
     try:
         return life.run()

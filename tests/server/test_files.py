@@ -1,0 +1,219 @@
+"""Files that the server reads: certificates, tokens; what is wrong with them, and what stays in force then."""
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from certs.names import parse_names
+from certs.renewal import issue
+from tests.server.building import Log
+from webhook.server.generation import StartError
+from webhook.server.logs import forward_library_logs
+from webhook.server.metrics import Build, Metrics
+from webhook.server.renewal import LiveCertificates, LiveTokens
+from webhook.server.tls import CertificateError, Certificates, as_files, read_certificates
+from webhook.server.tokens import TokenError, read_tokens
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    issue(tmp_path, parse_names(["localhost"]), NOW)
+    return tmp_path
+
+
+def read(folder: Path) -> Certificates:
+    return read_certificates(folder / "tls.crt", folder / "tls.key", folder / "ca.crt")
+
+
+def test_certificates_are_read_whole(folder: Path) -> None:
+    found = read(folder)
+    assert found.chain == (folder / "tls.crt").read_bytes()
+    assert (found.subject, found.not_after) == ("CN=tallygate", NOW + timedelta(days=90))
+    assert found.digest == read(folder).digest
+
+
+def test_other_files_have_another_digest(folder: Path) -> None:
+    before = read(folder).digest
+    issue(folder, parse_names(["localhost"]), NOW)
+    assert read(folder).digest != before
+
+
+def test_in_memory_they_are_the_same_and_vanish(folder: Path) -> None:
+    with as_files(read(folder)) as files:
+        assert Path(files.key).read_bytes() == (folder / "tls.key").read_bytes()
+        authorities = files.client_authorities
+        assert authorities is not None
+        assert Path(authorities).read_bytes() == (folder / "ca.crt").read_bytes()
+    assert not Path(files.key).exists()
+
+
+DAMAGE = {
+    "a certificate that is not there": ("tls.crt", None, "No such file"),
+    "a key that is not there": ("tls.key", None, "No such file"),
+    "a certificate that is none": ("tls.crt", b"nonsense", "not a PEM certificate"),
+    "an empty certificate": ("tls.crt", b"", "not a PEM certificate"),
+    "a key that is none": ("tls.key", b"nonsense", "is not the unencrypted key of"),
+    "an authority that is none": ("ca.crt", b"nonsense", "not a PEM certificate"),
+    "a certificate larger than any": ("tls.crt", b"x" * ((1 << 20) + 1), "larger than 1 MiB"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damaged_files_are_refused(folder: Path, case: str) -> None:
+    name, content, words = DAMAGE[case]
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content)
+    with pytest.raises(CertificateError, match=words):
+        read(folder)
+
+
+class Live:
+    """Live certificates over a folder, and what came of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = Log()
+        self.metrics = Metrics(Build("0"))
+        self.served: list[str] = []
+        self.now = NOW
+        self.refuse = False
+        self.certificates = LiveCertificates(
+            lambda: read(folder), self._serve_with, self.log.logger, self.metrics, lambda: self.now
+        )
+
+    def _serve_with(self, certificates: Certificates) -> None:
+        if self.refuse:
+            raise StartError("refused")
+        self.served.append(certificates.digest)
+
+    def reloads(self, result: str) -> float:
+        """How many reloads had this result."""
+        name = "tallygate_certificate_reloads_total"
+        return self.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
+
+
+def test_nothing_new_is_not_taken_up_again(folder: Path) -> None:
+    live = Live(folder)
+    live.certificates.start()
+    live.certificates.look()
+    assert (len(live.served), live.reloads("success"), live.log.lines) == (1, 0, [])
+
+
+def test_a_new_certificate_is_taken_up_logged_and_counted(folder: Path) -> None:
+    live = Live(folder)
+    live.certificates.start()
+    issue(folder, parse_names(["localhost"]), NOW + timedelta(days=1))
+    live.certificates.look()
+    assert (len(live.served), live.reloads("success")) == (2, 1)
+    assert live.log.lines[0]["not_after"] == "2026-04-02T00:00:00+00:00"
+    not_after = live.metrics.registry.get_sample_value("tallygate_certificate_not_after_timestamp_seconds")
+    assert not_after == (NOW + timedelta(days=91)).timestamp()
+
+
+@pytest.mark.parametrize("refuse", [False, True], ids=["broken files", "a server that refuses"])
+def test_what_cannot_be_used_is_told_once_and_changes_nothing(folder: Path, refuse: bool) -> None:  # noqa: FBT001 - a column
+    live = Live(folder)
+    live.certificates.start()
+    live.refuse = refuse
+    issue(folder, parse_names(["localhost"]), NOW)
+    if not refuse:
+        (folder / "tls.key").unlink()
+    for _ in range(3):
+        live.certificates.look()
+    assert (len(live.served), live.reloads("failure"), len(live.log.lines)) == (1, 1, 1)
+    assert live.certificates.check().ready
+    assert "error" in live.certificates.check().detail
+
+
+def test_an_expired_certificate_is_not_ready(folder: Path) -> None:
+    live = Live(folder)
+    assert not live.certificates.check().ready
+    live.certificates.start()
+    assert live.certificates.check().ready
+    live.now = NOW + timedelta(days=90)
+    assert not live.certificates.check().ready
+
+
+TOKEN = "abcdefghijklmnop"  # noqa: S105 - a test's
+GOOD_TOKENS = {
+    "one": (f"{TOKEN}\n", [TOKEN]),
+    "two": (f"{TOKEN}\n{TOKEN}2\n", [TOKEN, TOKEN + "2"]),
+    "no line end": (TOKEN, [TOKEN]),
+    "blanks and remarks": (f"# old\n\n  {TOKEN}  \r\n", [TOKEN]),
+}
+BAD_TOKENS = {
+    "nothing": ("", "no token"),
+    "only remarks": ("# none\n", "no token"),
+    "too short": ("abc\n", ":1: a token is"),
+    "the second too short": (f"{TOKEN}\nabc\n", ":2: a token is"),
+    "a slash": (f"{TOKEN}/\n", "a token is"),
+    "a blank inside": (f"{TOKEN} {TOKEN}\n", "a token is"),
+    "too long": ("a" * 257, "a token is"),
+}
+
+
+@pytest.mark.parametrize("case", GOOD_TOKENS)
+def test_tokens_stand_one_a_line(tmp_path: Path, case: str) -> None:
+    content, tokens = GOOD_TOKENS[case]
+    (tmp_path / "t").write_text(content)
+    assert read_tokens(tmp_path / "t") == tuple(token.encode() for token in tokens)
+
+
+@pytest.mark.parametrize("case", BAD_TOKENS)
+def test_is_no_token_file(tmp_path: Path, case: str) -> None:
+    content, words = BAD_TOKENS[case]
+    (tmp_path / "t").write_text(content)
+    with pytest.raises(TokenError, match=words) as caught:
+        read_tokens(tmp_path / "t")
+    assert TOKEN not in str(caught.value)
+
+
+def test_without_a_file_there_are_no_tokens() -> None:
+    tokens = LiveTokens(None, Log().logger)
+    tokens.look()
+    assert tokens.current() == ()
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TokenError, match="No such file"):
+        LiveTokens(tmp_path / "none", Log().logger)
+
+
+def test_tokens_that_cannot_be_read_leave_the_old_in_force_and_are_told_once(tmp_path: Path) -> None:
+    path, log = tmp_path / "t", Log()
+    path.write_text(TOKEN)
+    tokens = LiveTokens(path, log.logger)
+    path.unlink()
+    tokens.look()
+    tokens.look()
+    assert (tokens.current(), [line["event"] for line in log.lines]) == ((TOKEN.encode(),), ["tokens-not-renewed"])
+    path.write_text(TOKEN + "2")
+    tokens.look()
+    assert tokens.current() == (TOKEN.encode() + b"2",)
+
+
+@pytest.fixture
+def logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    for handler in handlers:
+        root.removeHandler(handler)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("logging_as_it_was")
+def test_what_libraries_complain_of_becomes_our_lines() -> None:
+    log = Log()
+    forward_library_logs(log.logger)
+    logging.getLogger("waitress").warning("queue depth is %d", 5)
+    logging.getLogger("waitress").info("nobody needs this")
+    (line,) = log.lines
+    assert (line["event"], line["library"], line["level"]) == ("queue depth is 5", "waitress", "warning")

@@ -1,0 +1,59 @@
+"""A server that cannot start says why, and what would help, before it takes an address."""
+
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from certs.names import parse_names
+from certs.renewal import issue
+from tests.server.building import Log
+from tests.server.tiny import TinyGate
+from webhook.errors import TallygateError
+from webhook.policy.load import PolicyError
+from webhook.server.kinds import Address
+from webhook.server.life import Life, ServeError, Voice
+from webhook.server.metrics import Build, Metrics
+from webhook.server.rotation import listening_socket
+from webhook.server.serve import serve
+from webhook.server.settings import Settings
+
+ANYWHERE = Address("127.0.0.1", 0)
+
+
+def start(settings: Settings) -> Life:
+    return Life(TinyGate().admit, settings, Voice(Log().logger, Metrics(Build("0"))))
+
+
+def test_a_certificate_is_needed_and_the_error_says_how_to_get_one() -> None:
+    with pytest.raises(ServeError, match="tallygate certs issue"):
+        start(Settings(listen=ANYWHERE))
+
+
+def test_a_certificate_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    settings = Settings(listen=ANYWHERE, tls_cert=tmp_path / "c", tls_key=tmp_path / "k")
+    with pytest.raises(TallygateError, match="No such file"):
+        start(settings)
+
+
+def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
+    issue(tmp_path, parse_names(["localhost"]), datetime.now(UTC))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = Address(*taken.getsockname())
+        settings = Settings(listen=address, tls_cert=tmp_path / "tls.crt", tls_key=tmp_path / "tls.key")
+        with pytest.raises(ServeError, match=rf"cannot listen on {address}: Address already in use"):
+            start(settings)
+
+
+def test_broken_policies_are_told_with_their_findings(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("kind: Nonsense\n")
+    with pytest.raises(PolicyError, match=r"a\.yaml:1"):
+        serve(Settings(listen=ANYWHERE, policies=(tmp_path,)))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::"])
+def test_listens_on_both_families(host: str) -> None:
+    listener = listening_socket(Address(host, 0), 16)
+    with listener, socket.create_connection(("::1" if ":" in host else host, listener.getsockname()[1])):
+        assert listener.getsockname()[0] == host
