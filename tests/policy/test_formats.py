@@ -79,6 +79,8 @@ REFUSED: dict[str, dict[str, str]] = {
         "NaN": "is not a quantity",
         "Ki": "has no digit",
         ".": "has no digit",
+        "e0": "has no digit",
+        "m": "has no digit",
         "٣": "is not a quantity",
         "9223372036854775808": "more than Kubernetes can count",
         "8Ei ": "is not a quantity",

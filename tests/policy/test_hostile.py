@@ -59,7 +59,7 @@ def test_it_is_refused_quickly(make: Callable[[], bytes], code: str) -> None:
     content = make()
     begun = time.process_time()
     parsed = parse([("hostile.yaml", content)])
-    assert time.process_time() - begun < 3  # far above what it takes (0.4 s at most), far below what it could
+    assert time.process_time() - begun < 5  # ten times what it takes, and far below what it could
     assert code in _codes(parsed)
     assert not parsed.usable
     assert all(len(str(finding)) < 2_000 for finding in parsed.findings)

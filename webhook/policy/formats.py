@@ -26,8 +26,10 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a
 _RESOURCE_GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
 _NAME_GLOB = re.compile(r"[a-z0-9*?-]+")
 _ACCOUNT_GLOB = re.compile(r"[a-z0-9*?-]+/[a-z0-9.*?-]+")
+_HAS_DIGIT = re.compile(r"[-+]?\.?[0-9]")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_LONGEST_LABEL_VALUE = 63
+_LONGEST_HAS_DIGIT = re.compile(r"[-+]?\.?[0-9]")
+_LABEL_VALUE = 63
 _LONGEST_QUANTITY = 64
 _LONGEST_SHOWN = 80
 _OBJECT_COUNTS = frozenset({"services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas"})
@@ -61,8 +63,8 @@ def check_quantity(text: str) -> None:
         quantity = Quantity.parse(text)
     except QuantityError as error:
         raise FormatError(BAD_QUANTITY, f"{shown(text)} is not a quantity: {_why(text, error)}") from error
-    if not re.search("[0-9]", text):
-        raise FormatError(BAD_QUANTITY, f"{shown(text)} has no digit; write a number, as in 8 or 64Gi")
+    if not _HAS_DIGIT.match(text):  # Kubernetes reads it as 0, which nobody meant
+        raise FormatError(BAD_QUANTITY, f"{shown(text)} has no digit before its suffix; write one as in 8 or 64Gi")
     if quantity.sign < 0:
         raise FormatError(BAD_QUANTITY, f"{text} is negative; write 0 or more")
     if quantity.exceeds_int64:

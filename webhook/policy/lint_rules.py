@@ -76,7 +76,8 @@ def _checking(rule: ResourceRule) -> Iterator[Remark]:
         yield warning("spec.checks", CHECKS_NOTHING, "every check is switched off; switch one on or remove the rule")
     if rule.match.kinds is not None and rule.match.kinds <= _KINDS_WITHOUT_PODS:
         kinds = " and ".join(sorted(rule.match.kinds))
-        text = f"{kinds} have no containers, so this is never judged; add Pod to match.kinds"
+        verb = "has" if len(rule.match.kinds) == 1 else "have"
+        text = f"{kinds} {verb} no containers, so this is never judged; add Pod to match.kinds"
         yield from (warning(f"spec.checks.{field}", CHECK_WITHOUT_KIND, text) for field in _pod_checks(checks))
 
 

@@ -25,7 +25,7 @@ from webhook.policy.finding import Finding, Severity
 from webhook.policy.formats import FormatError, checker, clipped, shown
 from webhook.policy.model import Source
 from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend, joined
-from webhook.policy.schema import schema
+from webhook.policy.schema import homes, schema
 from webhook.policy.suggest import did_you_mean
 
 _Told = tuple[Node, str, str]
@@ -36,6 +36,7 @@ _Told = tuple[Node, str, str]
 class _Refused:
     """One error of jsonschema: the node and its path, what the keyword asked, and in which part of the schema."""
 
+    kind: str
     node: Node
     path: str
     asked: Any
@@ -46,6 +47,7 @@ class _Refused:
 
 
 _HEAD = frozenset({"apiVersion", "kind"})
+_MOST_HOMES = 2
 
 
 @cache
@@ -73,7 +75,9 @@ def _tell(document: Mapping, error: ValidationError) -> Iterator[_Told]:
     key = node.key(str(error.instance)) if of_key and isinstance(node, Mapping) else None
     tell = _TELL.get(str(error.validator))
     if tell is not None:
-        yield from tell(_Refused(node, _path(error), error.validator_value, error.schema, error.cause, key))
+        kind = document.get("kind")
+        named = kind.text if isinstance(kind, Scalar) else ""
+        yield from tell(_Refused(named, node, _path(error), error.validator_value, error.schema, error.cause, key))
 
 
 def _path(error: ValidationError) -> str:
@@ -93,8 +97,14 @@ def _unknown_fields(refused: _Refused) -> Iterator[_Told]:
     for key, _ in refused.node.pairs if isinstance(refused.node, Mapping) else ():
         if key.text not in known:
             field = f"{refused.path}.{clipped(key.text)}".removeprefix(".")
-            choice = did_you_mean(key.text, known) or f"; known here: {', '.join(known)}"
-            yield key, UNKNOWN_FIELD, f"{field}: there is no such field{choice}"
+            choice = did_you_mean(key.text, known) or _belongs(refused.kind, key.text) or f"; known: {', '.join(known)}"
+            yield key, UNKNOWN_FIELD, f"{field}: there is no such field here{choice}"
+
+
+def _belongs(kind: str, name: str) -> str:
+    """Where a field of this name would be right, if that is one place or two."""
+    where = [path or "the top level" for path in homes(kind).get(name, ())]
+    return f"; it belongs in {' or '.join(where)}" if 0 < len(where) <= _MOST_HOMES else ""
 
 
 def _missing_fields(refused: _Refused) -> Iterator[_Told]:

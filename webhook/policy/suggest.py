@@ -31,7 +31,7 @@ WELL_KNOWN = (
 _LONGEST = 100
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.75) -> str | None:
     """The known word most like this one, or none that is like enough. Long words are compared by their beginning."""
     close = get_close_matches(word[:_LONGEST].lower(), by_lower := {each.lower(): each for each in known}, 1, cutoff)
     return by_lower[close[0]] if close else None
