@@ -113,6 +113,11 @@ def test_a_deleted_pod_is_charged_for_its_grace_after_its_timestamp(
     assert ("pods" in charged(deleted("2026-01-01T00:00:00Z", grace), at(now))) is is_charged
 
 
+@pytest.mark.parametrize("metadata", [None, {}, {"deletionGracePeriodSeconds": 0}])
+def test_a_pod_that_is_not_deleted_is_charged_at_any_time(metadata: dict[str, Any] | None) -> None:
+    assert charged(pod(container("a"), metadata=metadata), at("2026-01-01T00:00:00")) == ALONE
+
+
 def test_without_a_time_a_deleted_pod_is_charged() -> None:
     assert charged(deleted("2001-01-01T00:00:00Z", 0)) == ALONE
 

@@ -193,6 +193,7 @@ def test_an_empty_one_is_valid() -> None:
             id="half an opaque one",
         ),
         pytest.param(bounds("Pod", min=-1), [(f"{AT}.min[cpu]", "TG067")], id="a negative bound"),
+        pytest.param(bounds("Pod", min=0, max={GPU: 0}), [], id="zero"),
         pytest.param(bounds("Pod", max="500m"), [], id="half a cpu"),
         pytest.param(bounds("Pod", maxLimitRequestRatio={GPU: "1500m"}), [], id="a ratio is no amount"),
         pytest.param(bounds("Pod", max={GPU: 2}), [], id="whole GPUs"),
