@@ -84,7 +84,7 @@ def test_the_largest_number_is_not(quantity: str) -> None:
 
 
 def test_cpu_is_too_large_in_thousandths() -> None:
-    assert validate_pod(pod(container("a", None, {"cpu": "9223372036854775"}))) == []
+    assert validate_pod(pod(container("a", None, {"cpu": "9223372036854775807m"}))) == []
     found = validate_pod(pod(container("a", None, {"cpu": "9223372036854776"})))
     assert [each.code for each in found] == [TOO_LARGE.number] * 2
 

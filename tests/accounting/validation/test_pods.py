@@ -97,6 +97,7 @@ def claiming(references: list[Listed], claims: list[Listed] | None) -> list[tupl
         pytest.param(
             [{"name": "a", "request": "x"}, {"name": "a", "request": "y"}], CLAIMS, [], id="two requests of one"
         ),
+        pytest.param([{"name": "a", "request": "z" * 63}], CLAIMS, [], id="the longest request"),
         pytest.param([{"name": "x"}], None, [("[0]", "NOT_FOUND", NONE)], id="the pod has none"),
         pytest.param([{"name": "x"}], [{"name": ""}], [("[0]", "NOT_FOUND", NONE)], id="nor one with a name"),
         pytest.param([{"name": "x"}], CLAIMS, [("[0]", "NOT_FOUND", LISTED)], id="the pod has others"),

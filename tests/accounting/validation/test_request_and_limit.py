@@ -136,6 +136,7 @@ def test_messages_say_what_would_pass() -> None:
         ("hugepages-2Mi", "2097152", True),
         ("hugepages-2Mi", "2097151999m", True),
         ("hugepages-2Mi", "-2Mi", True),
+        ("hugepages-1", "3", True),
         ("hugepages-2Mi", "1", False),
         ("hugepages-1n", "1", False),
         ("hugepages-0", "1", False),
