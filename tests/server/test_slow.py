@@ -3,16 +3,18 @@
 import http.client
 import socket
 import ssl
+import threading
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.server.building import MUTATE, review
 from tests.server.process import ServerProcess, eventually
 
 HEAD = b"POST /v1/admit/mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n{"
-BEGINNINGS = {"in the header": HEAD[:30], "in the body": HEAD, "near its end": HEAD + b" " * 50_000}
+BEGINNINGS = {"in the body": HEAD, "near its end": HEAD + b" " * 50_000}
 
 
 def connect(server: ServerProcess, sent: bytes) -> ssl.SSLSocket:
@@ -48,6 +50,37 @@ def test_a_request_that_never_ends_is_cut_and_an_idle_connection_is_not(tmp_path
         assert idle.getresponse().status == 200
         idle.close()
         slow.close()
+
+
+def test_a_header_that_never_ends_is_cut_when_an_idle_connection_would_be(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, idle_timeout="300ms") as server:
+        slow = connect(server, HEAD[:30])
+        assert eventually(lambda: is_cut(slow))
+        slow.close()
+
+
+def test_a_header_that_never_ends_holds_up_no_end(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, body_timeout="200ms", decision_timeout="200ms") as server:
+        slow = connect(server, HEAD[:30])
+        assert server.stop() == 0
+        slow.close()
+
+
+def test_an_idle_connection_of_http2_is_left_alone(tmp_path: Path) -> None:
+    """Its client speaks last (window updates), as if a request had begun."""
+    with (
+        ServerProcess(tmp_path, body_timeout="100ms", decision_timeout="100ms") as server,
+        server.client(http2=True, http1=False) as client,
+    ):
+        first = client.post(MUTATE, content=review())
+        threading.Event().wait(0.8)  # three sweeps
+        second = client.post(MUTATE, content=review())
+        assert peer(first) == peer(second)
+
+
+def peer(answer: httpx.Response) -> object:
+    """The client's end of the connection by which an answer came."""
+    return answer.extensions["network_stream"].get_extra_info("client_addr")
 
 
 def test_two_hundred_of_them_hold_up_nobody(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ def create_app(
 ) -> Flask:
     """The gate as a web application: the two admission endpoints, `/healthz`, `/readyz`, and JSON for every error.
 
+    The layer that answers the endpoints is in the application's `extensions["admission"]`.
+
     Args:
         admit: decides.
         observer: is told of every answer.
@@ -34,6 +36,7 @@ def create_app(
     """
     app = _bare_app("webhook", checks, observer)
     layer = Admission(app.wsgi_app, admit, observer, limits, tokens)
+    app.extensions["admission"] = layer
     app.wsgi_app = layer  # type: ignore[method-assign]  # Flask's own way of adding middleware
     return app
 

@@ -32,15 +32,28 @@ class BodyReader:
         self._limit = limit
         self._patience = patience
         self._places = threading.BoundedSemaphore(_LARGE_AT_A_TIME)
+        self._reading: dict[object, float] = {}
 
-    def read(self, environ: Environ) -> bytes:
-        """The body of a request.
+    def read(self, environ: Environ, now: float) -> bytes:
+        """The body of a request, begun to be read at the monotonic time `now`.
 
         A length that is announced is believed only to refuse: nothing is read of a body that says it is too large.
 
         Raises:
             BodyError: too large (413), compressed (415), shorter than announced (400), or no place for it (503).
         """
+        this = object()
+        self._reading[this] = now
+        try:
+            return self._read(environ)
+        finally:
+            del self._reading[this]
+
+    def oldest(self) -> float | None:
+        """When the read that has lasted longest began; None when nothing is being read."""
+        return min(list(self._reading.values()), default=None)
+
+    def _read(self, environ: Environ) -> bytes:
         if environ.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
             raise BodyError(Failure(415, "encoding", "send the review as it is: no Content-Encoding is understood"))
         announced = environ.get("CONTENT_LENGTH")

@@ -66,7 +66,7 @@ class Admission:
         self._admit = admit
         self._observer = observer
         self._monotonic = limits.monotonic
-        self._bodies = BodyReader(limits.body, limits.seconds)
+        self.bodies = BodyReader(limits.body, limits.seconds)
         self._timeout = limits.seconds
         self._tokens = tokens
 
@@ -95,7 +95,7 @@ class Admission:
     def _decide(self, environ: Environ, phase: Phase, begun: float) -> Answer:
         asked = _seconds_asked(environ.get("QUERY_STRING", ""))
         deadline = begun + (self._timeout if asked is None else min(asked, self._timeout))
-        return self._admit(self._bodies.read(environ), phase, deadline)
+        return self._admit(self.bodies.read(environ, begun), phase, deadline)
 
     def _phase(self, path: str) -> Phase | None:
         tokens = self._tokens()

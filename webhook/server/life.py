@@ -13,7 +13,7 @@ from webhook.errors import TallygateError
 from webhook.server.app import create_app, create_monitor
 from webhook.server.generation import Transport
 from webhook.server.kinds import Address
-from webhook.server.layer import Limits
+from webhook.server.layer import Admission, Limits
 from webhook.server.logs import Logger
 from webhook.server.metrics import Metrics
 from webhook.server.monitor import start_monitor
@@ -68,7 +68,8 @@ class Life:
         with _listening_on(settings.listen):
             listener = listening_socket(settings.listen, settings.connections)
         self._server = Server(app, listener, _transport(settings))
-        self._slow = _slow_connections(settings, self._server.port)
+        layer: Admission = app.extensions["admission"]
+        self._slow = _slow_connections(settings, self._server.port, layer)
         self._certificates = LiveCertificates(read, self._server.serve_with, voice.log, voice.metrics)
         all_checks.append(self._certificates.check)
         self._monitor = create_monitor(voice.metrics, observer, all_checks)
@@ -144,10 +145,10 @@ def _certificate_reader(settings: Settings) -> Callable[[], Certificates]:
     return partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
 
 
-def _slow_connections(settings: Settings, port: int) -> SlowConnections:
+def _slow_connections(settings: Settings, port: int, layer: Admission) -> SlowConnections:
     """A request may take so long to arrive and then to be decided."""
     seconds = settings.body_timeout + settings.decision_timeout
-    return SlowConnections(port, seconds=seconds, idle=settings.idle_timeout)
+    return SlowConnections(port, layer.bodies.oldest, seconds=seconds, idle=settings.idle_timeout)
 
 
 def _watched(settings: Settings) -> list[Path]:

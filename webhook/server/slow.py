@@ -1,9 +1,10 @@
 """Connections on which a request takes too long to arrive, found by what the kernel knows of them, and cut.
 
 granian bounds how long a header may take and how long a connection may stand idle, but not a body: a client that sends
-one byte a second would hold a thread for ever. The worker tells nobody which socket a request came by, so look at the
-sockets themselves: one that received data after the last that was sent on it has a request under way. When that is so
-for too long, with nothing sent meanwhile, the socket is shut down, and its thread finds the body ended.
+one byte a second would hold a thread for ever. The worker tells nobody which socket a request came by. So, only while
+some body has been arriving for too long, look at the sockets themselves: one that received data after the last that was
+sent on it has a request under way. When that has been so for too long, with nothing sent meanwhile, the socket is shut
+down, and its thread finds the body ended.
 
 Not found is who makes the server send something now and then: by HTTP/2 pings, or TLS key updates.
 """
@@ -14,7 +15,7 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ _TCP_INFO = struct.Struct("=B43xI4xI64xQ")
 
 _ESTABLISHED = 1
 _DESCRIPTORS = Path("/proc/self/fd")
-_BETWEEN_SWEEPS_SECONDS = 0.5
+_BETWEEN_SWEEPS_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +41,38 @@ class _Seen:
 class SlowConnections:
     """Cuts the connections to a port on which a request has been arriving for more than `seconds`.
 
-    `idle` is when the server itself closes an idle connection: one on which nothing was sent for longer has a request
-    under way, even if what was sent last (the end of a handshake) came after the request's beginning.
+    `oldest` tells when the longest of the reads that go on began (monotonic), None when none does. `idle` is when the
+    server itself closes an idle connection: one on which nothing was sent for longer has a request under way, even if
+    what was sent last (the end of a handshake) came after the request's beginning.
     """
 
-    def __init__(self, port: int, *, seconds: float, idle: float) -> None:
+    def __init__(self, port: int, oldest: Callable[[], float | None], *, seconds: float, idle: float) -> None:
         self._port = port
+        self._oldest = oldest
         self._seconds = seconds
         self._idle = idle
+        self._draining = False
         self._begun: dict[tuple[int, int], float] = {}
 
     def drain(self) -> None:
         """From now on the server closes idle connections at once, so those that remain are not idle."""
+        self._draining = True
         self._idle = 0.0
 
     def sweep(self, now: float) -> int:
-        """Look at all connections once, at the monotonic time `now`; how many were cut."""
-        begun, cut = self._begun, 0
-        self._begun = {}
+        """Look once, at the monotonic time `now`; how many connections were cut."""
+        begun, self._begun = self._begun, {}
+        oldest = self._oldest()
+        lasts = now - oldest if oldest is not None else 0.0
+        if lasts < _BETWEEN_SWEEPS_SECONDS and not self._draining:
+            return 0
+        cut = 0
         for descriptor, seen in _connections(self._port):
             key = (seen.inode, seen.sent)
             if seen.since_received < seen.since_sent:
                 self._begun[key] = begun.get(key, now)
-            slow = now - self._begun.get(key, now) > self._seconds
-            if slow or seen.since_sent > self._idle + self._seconds:
+            slow = now - self._begun.get(key, now) > self._seconds or seen.since_sent > self._idle + self._seconds
+            if slow and (self._draining or lasts > self._seconds):
                 cut += _cut(descriptor, seen.inode)
         return cut
 
