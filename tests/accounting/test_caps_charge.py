@@ -32,6 +32,9 @@ def costs(a_pod: Pod, *names: str) -> dict[str, int]:
         pytest.param(
             pod(container("a", {GPU: -1, "memory": -1}, {"memory": -1})), {"pods": 1}, id="nothing ever gives room back"
         ),
+        pytest.param(
+            pod(container("a", None, {"memory": 1, GPU: 1})), {GPU: 1, "limits.memory": 1, "pods": 1}, id="one unit"
+        ),
         pytest.param(pod(container("a", {"other.io/x": 5})), {"pods": 1}, id="names that are not counted are absent"),
         pytest.param(
             pod(container("a", None, {"memory": "1Gi"}), initContainers=[sidecar("s", None, {"memory": "1Gi"})]),
