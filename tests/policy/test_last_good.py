@@ -1,0 +1,70 @@
+"""Whatever becomes of the files, what is in force is the last set that was good, and the status says so."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webhook.policy.load import PolicyError, PolicyStore, Status
+
+HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"
+GOOD = st.sampled_from("abcd").map(
+    lambda name: f"{HEAD}metadata: {{name: {name}}}\nspec: {{resources: [{name}.example/x]}}\n"
+)
+BROKEN = st.sampled_from(
+    [
+        "x: [",
+        "kind: Nothing\n",
+        "\0",
+        f"{HEAD}metadata: {{name: a}}\nspec: {{}}\n",
+        f'{HEAD}metadata: {{name: a}}\nspec: {{resources: ["!a.b/c"]}}\n',
+        "[" * 1_000,
+    ]
+)
+
+
+def _is_good(text: str) -> bool:
+    return "resources: [" in text and "!" not in text
+
+
+@given(GOOD, st.lists(GOOD | BROKEN | st.none(), max_size=8))
+@settings(max_examples=40)
+def test_the_last_good_set_is_in_force_after_every_change(first: str, versions: list[str | None]) -> None:
+    """`None` stands for the file's deletion."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.yaml"
+        path.write_text(first)
+        told: list[Status] = []
+        store = PolicyStore([path], on_change=told.append)
+        good = first
+        for version in versions:
+            if version is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_text(version)
+            status = store.reload()
+            if version is not None and _is_good(version):
+                good = version
+                assert status.broken == ()
+            else:
+                assert status.broken
+            assert f"name: {store.current().rules[0].name}}}" in good
+            assert store.current().digest == status.digest == store.status().digest
+            assert status.generation == 1 + sum(1 for each in told if not each.broken)
+        assert store.status().failures == sum(1 for each in told if each.broken)
+
+
+@given(GOOD | BROKEN)
+@settings(max_examples=20)
+def test_a_store_starts_with_a_good_set_or_not_at_all(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.yaml"
+        path.write_text(text)
+        if not _is_good(text):
+            with pytest.raises(PolicyError) as caught:
+                PolicyStore([path])
+            assert caught.value.findings
+        else:
+            assert PolicyStore([path]).status().generation == 1
