@@ -68,7 +68,7 @@ def compose(file: str, text: str) -> tuple[list[Node], list[Finding]]:
             composer.read(text, offset)
         except MarkedYAMLError as error:
             line, column = _place(error)
-            composer.say(offset + line, column, SYNTAX, _syntax(error))
+            composer.say(offset + line, column, SYNTAX, _syntax(error, offset))
             skipped = _next_document(text, line)
             if skipped is None:
                 break
@@ -89,11 +89,11 @@ def _place(error: MarkedYAMLError) -> tuple[int, int]:
     return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
 
 
-def _syntax(error: MarkedYAMLError) -> str:
-    """The parser's own words, on one line, with the place where the broken thing began."""
+def _syntax(error: MarkedYAMLError, offset: int) -> str:
+    """The parser's own words, on one line, with the line of the file where the broken thing began."""
     begun: Any = error.context_mark
-    where = f" {error.context} that began at line {begun.line + 1}" if error.context and begun is not None else ""
-    return f"not YAML:{where or ' '}{':' if where else ''} {error.problem}".replace("  ", " ").replace("\n", " ")
+    where = f"{error.context} that began at line {offset + begun.line + 1}: " if error.context and begun else ""
+    return f"not YAML: {where}{error.problem}".replace("\n", " ")
 
 
 def _next_document(text: str, line: int) -> tuple[int, str] | None:

@@ -26,6 +26,7 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a
 _RESOURCE_GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
 _NAME_GLOB = re.compile(r"[a-z0-9*?-]+")
 _ACCOUNT_GLOB = re.compile(r"[a-z0-9*?-]+/[a-z0-9.*?-]+")
+_NUMBER = re.compile(r"\+?[0-9]{1,18}(?:\.[0-9]{1,9})?")
 _HAS_DIGIT = re.compile(r"[-+]?\.?[0-9]")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _LONGEST_LABEL_VALUE = 63
@@ -70,32 +71,29 @@ def check_quantity(text: str) -> None:
         raise FormatError(BAD_QUANTITY, f"{text} is more than Kubernetes can count (2^63-1); write less")
 
 
-_WORDS_FOR_SUFFIXES = {"B": "", "GB": "G", "MB": "M", "KB": "k", "TB": "T", "K": "k", "GIB": "Gi", "MIB": "Mi"} | {
-    "KIB": "Ki",
-    "TIB": "Ti",
-    "KI": "Ki",
-    "GI": "Gi",
-    "MI": "Mi",
-    "TI": "Ti",
-    "G": "G",
-    "T": "T",
-}
+_SUFFIXES_MEANT = {"": "", "B": "", "K": "k", "G": "G", "T": "T", "KI": "Ki", "MI": "Mi", "GI": "Gi", "TI": "Ti"}
+"""What people write, in capitals and without the `B` of bytes, and the suffix that it is."""
 
 
 def _why(text: str, error: QuantityError) -> str:
     """Kubernetes' own words shortened to what helps, with a spelling that would pass where one is near."""
-    number, letters = re.fullmatch(r"([-+0-9.]*)(.*)", text.strip(), re.DOTALL).groups()  # type: ignore[union-attr]  # matches any text
-    suffix = _WORDS_FOR_SUFFIXES.get(letters.strip().upper())
-    if suffix is not None and number:
-        binary = (
-            f', or "{number}{suffix.upper()}i" for powers of 1024'
-            if letters.strip().upper() in {"KB", "MB", "GB", "TB"}
-            else ""
-        )
-        return f'write "{number}{suffix}"{binary}'
-    said = str(error).partition("'^(")[0].removesuffix(" must match the regular expression ")
-    shortened = "a number with at most one suffix is" if said == "quantities" else said
-    return f"{shortened}{' expected' if said == 'quantities' else ''}; write one as in 8, 1500m, 64Gi or 1e3"
+    proposed = _proposed(text)
+    if proposed:
+        return f"write {proposed}"
+    rule, _, regular_expression = str(error).partition(" must match the regular expression ")
+    said = "a number with at most one suffix is expected" if regular_expression else rule
+    return f"{said}; write one as in 8, 1500m, 64Gi or 1e3"
+
+
+def _proposed(text: str) -> str:
+    """The quantity that was probably meant, or nothing."""
+    letters = text.lstrip("-+.0123456789")
+    number, unit = text.removesuffix(letters), letters.strip().upper()
+    suffix = _SUFFIXES_MEANT.get(unit.removesuffix("B"), unit[:1] if unit == "MB" else None)
+    if suffix is None or not _NUMBER.fullmatch(number):
+        return ""
+    binary = f', or "{number}{unit[0]}i" for powers of 1024' if unit in {"KB", "MB", "GB", "TB"} else ""
+    return f'"{number}{suffix}"{binary}'
 
 
 def check_policy_name(text: str) -> None:
