@@ -114,7 +114,12 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
         pytest.param(("pod", "-f", "-"), "a: [", "<stdin>:2:1: this is not YAML", id="a broken file"),
         pytest.param(("pod", "-f", "-"), "kind: Pod", "<stdin>:1:1: the object has no apiVersion", id="half an object"),
         pytest.param(("pod", "-f", "-"), "a: b", "-: there is no pod in it", id="no pod"),
-        pytest.param(("pod", "-f", "-"), POD + "spec: []", "<stdin>:4:1: spec: expected object", id="a wrong shape"),
+        pytest.param(
+            ("pod", "-f", "-"),
+            POD + "spec: []",
+            "<stdin>:4:1: spec: expected a mapping, got a list",
+            id="a wrong shape",
+        ),
         pytest.param(
             ("pod", "-f", "-"),
             POD + "spec: {containers: [{resources: {limits: {cpu: two}}}]}",

@@ -29,7 +29,7 @@ from webhook.cli.report.summary import Seen, fails
         ("tallygate check --policies policies/ --snapshot now.json deploy/", "... is there room for these too?"),
     ),
 )
-@click.argument("sources", metavar="FILE|FOLDER|-...", nargs=-1, required=True)
+@click.argument("sources", metavar="FILE|FOLDER|-...", nargs=-1, required=True, type=click.Path(allow_dash=True))
 @click.option(
     "--policies",
     metavar="PATH",

@@ -35,7 +35,13 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
     ),
 )
 @click.argument("subject", metavar="[CODE|pod]", required=False, shell_complete=_complete)
-@click.option("-f", "--filename", metavar="FILE", help="With `pod`: the manifests to explain; - is stdin.")
+@click.option(
+    "-f",
+    "--filename",
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="With `pod`: the manifests to explain; - is stdin.",
+)
 @click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
 def explain(subject: str | None, filename: str | None, output: str) -> None:
     """Explain a code that tallygate said, or the arithmetic of a pod's effective request.

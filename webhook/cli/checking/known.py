@@ -1,5 +1,6 @@
 """Known objects: those of a manifest that ask for resources, typed and in their namespace."""
 
+import re
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -9,10 +10,21 @@ from webhook.admission.workloads import TARGETS, Judged, PodView
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.locate import locate
+from webhook.cli.manifest.nodes import Node, Scalar
 from webhook.cli.manifest.objects import Manifest
 from webhook.cli.manifest.to_json import to_json
 from webhook.cli.report.finding import Subject
 
+_TYPE = re.compile(r"`([a-z]+)(?: \| null)?`")
+_WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
 _CLUSTER_SCOPED = frozenset({"Node"})
 
 
@@ -69,10 +81,15 @@ def _wrong_shape(manifest: Manifest, error: msgspec.ValidationError) -> Fault:
     """The text is like "Expected `array`, got `object` - at `$.spec.containers`"; keys of maps are `[...]` there."""
     said, _, path = str(error).partition(" - at `$")
     field = path.rstrip("`").removeprefix(".").replace("[...]", "")
-    expected = said.replace("`", "").replace(" | null", "")
-    message = f"{field}: {_lower(expected)}" if field else _lower(expected)
-    return Fault("TG404", locate(manifest.node, field).place, f"{message}; the API server could not decode this")
+    spot = locate(manifest.node, field)
+    wanted = _TYPE.sub(lambda match: _WORDS.get(match[1], match[1]), said).replace(" | null", "")
+    message = f"{field}: {wanted[:1].lower()}{wanted[1:]}" if field else wanted
+    return Fault("TG404", spot.place, f"{message}{_unquoted(spot.node)}; the API server could not decode this")
 
 
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _unquoted(node: Node) -> str:
+    """What to do about a word that was meant as a text: `name: n` says false."""
+    if not isinstance(node, Scalar) or isinstance(node.value, str | None):
+        return ""
+    means = f", which means {str(node.value).lower()}" if isinstance(node.value, bool) else ""
+    return f' (without quotes{means}: write "{node.text}" if a text is meant)'

@@ -57,6 +57,6 @@ def show_findings(findings: Sequence[Finding], seen: Seen, form: str) -> None:
             show_data(sarif.document(findings, version("tallygate")), "json")
         case _:
             show_data(data.document(findings, seen), form)
-    if form in {"table", "github"}:
+    if form not in DATA_FORMATS[1:]:
         for line in summary.sentences(seen, findings):
             click.echo(line, err=True)

@@ -1,0 +1,1 @@
+"""Tests of what check asks and how it puts the answers together."""

@@ -1,0 +1,70 @@
+"""The gate's patch, applied."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.admission.change import CREATE, Change, Phase
+from webhook.admission.decide import judge
+from webhook.admission.selection import RuleIndex
+from webhook.cli.checking.patching import applied
+from webhook.policy.parse import parse
+
+FILL = b"""\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: fill}
+spec: {resources: [extended], checks: {requestsEqualLimits: fill}}
+"""
+NAMES = st.sampled_from(["nvidia.com/gpu", "example.com/dongle", "cpu"])
+LISTS = st.dictionaries(NAMES, st.sampled_from(["1", 2, "3Ki"]), max_size=3)
+
+
+def test_an_operation_adds_where_it_points() -> None:
+    """Through lists and mappings, with escapes undone, and numbers elsewhere as they were written."""
+    body = b'{"n": 1.50, "spec": {"containers": [{}, {"resources": {"limits": {"a": 1}, "x": 1e5}}]}}'
+    patch: list[dict[str, Any]] = [
+        {"op": "add", "path": "/spec/containers/1/resources/limits/x.y~1z~0", "value": "2"},
+        {"op": "add", "path": "/spec/containers/1/resources/requests", "value": {"b": 1}},
+    ]
+    done = applied(body, patch)
+    assert json.loads(done) == {
+        "n": 1.5,
+        "spec": {
+            "containers": [{}, {"resources": {"limits": {"a": 1, "x.y/z~": "2"}, "x": 1e5, "requests": {"b": 1}}}]
+        },
+    }
+    assert b"1.50" in done
+    assert b"1e5" in done
+
+
+def test_no_patch_changes_nothing() -> None:
+    """Not a byte."""
+    assert applied(b'{"a": 1}', []) == b'{"a": 1}'
+
+
+@pytest.fixture(scope="module")
+def rules() -> RuleIndex:
+    """A rule that fills in."""
+    parsed = parse([("fill.yaml", FILL)])
+    assert parsed.usable
+    return RuleIndex(parsed.policies)
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional={"requests": LISTS, "limits": LISTS}), min_size=1, max_size=3))
+def test_what_is_filled_in_needs_no_second_filling(rules: RuleIndex, resources: list[dict[str, Any]]) -> None:
+    """After the patch both sides of every extended resource are there, and nothing that was there has changed."""
+    pod = {"spec": {"containers": [{"name": f"c{i}", "resources": each} for i, each in enumerate(resources)]}}
+    before = json.dumps(pod).encode()
+    patch = judge(Change("Pod", CREATE, before), rules, {}, Phase.MUTATING).patch
+    after = applied(before, patch)
+    assert not judge(Change("Pod", CREATE, after), rules, {}, Phase.MUTATING).patch
+    for old, new in zip(resources, json.loads(after)["spec"]["containers"], strict=True):
+        for side, other in (("requests", "limits"), ("limits", "requests")):
+            listed = new["resources"].get(side, {})
+            assert old.get(side, {}).items() <= listed.items()
+            if patch:
+                assert {name for name in old.get(other, {}) if name != "cpu"} <= listed.keys()
