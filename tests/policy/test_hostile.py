@@ -34,6 +34,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "a NUL byte": (lambda: RULE.encode() + b"\0", "TG301"),
     "a control character": (lambda: RULE.encode() + b"# \x1b[31m", "TG301"),
+    "a control character beyond ASCII": (lambda: RULE.encode() + "# \x9b".encode(), "TG301"),
     "bytes that are no UTF-8": (lambda: RULE.encode() + b"# \xff\xfe", "TG301"),
     "UTF-16": (lambda: RULE.encode("utf-16"), "TG301"),
     "an executable": (lambda: b"\x7fELF\x02\x01\x01" + bytes(1000), "TG301"),

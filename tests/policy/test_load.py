@@ -2,6 +2,7 @@
 
 import os
 import queue
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -276,6 +277,22 @@ def test_a_folder_that_is_deleted_and_made_again_is_seen(tmp_path: Path) -> None
         while not any("cannot be read" in finding.message for finding in told.get(timeout=WAIT).broken):
             assert _names(store) == ["a"]
         folder.mkdir()
+        (folder / "a.yaml").write_text(_rule("back"))
+        while told.get(timeout=WAIT).broken:
+            assert _names(store) == ["a"]
+        assert _names(store) == ["back"]
+
+
+def test_even_the_folder_around_may_go_and_come_back(tmp_path: Path) -> None:
+    """Then there is nothing left to watch, and the clock finds it."""
+    folder = tmp_path / "etc" / "policies"
+    folder.mkdir(parents=True)
+    (folder / "a.yaml").write_text(_rule("a"))
+    with _watched(folder) as (store, told):
+        shutil.rmtree(tmp_path / "etc")
+        while not any("cannot be read" in finding.message for finding in told.get(timeout=WAIT).broken):
+            assert _names(store) == ["a"]
+        folder.mkdir(parents=True)
         (folder / "a.yaml").write_text(_rule("back"))
         while told.get(timeout=WAIT).broken:
             assert _names(store) == ["a"]

@@ -66,16 +66,14 @@ def compose(file: str, text: str) -> tuple[list[Node], list[Finding]]:
     for _ in range(_MAX_SYNTAX_ERRORS):
         try:
             composer.read(text, offset)
-        except MarkedYAMLError as error:
+        except YAMLError as raised:
+            error = raised if isinstance(raised, MarkedYAMLError) else MarkedYAMLError(problem=str(raised))
             line, column = _place(error)
             composer.say(offset + line, column, SYNTAX, _syntax(error, offset))
             skipped = _next_document(text, line)
             if skipped is None:
                 break
             offset, text = offset + skipped[0], skipped[1]
-        except YAMLError as error:
-            composer.say(offset + 1, 1, SYNTAX, f"not YAML: {error}")
-            break
         except _StopError as stop:
             composer.findings.append(stop.finding)
             break

@@ -19,7 +19,7 @@ from webhook.policy.nodes import Mapping, Node, Number, Scalar
 from webhook.policy.nodes import Sequence as SequenceNode
 from webhook.policy.shape import misshapen
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
