@@ -94,6 +94,17 @@ def test_any_object_of_a_known_kind_is_judged(folder: Path, target: tuple[str, s
     assert check(folder, json.dumps(manifest).encode()) in {0, 1}
 
 
+@given(st.sampled_from(["Pod", "PodTemplate"]), PODS)
+@settings(max_examples=100, deadline=None)
+def test_any_pod_is_explained_or_refused(kind: str, pod: dict[str, Any]) -> None:
+    """Its sum, or a sentence why there is none."""
+    body = pod if kind == "Pod" else {"template": pod}
+    manifest = json.dumps({"apiVersion": "v1", "kind": kind, **body})
+    result = CliRunner().invoke(root, ["explain", "pod", "-f", "-"], input=manifest)
+    assert result.exit_code in {0, 2}, result.stderr
+    assert bool(result.stdout) == (result.exit_code == 0)
+
+
 @given(st.binary(max_size=80) | st.text(alphabet="{}[]:,-&*!|>'\"#% \nabyn0~.<", max_size=60).map(str.encode))
 @settings(max_examples=150, deadline=None)
 def test_any_bytes_are_read_or_refused(folder: Path, data: bytes) -> None:

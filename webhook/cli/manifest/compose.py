@@ -5,6 +5,7 @@ a megabyte in a fifth of a second. Its events are taken one by one and put toget
 number and aliases are bounded before anything is built.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -145,7 +146,7 @@ def _value(event: yaml.ScalarEvent, place: Place) -> ScalarValue:
         value = _tagged(event.value, tag, place)
     else:
         return str(event.value)
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):  # noqa: PLR0124 -- only NaN differs from itself
+    if isinstance(value, float) and not math.isfinite(value):
         raise Fault("TG401", place, f"{event.value} has no JSON form, so kubectl cannot send it; write a finite number")
     return value
 

@@ -25,13 +25,13 @@ _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 
 
 class _Reader:
-    """The next token (`kind`, `token`, `place`), and how to go on from it. `kind` is empty at the end of the text."""
+    """The next token (`kind`, `lexeme`, `place`), and how to go on from it. `kind` is empty at the end of the text."""
 
     def __init__(self, text: str, bounds: Bounds) -> None:
         self.text, self.bounds = text, bounds
         self.offset = self.line_start = self.nodes = 0
         self.line = 1
-        self.kind = self.token = ""
+        self.kind = self.lexeme = ""
         self.place = Place(1, 1)
         self.advance()
 
@@ -43,8 +43,8 @@ class _Reader:
         self.place = Place(self.line, start - self.line_start + 1)
         match = _TOKEN.match(self.text, start)
         self.kind = (match.lastgroup or "") if match else ""
-        self.token = match[0] if match else self.text[start : start + 1]
-        self.offset = start + len(self.token)
+        self.lexeme = match[0] if match else self.text[start : start + 1]
+        self.offset = start + len(self.lexeme)
 
     def _count_lines(self, start: int) -> None:
         newlines = self.text.count("\n", self.offset, start)
@@ -54,15 +54,15 @@ class _Reader:
 
     def take(self, *marks: str) -> str:
         """Step over one of these marks and say which it was."""
-        if self.kind != "mark" or self.token not in marks:
+        if self.kind != "mark" or self.lexeme not in marks:
             raise self.fault(" or ".join(f"'{mark}'" for mark in marks))
-        token = self.token
+        token = self.lexeme
         self.advance()
         return token
 
     def fault(self, expected: str) -> Fault:
         """The fault that something else stands where `expected` should."""
-        found = repr(self.token) if self.token else "the end of the text"
+        found = repr(self.lexeme) if self.lexeme else "the end of the text"
         return Fault("TG401", self.place, f"this is not JSON: expected {expected}, found {found}")
 
     def value(self, depth: int) -> Node:
@@ -72,16 +72,16 @@ class _Reader:
             raise Fault("TG402", self.place, f"nested more than {self.bounds.depth} levels deep")
         if self.nodes > self.bounds.nodes:
             raise Fault("TG402", self.place, f"more than {self.bounds.nodes} values in one file")
-        if self.kind == "mark" and self.token == "{":  # noqa: S105 -- a bracket, not a password
+        if self.kind == "mark" and self.lexeme == "{":
             return self._object(depth)
-        if self.kind == "mark" and self.token == "[":  # noqa: S105 -- likewise
+        if self.kind == "mark" and self.lexeme == "[":
             return self._array(depth)
         return self._scalar()
 
     def _object(self, depth: int) -> Mapping:
         mapping = Mapping(self.place)
         self.take("{")
-        if self.kind == "mark" and self.token == "}":  # noqa: S105 -- likewise
+        if self.kind == "mark" and self.lexeme == "}":
             self.take("}")
             return mapping
         mark = ","
@@ -97,7 +97,7 @@ class _Reader:
     def _array(self, depth: int) -> Sequence:
         sequence = Sequence(self.place)
         self.take("[")
-        if self.kind == "mark" and self.token == "]":  # noqa: S105 -- likewise
+        if self.kind == "mark" and self.lexeme == "]":
             self.take("]")
             return sequence
         mark = ","
@@ -107,7 +107,7 @@ class _Reader:
         return sequence
 
     def _scalar(self) -> Scalar:
-        kind, token, place = self.kind, self.token, self.place
+        kind, token, place = self.kind, self.lexeme, self.place
         end = Place(place.line, place.column + len(token))
         if kind not in ("text", "number", "word"):
             raise self.fault("a value")
@@ -127,11 +127,11 @@ def read(text: str, bounds: Bounds) -> Iterator[tuple[Node, Place]]:
         Fault: the text is not JSON, or beyond the bounds; what came before has been yielded.
     """
     reader, documents = _Reader(text, bounds), 0
-    while reader.token:
+    while reader.lexeme:
         documents += 1
         if documents > bounds.documents:
             raise Fault("TG402", reader.place, f"more than {bounds.documents} documents in one file")
-        if reader.token != "{":  # noqa: S105 -- a bracket, not a password
+        if reader.lexeme != "{":
             raise reader.fault("'{'")
         place = reader.place
         yield reader.value(1), place
