@@ -14,7 +14,7 @@ from webhook.admission.review import ReviewError
 from webhook.admission.selection import Labels, RuleIndex, Selection
 from webhook.admission.sites import Site, sites
 from webhook.admission.verdict import ALLOWED, PatchOperation, Verdict
-from webhook.admission.workloads import Judged, PodView, Target, metadata, target
+from webhook.admission.workloads import Judged, PodView, Target, target
 from webhook.policy.model import Enforcement
 
 _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
@@ -71,10 +71,9 @@ class _Judgement:
         return _sorted_out(found, unknown, patch)
 
     def _narrowed(self, judged: Judged, view: PodView | None) -> Selection:
-        own = metadata(judged).labels or _NO_LABELS
-        template = view.pod.metadata if view is not None and view.template else None
-        inner = (template.labels if template else None) or _NO_LABELS
-        return self.selection.narrowed(self.change.user, (own, inner) if inner else (own,))
+        # What holds a template goes by the template's labels, as the pods made from it will.
+        carrier = view.pod.metadata if view is not None else judged.metadata
+        return self.selection.narrowed(self.change.user, (carrier.labels if carrier else None) or _NO_LABELS)
 
     def _new(self, found: list[Found]) -> list[Found]:
         """What was not so before."""

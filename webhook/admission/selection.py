@@ -35,8 +35,8 @@ class Selection:
         self._plans: dict[str, Plan] = {}
         self._without = lru_cache(maxsize=64)(self._leave_out)
 
-    def narrowed(self, user: User, labels: tuple[Labels, ...]) -> "Selection":
-        """The rules that remain for this user and an object that carries any of these label sets."""
+    def narrowed(self, user: User, labels: Labels) -> "Selection":
+        """The rules that remain for this user and an object with these labels."""
         if not self._asking:
             return self
         spared = frozenset(rule.name for rule in self._asking if not _concerns(rule, user, labels))
@@ -106,8 +106,8 @@ def _asks_who_or_what(rule: ResourceRule) -> bool:
     return rule.match.objects is not None or bool(subjects.users or subjects.groups or subjects.service_accounts)
 
 
-def _concerns(rule: ResourceRule, user: User, labels: tuple[Labels, ...]) -> bool:
+def _concerns(rule: ResourceRule, user: User, labels: Labels) -> bool:
     if matches_subjects(rule.match.except_for, user.name, user.groups):
         return False
     selector = rule.match.objects
-    return selector is None or any(matches_labels(selector, each) for each in labels)
+    return selector is None or matches_labels(selector, labels)

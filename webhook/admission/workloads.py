@@ -10,7 +10,6 @@ import msgspec
 
 from webhook.admission.change import CREATE, UPDATE, Change
 from webhook.objects.cluster import LimitRange, Node, ResourceQuota
-from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import Pod
 from webhook.objects.workloads import CronJob, PodTemplate, Workload
 
@@ -89,8 +88,3 @@ def target(change: Change) -> Target | None:
     if found is None or change.operation not in {CREATE, UPDATE} or change.subresource not in found.subresources:
         return None
     return found
-
-
-def metadata(judged: Judged) -> ObjectMeta:
-    """The object's metadata, empty when it has none."""
-    return judged.metadata or ObjectMeta()
