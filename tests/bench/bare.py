@@ -11,7 +11,8 @@ from flask.typing import ResponseReturnValue
 
 from webhook.server.generation import Transport
 from webhook.server.kinds import Address
-from webhook.server.rotation import Server, listening_socket
+from webhook.server.rotation import Server
+from webhook.server.sockets import listening_socket
 from webhook.server.tls import read_certificates
 
 

@@ -58,7 +58,8 @@ DAMAGE = {
     "a certificate that is none": ("tls.crt", b"nonsense", "not a PEM certificate"),
     "an empty certificate": ("tls.crt", b"", "not a PEM certificate"),
     "a key that is none": ("tls.key", b"nonsense", "is not the unencrypted key of"),
-    "an authority that is none": ("ca.crt", b"nonsense", "not a PEM certificate"),
+    "an authority that is none": ("ca.crt", b"nonsense", r"ca\.crt: not a PEM certificate"),
+    "an empty file of authorities": ("ca.crt", b"", r"ca\.crt: not a PEM certificate"),
     "a certificate larger than any": ("tls.crt", b"x" * ((1 << 20) + 1), "larger than 1 MiB"),
 }
 

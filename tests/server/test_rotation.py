@@ -4,14 +4,23 @@ import http.client
 import json
 import threading
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from certs.renewal import issue
 from tests.server.building import MUTATE, review
 from tests.server.process import NAMES, ServerProcess, eventually, every
+from webhook.server.generation import StartError, Transport
+from webhook.server.tls import CertificateError, Certificates, read_certificates
+from webhook.server.trial import try_out
 
 ROTATIONS, CLIENTS = 10, 8
 
@@ -103,6 +112,46 @@ def test_files_that_do_not_belong_together_change_nothing(tmp_path: Path) -> Non
         (tmp_path / "tls.key").write_bytes(key)
         assert eventually(lambda: "error" not in server.monitor("/readyz").json()["checks"]["certificate"])
         assert server.counted("tallygate_certificate_reloads_total") == 1
+
+
+def test_files_that_would_end_the_server_change_nothing(tmp_path: Path) -> None:
+    """An authority of clients whose PEM is good and whose content is not makes granian panic, which ends a process."""
+    with ServerProcess(tmp_path, client_ca_file=tmp_path / "ca.crt") as server:
+        good = (tmp_path / "ca.crt").read_bytes()
+        (tmp_path / "ca.crt").write_bytes(good + b"-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n")
+        assert eventually(lambda: bool(server.logged("certificate-not-renewed")))
+        assert server.monitor("/readyz").status_code == 200
+        (tmp_path / "ca.crt").write_bytes(good)
+        issue(tmp_path, NAMES, datetime.now(UTC))
+        assert eventually(lambda: bool(server.logged("certificate-renewed")))
+
+
+def unusable() -> tuple[bytes, bytes]:
+    """A certificate and its key, of a kind that rustls does not know and OpenSSL does."""
+    key = ec.generate_private_key(ec.SECP521R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "unusable")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    certificate = builder.sign(key, hashes.SHA256())
+    pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return certificate.public_bytes(Encoding.PEM), pkcs8
+
+
+def test_a_key_that_cannot_be_served_with_is_told_by_kind(tmp_path: Path) -> None:
+    chain, key = unusable()
+    (tmp_path / "tls.crt").write_bytes(chain)
+    (tmp_path / "tls.key").write_bytes(key)
+    with pytest.raises(CertificateError, match="P-256 or P-384"):
+        read_certificates(tmp_path / "tls.crt", tmp_path / "tls.key")
+
+
+def test_a_trial_tells_what_the_library_says(tmp_path: Path) -> None:
+    chain, key = unusable()
+    with pytest.raises(StartError, match="failed to parse private key"):
+        try_out(Certificates(chain, key, b"", "unusable", datetime.now(UTC)), Transport())
+    issue(tmp_path, NAMES, datetime.now(UTC))
+    try_out(read_certificates(tmp_path / "tls.crt", tmp_path / "tls.key"), Transport())
 
 
 def test_a_connection_of_http2_goes_on_and_a_new_one_meets_the_new_certificate(tmp_path: Path) -> None:

@@ -103,6 +103,34 @@ def test_a_cap_refuses_what_goes_over(real: ServerProcess) -> None:
     assert "TG201" in second["status"]["message"]
 
 
+DEEP = b"[" * 100_000 + b"]" * 100_000
+HOSTILE_PODS = {
+    "depth for a pod": (DEEP, 400),
+    "depth in a field that nobody reads": (b'{"spec":{"unread":' + DEEP + b"}}", 400),
+    "depth for a quantity": (b'{"spec":{"containers":[{"resources":{"requests":{"a/b":' + DEEP + b"}}}]}}", 400),
+    "a text for a spec": (b'{"spec":"x"}', 400),
+    "a number for a pod": (b"5", 400),
+    "a million digits": (
+        b'{"spec":{"containers":[{"resources":{"limits":{"a.b/c":' + b"9" * 1_000_000 + b"}}}]}}",
+        200,
+    ),
+    "an enormous exponent": (b'{"spec":{"containers":[{"resources":{"limits":{"a.b/c":"1e999999999"}}}]}}', 200),
+    "seven megabytes of annotation": (b'{"metadata":{"uid":"u","annotations":{"a":"' + b"x" * 7_000_000 + b'"}}}', 200),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_PODS)
+def test_a_hostile_pod_gets_its_status(real: ServerProcess, case: str) -> None:
+    pod, code = HOSTILE_PODS[case]
+    before, _, after = review("1").partition(b'"object": ')
+    rest = after[after.index(b', "oldObject"') :]
+    with real.client() as client:
+        for phase in ("mutate", "validate"):
+            answer = client.post(f"/v1/admit/{phase}", content=before + b'"object": ' + pod + rest)
+            assert (answer.status_code, len(answer.content) < 100_000) == (code, True)
+    assert real.status("VmRSS") < 300 * 1024
+
+
 def test_ready_tells_what_is_in_force(real: ServerProcess) -> None:
     with real.client() as client:
         checks = client.get("/readyz").json()["checks"]

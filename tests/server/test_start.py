@@ -15,9 +15,9 @@ from webhook.policy.load import PolicyError
 from webhook.server.kinds import Address
 from webhook.server.life import Life, ServeError, Voice
 from webhook.server.metrics import Build, Metrics
-from webhook.server.rotation import listening_socket
 from webhook.server.serve import serve
 from webhook.server.settings import Settings
+from webhook.server.sockets import listening_socket
 
 ANYWHERE = Address("127.0.0.1", 0)
 

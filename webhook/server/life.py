@@ -20,9 +20,10 @@ from webhook.server.monitor import start_monitor
 from webhook.server.observer import Observer
 from webhook.server.ports import Admit, Check, Readiness
 from webhook.server.renewal import LiveCertificates, LiveTokens
-from webhook.server.rotation import Server, listening_socket
+from webhook.server.rotation import Server
 from webhook.server.settings import Settings
 from webhook.server.slow import SlowConnections
+from webhook.server.sockets import listening_socket
 from webhook.server.tls import Certificates, read_certificates
 from webhook.server.watch import watch_files
 

@@ -6,7 +6,7 @@ from flask import Flask
 from waitress.server import create_server
 
 from webhook.server.kinds import Address
-from webhook.server.rotation import listening_socket
+from webhook.server.sockets import listening_socket
 
 _THREADS = 2
 _BACKLOG = 128

@@ -7,30 +7,10 @@ from functools import partial
 from wsgiref.types import WSGIApplication
 
 from webhook.server.generation import Generation, Transport
-from webhook.server.kinds import Address
 from webhook.server.tls import Certificates
+from webhook.server.trial import try_out
 
 _MOST_LINGERING = 4
-
-
-def listening_socket(address: Address, backlog: int) -> socket.socket:
-    """A TCP socket that listens. What is set here is inherited by the connections accepted from it.
-
-    Raises:
-        OSError: the address cannot be had.
-    """
-    listener = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listener.bind((address.host, address.port))
-        listener.listen(backlog)
-        listener.settimeout(0)
-    except OSError:
-        listener.close()
-        raise
-    return listener
 
 
 class Server:
@@ -44,6 +24,7 @@ class Server:
     def __init__(self, application: WSGIApplication, listener: socket.socket, transport: Transport) -> None:
         self._new = partial(Generation, application, listener, transport)
         self._listener = listener
+        self._transport = transport
         self._linger = transport.idle_timeout
         self._current: Generation | None = None
         self._lingering: list[tuple[Generation, threading.Timer]] = []
@@ -56,11 +37,13 @@ class Server:
         return port
 
     def serve_with(self, certificates: Certificates) -> None:
-        """Start with these certificates, or go over to them.
+        """Start with these certificates, or go over to them. Not to be called by two threads at once.
 
         Raises:
             StartError: they cannot be served with; what was in force still is.
         """
+        if self._current:
+            try_out(certificates, self._transport)
         with self._lock:
             generation = self._new()
             generation.start(certificates)

@@ -10,10 +10,12 @@ from datetime import datetime
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from webhook.errors import TallygateError
 
 _LARGEST_FILE = 1 << 20
+_SMALLEST_RSA, _LARGEST_RSA = 2048, 8192
 
 
 class CertificateError(TallygateError):
@@ -43,18 +45,24 @@ def read_certificates(chain: Path, key: Path, client_authorities: Path | None = 
         CertificateError: a file cannot be read, is not PEM, or the key is not the certificate's.
     """
     chain_pem, key_pem = _read(chain), _read(key)
-    authorities = _read(client_authorities) if client_authorities else b""
+    leaf = _parse(chain, chain_pem)
+    if not _is_served(leaf):
+        raise CertificateError(f"{chain}: make it anew with a key on P-256 or P-384, RSA from 2048 bits, or Ed25519")
+    authorities = b""
+    if client_authorities:
+        authorities = _read(client_authorities)
+        _parse(client_authorities, authorities)  # an empty file must never mean that anybody is served
+    found = Certificates(chain_pem, key_pem, authorities, leaf.subject.rfc4514_string(), leaf.not_valid_after_utc)
+    _check(found, chain, key)
+    return found
+
+
+def _parse(path: Path, content: bytes) -> x509.Certificate:
+    """The first of the certificates in a file."""
     try:
-        leaf = x509.load_pem_x509_certificates(chain_pem)[0]
-        if authorities:
-            x509.load_pem_x509_certificates(authorities)
+        return x509.load_pem_x509_certificates(content)[0]
     except ValueError as error:
-        raise CertificateError(f"{chain}: not a PEM certificate: {error}") from None
-    certificates = Certificates(
-        chain_pem, key_pem, authorities, leaf.subject.rfc4514_string(), leaf.not_valid_after_utc
-    )
-    _check(certificates, chain, key)
-    return certificates
+        raise CertificateError(f"{path}: not a PEM certificate: {error}") from None
 
 
 def _read(path: Path) -> bytes:
@@ -66,6 +74,18 @@ def _read(path: Path) -> bytes:
     if len(content) > _LARGEST_FILE:
         raise CertificateError(f"{path}: larger than 1 MiB; this is no certificate")
     return content
+
+
+def _is_served(leaf: x509.Certificate) -> bool:
+    """Whether it is of the third version of X.509, with a key that rustls (ring) can sign with."""
+    key = leaf.public_key()
+    if isinstance(key, rsa.RSAPublicKey):
+        known = _SMALLEST_RSA <= key.key_size <= _LARGEST_RSA
+    elif isinstance(key, ec.EllipticCurvePublicKey):
+        known = isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1)
+    else:
+        known = isinstance(key, ed25519.Ed25519PublicKey)
+    return known and leaf.version is x509.Version.v3
 
 
 def _check(certificates: Certificates, chain: Path, key: Path) -> None:
