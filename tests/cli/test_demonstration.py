@@ -1,14 +1,22 @@
 """The demonstration's words: as kubectl has them."""
 
+import http.server
 import json
+import ssl
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+from threading import Thread
 
 import pytest
 import yaml
 
+from certs.names import Names
+from certs.renewal import issue
 from webhook.admission.change import CREATE
 from webhook.admission.review import decode
-from webhook.cli.demonstration import review, said
-from webhook.cli.serving_files import PODS
+from webhook.cli.demonstration import Demonstration, UnansweredError, review, said
+from webhook.cli.serving_files import PODS, ServingFiles
 
 
 def denied(reason: str, message: str) -> dict[str, object]:
@@ -38,3 +46,32 @@ def test_reviews_are_what_the_gate_reads(name: str, phase: str) -> None:
     asked = decode(json.dumps(review(pod, phase)).encode())
     assert (asked.change.kind, asked.change.operation, asked.change.namespace) == ("Pod", CREATE, "team-a")
     assert ("uid" in json.loads(bytes(asked.change.object))["metadata"]) == (phase == "validate")
+
+
+def test_a_gate_that_fails_is_not_the_users_fault(tmp_path: Path) -> None:
+    """What it answered is told, in place of a verdict that nobody gave."""
+    files = ServingFiles(tmp_path)
+    files.write()
+    issue(files.certificates, Names((), (ip_address("127.0.0.1"),)), datetime.now(UTC))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificates / "tls.crt", files.certificates / "tls.key")
+    with http.server.HTTPServer(("127.0.0.1", 0), _Failing) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.handle_request, daemon=True).start()
+        with pytest.raises(UnansweredError, match="the gate answered 500 to good: no idea"):
+            Demonstration(files, f"https://127.0.0.1:{server.server_port}").show()
+
+
+class _Failing(http.server.BaseHTTPRequestHandler):
+    """Answers everything with 500."""
+
+    def do_POST(self) -> None:
+        """Fail."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(500)
+        self.send_header("Content-Length", "7")
+        self.end_headers()
+        self.wfile.write(b"no idea")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- likewise
+        """Say nothing."""

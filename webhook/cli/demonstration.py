@@ -5,6 +5,7 @@ import json
 import shlex
 import ssl
 import uuid
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from webhook.cli.manifest.bounds import DEFAULT
 from webhook.cli.manifest.documents import documents
 from webhook.cli.manifest.to_json import to_json
 from webhook.cli.serving_files import PODS, ServingFiles
+from webhook.errors import TallygateError
 
 _PHASES = ("mutate", "validate")
 _MEANING = {
@@ -22,6 +24,10 @@ _MEANING = {
     "bad": "One and a half GPUs, and a request that is not its limit.",
     "greedy": "Three GPUs, where two of four are promised already.",
 }
+
+
+class UnansweredError(TallygateError):
+    """The gate could not decide about a pod of the demonstration."""
 
 
 class Demonstration:
@@ -36,14 +42,17 @@ class Demonstration:
 
     def show(self) -> None:
         """Each pod, what kubectl would say, and how to ask again."""
-        for name in PODS:
-            path = self._files.pod(name)
-            click.echo(f"# {_MEANING[name]}\n$ kubectl apply -f {path}")
-            phase, answer = self._ask(name)
-            for line in said(name, str(path), phase, answer):
-                click.echo(line)
-            click.echo(f"# ask again:\n{self._curl(name, phase)}\n")
-        self._connection.close()
+        with closing(self._connection):
+            for name in PODS:
+                self._show(name)
+
+    def _show(self, name: str) -> None:
+        path = self._files.pod(name)
+        click.echo(f"# {_MEANING[name]}\n$ kubectl apply -f {path}")
+        phase, answer = self._ask(name)
+        for line in said(name, str(path), phase, answer):
+            click.echo(line)
+        click.echo(f"# ask again:\n{self._curl(name, phase)}\n")
 
     def _ask(self, name: str) -> tuple[str, dict[str, Any]]:
         """The last phase asked, and its answer: a denial by the mutating webhook ends it, as in the API server."""
@@ -52,7 +61,11 @@ class Demonstration:
             body = msgspec.json.encode(review(pod, phase))
             self._files.review(name, phase).write_bytes(msgspec.json.format(body, indent=1))
             self._connection.request("POST", f"/v1/admit/{phase}", body, {"Content-Type": "application/json"})
-            answer = json.loads(self._connection.getresponse().read())["response"]
+            response = self._connection.getresponse()
+            text = response.read()
+            if response.status != http.HTTPStatus.OK:
+                raise UnansweredError(f"the gate answered {response.status} to {name}: {text.decode(errors='replace')}")
+            answer = json.loads(text)["response"]
             if not answer["allowed"]:
                 break
         return phase, answer

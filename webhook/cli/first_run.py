@@ -19,7 +19,7 @@ from certs.names import Names
 from certs.renewal import issue
 from certs.show import show
 from webhook.cli.command import EXIT_FAULT, EXIT_MISUSE
-from webhook.cli.demonstration import Demonstration
+from webhook.cli.demonstration import Demonstration, UnansweredError
 from webhook.cli.running_gate import RunningGate, StartFailedError
 from webhook.cli.serving_files import ServingFiles
 
@@ -47,6 +47,9 @@ def main(folder: Path, environment: dict[str, str]) -> int:
     except KeyboardInterrupt:
         click.echo("\nstopped")
         return 0
+    except UnansweredError as error:
+        click.echo(f"tallygate: this is a fault of tallygate: {error}; {files.log} says more", err=True)
+        return EXIT_FAULT
     except (StartFailedError, CertsError) as error:
         return _misuse(str(error))
     except OSError as error:

@@ -88,8 +88,9 @@ class RunningGate:
 
     def _listens(self) -> bool:
         """Whether its log says that it serves, and on which ports."""
-        for line in self._files.log.read_text(encoding="utf-8", errors="replace").splitlines():
-            event = json.loads(line) if line.startswith("{") and line.endswith("}") else {}
+        *whole, _ = self._files.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        for line in whole:
+            event = json.loads(line) if line.startswith("{") else {}
             if event.get("event") == "serving":
                 self._port, self._monitor_port = event["port"], event["monitor_port"]
                 return True
@@ -101,7 +102,7 @@ class RunningGate:
         try:
             connection.request("GET", "/readyz")
             return connection.getresponse().status == http.HTTPStatus.OK
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return False
         finally:
             connection.close()
