@@ -17,6 +17,7 @@ Seen in granian 2.8.7's source, and relied on here:
 
 import asyncio
 import os
+import re
 import socket
 import sys
 import tempfile
@@ -48,6 +49,8 @@ _ENVIRONMENT = {
 _THREAD_IDLE_SECONDS = 30
 _STREAMS_PER_CONNECTION = 64
 _BUFFER = 1 << 16
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _NO_UNIX_SOCKET = False
 _TLS = True
 
@@ -90,6 +93,11 @@ class _StartResponse:
         self.status = int(status[:3])
         self.headers = headers
         return _no_write
+
+
+def sendable(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers that can be sent (RFC 9110, 5.5 and 5.6.2); any other would make granian panic, and end us."""
+    return [(name, value) for name, value in headers if _NAME.fullmatch(name) and _VALUE.fullmatch(value)]
 
 
 def _no_write(_: bytes) -> None:
@@ -199,7 +207,7 @@ class Generation:
         finally:
             if hasattr(parts, "close"):
                 parts.close()
-        headers = response.headers
+        headers = sendable(response.headers)
         if self._leaving and environ["SERVER_PROTOCOL"] != "HTTP/2":
             headers = [*headers, ("Connection", "close")]
         exchange.response_bytes(response.status, headers, body)
