@@ -137,6 +137,22 @@ def test_lines_keep_their_order_and_trouble_is_written_at_once() -> None:
     assert b"".join(file.writes) == b"1\n2\n"
 
 
+class Broken(Slow):
+    """A pipe that nobody reads from."""
+
+    def write(self, content: bytes) -> int:
+        """Fail."""
+        raise BrokenPipeError(len(content))
+
+
+def test_a_log_that_nobody_reads_stops_nothing() -> None:
+    lines = Lines(Broken())  # type: ignore[arg-type]  # all that is used of a file
+    for _ in range(20_000):
+        lines.info(b"x")
+    lines.error(b"y")
+    lines.flush()
+
+
 def test_lines_of_many_threads_all_arrive_whole() -> None:
     file = Slow()
     lines = Lines(file)  # type: ignore[arg-type]  # all that is used of a file

@@ -7,6 +7,7 @@ are written at once, with all before them. What is lost at a sudden death is wha
 import atexit
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import BinaryIO
 
 _MOMENT_SECONDS = 0.02
@@ -46,8 +47,12 @@ class Lines:
         with self._writing:
             lines = [self._pending.popleft() for _ in range(len(self._pending))]
             if lines:
-                self._file.write(b"\n".join([*lines, b""]))
-                self._file.flush()
+                self._write(b"\n".join([*lines, b""]))
+
+    def _write(self, content: bytes) -> None:
+        with suppress(OSError, ValueError):  # nobody listens any more, and there is nobody to tell: deciding goes on
+            self._file.write(content)
+            self._file.flush()
 
     def _run(self) -> None:
         pause = threading.Event()
