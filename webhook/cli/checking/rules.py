@@ -1,7 +1,7 @@
 """What the rules say of an object, and what they fill in before the API server looks at it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webhook.admission.change import Phase
 from webhook.admission.decide import judge
@@ -11,7 +11,7 @@ from webhook.cli.checking.known import Known, retyped
 from webhook.cli.checking.merging import Said
 from webhook.cli.checking.patching import applied
 from webhook.cli.report.finding import Level
-from webhook.policy.model import PolicySet
+from webhook.policy.model import Enforcement, Equality, PolicySet
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,15 @@ class Rules:
 
     def __init__(self, policies: PolicySet) -> None:
         self._index = RuleIndex(policies)
+        self._filling = RuleIndex(_only_filling(policies))
         self._whys: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules}
 
     def judge(self, known: Known, labels: Labels | None) -> Judged:
         """Put an object's creation before both webhooks; `labels` are its namespace's, None when unknown."""
-        verdict = judge(known.change, self._index, labels, Phase.MUTATING)
-        if verdict.patch:
-            known = retyped(known, applied(known.body, verdict.patch))
-            verdict = judge(known.change, self._index, labels, Phase.VALIDATING)
+        patch = judge(known.change, self._filling, labels, Phase.MUTATING).patch
+        if patch:
+            known = retyped(known, applied(known.body, patch))
+        verdict = judge(known.change, self._index, labels, Phase.VALIDATING)
         return Judged(known, tuple(self._said(verdict)), verdict.unknown)
 
     def _said(self, verdict: Verdict) -> Iterator[Said]:
@@ -46,3 +47,9 @@ class Rules:
         ):
             for problem in problems:
                 yield Said(problem, f"rule {problem.rule}", level, self._whys.get(problem.rule, ""))
+
+
+def _only_filling(policies: PolicySet) -> PolicySet:
+    """The rules that fill in, denying nothing: what they fill in is not missing, whatever else is wrong."""
+    rules = (rule for rule in policies.rules if rule.checks.requests_equal_limits is Equality.FILL)
+    return replace(policies, rules=tuple(replace(rule, enforcement=Enforcement.AUDIT) for rule in rules))
