@@ -1,0 +1,111 @@
+"""The examples of the catalogue are true: what is said to fail does so with this very code, the other does not."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from webhook.accounting.problem import Code
+from webhook.cli import catalogue
+from webhook.cli.app import root
+from webhook.cli.policies import SHIPPED
+
+_CONTAINER = {"resources"}
+_QUOTA = {"hard", "scopes", "scopeSelector"}
+CHECKED = [code for code in catalogue.ALL if code.number < "TG2"]
+BOUNDS = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: bounds}
+spec:
+  resources: [nvidia.com/gpu]
+  checks: {perContainer: {max: 32}, perPod: {max: 8}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: packs}
+spec: {resources: [nvidia.com/gpu], checks: {perContainer: {multipleOf: 2}}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: shapes}
+spec: {resources: [nvidia.com/gpu], checks: {perContainer: {oneOf: [1, 2, 4, 8, 16]}}}
+"""
+NOTHING = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: nothing}
+spec: {resources: [example.org/nothing]}
+"""
+
+
+def manifest(fragment: str) -> dict[str, Any]:
+    """An object with the fragment where it belongs: a container, a pod, a quota, a limit range or a node."""
+    read: dict[str, Any] = yaml.safe_load(fragment)
+    if "status" in read:
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, **read}
+    if read.keys() & _QUOTA:
+        return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": read}
+    if isinstance(read.get("limits"), list):
+        return {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": read}
+    spec = read
+    if read.keys() <= _CONTAINER:
+        spec = {"containers": [{"name": "a", **read}], "resourceClaims": [{"name": "gpu"}, {"name": "nic"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+
+
+def found(folder: Path, code: Code, fragment: str) -> set[str]:
+    """The codes that check finds in an object with the fragment, by policies that speak of this code."""
+    policies = folder / "policies.yaml"
+    policies.write_text(
+        NOTHING if code.number < "TG1" else SHIPPED.joinpath("default.yaml").read_text() + "---\n" + BOUNDS
+    )
+    arguments = ["check", "-o", "json", "--policies", str(policies), "-"]
+    result = CliRunner().invoke(root, arguments, input=json.dumps(manifest(fragment)))
+    return {finding["code"] for finding in json.loads(result.stdout)["findings"]}
+
+
+@pytest.mark.parametrize("code", CHECKED, ids=lambda code: code.number)
+def test_what_fails_fails(tmp_path: Path, code: Code) -> None:
+    """With this code."""
+    assert code.number in found(tmp_path, code, code.fails)
+
+
+@pytest.mark.parametrize("code", CHECKED, ids=lambda code: code.number)
+def test_what_passes_passes(tmp_path: Path, code: Code) -> None:
+    """As far as this code goes."""
+    assert code.number not in found(tmp_path, code, code.passes)
+
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+WRAPPED: dict[str, Callable[[str], str]] = {
+    "TG401": lambda text: f"apiVersion: v1\nkind: Pod\n{text}",
+    "TG403": lambda text: text,
+    "TG404": lambda text: POD + text,
+    "TG405": lambda text: POD + "spec:\n  containers:\n  - resources:\n" + indented(text, 6),
+    "TG407": lambda text: POD + "spec:\n  containers:\n  - resources:\n" + indented(text, 6),
+}
+"""Codes of manifests: how their examples become whole ones."""
+
+
+def indented(text: str, by: int) -> str:
+    """A block a few columns to the right."""
+    return "".join(f"{'':{by}}{line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("number", WRAPPED)
+def test_examples_of_manifests_are_true_too(number: str) -> None:
+    """Text by text, since what is wrong with them is how they are written."""
+    code = catalogue.of(number)
+    assert number in codes(WRAPPED[number](code.fails))
+    assert number not in codes(WRAPPED[number](code.passes))
+
+
+def codes(text: str) -> set[str]:
+    """What check finds in a text."""
+    result = CliRunner().invoke(root, ["check", "-o", "json", "-"], input=text)
+    return {finding["code"] for finding in json.loads(result.stdout)["findings"]}
