@@ -9,6 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from webhook.cli.app import root
+from webhook.cli.checking import snapshot
+from webhook.cli.manifest.bounds import Bounds
 
 CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -211,6 +213,22 @@ def test_what_is_no_snapshot_is_misuse(tmp_path: Path, text: str | None, sentenc
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"tallygate: {path}")
     assert sentence in result.stderr
+
+
+def test_a_snapshot_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is looked at first."""
+    monkeypatch.setattr(snapshot, "BOUNDS", Bounds(size=1024 * 1024))
+    with (tmp_path / "snapshot").open("wb") as sparse:
+        sparse.truncate(1024 * 1024 + 1)
+    with pytest.raises(snapshot.SnapshotError, match="snapshot: larger than 1 MiB; write it with `kubectl get"):
+        snapshot.read(tmp_path / "snapshot")
+
+
+def test_a_cron_job_without_a_job_makes_no_pods(tmp_path: Path) -> None:
+    """Nothing is charged for it."""
+    empty = workload("CronJob", 9, {"app": "w"})
+    empty["spec"] = {"jobTemplate": {}}
+    assert found(tmp_path, [empty], namespaces(a="yes")) == []
 
 
 def test_a_quantity_that_no_api_server_stores_is_told(tmp_path: Path) -> None:

@@ -102,3 +102,12 @@ def test_hooks_run_as_pre_commit_runs_them(tmp_path: Path) -> None:
     ]
     assert results == [0, 1, 1]
     assert all(hook["language"] == "python" and hook["entry"] for hook in hooks())
+
+
+def test_every_field_of_the_data_is_documented() -> None:
+    """Of a finding, and of the object that it is about."""
+    page = (DOCS / "check-in-ci.md").read_text()
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{resources: {limits: {x.org/y: 500m}}}]}"
+    data = json.loads(CliRunner().invoke(root, ["check", "-o", "json", "-"], input=pod).stdout)
+    fields = {*data, *data["findings"][0], *data["findings"][0]["object"]}
+    assert not [field for field in fields if f"`{field}`" not in page]

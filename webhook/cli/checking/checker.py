@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from webhook.admission.review import ReviewError
 from webhook.admission.selection import Labels
 from webhook.cli.checking import api_server, writing
 from webhook.cli.checking.capping import Capped, Caps
@@ -51,8 +50,6 @@ class Checker:
             return None if found is None else list(self._findings(found))
         except Fault as fault:
             return [fault_finding(manifest.file, fault, subject)]
-        except ReviewError as error:
-            return [fault_finding(manifest.file, Fault("TG404", manifest.node.place, str(error)), subject)]
 
     def _findings(self, found: Known) -> Iterator[Finding]:
         manifest, subject = found.manifest, found.subject
