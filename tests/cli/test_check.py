@@ -1,4 +1,7 @@
-"""`tallygate check`: every case on disk gives what it expects."""
+"""`tallygate check`: every case on disk gives what it expects.
+
+A change of wording elsewhere may be meant: `python -m tests.cli.record` writes the expectations anew.
+"""
 
 import json
 from pathlib import Path

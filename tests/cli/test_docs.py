@@ -62,7 +62,7 @@ def shell_lines(path: Path) -> Iterator[str]:
                 yield found[1].strip()
 
 
-PAGES = ("docs/commands.md", "docs/check-in-ci.md", "policies/README.md")
+PAGES = ("README.md", "docs/commands.md", "docs/check-in-ci.md", "policies/README.md")
 
 
 @pytest.mark.parametrize(
