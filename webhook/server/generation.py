@@ -12,7 +12,7 @@ Seen in granian 2.8.7's source, and relied on here:
   generation first stops accepting (`leave_socket`), and is signalled when they are long done;
 - `WorkerSignal.set` blocks when called twice (a channel of one), so it is called once;
 - `header_read_timeout` also bounds how long an HTTP/1 connection stands idle (hyper starts it at once);
-- the application runs in a pool that grows, one thread a request, to `threads` (blocking.rs).
+- the application runs in a pool that grows while no thread stands idle, to `threads` (blocking.rs); see `Turns`.
 """
 
 import asyncio
@@ -34,6 +34,7 @@ from granian.http import HTTP1Settings, HTTP2Settings
 
 from webhook.errors import TallygateError
 from webhook.server.tls import Certificates, as_files
+from webhook.server.turns import Turns
 
 _ENVIRONMENT = {
     "GATEWAY_INTERFACE": "CGI/1.1",
@@ -46,7 +47,7 @@ _ENVIRONMENT = {
     "wsgi.run_once": False,
     "wsgi.version": (1, 0),
 }
-_THREAD_IDLE_SECONDS = 30
+_THREAD_IDLE_SECONDS = 10 * 365 * 24 * 3600  # for ever: `Turns` counts on its threads
 _STREAMS_PER_CONNECTION = 64
 _BUFFER = 1 << 16
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -68,7 +69,7 @@ class StartError(TallygateError):
 class Transport:
     """How requests are taken: threads that answer, connections at a time, seconds that one may stand idle."""
 
-    threads: int = 512
+    threads: int = 256
     connections: int = 1024
     idle_timeout: float = 120.0
     tls_min_version: str = "1.3"
@@ -120,6 +121,7 @@ class Generation:
         self._ended = threading.Event()
         self._signalled = False
         self._leaving = False
+        self._turns = Turns()
 
     def start(self, certificates: Certificates) -> None:
         """Begin to accept.
@@ -128,6 +130,7 @@ class Generation:
             StartError: the certificates cannot be served with.
         """
         self._signal.add_cb(self._ended.set)
+        self._turns.start()
         try:
             with as_files(certificates) as files:
                 worker = self._worker(files.chain, files.key, files.client_authorities)
@@ -138,6 +141,7 @@ class Generation:
             if type(error).__module__ != "pyo3_runtime":  # a panic in Rust derives from BaseException
                 raise
             os.close(self._descriptor)
+            self._turns.end()
             raise StartError(f"the certificate files cannot be served with: {error}") from None
 
     def leave_socket(self) -> None:
@@ -160,6 +164,7 @@ class Generation:
         """Close what stands idle, and the rest when it is answered."""
         if not self._signalled:
             self._signalled = True
+            self._turns.end()
             self._signal.set()
 
     def wait(self, seconds: float) -> bool:
@@ -199,6 +204,10 @@ class Generation:
 
     def _answer(self, exchange: _Exchange, environ: dict[str, Any]) -> None:
         """Run the application for one request, as granian's `_callback_wrapper` does but without `os.environ`."""
+        with self._turns.turn():
+            self._run(exchange, environ)
+
+    def _run(self, exchange: _Exchange, environ: dict[str, Any]) -> None:
         environ.update(_ENVIRONMENT)
         response = _StartResponse()
         parts = self._application(environ, response)

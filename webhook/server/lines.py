@@ -10,7 +10,7 @@ from collections import deque
 from contextlib import suppress
 from typing import BinaryIO
 
-_MOMENT_SECONDS = 0.02
+_MOMENT_SECONDS = 0.1
 _MOST_PENDING = 10_000
 
 

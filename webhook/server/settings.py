@@ -90,7 +90,7 @@ class Settings:
     connections: int = _option(COUNT, "1024", "The most connections at a time; more wait to be accepted.")
     threads: int = _option(
         COUNT,
-        "512",
+        "256",
         "The most requests answered at a time, slow ones included. Threads are started when they are needed, and a "
         "thread that waits costs little.",
     )

@@ -1,0 +1,149 @@
+"""Turns: one thread stands in line, unless it is held up."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.server.process import eventually
+from webhook.server.turns import Turns
+
+
+class Pool:
+    """Threads that take jobs from a list, as granian's do: each asks for the next one when its turn is over."""
+
+    def __init__(self, turns: Turns, threads: int) -> None:
+        self.turns = turns
+        self.jobs: list[Callable[[], None]] = []
+        self.done: list[int] = []
+        self._some = threading.Semaphore(0)
+        self.idle = 0
+        self.threads = [threading.Thread(target=self._run, daemon=True) for _ in range(threads)]
+        for thread in self.threads:
+            thread.start()
+
+    def put(self, job: Callable[[], None]) -> None:
+        """A request."""
+        self.jobs.append(job)
+        self._some.release()
+
+    def close(self) -> None:
+        """Let every thread end."""
+        self.turns.end()
+        self._some.release(len(self.threads))
+        for thread in self.threads:
+            thread.join(10)
+            assert not thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            self.idle += 1
+            self._some.acquire()
+            self.idle -= 1
+            if not self.jobs:
+                return
+            job = self.jobs.pop(0)
+            with self.turns.turn():
+                job()
+            self.done.append(threading.get_ident())
+
+
+def nothing() -> None:
+    """A job that takes no time."""
+
+
+@pytest.fixture(name="pool")
+def _pool() -> Pool:
+    return Pool(Turns(), 4)
+
+
+def hold(pool: Pool) -> threading.Event:
+    """A job that lasts until the event is set; it has begun."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go_on.wait(10)
+
+    pool.put(wait)
+    assert begun.wait(10)
+    return go_on
+
+
+def settle(pool: Pool) -> None:
+    """Let four threads have a turn at the same time, after which one stands."""
+    together = threading.Barrier(4)
+
+    def meet() -> None:
+        together.wait(10)
+
+    for _ in range(4):
+        pool.put(meet)
+    assert eventually(lambda: pool.idle == 1)
+
+
+def test_of_many_threads_one_stands_and_answers_everything(pool: Pool) -> None:
+    settle(pool)
+    pool.done.clear()
+    for _ in range(100):
+        pool.put(nothing)
+    assert eventually(lambda: len(pool.done) == 100)
+    assert len(set(pool.done)) == 1
+    pool.close()
+
+
+def test_when_the_one_is_held_up_another_is_called_back(pool: Pool) -> None:
+    settle(pool)
+    go_on = hold(pool)
+    pool.turns.look(time.monotonic() - 1)
+    assert pool.idle == 0  # it may be quick
+    pool.turns.look(time.monotonic() + 1)
+    assert eventually(lambda: pool.idle == 1)
+    go_on.set()  # whoever of the two is done first rests, and one goes on standing
+    assert eventually(lambda: pool.idle == 1)
+    pool.done.clear()
+    for _ in range(20):
+        pool.put(nothing)
+    assert eventually(lambda: len(pool.done) == 20)
+    assert len(set(pool.done)) == 1
+    pool.close()
+
+
+def test_while_all_who_stand_are_held_up_each_look_calls_one(pool: Pool) -> None:
+    settle(pool)
+    held_up: list[threading.Event] = []
+    for _ in range(3):
+        held_up.append(hold(pool))
+        pool.turns.look(time.monotonic() + 1)
+        assert eventually(lambda: pool.idle == 1)
+    for go_on in held_up:
+        go_on.set()
+    pool.close()
+
+
+def test_at_the_end_nobody_rests(pool: Pool) -> None:
+    settle(pool)
+    pool.turns.end()
+    assert eventually(lambda: pool.idle == 4)
+    pool.put(nothing)
+    pool.put(nothing)
+    assert eventually(lambda: pool.idle == 4)
+    pool.close()
+
+
+def test_the_watch_calls_back_by_itself(pool: Pool) -> None:
+    settle(pool)
+    pool.turns.start()
+    go_on = hold(pool)
+    assert eventually(lambda: pool.idle == 1)
+    go_on.set()
+    pool.close()
+
+
+def test_an_answer_that_fails_ends_its_turn_too() -> None:
+    turns = Turns()
+    with pytest.raises(ZeroDivisionError), turns.turn():
+        raise ZeroDivisionError
+    with turns.turn():
+        pass
