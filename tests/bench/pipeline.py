@@ -23,7 +23,7 @@ def main(rounds: int = 3, seconds: int = 4) -> None:
         folder = Path(name)
         certificate(folder)
         bare_arguments = ["-m", "tests.bench.bare", str(folder)]
-        with serving(serve_arguments(folder), folder) as ours, serving(bare_arguments, folder) as bare:
+        with serving(serve_arguments(folder)) as ours, serving(bare_arguments) as bare:
             print(
                 f"ready in {ours.started_in:.2f} s, {ours.rss_mib():.0f} MiB (bare Flask: {bare.started_in:.2f} s, "
                 f"{bare.rss_mib():.0f} MiB)\n"

@@ -2,39 +2,49 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from certs.names import parse_names
 from certs.renewal import issue
 
-_PORT = re.compile(r'"port": ?(\d+)')
+_PORT = re.compile(rb'"port": ?(\d+)')
 _TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server under load: its process and port, and how long it took to be ready (seconds)."""
+    """A server under load: its process and port, and how long it took until it accepted (seconds)."""
 
     pid: int
     port: int
     started_in: float
 
     def cpu_seconds(self) -> float:
-        """Processor time of all its threads so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        """Processor time so far, of all its threads and of its worker processes."""
+        return sum(int(fields[11]) + int(fields[12]) for fields in self._stats()) / _TICKS
 
     def rss_mib(self) -> float:
-        """Memory that it holds now."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+        """Memory that it holds now, its worker processes included."""
+        return sum(int(fields[21]) for fields in self._stats()) * _PAGE / 2**20
+
+    def _stats(self) -> Iterator[list[str]]:
+        """The fields of `/proc/PID/stat` from the state on, of the process and its children."""
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            pid, _, fields = path.read_text().rpartition(")")
+            split = fields.split()
+            if self.pid in (int(pid.split()[0]), int(split[1])):
+                yield split
 
 
 def certificate(folder: Path) -> None:
@@ -43,24 +53,36 @@ def certificate(folder: Path) -> None:
 
 
 @contextmanager
-def serving(arguments: Sequence[str], folder: Path) -> Iterator[Running]:
-    """Run a server until the block ends. It says its port in its log, which goes to a file as it would in a cluster."""
-    log = folder / f"{'-'.join(arguments[:3])}.log".replace("/", "_")
+def serving(arguments: Sequence[str]) -> Iterator[Running]:
+    """Run a server until the block ends. It says its port in its log, a pipe that is read as a container's is."""
     begun = time.monotonic()
-    with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, *arguments], stderr=out)  # noqa: S603  # our own modules
+    process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE)  # noqa: S603  # our own modules
+    assert process.stderr
     try:
-        yield Running(process.pid, _port(log, process), time.monotonic() - begun)
+        port = _port(process.stderr)
+        threading.Thread(target=_drain, args=(process.stderr,), daemon=True).start()
+        while not _accepts(port):
+            time.sleep(0.002)
+        yield Running(process.pid, port, time.monotonic() - begun)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
-def _port(log: Path, process: "subprocess.Popen[bytes]") -> int:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and process.poll() is None:
-        found = _PORT.search(log.read_text())
-        if found:
+def _port(log: IO[bytes]) -> int:
+    said: list[bytes] = []
+    for line in log:
+        if found := _PORT.search(line):
             return int(found[1])
-        time.sleep(0.005)
-    raise RuntimeError(f"the server did not start:\n{log.read_text()}")
+        said.append(line)
+    raise RuntimeError(f"the server did not start:\n{b''.join(said).decode()}")
+
+
+def _drain(log: IO[bytes]) -> None:
+    while log.read(1 << 20):
+        pass
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -3,7 +3,6 @@
 The web reaches it from an AdmissionReview, the command line from a manifest; from here on they are the same.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -20,16 +19,14 @@ CREATE = "CREATE"
 UPDATE = "UPDATE"
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """Who asks (authentication.k8s.io/v1 UserInfo)."""
 
     name: str = ""
     groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """`group` and `kind` as sent (`apps`, `Deployment`); `object` and `old` are the raw JSON of the objects.
 
     `old` is what is stored now: absent on CREATE. `namespace` is empty for cluster-scoped objects.

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from webhook.accounting.explain import explain
+from webhook.accounting.names import Place
 from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.quantity import Quantity, QuantityError
 from webhook.accounting.requests import pod_requests
@@ -39,38 +40,35 @@ def examine(places: list[Site], view: PodView | None, selection: Selection, *, f
     names: set[str] = set()
     large = False
     for site in places:
-        requests = site.pair[0] if site.pair else None
-        for field, entries in site.lists:
+        path, identity, place, lists, pair, bounded = site
+        quota = place is Place.QUOTA
+        for field, entries in lists:
             for written, raw in entries.items():
-                plan = selection.plan(counted_name(written, site.place))
+                plan = selection.plan(counted_name(written) if quota else written)
                 if plan.idle:
                     continue
                 names.add(plan.name)
                 token = bytes(raw)
-                if field == "limits" and requests is not None and _same(requests, written, token):
+                if pair and field == "limits" and (copied := pair[0].get(written)) and bytes(copied) == token:
                     continue  # the API server copied it: one fault is one problem
-                reading = plan.read(token, bounded=site.bounded)
+                reading = plan.read(token, bounded=bounded)
                 large = large or reading.large
-                faults = plan.name_faults(written, site.place) + reading.faults
+                faults = plan.name_faults(written, place) + reading.faults
                 if faults:
-                    found += _located(site, field, written, token, faults)
-        if site.pair:
-            found += _unequal(site, site.pair, selection, filling=filling)
+                    found += _located(path, identity, (field, written, token), faults)
+        if pair:
+            found += _unequal(site, pair, selection, filling=filling)
     if view is not None and view.pod.spec is not None and (large or selection.sums_pods):
         told = {each.same[-2] for each in found if each.problem.code == TOO_LARGE.number}
         found += _sums(view, view.pod.spec, names - told, selection)
     return Examination(found, names)
 
 
-def _same(requests: ResourceList, name: str, token: bytes) -> bool:
-    request = requests.get(name)
-    return request is not None and bytes(request) == token
-
-
-def _located(site: Site, field: str, name: str, token: bytes, faults: tuple[RuleFault, ...]) -> Iterator[Found]:
-    where = f"{site.path}{field}[{name}]"
+def _located(path: str, identity: str, entry: tuple[str, str, bytes], faults: tuple[RuleFault, ...]) -> Iterator[Found]:
+    field, name, token = entry
+    where = f"{path}{field}[{name}]"
     for rule, fault in ((each.rule, each.fault) for each in faults):
-        yield _found(where, rule, fault, (site.identity, field, name, token.decode("utf-8", "replace")))
+        yield _found(where, rule, fault, (identity, field, name, token.decode("utf-8", "replace")))
 
 
 def _found(where: str, rule: ResourceRule, fault: Fault, same: tuple[str, ...]) -> Found:

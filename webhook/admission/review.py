@@ -6,7 +6,6 @@ counts, and `uid` is echoed untouched.
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -52,8 +51,7 @@ class _Review(msgspec.Struct, rename="camel", frozen=True):
     request: _Request
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What one review asks: the change, and the uid that the answer must carry."""
 
     uid: str

@@ -93,8 +93,6 @@ def _limit_range_sites(limit_range: LimitRange) -> Iterator[Site]:
         yield Site(f"spec.limits[{index}].", f"limits/{item.type}", Place.LIMIT_RANGE, lists)
 
 
-def counted_name(written: str, place: Place) -> str:
-    """The resource that a name speaks of: a quota's key says `requests.` or `limits.` in front."""
-    if place is not Place.QUOTA:
-        return written
-    return written.removeprefix("requests.").removeprefix("limits.")
+def counted_name(key: str) -> str:
+    """The resource that a quota's key speaks of, which says `requests.` or `limits.` in front."""
+    return key.removeprefix("requests.").removeprefix("limits.")

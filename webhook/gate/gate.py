@@ -1,7 +1,10 @@
 """The gate itself: bytes of a review in, bytes of an answer out."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from webhook.accounting.caps import Charge
 from webhook.accounting.problem import Problem
@@ -12,7 +15,7 @@ from webhook.admission.change import Change, Phase
 from webhook.admission.decide import decoded, judge
 from webhook.admission.review import Asked, ReviewError, decode
 from webhook.admission.selection import RuleIndex
-from webhook.admission.verdict import Verdict
+from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.admission.workloads import target
 from webhook.errors import TallygateError
 from webhook.gate.arithmetic import exceeded, no_limit, refusals, soft_warnings
@@ -32,8 +35,7 @@ class UndecidedError(TallygateError):
     """No decision could be reached, and that is not the user's fault: the cluster's failurePolicy decides."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """What one decision was, for logs and metrics: names and codes, never the object.
 
     `verdict` is `allow`, `deny` or `busy`; `rules` are those that denied, `exceeded` the caps that a privileged user
@@ -57,8 +59,7 @@ class Record:
     exceeded: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """Bytes to send, and what they say."""
 
     body: bytes
@@ -78,8 +79,7 @@ class _InForce:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Sitting:
+class _Sitting(msgspec.Struct, frozen=True):
     """One review before the policies in force."""
 
     uid: str
@@ -218,14 +218,14 @@ def _granted(sitting: _Sitting, outcome: Outcome) -> Answer:
     warnings = tuple(warning for booked in outcome.granted for warning in soft_warnings(booked))
     over = tuple(booked.asked.counted.cap.name for booked in outcome.granted if exceeded(booked))
     if warnings or over:
-        told = replace(sitting.verdict, warnings=(*sitting.verdict.warnings, *warnings), exceeded=over)
+        told = dataclasses.replace(sitting.verdict, warnings=(*sitting.verdict.warnings, *warnings), exceeded=over)
         sitting = replace(sitting, verdict=told)
     return Answer(answer.answer(sitting.uid, sitting.verdict, sitting.phase, None), _record(sitting, "allow"))
 
 
 def _record(sitting: _Sitting, verdict: str, problems: tuple[Problem, ...] = ()) -> Record:
     change, judged = sitting.change, sitting.verdict
-    return Record(
+    record = Record(
         uid=sitting.uid,
         user=change.user.name,
         operation=change.operation,
@@ -235,6 +235,11 @@ def _record(sitting: _Sitting, verdict: str, problems: tuple[Problem, ...] = ())
         phase=sitting.phase,
         dry_run=change.dry_run,
         verdict=verdict,
+    )
+    if judged is ALLOWED and not problems:
+        return record
+    return replace(
+        record,
         codes=tuple(problem.code for problem in problems),
         rules=tuple(dict.fromkeys(problem.rule for problem in problems)),
         warnings=tuple(problem.code for problem in judged.warnings),

@@ -24,7 +24,7 @@ class ResourceRequirements(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Container(msgspec.Struct, rename="camel", frozen=True):
-    """A container, init container or ephemeral container. `restart_policy` "Always" makes an init container a sidecar."""
+    """A container of any kind. `restart_policy` "Always" makes an init container a sidecar."""
 
     name: str | None = None
     resources: ResourceRequirements | None = None
