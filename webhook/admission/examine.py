@@ -18,6 +18,9 @@ from webhook.admission.workloads import PodView
 from webhook.objects.pods import PodSpec, ResourceList
 from webhook.policy.model import Bounds, Equality, ResourceRule
 
+MOST_FOUND = 1000
+"""Where one object has more faults than anyone will read, the rest are not looked for."""
+
 
 class Found(NamedTuple):
     """A problem, the rule that minds it, and `same`: equal for the same thing found again in another version."""
@@ -56,6 +59,8 @@ def examine(places: list[Site], view: PodView | None, selection: Selection, *, f
                 faults = plan.name_faults(written, place) + reading.faults
                 if faults:
                     found += _located(path, identity, (field, written, token), faults)
+                    if len(found) >= MOST_FOUND:
+                        return Examination(found, names)
         if pair:
             found += _unequal(site, pair, selection, filling=filling)
     if view is not None and view.pod.spec is not None and (large or selection.sums_pods):
