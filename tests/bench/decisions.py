@@ -6,9 +6,8 @@ import time
 
 from tests.bench.pipeline import REVIEW
 from webhook.admission.change import Phase
-from webhook.cli.policies import SHIPPED
 from webhook.gate import Gate
-from webhook.policy.load import read
+from webhook.policy.load import SHIPPED, read
 from webhook.policy.model import PolicySet
 from webhook.policy.parse import parse
 from webhook.state.memory import MemoryLedgers

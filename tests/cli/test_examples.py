@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from webhook.accounting.problem import Code
 from webhook.cli import catalogue
 from webhook.cli.app import root
-from webhook.cli.policies import SHIPPED
+from webhook.policy.load import SHIPPED
 
 _CONTAINER = {"resources"}
 _QUOTA = {"hard", "scopes", "scopeSelector"}

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from tests.cli.case import working_in
 from webhook.cli.app import root
-from webhook.cli.policies import SHIPPED
+from webhook.policy.load import SHIPPED
 
 GOOD = """\
 apiVersion: tallygate.dev/v1alpha1

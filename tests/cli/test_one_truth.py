@@ -14,8 +14,9 @@ from tests.conformance.errors import is_resource_field
 from tests.conformance.sums import wrapping_names
 from webhook.admission.change import Phase
 from webhook.cli.app import root
-from webhook.cli.policies import SHIPPED, usable
+from webhook.cli.policies import usable
 from webhook.gate import Gate
+from webhook.policy.load import SHIPPED
 from webhook.state.memory import MemoryLedgers
 from webhook.state.namespaces import UnknownNamespaces
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from webhook.accounting.quantity import Quantity, QuantityError
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
-from webhook.cli.policies import SHIPPED
 from webhook.gate import Gate
+from webhook.policy.load import SHIPPED
 from webhook.policy.parse import parse
 from webhook.state.memory import MemoryLedgers
 from webhook.state.namespaces import UnknownNamespaces

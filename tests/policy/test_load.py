@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from webhook.policy import bounds
+from webhook.policy.finding import Severity
 from webhook.policy.load import PolicyError, PolicyStore, Status, read
 
 WAIT = 20.0
@@ -320,3 +321,11 @@ def test_a_crash_while_reading_is_noted_and_survived(tmp_path: Path) -> None:
         assert _names(store) == ["again"]
     finally:
         store.stop()
+
+
+@pytest.mark.parametrize("content", ["", "# to be written\n", "---\n---\n"])
+def test_a_set_without_any_policy_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "empty.yaml").write_text(content)
+    (finding,) = read([tmp_path]).findings
+    assert "says no policy" in finding.message
+    assert finding.severity is Severity.ERROR

@@ -1,11 +1,11 @@
 """What is told of an answer: the line, and the counters."""
 
 import threading
-from dataclasses import replace
 from timeit import timeit
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.server.building import Built, Log
 from webhook.admission.change import Phase

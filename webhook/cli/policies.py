@@ -3,13 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from webhook import policy
 from webhook.cli.command import Misuse
-from webhook.policy.load import read
+from webhook.policy.load import SHIPPED, read
 from webhook.policy.model import PolicySet
-
-SHIPPED = Path(policy.__file__).parent / "shipped"
-"""The default set, which is in force where nobody names another. It is in the wheel."""
 
 
 def usable(paths: Sequence[Path]) -> PolicySet:

@@ -11,9 +11,9 @@ import time
 from types import TracebackType
 from typing import Self
 
-from webhook.cli.policies import SHIPPED
 from webhook.cli.serving_files import ServingFiles
 from webhook.errors import TallygateError
+from webhook.policy.load import SHIPPED
 
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 30.0

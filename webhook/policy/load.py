@@ -25,6 +25,9 @@ from webhook.policy.parse import Parsed, parse
 SUFFIXES = (".yaml", ".yml", ".json")
 """What a file in a policy folder is called; others are passed over, as are hidden ones and folders within."""
 
+SHIPPED = Path(__file__).parent / "shipped"
+"""The default set, which is in force where nobody names another. It is in the wheel."""
+
 _SETTLED_TRIES = 5
 
 Signature = tuple[tuple[object, ...], ...]
@@ -72,6 +75,9 @@ def read(paths: Sequence[Path]) -> Parsed:
             contents.append((str(path), content))
             total += len(content)
     parsed = parse(contents)
+    if contents and parsed.usable and not (parsed.policies.rules or parsed.policies.caps):
+        # An editor empties a file before it writes it; taken at its word, that would let everything through.
+        findings.extend(_unreadable(Path(name), "says no policy, nor does any file beside it") for name, _ in contents)
     every = {*findings, *parsed.findings, *lint(parsed.policies)}
     return Parsed(parsed.policies, tuple(sorted(every)))
 

@@ -1,10 +1,9 @@
 """The policies in force as those who run the server see them: readiness detail, metrics, log lines."""
 
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
-from webhook.policy.load import PolicyStore, Status
+from webhook.policy.load import SHIPPED, PolicyStore, Status
 from webhook.server.life import Voice
 from webhook.server.ports import Check
 
@@ -13,7 +12,7 @@ _MOST_FINDINGS = 20
 
 def paths_in_force(paths: Sequence[Path]) -> tuple[Path, ...]:
     """The paths themselves, or the shipped policies when there are none."""
-    return tuple(paths) or (Path(str(files("webhook.policy") / "shipped")),)
+    return tuple(paths) or (SHIPPED,)
 
 
 class LivePolicies:
