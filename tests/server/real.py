@@ -3,8 +3,8 @@
 import sys
 
 from tests.server.tiny import flags_of
-from webhook.server.serve import serve
+from webhook.server.serve import leave, serve
 from webhook.server.sources import load_settings
 
 if __name__ == "__main__":
-    sys.exit(serve(load_settings(flags_of(sys.argv[1:]), {})))
+    leave(serve(load_settings(flags_of(sys.argv[1:]), {})))

@@ -14,8 +14,10 @@ from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
 from webhook.gate import Answer, Record, UndecidedError
 from webhook.server.life import Life, Voice
+from webhook.server.lines import Lines
 from webhook.server.logs import new_logger
 from webhook.server.metrics import Build, Metrics
+from webhook.server.serve import leave
 from webhook.server.sources import load_settings
 
 
@@ -92,10 +94,13 @@ def flags_of(arguments: list[str]) -> dict[str, object]:
 def main(arguments: list[str]) -> int:
     """Serve until a signal comes."""
     settings = load_settings(flags_of(arguments), {})
-    voice = Voice(new_logger(settings.log_level), Metrics(Build("0")))
+    lines = Lines(sys.stderr.buffer)
+    voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build("0")))
     gate = TinyGate(lambda: voice.log.warning("waiting"))
-    return Life(gate.admit, settings, voice).run()
+    code = Life(gate.admit, settings, voice).run()
+    lines.flush()
+    return code
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

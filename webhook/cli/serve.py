@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from webhook.cli.command import Command
+from webhook.server.serve import leave
 from webhook.server.serve import serve as serve_gate
 from webhook.server.settings import CONFIG_VARIABLE, OPTIONS, Option
 from webhook.server.sources import load_settings
@@ -44,8 +45,7 @@ def _help(option: Option) -> str:
     help=f"Settings as YAML, JSON or TOML, by the names of the options with _ for -. [{CONFIG_VARIABLE}]",
 )
 @_settings
-@click.pass_context
-def serve(ctx: click.Context, /, config: Path | None, **flags: Any) -> None:
+def serve(config: Path | None, **flags: Any) -> None:
     """Serve the gate over TLS until it is told to stop (SIGTERM, or Ctrl-C).
 
     Every setting can be given as a flag, as the environment variable in brackets, or in a settings file; flags win over
@@ -53,4 +53,4 @@ def serve(ctx: click.Context, /, config: Path | None, **flags: Any) -> None:
 
     Exit codes: 0 stopped, 1 stopped but requests had to be given up, 2 it could not start.
     """
-    ctx.exit(serve_gate(load_settings(flags, os.environ, config)))
+    leave(serve_gate(load_settings(flags, os.environ, config)))

@@ -1,13 +1,17 @@
 """The whole server, put together: policies, namespaces, ledgers, the gate, and what serves it."""
 
 import itertools
+import os
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from typing import NoReturn
 
 from webhook.gate import Gate
 from webhook.server.life import Life, Voice
+from webhook.server.lines import Lines
 from webhook.server.logs import forward_library_logs, new_logger
 from webhook.server.metrics import Build, Metrics
 from webhook.server.policies import LivePolicies
@@ -25,7 +29,8 @@ def serve(settings: Settings) -> int:
     Raises:
         webhook.errors.TallygateError: it cannot start; the text says why, and what would help.
     """
-    voice = Voice(new_logger(settings.log_level), Metrics(Build(_version())))
+    lines = Lines(sys.stderr.buffer)
+    voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build(_version())))
     policies = LivePolicies(settings.policies, voice)
     gate = Gate(
         policies=policies.store.current,
@@ -41,6 +46,18 @@ def serve(settings: Settings) -> int:
         return life.run()
     finally:
         policies.store.stop()
+        lines.flush()
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once, with this exit code, after it has served.
+
+    granian's threads outlive its workers by a moment. The interpreter's own end would take its lock from them while
+    they are in Rust, which aborts the process.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _lister(settings: Settings) -> NamespaceLister:
