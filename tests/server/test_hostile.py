@@ -4,13 +4,14 @@ import gzip
 import http.client
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
 from tests.server.building import MUTATE, review
-from tests.server.process import ServerProcess, eventually
+from tests.server.process import ServerProcess, eventually, every
 
 MIB = 1 << 20
 _MOST_GROWTH_KIB = 160 * 1024
@@ -122,3 +123,20 @@ def test_what_is_no_tls_disturbs_nobody(tiny: ServerProcess) -> None:
     for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff", b""):
         with socket.create_connection(("127.0.0.1", tiny.port)) as connection:
             connection.sendall(junk)
+
+
+def test_a_sender_whose_body_is_refused_unread_is_never_kept_waiting(tiny: ServerProcess) -> None:
+    """Many at once, so that threads stand in line for each other; each is cut off as soon as it is refused."""
+
+    def send(_: int, __: threading.Event) -> None:
+        connection = http.client.HTTPSConnection("localhost", tiny.port, context=tiny.context, timeout=20)
+        connection.putrequest("POST", MUTATE)
+        connection.putheader("Content-Length", str(100 * MIB))
+        connection.endheaders()
+        with suppress(ConnectionError, ssl.SSLError):
+            for _ in range(100):
+                connection.send(b" " * MIB)
+        connection.close()
+
+    with every(12, send):
+        pass

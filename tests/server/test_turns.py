@@ -19,6 +19,7 @@ class Pool:
         self.done: list[int] = []
         self._some = threading.Semaphore(0)
         self.idle = 0
+        self.may_rest = True
         self.threads = [threading.Thread(target=self._run, daemon=True) for _ in range(threads)]
         for thread in self.threads:
             thread.start()
@@ -44,8 +45,11 @@ class Pool:
             if not self.jobs:
                 return
             job = self.jobs.pop(0)
-            with self.turns.turn():
+            self.turns.begin()
+            try:
                 job()
+            finally:
+                self.turns.finish(may_rest=self.may_rest)
             self.done.append(threading.get_ident())
 
 
@@ -141,9 +145,14 @@ def test_the_watch_calls_back_by_itself(pool: Pool) -> None:
     pool.close()
 
 
-def test_an_answer_that_fails_ends_its_turn_too() -> None:
-    turns = Turns()
-    with pytest.raises(ZeroDivisionError), turns.turn():
-        raise ZeroDivisionError
-    with turns.turn():
-        pass
+def test_who_may_not_rest_stands(pool: Pool) -> None:
+    pool.may_rest = False
+    together = threading.Barrier(4)
+
+    def meet() -> None:
+        together.wait(10)
+
+    for _ in range(4):
+        pool.put(meet)
+    assert eventually(lambda: pool.idle == 4 and len(pool.done) == 4)
+    pool.close()

@@ -54,6 +54,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _NO_UNIX_SOCKET = False
 _TLS = True
+_OK = 200
 
 # granian has no types for the one, and its stubs of the others lack arguments that 2.8.7 requires.
 _new_scheduler: Any = _new_cbscheduler
@@ -204,10 +205,16 @@ class Generation:
 
     def _answer(self, exchange: _Exchange, environ: dict[str, Any]) -> None:
         """Run the application for one request, as granian's `_callback_wrapper` does but without `os.environ`."""
-        with self._turns.turn():
-            self._run(exchange, environ)
+        self._turns.begin()
+        answered = False
+        try:
+            answered = self._run(exchange, environ)
+        finally:
+            # A body that was not read is let go of when this returns; until then its sender would wait.
+            self._turns.finish(may_rest=answered)
 
-    def _run(self, exchange: _Exchange, environ: dict[str, Any]) -> None:
+    def _run(self, exchange: _Exchange, environ: dict[str, Any]) -> bool:
+        """Answer; whether the body was read for sure: it was a review, and it was answered."""
         environ.update(_ENVIRONMENT)
         response = _StartResponse()
         parts = self._application(environ, response)
@@ -220,3 +227,4 @@ class Generation:
         if self._leaving and environ["SERVER_PROTOCOL"] != "HTTP/2":
             headers = [*headers, ("Connection", "close")]
         exchange.response_bytes(response.status, headers, body)
+        return response.status == _OK and environ["REQUEST_METHOD"] == "POST"

@@ -9,15 +9,13 @@ granian itself adds threads while none stands idle, up to its limit.
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 _HELD_UP_SECONDS = 0.01
 _IDLE_LOOK_SECONDS = 0.05
 
 
 class Turns:
-    """The threads of one worker. Each runs its requests inside `turn()`."""
+    """The threads of one worker. Each says when it begins a request and when it has finished it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,20 +38,20 @@ class Turns:
                 self._called.release(self._resting)
             self._resting = 0
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """One request of this thread; then rest, if others stand in line."""
+    def begin(self) -> None:
+        """This thread takes a request."""
         me = threading.get_ident()
         self._begun[me] = time.monotonic()
         if me not in self._standing:
             with self._lock:
                 self._standing.add(me)
-        try:
-            yield
-        finally:
-            del self._begun[me]
-            if len(self._standing) > 1:
-                self._rest(me)
+
+    def finish(self, *, may_rest: bool) -> None:
+        """This thread has answered; it rests if it may and others stand in line."""
+        me = threading.get_ident()
+        del self._begun[me]
+        if may_rest and len(self._standing) > 1:
+            self._rest(me)
 
     def look(self, now: float) -> None:
         """Call a thread back when all that stand in line are held up, at the monotonic time `now`."""
