@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types layers bench fuzz clean
+.PHONY: help install run test coverage lint types layers bench fuzz clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -26,6 +26,9 @@ run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, an
 	@exec $(BIN)/python -m webhook.cli.first_run
 
 test: install ## the test suite
+	@$(BIN)/python -m pytest --numprocesses 2
+
+coverage: install ## the test suite again, and which lines it runs
 	@$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term
 
 lint: install ## ruff, all rules
