@@ -106,9 +106,9 @@ def _no_write(_: bytes) -> None:
     """PEP 3333's `write`, for applications older than it.
 
     Raises:
-        NotImplementedError: always.
+        RuntimeError: always.
     """
-    raise NotImplementedError
+    raise RuntimeError("this server takes what an application returns, not what it writes")
 
 
 class Generation:
