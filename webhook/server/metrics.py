@@ -8,26 +8,11 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, ProcessCollector
 
 from webhook.admission.change import Phase
+from webhook.admission.workloads import KINDS
 
 OTHER: Final = "other"
 """Stands for any value outside a label's set."""
 
-KINDS: Final = frozenset(
-    {
-        "Pod",
-        "Deployment",
-        "ReplicaSet",
-        "StatefulSet",
-        "DaemonSet",
-        "Job",
-        "CronJob",
-        "ReplicationController",
-        "PodTemplate",
-        "Node",
-        "ResourceQuota",
-        "LimitRange",
-    }
-)
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 VERDICTS: Final = frozenset({"allow", "deny", "busy"})
 _MOST_CODES: Final = 256
