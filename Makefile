@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test coverage lint types layers bench fuzz clean
+.PHONY: help install run test coverage lint types layers bench fuzz e2e cluster clean
 
 help: ## what can be made
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 install: $(STAMP) ## a virtual environment in .venv with everything
 
@@ -47,6 +47,13 @@ bench: install ## figures beside what one would use instead (needs wrk)
 fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+
+e2e: install ## the tests against a real control plane on this machine (needs Go; builds it once)
+	@$(BIN)/python -m e2e.local.build
+	@$(BIN)/python -m pytest e2e
+
+cluster: install ## a playground: control plane and three nodes with things to count, until Ctrl-C (needs Go)
+	@exec $(BIN)/python -m e2e.playground
 
 clean: ## away with everything made here
 	@rm -rf $(VENV) .run build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

@@ -1,0 +1,178 @@
+"""The programs of the control plane, built from `e2e/controlplane` when the cache has none of this content.
+
+They are kept in `$XDG_CACHE_HOME/tallygate/<digest>` (`~/.cache` when that is not set): a quarter of an hour on a cold
+machine with two cores, nothing afterwards.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from e2e.local.errors import BuildError
+
+_SOURCE = Path(__file__).parent.parent / "controlplane"
+_KWOK_SOURCE = _SOURCE / "kwok"
+_CONTENT = tuple(_SOURCE / name for name in ("go.mod", "go.sum", "main.go", "kwok/go.mod", "kwok/go.sum"))
+_KWOK_MODULE = "sigs.k8s.io/kwok"
+_STAGES = ("node/fast", "node/heartbeat", "pod/fast")
+_MISUSE = 2  # the exit code
+_QUIET = 2.0  # seconds without a word
+_EVERY = 30.0  # seconds between words after that
+_SHOWN_OUTPUT = 2000  # characters of a failed build
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What is run: the control plane, KWOK, and the stages by which KWOK plays a kubelet."""
+
+    controlplane: Path
+    kwok: Path
+    stages: tuple[Path, ...]
+
+
+def programs() -> Programs:
+    """The programs, built now when they are not there; progress on stderr.
+
+    Raises:
+        BuildError: there is no Go here, or a build fails.
+    """
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError(
+            "the local control plane is built from Kubernetes' Go modules, and there is no `go` on PATH; "
+            "install Go 1.26 or newer (https://go.dev/doc/install) and run this again"
+        )
+    folder = _cache() / _digest()
+    with _only_builder(folder.parent):
+        if not folder.exists():
+            _build(go, folder)
+    return Programs(folder / "controlplane", folder / "kwok", _stages(go))
+
+
+def kubernetes_version() -> str:
+    """The version of Kubernetes that is built, as `v1.36.3`: what `go.mod` requires."""
+    found = re.search(r"^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)$", (_SOURCE / "go.mod").read_text(), re.MULTILINE)
+    if found is None:
+        raise BuildError(f"{_SOURCE / 'go.mod'}: it requires no release of k8s.io/kubernetes")
+    return found[1]
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # A relative path in it is to be ignored (XDG Base Directory Specification).
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "tallygate"
+
+
+def _digest() -> str:
+    digest = hashlib.sha256(_linker_flags().encode())
+    for file in _CONTENT:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _linker_flags() -> str:
+    """The version goes in at link time; without it `kubectl version` fails (Kubernetes' hack/lib/version.sh)."""
+    version = kubernetes_version()
+    major, minor, _ = version.removeprefix("v").split(".")
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(
+        ["-s -w", *(f"-X {package}.{name}={each}" for package in packages for name, each in values.items())]
+    )
+
+
+@contextmanager
+def _only_builder(cache: Path) -> Iterator[None]:
+    """Let a second process wait for the first one's build instead of doing it again."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(go: str, folder: Path) -> None:
+    """Build beside and rename, so that a folder of that name is always whole."""
+    beside = folder.parent / "building"
+    shutil.rmtree(beside, ignore_errors=True)  # of a build that was killed
+    beside.mkdir()
+    build = (go, "build", "-buildvcs=false", "-ldflags", _linker_flags(), "-o")
+    try:
+        _run("Kubernetes' control plane", (*build, str(beside / "controlplane"), "."), _SOURCE)
+        _run("KWOK", (*build, str(beside / "kwok"), f"{_KWOK_MODULE}/cmd/kwok"), _KWOK_SOURCE)
+        beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _run(what: str, command: Sequence[str], folder: Path) -> str:
+    """Run Go, with a word now and then when it takes long; its output.
+
+    Raises:
+        BuildError: it fails.
+    """
+    start = time.monotonic()
+    with subprocess.Popen(  # noqa: S603  Go, with arguments of ours
+        command, cwd=folder, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            output, errors = _wait(process, what, start)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        raise BuildError(
+            f"{what} cannot be built; `go {command[1]}` in {folder} says:\n{errors[-_SHOWN_OUTPUT:].strip()}"
+        )
+    return output
+
+
+def _wait(process: subprocess.Popen[str], what: str, start: float) -> tuple[str, str]:
+    silence = _QUIET
+    while True:
+        try:
+            return process.communicate(timeout=silence)
+        except subprocess.TimeoutExpired:
+            first = silence == _QUIET
+            note = f"building {what} (once; minutes on a cold machine) …" if first else f"building {what} …"
+            click.echo(f"{note} {time.monotonic() - start:.0f} s", err=True)
+            silence = _EVERY
+
+
+def _environment() -> dict[str, str]:
+    """The user's own, but no workspace around the tree changes what is built."""
+    return {**os.environ, "GOWORK": "off"}
+
+
+def _stages(go: str) -> tuple[Path, ...]:
+    """KWOK's own stage files, from Go's module cache; fetched again when that was emptied."""
+    said = _run("KWOK's stages", (go, "mod", "download", "-json", _KWOK_MODULE), _KWOK_SOURCE)
+    base = Path(json.loads(said)["Dir"]) / "kustomize" / "stage"
+    return tuple(
+        file for stage in _STAGES for file in sorted((base / stage).glob("*.yaml")) if file.name != "kustomization.yaml"
+    )
+
+
+def _main() -> int:
+    """Build what is missing, for `make e2e`: pytest would keep the progress to itself."""
+    try:
+        programs()
+    except BuildError as error:
+        click.echo(f"tallygate: {error}", err=True)
+        return _MISUSE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

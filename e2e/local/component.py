@@ -1,0 +1,85 @@
+"""One process of the control plane: how it starts, whether it is ready, and that it ends."""
+
+import http.client
+import os
+import ssl
+import subprocess
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.local.errors import ClusterError
+
+_PATIENCE = 10.0  # seconds between asking a process to end and ending it
+_ANSWER = 2.0  # seconds for a health answer
+_SHOWN_LOG = 20  # lines
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to run under which name, and the URL that answers 200 once it is ready."""
+
+    name: str
+    command: tuple[str, ...]
+    ready: str
+
+
+class Component:
+    """A running process of the control plane, with its log in a file."""
+
+    def __init__(self, launch: Launch, folder: Path, environment: dict[str, str]) -> None:
+        """Start it; its working folder and its log are in `folder`."""
+        self.name = launch.name
+        self.log = folder / f"{launch.name}.log"
+        self._ready = launch.ready
+        self._process = _start(launch.command, self.log, folder, environment)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def check(self) -> None:
+        """See that it still runs.
+
+        Raises:
+            ClusterError: it ended by itself; the text has the end of its log.
+        """
+        code = self._process.poll()
+        if code is not None:
+            raise ClusterError(f"{self.name} ended by itself, with {code}; the end of its log:\n{self.log_end()}")
+
+    def is_ready(self, trust: ssl.SSLContext) -> bool:
+        """Whether it says by itself that it is ready."""
+        try:
+            with urllib.request.urlopen(self._ready, timeout=_ANSWER, context=trust) as answer:  # noqa: S310  a URL of ours
+                return bool(answer.status == http.HTTPStatus.OK)
+        except (OSError, http.client.HTTPException):  # urllib's own errors are OSErrors
+            return False
+
+    def log_end(self) -> str:
+        """The last lines of its log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-_SHOWN_LOG:])
+
+    def stop(self) -> None:
+        """End it, by force if it does not listen; nothing happens when it has ended."""
+        self._process.terminate()
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _start(command: Sequence[str], log: Path, folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        return subprocess.Popen(  # noqa: S603  what we built, and no shell
+            command,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # the terminal's Ctrl-C is for us; we end the components in their order
+        )

@@ -1,0 +1,9 @@
+"""Why there is no control plane: each text is for whoever ran the command."""
+
+
+class ClusterError(Exception):
+    """The control plane does not run, and this text says what happened, where and what would help."""
+
+
+class BuildError(ClusterError):
+    """The programs cannot be had on this machine: something is missing here, or a build fails."""

@@ -1,0 +1,75 @@
+"""What `make cluster` drives: a control plane and three nodes with things to count, for people, until Ctrl-C."""
+
+import shlex
+import shutil
+import signal
+import sys
+import time
+from types import FrameType
+
+import click
+
+from e2e.local.build import kubernetes_version
+from e2e.local.cluster import LocalCluster
+from e2e.local.errors import BuildError, ClusterError
+from e2e.local.nodes import add_nodes, node
+from webhook.cli.command import EXIT_FAULT, EXIT_MISUSE
+
+_NODES = (
+    node("gpus", {"nvidia.com/gpu": "8"}),
+    node("dongles", {"example.com/dongle": "4"}),
+    node("bananas", {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "555"}),
+)
+_LOOK = 1.0  # seconds between two looks whether everything still runs
+
+_NEXT = """
+What to try next:
+  kubectl describe nodes
+  kubectl apply -f e2e/manifests/dongles.yaml      # six pods of a dongle each, and there are four dongles
+  kubectl get pods                                 # four Running, two Pending
+  kubectl describe pods | grep Insufficient        # why
+  kubectl apply -f e2e/manifests/one-and-a-half-bananas.yaml   # Kubernetes does not mind
+
+Ctrl-C stops it and leaves nothing behind."""
+
+
+def main() -> int:
+    """Start, show, stay; the exit code."""
+    try:
+        with LocalCluster() as cluster:
+            add_nodes(cluster, *_NODES)
+            _show(cluster)
+            while True:
+                cluster.check()
+                time.sleep(_LOOK)
+    except KeyboardInterrupt:
+        click.echo("\nstopped")
+        return 0
+    except BuildError as error:
+        click.echo(f"tallygate: {error}", err=True)
+        return EXIT_MISUSE
+    except ClusterError as error:
+        click.echo(f"tallygate: {error}", err=True)
+        return EXIT_FAULT
+
+
+def _show(cluster: LocalCluster) -> None:
+    names = ", ".join(each["metadata"]["name"] for each in _NODES)
+    click.echo(
+        f"Kubernetes {kubernetes_version()} runs on this machine, with the nodes {names}; logs: {cluster.folder}"
+    )
+    click.echo("In another terminal, in this folder:\n")
+    click.echo(f"  export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+    if shutil.which("kubectl") is None:
+        click.echo(f'  export PATH={shlex.quote(str(cluster.kubectl_program.parent))}:"$PATH"')
+    click.echo(_NEXT)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""The local control plane is the real thing, and what Kubernetes does by itself with what it counts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.local.build import kubernetes_version
+from e2e.local.cluster import LocalCluster
+from e2e.local.errors import ClusterError
+
+_ROOT = Path(__file__).parent.parent
+_MANIFESTS = Path(__file__).parent / "manifests"
+_BANANAS = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
+
+
+def _said(cluster: LocalCluster, *args: str) -> str:
+    done = cluster.kubectl(*args)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _pods(cluster: LocalCluster, namespace: str, phase: str) -> list[dict[str, Any]]:
+    said = _said(cluster, "get", "pods", "-n", namespace, f"--field-selector=status.phase={phase}", "--output=json")
+    items: list[dict[str, Any]] = json.loads(said)["items"]
+    return items
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_kubectl_and_the_server_say_which_version_they_are(cluster: LocalCluster) -> None:
+    said = json.loads(_said(cluster, "version", "--output=json"))
+    versions = {said["clientVersion"]["gitVersion"], said["serverVersion"]["gitVersion"]}
+    assert versions == {kubernetes_version()} == {"v1.36.3"}
+
+
+def test_the_api_server_is_ready_and_so_is_the_node(cluster: LocalCluster) -> None:
+    assert _said(cluster, "get", "--raw", "/readyz") == "ok"
+    ready = '{.items[*].status.conditions[?(@.type=="Ready")].status}'
+    assert _said(cluster, "get", "nodes", f"--output=jsonpath={ready}") == "True"
+
+
+def test_rbac_holds_and_service_accounts_have_signed_tokens(cluster: LocalCluster, namespace: str) -> None:
+    token = _said(cluster, "create", "token", "default", "-n", namespace).strip()
+    assert token.count(".") == 2
+    user = f"system:serviceaccount:{namespace}:default"
+    # Without the administrator's kubeconfig, whose certificate would speak louder than the token.
+    server = _said(cluster, "config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}")
+    authority = cluster.folder / "credentials" / "ca.crt"
+    done = cluster.kubectl(
+        "--kubeconfig=/dev/null", f"--server={server}", f"--certificate-authority={authority}", f"--token={token}",
+        "get", "pods", "-n", namespace,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f'User "{user}" cannot list resource "pods"' in done.stderr
+
+
+def test_four_dongles_run_four_pods_and_two_wait(cluster: LocalCluster, namespace: str) -> None:
+    _said(cluster, "apply", "-n", namespace, "-f", str(_MANIFESTS / "dongles.yaml"))
+    available = "--for=jsonpath={.status.availableReplicas}=4"
+    _said(cluster, "wait", available, "--timeout=60s", "-n", namespace, "deployment/dongles")
+    waiting = _pods(cluster, namespace, "Pending")
+    names = [f"pod/{pod['metadata']['name']}" for pod in waiting]
+    _said(cluster, "wait", "--for=condition=PodScheduled=False", "--timeout=60s", "-n", namespace, *names)
+    assert len(_pods(cluster, namespace, "Running")) == 4
+    reasons = [pod["status"]["conditions"][0]["message"] for pod in _pods(cluster, namespace, "Pending")]
+    assert len(reasons) == 2
+    assert all("Insufficient example.com/dongle" in reason for reason in reasons)
+
+
+def test_kubernetes_stores_one_and_a_half_opaque_bananas(cluster: LocalCluster, namespace: str) -> None:
+    _said(cluster, "apply", "-n", namespace, "-f", str(_MANIFESTS / "one-and-a-half-bananas.yaml"))
+    (pod,) = _pods(cluster, namespace, "Pending")
+    assert pod["spec"]["containers"][0]["resources"]["requests"] == {_BANANAS: "1500m"}
+
+
+def test_a_component_that_dies_is_named_with_its_log_and_nothing_stays() -> None:
+    with pytest.raises(ClusterError) as caught, LocalCluster() as cluster:  # noqa: PT012  the start is part of the case
+        components = cluster.components
+        (scheduler,) = (each for each in components if each.name == "kube-scheduler")
+        os.kill(scheduler.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, scheduler.pid, os.WEXITED | os.WNOWAIT)
+        cluster.kubectl("get", "pods")
+    first, *log = str(caught.value).splitlines()
+    assert first == "kube-scheduler ended by itself, with -9; the end of its log:"
+    assert log
+    assert not cluster.folder.exists()
+    assert not any(_runs(each.pid) for each in components)
+
+
+def test_the_playground_says_how_to_use_it_and_leaves_nothing_behind() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "e2e.playground"], cwd=_ROOT, stdout=subprocess.PIPE, text=True
+    ) as playground:
+        assert playground.stdout is not None
+        (line,) = (line for line in _until_ctrl_c(playground) if "export KUBECONFIG=" in line)
+        kubeconfig = Path(line.partition("=")[2].strip())
+        assert kubeconfig.exists()
+        playground.send_signal(signal.SIGINT)
+        assert playground.stdout.read() == "\nstopped\n"
+    assert playground.returncode == 0
+    assert not kubeconfig.parent.parent.exists()
+
+
+def _until_ctrl_c(playground: subprocess.Popen[str]) -> list[str]:
+    lines: list[str] = []
+    for line in playground.stdout or ():
+        lines.append(line)
+        if line.startswith("Ctrl-C"):
+            break
+    return lines
+
+
+def test_a_machine_without_go_gets_one_sentence(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "e2e.local.build"],
+        cwd=_ROOT,
+        env={"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    (sentence,) = done.stderr.splitlines()
+    assert all(word in sentence for word in ("Go modules", "no `go` on PATH", "install Go 1.26", "go.dev/doc/install"))
+    assert list(tmp_path.iterdir()) == []
