@@ -1,5 +1,6 @@
 """What the cases share: one control plane for the run, and a namespace for each case."""
 
+import signal
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -10,6 +11,11 @@ from e2e.local.errors import BuildError
 from e2e.local.nodes import add_nodes, node
 
 _MISUSE = 2
+
+
+def pytest_configure() -> None:
+    """Let SIGTERM end the run as Ctrl-C does, so that no control plane outlives it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ import shutil
 import signal
 import sys
 import time
-from types import FrameType
 
 import click
 
@@ -65,11 +64,7 @@ def _show(cluster: LocalCluster) -> None:
     click.echo(_NEXT)
 
 
-def _interrupt(_: int, __: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell had it ignored
     sys.exit(main())

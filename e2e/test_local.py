@@ -85,6 +85,13 @@ def test_kubernetes_stores_one_and_a_half_opaque_bananas(cluster: LocalCluster, 
     assert pod["spec"]["containers"][0]["resources"]["requests"] == {_BANANAS: "1500m"}
 
 
+def test_jobs_finish_and_deletes_complete(cluster: LocalCluster, namespace: str) -> None:
+    _said(cluster, "create", "job", "once", "-n", namespace, "--image=example.com/none:1")
+    _said(cluster, "wait", "--for=condition=Complete", "--timeout=60s", "-n", namespace, "job/once")
+    _said(cluster, "delete", "--timeout=60s", "--cascade=foreground", "-n", namespace, "job/once")
+    assert _said(cluster, "get", "pods", "-n", namespace, "--output=name") == ""
+
+
 def test_a_component_that_dies_is_named_with_its_log_and_nothing_stays() -> None:
     with pytest.raises(ClusterError) as caught, LocalCluster() as cluster:  # noqa: PT012  the start is part of the case
         components = cluster.components
@@ -123,15 +130,37 @@ def _until_ctrl_c(playground: subprocess.Popen[str]) -> list[str]:
 
 
 def test_a_machine_without_go_gets_one_sentence(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "e2e.local.build"],
-        cwd=_ROOT,
-        env={"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _build(tmp_path, {"PATH": str(tmp_path)})
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     assert all(word in sentence for word in ("Go modules", "no `go` on PATH", "install Go 1.26", "go.dev/doc/install"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_build_that_fails_says_why_and_leaves_nothing_half_built(tmp_path: Path) -> None:
+    nothing = tmp_path / "modules"
+    done = _build(tmp_path, {**os.environ, "GOMODCACHE": str(nothing), "GOPROXY": "off"})
+    assert done.returncode == 2
+    assert "tallygate: Kubernetes' control plane cannot be built; `go build` in" in done.stderr
+    assert "module lookup disabled by GOPROXY=off" in done.stderr
+    assert [each.name for each in (tmp_path / "tallygate").iterdir()] == ["lock"]
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tallygate").write_text("a file where the folder goes")
+    done = _build(tmp_path, dict(os.environ))
+    assert done.returncode == 2
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith(f"tallygate: {tmp_path / 'tallygate'}: File exists;")
+    assert "XDG_CACHE_HOME" in sentence
+
+
+def _build(cache: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "e2e.local.build"],
+        cwd=_ROOT,
+        env={**environment, "XDG_CACHE_HOME": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

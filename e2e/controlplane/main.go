@@ -1,5 +1,6 @@
 // Command controlplane is a whole Kubernetes control plane in one program: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler and kubectl, from their published modules, chosen by the first argument.
+// Called by the name kubectl (a link to it), it is kubectl.
 //
 // It is the real thing without a container engine, for end-to-end tests. Nothing of it is ours but this file.
 package main
@@ -29,8 +30,7 @@ var components = map[string]func() *cobra.Command{
 }
 
 func main() {
-	// Called by the name of a component (a link to this program), or with the name as the first argument.
-	if name := filepath.Base(os.Args[0]); name == "kubectl" {
+	if filepath.Base(os.Args[0]) == "kubectl" {
 		runKubectl()
 		return
 	}

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ _CONTENT = tuple(_SOURCE / name for name in ("go.mod", "go.sum", "main.go", "kwo
 _KWOK_MODULE = "sigs.k8s.io/kwok"
 _STAGES = ("node/fast", "node/heartbeat", "pod/fast")
 _MISUSE = 2  # the exit code
+_INTERRUPTED = 130  # likewise
 _QUIET = 2.0  # seconds without a word
 _EVERY = 30.0  # seconds between words after that
 _SHOWN_OUTPUT = 2000  # characters of a failed build
@@ -55,8 +57,8 @@ def programs() -> Programs:
             "install Go 1.26 or newer (https://go.dev/doc/install) and run this again"
         )
     folder = _cache() / _digest()
-    with _only_builder(folder.parent):
-        if not folder.exists():
+    if not folder.exists():
+        with _only_builder(folder.parent):
             _build(go, folder)
     return Programs(folder / "controlplane", folder / "kwok", _stages(go))
 
@@ -95,15 +97,28 @@ def _linker_flags() -> str:
 
 @contextmanager
 def _only_builder(cache: Path) -> Iterator[None]:
-    """Let a second process wait for the first one's build instead of doing it again."""
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """Let one process build at a time."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = (cache / "lock").open("w")
+    except OSError as error:
+        raise BuildError(
+            f"{error.filename}: {error.strerror}; what is built is kept there: "
+            "let XDG_CACHE_HOME name a folder that can be written"
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            click.echo(f"another process builds in {cache}; waiting for it …", err=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _build(go: str, folder: Path) -> None:
     """Build beside and rename, so that a folder of that name is always whole."""
+    if folder.exists():  # whoever was waited for has built it
+        return
     beside = folder.parent / "building"
     shutil.rmtree(beside, ignore_errors=True)  # of a build that was killed
     beside.mkdir()
@@ -129,7 +144,7 @@ def _run(what: str, command: Sequence[str], folder: Path) -> str:
         try:
             output, errors = _wait(process, what, start)
         except BaseException:
-            process.kill()
+            process.send_signal(signal.SIGINT)  # on which Go removes what it has begun
             raise
     if process.returncode:
         raise BuildError(
@@ -171,8 +186,12 @@ def _main() -> int:
     except BuildError as error:
         click.echo(f"tallygate: {error}", err=True)
         return _MISUSE
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     return 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell had it ignored
     sys.exit(_main())

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
+from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 from e2e.local import launches
 from e2e.local.build import Programs, programs
@@ -95,8 +96,9 @@ class LocalCluster:
         self.kubectl_program = self._link_kubectl(built)
         # Whatever a program keeps in its user's home goes with the cluster.
         self._environment = {"HOME": str(self.folder), "KUBECONFIG": ""}
-        self._components = []
-        self._trust = ssl.create_default_context(cafile=credentials.authority)
+        trust = ssl.create_default_context(cafile=credentials.authority)
+        # Without a proxy, whatever the environment says: loopback is meant.
+        self._client = build_opener(ProxyHandler({}), HTTPSHandler(context=trust))
         self._launch(launches.etcd(built, self.folder, ports), ends)
         self._launch(launches.apiserver(built, self.folder, ports, credentials), ends)
         self._until("the API server", self._all_ready)
@@ -119,7 +121,7 @@ class LocalCluster:
         self._components.append(component)
 
     def _all_ready(self) -> bool:
-        return all(component.is_ready(self._trust) for component in self._components)
+        return all(component.is_ready(self._client) for component in self._components)
 
     def _takes_pods(self) -> bool:
         """Pods are refused until a controller has made the namespace's ServiceAccount."""

@@ -2,12 +2,11 @@
 
 import http.client
 import os
-import ssl
 import subprocess
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import OpenerDirector
 
 from e2e.local.errors import ClusterError
 
@@ -50,10 +49,10 @@ class Component:
         if code is not None:
             raise ClusterError(f"{self.name} ended by itself, with {code}; the end of its log:\n{self.log_end()}")
 
-    def is_ready(self, trust: ssl.SSLContext) -> bool:
+    def is_ready(self, client: OpenerDirector) -> bool:
         """Whether it says by itself that it is ready."""
         try:
-            with urllib.request.urlopen(self._ready, timeout=_ANSWER, context=trust) as answer:  # noqa: S310  a URL of ours
+            with client.open(self._ready, timeout=_ANSWER) as answer:
                 return bool(answer.status == http.HTTPStatus.OK)
         except (OSError, http.client.HTTPException):  # urllib's own errors are OSErrors
             return False
