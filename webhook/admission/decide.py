@@ -6,19 +6,20 @@ of labelling, finishing or deleting it.
 
 import re
 
+from webhook.accounting.names import Place
 from webhook.accounting.problem import Problem
 from webhook.admission.change import CREATE, Change, Phase
-from webhook.admission.examine import Found, examine
+from webhook.admission.examine import Found, Same, examine
 from webhook.admission.fill import fill
 from webhook.admission.review import ReviewError
 from webhook.admission.selection import Labels, RuleIndex, Selection
-from webhook.admission.sites import Site, sites
+from webhook.admission.sites import Site, counted_name, sites
 from webhook.admission.verdict import ALLOWED, PatchOperation, Verdict
 from webhook.admission.workloads import Judged, PodView, Target, target
 from webhook.policy.model import Enforcement
 
 _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
-_NUMBER = re.compile(r"(\d+)")
+_NUMBER = re.compile(r"(\d{1,18})", re.ASCII)  # a name may consist of more digits than Python would read as one int
 _NO_LABELS: Labels = {}
 
 
@@ -63,8 +64,10 @@ class _Judgement:
         places = sites(judged, view)
         selection = self._narrowed(judged, view)
         patch = self._patch(places, selection) if phase is Phase.MUTATING else ()
-        examined = examine(places, view, selection, filling=bool(patch))
-        found = self._new(examined.found) if examined.found and self.change.old is not None else examined.found
+        filling = bool(patch)
+        found = examine(places, view, selection, filling=filling)
+        if found and self.change.old is not None:
+            found = examine(places, view, selection, filling=filling, known=self._known())
         unknown = self._unknown(places) if selection.unknown else ()
         if not found:
             return Verdict(unknown=unknown, patch=patch) if unknown or patch else ALLOWED
@@ -75,13 +78,12 @@ class _Judgement:
         carrier = view.pod.metadata if view is not None else judged.metadata
         return self.selection.narrowed(self.change.user, (carrier.labels if carrier else None) or _NO_LABELS)
 
-    def _new(self, found: list[Found]) -> list[Found]:
-        """What was not so before."""
+    def _known(self) -> frozenset[Same]:
+        """What was so before: all of it, or the rest would be taken for new."""
         before = decoded(self.target, self.change, self.change.old)
         view = self.target.view(before)
-        old = examine(sites(before, view), view, self._narrowed(before, view), filling=False)
-        known = {each.same for each in old.found}
-        return [each for each in found if each.same not in known]
+        old = examine(sites(before, view), view, self._narrowed(before, view), filling=False, most=None)
+        return frozenset(each.same for each in old)
 
     def _patch(self, places: list[Site], selection: Selection) -> tuple[PatchOperation, ...]:
         if not selection.fills:
@@ -96,7 +98,12 @@ class _Judgement:
     def _unknown(self, places: list[Site]) -> tuple[str, ...]:
         """Say of each rule that would have something to check that it was not judged."""
         unjudged = Selection(self.selection.unknown, ())
-        names = {name for site in places for _, entries in site.lists for name in entries}
+        names = {
+            counted_name(written) if site.place is Place.QUOTA else written
+            for site in places
+            for _, entries in site.lists
+            for written in entries
+        }
         concerned = {rule.name for name in names for rule in unjudged.plan(name).rules}
         return tuple(
             f"rule {name} was not judged: it selects namespaces by label, and the labels of namespace "

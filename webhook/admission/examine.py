@@ -1,6 +1,6 @@
 """Examining one object: every fault that the selected rules find, each with the place it stands at."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from webhook.accounting.explain import explain
@@ -16,31 +16,69 @@ from webhook.admission.selection import Selection
 from webhook.admission.sites import Site, counted_name
 from webhook.admission.workloads import PodView
 from webhook.objects.pods import PodSpec, ResourceList
-from webhook.policy.model import Bounds, Equality, ResourceRule
+from webhook.policy.model import Bounds, Enforcement, Equality, ResourceRule
 
 MOST_FOUND = 1000
-"""Where one object has more faults than anyone will read, the rest are not looked for."""
+"""Where one object is refused for more faults than anyone will read, the rest are not looked for."""
+
+Same = tuple[str, ...]
+"""Equal for the same thing found again in another version of the object."""
 
 
 class Found(NamedTuple):
-    """A problem, the rule that minds it, and `same`: equal for the same thing found again in another version."""
+    """A problem, the rule that minds it, and what makes it the same as one found before."""
 
     problem: Problem
     rule: ResourceRule
-    same: tuple[str, ...]
+    same: Same
 
 
-class Examination(NamedTuple):
-    """What was found, and the names that some rule speaks of."""
+class _Findings:
+    """What is found and was not known: of each enforcement no more than `most`.
 
-    found: list[Found]
-    names: set[str]
+    What a rule merely warns of never uses up the room of what is refused.
+    """
+
+    def __init__(self, known: frozenset[Same], most: int | None) -> None:
+        self.kept: list[Found] = []
+        self._known = known
+        self._most = most
+        self._counts = dict.fromkeys(Enforcement, 0)
+
+    @property
+    def full(self) -> bool:
+        """Whether so much is refused that looking on would tell nobody anything."""
+        return self._is_full(Enforcement.DENY)
+
+    def add(self, found: Iterable[Found]) -> None:
+        """Keep what is new and has room."""
+        for each in found:
+            enforcement = each.rule.enforcement
+            if each.same not in self._known and not self._is_full(enforcement):
+                self._counts[enforcement] += 1
+                self.kept.append(each)
+
+    def _is_full(self, enforcement: Enforcement) -> bool:
+        return self._most is not None and self._counts[enforcement] >= self._most
 
 
-def examine(places: list[Site], view: PodView | None, selection: Selection, *, filling: bool) -> Examination:
-    """Judge every quantity and name of an object; `filling` when missing limits are about to be filled in."""
-    found: list[Found] = []
+def examine(  # noqa: PLR0913  # two settings by name, of which callers rarely need any
+    places: list[Site],
+    view: PodView | None,
+    selection: Selection,
+    *,
+    filling: bool,
+    known: frozenset[Same] = frozenset(),
+    most: int | None = MOST_FOUND,
+) -> list[Found]:
+    """Judge every quantity and name of an object.
+
+    `filling` when missing limits are about to be filled in; `known` is passed over; of each enforcement no more than
+    `most` are found (None: all, which the size of the object bounds).
+    """
+    found = _Findings(known, most)
     names: set[str] = set()
+    told: set[str] = set()
     large = False
     for site in places:
         path, identity, place, lists, pair, bounded = site
@@ -58,15 +96,15 @@ def examine(places: list[Site], view: PodView | None, selection: Selection, *, f
                 large = large or reading.large
                 faults = plan.name_faults(written, place) + reading.faults
                 if faults:
-                    found += _located(path, identity, (field, written, token), faults)
-                    if len(found) >= MOST_FOUND:
-                        return Examination(found, names)
+                    told |= {written for each in faults if each.fault.code == TOO_LARGE.number}
+                    found.add(_located(path, identity, (field, written, token), faults))
+                    if found.full:
+                        return found.kept
         if pair:
-            found += _unequal(site, pair, selection, filling=filling)
+            found.add(_unequal(site, pair, selection, filling=filling))
     if view is not None and view.pod.spec is not None and (large or selection.sums_pods):
-        told = {each.same[-2] for each in found if each.problem.code == TOO_LARGE.number}
-        found += _sums(view, view.pod.spec, names - told, selection)
-    return Examination(found, names)
+        found.add(_sums(view, view.pod.spec, names - told, selection))
+    return found.kept
 
 
 def _located(path: str, identity: str, entry: tuple[str, str, bytes], faults: tuple[RuleFault, ...]) -> Iterator[Found]:

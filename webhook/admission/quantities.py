@@ -21,9 +21,8 @@ from webhook.admission.codes import (
 from webhook.policy.model import Bounds
 
 _SHOWN = 60
-_LARGE = Quantity.of(
-    INT64_MAX // 4096
-)  # no pod has that many containers within the API server's 3 MiB and a quantity each
+# A container with a quantity takes some 48 bytes, so that the API server's 3 MiB hold no 2^17 of them.
+_LARGE = Quantity.of(INT64_MAX // 2**17)
 
 
 @dataclass(frozen=True, slots=True)
