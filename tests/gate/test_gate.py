@@ -53,6 +53,32 @@ def test_cpu_and_memory_are_said_as_people_write_them() -> None:
     assert "asks 1536Mi memory, cap gpus of this namespace holds 0 of 1Gi, 0 promised, free 1Gi:" in message
 
 
+@pytest.mark.parametrize(
+    ("hard", "held", "asks", "advice"),
+    [
+        (4, 4, 1, "free 0: wait until pods end"),
+        (4, 1, 4, "free 3: ask for 3 or less, or wait until pods end"),
+        (4, 1, 5, "free 3: ask for 3 or less"),
+        (4, 4, 5, "free 0: ask for 4 or less, and wait until pods end"),
+        (0, 0, 1, "free 0: nothing of it may be held in this namespace"),
+    ],
+)
+def test_a_refusal_advises_to_wait_only_where_waiting_helps(hard: int, held: int, asks: int, advice: str) -> None:
+    scene = Scene(CAP.replace("4}", f"{hard}}}"))
+    scene.create(held)
+    assert response(scene.create(asks))["status"]["message"].endswith(f"{advice} (TG201, cap gpus)")
+
+
+def test_a_shared_cap_of_none_says_where_nothing_may_be_held() -> None:
+    scene = Scene(CAP.replace("4}", "0}").replace("hard:", "shared: true\n  hard:"))
+    assert "free 0: nothing of it may be held in these namespaces" in response(scene.create(1))["status"]["message"]
+
+
+def test_the_growth_of_a_refused_change_is_what_it_asks() -> None:
+    answer = Scene().admit(pod("u", 9), oldObject=pod("u", 3), subResource="resize")
+    assert "asks 6 nvidia.com/gpu, cap gpus of this namespace holds 0 of 4" in response(answer)["status"]["message"]
+
+
 def test_a_rule_speaks_before_a_cap_and_nothing_is_promised() -> None:
     scene = Scene(WHOLE + CAP)
     answer = scene.admit(pod("u", "1500m"))
@@ -123,6 +149,15 @@ def test_who_may_break_the_glass_goes_over_and_leaves_a_trace() -> None:
     assert not response(scene.create(1))["allowed"]
 
 
+def test_who_may_break_the_glass_leaves_no_trace_where_others_did() -> None:
+    scene = Scene(CAP + "  exceed: {groups: [firefighters]}\n")
+    breaker = {"username": "jo", "groups": ["firefighters"]}
+    scene.create(9, userInfo=breaker)
+    answer = scene.admit(pod("u", 2), oldObject=pod("u", 2), userInfo=breaker)
+    assert response(answer) == {"uid": "r", "allowed": True}
+    assert answer.record.exceeded == ()
+
+
 def test_a_cap_on_limits_refuses_a_pod_that_sets_none() -> None:
     scene = Scene(CAP.replace("nvidia.com/gpu: 4", "limits.memory: 1Gi"))
     containers = [{"name": "a", "resources": {"limits": {"memory": "1Mi"}}}, {"name": "b"}]
@@ -130,6 +165,31 @@ def test_a_cap_on_limits_refuses_a_pod_that_sets_none() -> None:
     assert response(answer)["status"]["message"] == (
         "spec.containers: cap gpus counts limits.memory, and there is no such limit on b: set one (TG203, cap gpus)"
     )
+
+
+def bare(*names: str, limit: str = "", **more: Any) -> dict[str, Any]:
+    """A pod with a limit of one unit on one resource in the first container, and none on the others."""
+    first = {"name": "a", "resources": {"limits": {limit: "1"} if limit else {}}}
+    containers = [first, *({"name": name} for name in names)]
+    return {"metadata": {"uid": "u"} | more, "spec": {"containers": containers}}
+
+
+def test_limits_that_a_stored_pod_lacks_do_not_stop_its_change() -> None:
+    scene = Scene(CAP.replace("nvidia.com/gpu: 4", "limits.memory: 1Gi"))
+    assert response(scene.admit(bare("b", labels={"x": "y"}), oldObject=bare("b")))["allowed"]
+
+
+def test_a_limit_that_a_change_takes_away_is_missed_whatever_else_is_missing() -> None:
+    scene = Scene(CAP.replace("nvidia.com/gpu: 4", "limits.memory: 1Gi, limits.cpu: 4"))
+    answer = scene.admit(bare("b"), oldObject=bare("b", limit="cpu"), subResource="resize")
+    assert response(answer)["status"]["message"] == (
+        "spec.containers: cap gpus counts limits.cpu, and there is no such limit on a: set one (TG203, cap gpus)"
+    )
+
+
+def test_who_may_break_the_glass_need_set_no_limit() -> None:
+    scene = Scene(CAP.replace("nvidia.com/gpu: 4", "limits.memory: 1Gi") + "  exceed: {users: [jane]}\n")
+    assert response(scene.admit(bare()))["allowed"]
 
 
 def test_a_pod_that_has_ended_costs_nothing() -> None:
@@ -297,6 +357,47 @@ def test_a_store_out_of_reach_is_undecided_and_what_was_promised_elsewhere_is_ta
     with pytest.raises(UndecidedError, match="the ledgers are out of reach: connection reset"):
         scene.create(1)
     assert scene.promised("a-first") == {}
+
+
+class Lost(MemoryLedgers):
+    """A store that writes, and whose answer is lost; ledgers named in `gone` cannot be read from then on."""
+
+    def __init__(self, lost: str, gone: str = "") -> None:
+        super().__init__()
+        self.lost = lost
+        self.gone = gone
+        self.broken = False
+
+    def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
+        """Write, and lose the answer once."""
+        written = super().write(key, ledger, version)
+        if self.lost in key.cap and not self.broken:
+            self.broken = True
+            raise StoreUnavailableError("connection reset")
+        return written
+
+    def read(self, key: LedgerKey) -> Versioned | None:
+        """Read what is in reach."""
+        if self.broken and self.gone and self.gone in key.cap:
+            raise StoreUnavailableError("no route to host")
+        return super().read(key)
+
+
+def test_a_promise_whose_answer_was_lost_is_taken_back() -> None:
+    scene = Scene(ledgers=Lost("gpus"))
+    with pytest.raises(UndecidedError, match="connection reset"):
+        scene.create(1)
+    assert scene.promised() == {}
+
+
+def test_a_ledger_out_of_reach_keeps_nobody_from_taking_back_the_others() -> None:
+    store = Lost("b-second", gone="a-first")
+    scene = Scene(TWO, ledgers=store)
+    with pytest.raises(UndecidedError, match="connection reset"):
+        scene.create(1)
+    assert scene.promised("b-second") == {}
+    store.gone = ""
+    assert scene.promised("a-first") == {GPU: 1}
 
 
 class Taken(MemoryLedgers):

@@ -104,6 +104,7 @@ def test_what_has_no_bound_is_never_refused() -> None:
 def test_an_attempt_takes_back_its_own_promise() -> None:
     ledger = granted(empty(), wants())
     assert not withdraw(ledger, "u1", "n1").charged().short_of({})
+    assert not withdraw(ledger, "u1", "n1").rows
 
 
 @pytest.mark.parametrize(("uid", "by"), [("u1", "n0"), ("u0", "n1")], ids=["another attempt's", "another pod's"])

@@ -16,26 +16,36 @@ def refusals(booked: Booked) -> Iterator[Problem]:
         hard = booked.asked.counted.hard[name]
         asks = booked.asked.new.get(name, 0) - booked.asked.old.get(name, 0)
         free = max(hard - held.get(name, 0) - promised.get(name, 0), 0)
-        advice = f"ask for {shown(name, free)} or less, or wait until pods end" if free else "wait until pods end"
         yield Problem(
             "",
             OVER_CAP.number,
             Reason.FORBIDDEN,
             f"asks {shown(name, asks)} {name}, cap {cap.name} {_scope(booked)} holds "
             f"{shown(name, held.get(name, 0))} of {shown(name, hard)}, {shown(name, promised.get(name, 0))} promised, "
-            f"free {shown(name, free)}: {advice}",
+            f"free {shown(name, free)}: {_advice(booked, name, free)}",
             value=shown(name, asks),
             rule=cap.name,
             by="cap",
         )
 
 
+def _advice(booked: Booked, name: str, free: int) -> str:
+    """What would pass. Waiting helps only a pod that the cap could hold at all."""
+    hard = booked.asked.counted.hard[name]
+    if booked.asked.new.get(name, 0) <= hard:
+        return f"ask for {shown(name, free)} or less, or wait until pods end" if free else "wait until pods end"
+    if free:
+        return f"ask for {shown(name, free)} or less"
+    if hard > 0:
+        return f"ask for {shown(name, hard)} or less, and wait until pods end"
+    return f"nothing of it may be held {_where(booked)}"
+
+
 def soft_warnings(booked: Booked) -> Iterator[Problem]:
     """One warning for each name that the ask takes over the soft part of the cap."""
     counted = booked.asked.counted
-    charged, before = booked.ledger.charged(), booked.before.charged()
-    over, grows = charged.over(counted.soft), charged.short_of(before)
-    for name in sorted(over.keys() & grows.keys()):
+    charged = booked.ledger.charged()
+    for name in sorted(_taken_over(booked, counted.soft)):
         yield Problem(
             "",
             OVER_SOFT_CAP.number,
@@ -49,7 +59,13 @@ def soft_warnings(booked: Booked) -> Iterator[Problem]:
 
 def exceeded(booked: Booked) -> bool:
     """Whether a privileged user has just gone over the cap."""
-    return booked.asked.exceeds and bool(booked.ledger.charged().over(booked.asked.counted.hard))
+    return booked.asked.exceeds and bool(_taken_over(booked, booked.asked.counted.hard))
+
+
+def _taken_over(booked: Booked, bounds: Amounts) -> set[str]:
+    """The names over these bounds of which this ask has added some."""
+    charged = booked.ledger.charged()
+    return charged.over(bounds).keys() & charged.short_of(booked.before.charged()).keys()
 
 
 def no_limit(asked: Asked, counted: str, containers: tuple[str, ...]) -> Problem:
@@ -63,6 +79,10 @@ def no_limit(asked: Asked, counted: str, containers: tuple[str, ...]) -> Problem
         rule=cap,
         by="cap",
     )
+
+
+def _where(booked: Booked) -> str:
+    return "in these namespaces" if booked.asked.counted.cap.shared else "in this namespace"
 
 
 def _scope(booked: Booked) -> str:

@@ -5,6 +5,7 @@ nobody waits for nobody; take back what was written when a later one has no room
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from webhook.accounting.amounts import Amounts
@@ -68,7 +69,7 @@ class Charging:
         self._store = store
         self._who = who
         self._in_time = in_time
-        self._written: list[LedgerKey] = []
+        self._tried: dict[LedgerKey, None] = {}
 
     def check(self, asked: Sequence[Asked]) -> Outcome:
         """What the caps say now; nothing is written."""
@@ -108,20 +109,23 @@ class Charging:
             answer = self._reserve(asked, ledger)
             if isinstance(answer, Refused) or answer.free:
                 return _booked(asked, ledger, answer)
+            self._tried[key] = None  # before it is: where the answer is lost, it may have been written
             if self._store.write(key, answer.ledger, version):
-                self._written.append(key)
                 return _booked(asked, ledger, answer)
         raise BusyError(f"the ledger of cap {asked.counted.cap.name} is busy")
 
     def _withdraw(self) -> None:
-        for key in self._written:
-            found = self._store.read(key)
-            while found is not None:
-                ledger = withdraw(found.ledger, self._who.uid, self._who.by)
-                if ledger is found.ledger or self._store.write(key, ledger, found.version):
-                    break
-                found = self._store.read(key)
-        self._written.clear()
+        for key in self._tried:
+            # A ledger out of reach keeps its promise; that is no reason to keep those of the others.
+            with suppress(StoreUnavailableError):
+                self._take_back(key)
+        self._tried.clear()
+
+    def _take_back(self, key: LedgerKey) -> None:
+        while (found := self._store.read(key)) is not None:
+            ledger = withdraw(found.ledger, self._who.uid, self._who.by)
+            if ledger is found.ledger or self._store.write(key, ledger, found.version):
+                return
 
     def _read(self, asked: Asked) -> tuple[Ledger, str | None]:
         """The ledger with this policy's own bounds, and its version."""

@@ -150,8 +150,8 @@ class Gate:
             before, after = _held(counted, old), _held(counted, new)
             exceeds = matches_subjects(counted.cap.exceed, change.user.name, change.user.groups)
             each = AskedOfCap(counted, before.amounts, after.amounts, exceeds)
-            if after.unlimited and not (exceeds or before.unlimited):
-                missing += [no_limit(each, name, names) for name, names in after.unlimited.items()]
+            if not exceeds:
+                missing += _no_limits(each, before, after)
             asked.append(each)
         if missing:
             return _refused(sitting, missing)
@@ -169,6 +169,16 @@ class Gate:
         if outcome.refused:
             return _refused(sitting, [problem for booked in outcome.refused for problem in refusals(booked)])
         return _granted(sitting, outcome)
+
+
+def _no_limits(asked: AskedOfCap, before: Charge, after: Charge) -> list[Problem]:
+    """The limits that the pod lacks and did not lack before."""
+    stored = {name: set(containers) for name, containers in before.unlimited.items()}
+    lacking = {
+        name: tuple(container for container in containers if container not in stored.get(name, ()))
+        for name, containers in after.unlimited.items()
+    }
+    return [no_limit(asked, name, containers) for name, containers in lacking.items() if containers]
 
 
 def _is_charged(change: Change) -> bool:
