@@ -146,6 +146,20 @@ def test_a_build_that_fails_says_why_and_leaves_nothing_half_built(tmp_path: Pat
     assert [each.name for each in (tmp_path / "tallygate").iterdir()] == ["lock"]
 
 
+def test_a_build_that_is_interrupted_leaves_nothing_half_built(tmp_path: Path) -> None:
+    cache = subprocess.run(["go", "env", "GOCACHE"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S607  whichever Go is on PATH
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "GOCACHE": cache, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "e2e.local.build"], cwd=_ROOT, env=environment, stderr=subprocess.PIPE, text=True
+    ) as build:
+        assert build.stderr is not None
+        assert build.stderr.readline().startswith("building Kubernetes' control plane (once;")
+        build.send_signal(signal.SIGTERM)
+        assert build.wait() == 130
+    assert [each.name for each in tmp_path.iterdir()] == ["tallygate"]
+    assert [each.name for each in (tmp_path / "tallygate").iterdir()] == ["lock"]
+
+
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "tallygate").write_text("a file where the folder goes")
     done = _build(tmp_path, dict(os.environ))

@@ -124,14 +124,14 @@ def _build(go: str, folder: Path) -> None:
     beside.mkdir()
     build = (go, "build", "-buildvcs=false", "-ldflags", _linker_flags(), "-o")
     try:
-        _run("Kubernetes' control plane", (*build, str(beside / "controlplane"), "."), _SOURCE)
-        _run("KWOK", (*build, str(beside / "kwok"), f"{_KWOK_MODULE}/cmd/kwok"), _KWOK_SOURCE)
+        _run("Kubernetes' control plane", (*build, str(beside / "controlplane"), "."), _SOURCE, beside)
+        _run("KWOK", (*build, str(beside / "kwok"), f"{_KWOK_MODULE}/cmd/kwok"), _KWOK_SOURCE, beside)
         beside.rename(folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _run(what: str, command: Sequence[str], folder: Path) -> str:
+def _run(what: str, command: Sequence[str], folder: Path, scratch: Path | None = None) -> str:
     """Run Go, with a word now and then when it takes long; its output.
 
     Raises:
@@ -139,12 +139,13 @@ def _run(what: str, command: Sequence[str], folder: Path) -> str:
     """
     start = time.monotonic()
     with subprocess.Popen(  # noqa: S603  Go, with arguments of ours
-        command, cwd=folder, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=folder, env=_environment(scratch), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             output, errors = _wait(process, what, start)
         except BaseException:
-            process.send_signal(signal.SIGINT)  # on which Go removes what it has begun
+            process.send_signal(signal.SIGINT)
+            process.wait()
             raise
     if process.returncode:
         raise BuildError(
@@ -165,9 +166,13 @@ def _wait(process: subprocess.Popen[str], what: str, start: float) -> tuple[str,
             silence = _EVERY
 
 
-def _environment() -> dict[str, str]:
-    """The user's own, but no workspace around the tree changes what is built."""
-    return {**os.environ, "GOWORK": "off"}
+def _environment(scratch: Path | None) -> dict[str, str]:
+    """The user's own, but no workspace around the tree changes what is built, and Go's scratch files go to `scratch`.
+
+    An interrupted Go leaves those behind.
+    """
+    own = {**os.environ, "GOWORK": "off"}
+    return own if scratch is None else {**own, "GOTMPDIR": str(scratch)}
 
 
 def _stages(go: str) -> tuple[Path, ...]:
