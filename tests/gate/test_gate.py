@@ -1,5 +1,6 @@
 """The gate: rules and caps together, as the API server would meet them."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.gate.scene import CAP, GPU, Scene, pod, response
+from webhook.accounting.amounts import Amounts
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
 from webhook.gate import UndecidedError
-from webhook.state.ledger import Ledger
+from webhook.state.ledger import Kind, Ledger
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import LedgerKey, StoreUnavailableError, Versioned
 
@@ -84,7 +86,7 @@ def test_a_rule_speaks_before_a_cap_and_nothing_is_promised() -> None:
     answer = scene.admit(pod("u", "1500m"))
     assert response(answer)["status"]["code"] == 422
     assert response(answer)["status"]["message"].endswith("\nwhole: ask the platform team")
-    assert answer.record.codes == ("TG101",)
+    assert (answer.record.verdict, answer.record.codes) == ("deny", ("TG101",))
     assert scene.promised() == {}
 
 
@@ -125,6 +127,38 @@ def test_above_the_soft_part_there_is_a_warning() -> None:
     assert response(scene.create(1))["warnings"] == [
         "cap gpus of this namespace is at 3 nvidia.com/gpu, above its soft 2 (hard 4) (TG202, cap gpus)"
     ]
+
+
+def test_a_soft_part_needs_no_hard_one() -> None:
+    (warning,) = response(Scene(CAP + "  soft: {pods: 0}\n").create(1))["warnings"]
+    assert "is at 1 pods, above its soft 0 (hard none)" in warning
+
+
+def test_what_is_held_and_what_is_promised_both_take_room() -> None:
+    scene = Scene()
+    scene.create(1)
+    (key,) = (LedgerKey(counted.key, "team-a") for counted in scene._counted("gpus"))  # noqa: SLF001  # the ledger's key
+    found = scene.ledgers.read(key)
+    assert found is not None
+    assert scene.ledgers.write(key, dataclasses.replace(found.ledger, tally=Amounts({GPU: 2})), found.version)
+    assert "holds 2 of 4, 1 promised, free 1: ask for 1 or less" in response(scene.create(2))["status"]["message"]
+
+
+@pytest.mark.parametrize(("old", "kind"), [({}, Kind.CREATE), ({"oldObject": pod("u", 1)}, Kind.CHANGE)])
+def test_a_promise_says_whether_its_pod_is_there_already(old: dict[str, Any], kind: Kind) -> None:
+    scene = Scene()
+    scene.admit(pod("u", 2), **old)
+    (key,) = (LedgerKey(counted.key, "team-a") for counted in scene._counted("gpus"))  # noqa: SLF001  # the ledger's key
+    found = scene.ledgers.read(key)
+    assert found is not None
+    assert found.ledger.rows["u"].kind is kind
+
+
+def test_a_rule_by_label_is_judged_though_no_cap_asks_for_labels() -> None:
+    rule = WHOLE.replace("[extended]", "[extended], match: {namespaces: {selector: {matchLabels: {gpu: 'yes'}}}}")
+    scene = Scene(rule + CAP, labels={"team-a": {"gpu": "yes"}, "team-b": {}})
+    assert not response(scene.admit(pod("u", "1500m")))["allowed"]
+    assert response(scene.admit(pod("u", "1500m"), namespace="team-b"))["allowed"]
 
 
 def test_a_full_cap_starves_no_neighbour_with_promises() -> None:
@@ -279,6 +313,8 @@ def test_a_cap_that_hangs_on_labels_nobody_knows_is_undecided() -> None:
 def test_a_pod_without_a_uid_cannot_be_charged() -> None:
     with pytest.raises(ReviewError, match=r"object\.metadata\.uid is empty"):
         Scene().admit({"metadata": {}, "spec": {}})
+    with pytest.raises(ReviewError, match=r"object\.metadata\.uid is empty"):
+        Scene().admit({"spec": {}})
 
 
 def test_a_pod_that_no_api_server_would_send_is_no_review() -> None:

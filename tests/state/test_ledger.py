@@ -75,6 +75,11 @@ def test_a_promise_that_was_a_creation_and_a_change_is_a_change() -> None:
     assert (row.base, row.to, row.kind) == (Amounts({GPU: 0}), Amounts({GPU: 3}), Kind.CHANGE)
 
 
+def test_a_promise_that_was_a_change_stays_one() -> None:
+    ledger = granted(granted(empty(), wants(new=2, old=1)), wants(new=3, by="n2"))
+    assert ledger.rows["u1"].kind is Kind.CHANGE
+
+
 def test_even_a_free_ask_is_written_when_its_row_is_there() -> None:
     answer = reserve(granted(empty(), wants(new=1)), wants(new=1, old=1, by="n2"))
     assert isinstance(answer, Granted)
