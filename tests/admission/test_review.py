@@ -58,6 +58,11 @@ def test_what_may_be_absent_is_empty() -> None:
     assert (change.namespace, change.name, change.subresource, change.user.name, change.dry_run) == ("",) * 4 + (False,)
 
 
+def test_a_user_without_groups_is_in_none() -> None:
+    user = decode(review(userInfo={"username": "jane", "groups": None})).change.user
+    assert (user.name, user.groups) == ("jane", ())
+
+
 def test_unknown_fields_are_passed_over() -> None:
     assert decode(review(somethingNew={"deep": [1, 2]})).uid == "u-1"
 
@@ -158,8 +163,18 @@ def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
     body = rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {})
     message = response(body)["status"]["message"]
     assert message.startswith("1000 problems:")
-    assert message.endswith("and 980 more, among the causes in the status")
+    assert message.endswith("and 980 more, the first 200 of all among the causes in the status")
+    assert len(response(body)["status"]["details"]["causes"]) == 200
     assert len(body) < 50_000
+
+
+@pytest.mark.parametrize(
+    ("count", "ends"), [(20, "- TG19 is wrong"), (21, "- and 1 more, among the causes in the status")]
+)
+def test_as_many_problems_as_fit_are_told_whole(count: int, ends: str) -> None:
+    problems = tuple(Problem("", "TG", Reason.INVALID, f"TG{number} is wrong") for number in range(count))
+    message = response(rules_answer("u", CHANGE, Verdict(problems=problems), Phase.VALIDATING, {}))["status"]["message"]
+    assert message.splitlines()[-1].removesuffix(" (TG)") == ends
 
 
 def test_a_validating_answer_never_carries_a_patch() -> None:
@@ -191,6 +206,13 @@ def test_control_characters_do_not_cost_the_user_a_warning() -> None:
     verdict = Verdict(warnings=(problem(message="a\nb\x1b[31mc\x7fd"),))
     (warning,) = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {}))["warnings"]
     assert warning == "spec: a b [31mc d (TG1, rule r)"
+
+
+def test_many_short_warnings_fill_the_room_there_is_and_the_rest_is_counted() -> None:
+    verdict = Verdict(warnings=tuple(problem(message="x" * 80) for _ in range(100)))
+    warnings = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {}))["warnings"]
+    assert 3900 < sum(map(len, warnings)) <= 4096
+    assert warnings[-1].startswith(f"and {100 - len(warnings) + 1} more ")
 
 
 @given(st.lists(st.text(max_size=3000), max_size=30))

@@ -93,7 +93,8 @@ def busy(change: Change, seconds: int) -> dict[str, Any]:
 def _message(problems: Sequence[Problem], whys: Whys) -> str:
     shown = [str(problem) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
-        shown.append(f"and {len(problems) - _SHOWN} more, among the causes in the status")
+        which = f", the first {_CAUSES} of all" if len(problems) > _CAUSES else ","
+        shown.append(f"and {len(problems) - _SHOWN} more{which} among the causes in the status")
     text = shown[0] if len(shown) == 1 else f"{len(problems)} problems:\n" + "\n".join(f"- {each}" for each in shown)
     return "\n".join((text, *_reasons(problems, whys)))
 

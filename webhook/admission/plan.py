@@ -12,7 +12,7 @@ from webhook.admission.codes import MALFORMED_NAME
 from webhook.admission.quantities import Fault
 from webhook.policy.model import Bounds, Equality, ResourceRule
 
-_QUANTITIES_REMEMBERED = 1024
+_QUANTITIES_REMEMBERED = 256
 _REMEMBERED_LENGTH = 64
 
 

@@ -14,7 +14,7 @@ from webhook.policy.model import Equality, PolicySet, ResourceRule
 from webhook.policy.resolve import matches_labels, matches_namespace, matches_resource, matches_subjects
 
 _NAMESPACES_REMEMBERED = 4096
-_PLANS_REMEMBERED = 1024
+_PLANS_REMEMBERED = 256  # with what each plan remembers, some tens of megabytes at the very most
 _LONGEST_REMEMBERED = 320  # longer than any well-formed name: hostile ones are judged, not kept
 
 Labels = Mapping[str, str]
