@@ -28,8 +28,12 @@ class PodView:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A judged kind: how its JSON decodes, where its pod is, and the subresources whose writes can change requests."""
+    """A judged kind: its resource name, how its JSON decodes, where its pod is, and what of it is judged when written.
 
+    `subresources` are those whose writes can change requests; the empty one is the object itself.
+    """
+
+    plural: str
     decode: Callable[[bytes | msgspec.Raw], Judged]
     view: Callable[[Judged], PodView | None]
     subresources: frozenset[str]
@@ -60,21 +64,23 @@ def _none(_: Judged) -> PodView | None:
 
 
 _ITSELF = frozenset({""})
-_WORKLOAD = Target(msgspec.json.Decoder(Workload).decode, _in_spec, _ITSELF)
+_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
 TARGETS: dict[tuple[str, str], Target] = {
-    ("", "Pod"): Target(msgspec.json.Decoder(Pod).decode, _pod, frozenset({"", "resize", "ephemeralcontainers"})),
-    ("apps", "Deployment"): _WORKLOAD,
-    ("apps", "ReplicaSet"): _WORKLOAD,
-    ("apps", "StatefulSet"): _WORKLOAD,
-    ("apps", "DaemonSet"): _WORKLOAD,
-    ("batch", "Job"): _WORKLOAD,
-    ("", "ReplicationController"): _WORKLOAD,
-    ("batch", "CronJob"): Target(msgspec.json.Decoder(CronJob).decode, _in_job_template, _ITSELF),
-    ("", "PodTemplate"): Target(msgspec.json.Decoder(PodTemplate).decode, _at_top, _ITSELF),
-    ("", "Node"): Target(msgspec.json.Decoder(Node).decode, _none, frozenset({"", "status"})),
-    ("", "ResourceQuota"): Target(msgspec.json.Decoder(ResourceQuota).decode, _none, _ITSELF),
-    ("", "LimitRange"): Target(msgspec.json.Decoder(LimitRange).decode, _none, _ITSELF),
+    ("", "Pod"): Target(
+        "pods", msgspec.json.Decoder(Pod).decode, _pod, frozenset({"", "resize", "ephemeralcontainers"})
+    ),
+    ("apps", "Deployment"): Target("deployments", _WORKLOAD, _in_spec, _ITSELF),
+    ("apps", "ReplicaSet"): Target("replicasets", _WORKLOAD, _in_spec, _ITSELF),
+    ("apps", "StatefulSet"): Target("statefulsets", _WORKLOAD, _in_spec, _ITSELF),
+    ("apps", "DaemonSet"): Target("daemonsets", _WORKLOAD, _in_spec, _ITSELF),
+    ("batch", "Job"): Target("jobs", _WORKLOAD, _in_spec, _ITSELF),
+    ("", "ReplicationController"): Target("replicationcontrollers", _WORKLOAD, _in_spec, _ITSELF),
+    ("batch", "CronJob"): Target("cronjobs", msgspec.json.Decoder(CronJob).decode, _in_job_template, _ITSELF),
+    ("", "PodTemplate"): Target("podtemplates", msgspec.json.Decoder(PodTemplate).decode, _at_top, _ITSELF),
+    ("", "Node"): Target("nodes", msgspec.json.Decoder(Node).decode, _none, frozenset({"", "status"})),
+    ("", "ResourceQuota"): Target("resourcequotas", msgspec.json.Decoder(ResourceQuota).decode, _none, _ITSELF),
+    ("", "LimitRange"): Target("limitranges", msgspec.json.Decoder(LimitRange).decode, _none, _ITSELF),
 }
 """API group and kind to how it is judged."""
 

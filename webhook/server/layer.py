@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 from wsgiref.types import StartResponse, WSGIApplication
 
 from webhook.admission.change import Phase
+from webhook.admission.registration import ADMIT_PREFIX
 from webhook.admission.review import ReviewError
 from webhook.gate import Answer, UndecidedError
 from webhook.server.bodies import BodyError, BodyReader, Environ
@@ -21,8 +22,7 @@ from webhook.server.failures import PHRASES, Failure
 from webhook.server.observer import Observer
 from webhook.server.ports import Admit
 
-_PREFIX = "/v1/admit/"
-_PATHS = {f"{_PREFIX}{phase}": phase for phase in Phase}
+_PATHS = {f"{ADMIT_PREFIX}{phase}": phase for phase in Phase}
 _JSON = ("Content-Type", "application/json")
 _OK = PHRASES[200]
 _CRASHED = Failure(500, "crash", "the gate failed and has decided nothing; its log says how")
@@ -101,8 +101,8 @@ class Admission:
         tokens = self._tokens()
         if not tokens:
             return _PATHS.get(path)
-        token, _, rest = path.removeprefix(_PREFIX).partition("/")
-        phase = _PATHS.get(_PREFIX + rest) if path.startswith(_PREFIX) else None
+        token, _, rest = path.removeprefix(ADMIT_PREFIX).partition("/")
+        phase = _PATHS.get(ADMIT_PREFIX + rest) if path.startswith(ADMIT_PREFIX) else None
         return phase if phase and _is_one_of(token, tokens) else None
 
     def _fail(

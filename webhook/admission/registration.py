@@ -1,0 +1,167 @@
+"""Registration: the two webhook configurations by which an API server comes to ask the gate.
+
+Made from the table of what is judged, so that what is sent and what is answered cannot part. As in
+admissionregistration.k8s.io/v1 (k8s.io/api/admissionregistration/v1/types.go, v1.36).
+"""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from webhook.admission.change import CREATE, UPDATE, Phase
+from webhook.admission.workloads import TARGETS
+
+NAME = "tallygate"
+"""What both configurations are called."""
+
+NAMESPACE = "tallygate-system"
+"""Where the gate runs when nobody says otherwise."""
+
+ADMIT_PREFIX = "/v1/admit/"
+"""In front of the phase in the path of a review; a secret segment may stand between."""
+
+_DOMAIN = "tallygate.dev"
+_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits for its turn
+_CLUSTER_SCOPED = frozenset({("", "Node")})
+
+# An update that leaves what is judged as it is gets no answer but yes (tests/admission/test_registration_spares.py),
+# and most updates are such: heartbeats, finalizers, annotations of controllers. `||` passes over what fails on CREATE,
+# where there is no old object.
+_CHANGES_OBJECTS = (
+    "request.operation != 'UPDATE'"
+    " || object.?spec != oldObject.?spec"
+    " || object.?template != oldObject.?template"  # of a PodTemplate, which has no spec
+    " || object.metadata.?labels != oldObject.metadata.?labels"
+)
+_CHANGES_NODES = (
+    "request.operation != 'UPDATE'"
+    " || object.?status.?capacity != oldObject.?status.?capacity"
+    " || object.?status.?allocatable != oldObject.?status.?allocatable"
+    " || object.metadata.?labels != oldObject.metadata.?labels"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The gate behind a Service of its cluster; `port` is the Service's own."""
+
+    namespace: str = NAMESPACE
+    name: str = NAME
+    port: int = 443
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """The gate anywhere else: `base` is `https://HOST:PORT`, without a path."""
+
+    base: str
+
+
+Reached = Service | Url
+"""How the API server reaches the gate."""
+
+
+def registration(
+    reached: Reached,
+    *,
+    ca_bundle: bytes | None = None,
+    failure_policy: str = "Fail",
+    own_namespace: str = NAMESPACE,
+    token: str = "",
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The mutating and the validating configuration, as plain objects.
+
+    `ca_bundle` is the PEM of the authorities to trust, `failure_policy` `Fail` or `Ignore` for everything but nodes,
+    `own_namespace` where the gate runs, which it must not stand in the way of, and `token` the secret segment of its
+    paths, where it has one.
+    """
+
+    def webhooks(phase: Phase, **further: str) -> list[dict[str, Any]]:
+        path = f"{ADMIT_PREFIX}{token}/{phase}" if token else f"{ADMIT_PREFIX}{phase}"
+        parts = {
+            f"{phase}.{_DOMAIN}": _objects(failure_policy, ("kube-system", own_namespace)),
+            f"nodes.{phase}.{_DOMAIN}": _nodes(),
+        }
+        return [
+            {"name": name, "clientConfig": _client(reached, path, ca_bundle)} | part | _always() | further
+            for name, part in parts.items()
+        ]
+
+    return (
+        _configuration("MutatingWebhookConfiguration", webhooks(Phase.MUTATING, reinvocationPolicy="IfNeeded")),
+        _configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING)),
+    )
+
+
+def _configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
+    metadata = {"name": NAME, "labels": {"app.kubernetes.io/name": NAME}}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "webhooks": webhooks,
+    }
+
+
+def _client(reached: Reached, path: str, ca_bundle: bytes | None) -> dict[str, Any]:
+    trust = {} if ca_bundle is None else {"caBundle": base64.b64encode(ca_bundle).decode("ascii")}
+    if isinstance(reached, Url):
+        return {"url": reached.base.rstrip("/") + path} | trust
+    service = {"namespace": reached.namespace, "name": reached.name, "port": reached.port, "path": path}
+    return {"service": service} | trust
+
+
+def _objects(failure_policy: str, spared_namespaces: tuple[str, ...]) -> dict[str, Any]:
+    expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(spared_namespaces)}
+    return {
+        "failurePolicy": failure_policy,
+        "namespaceSelector": {"matchExpressions": [expression]},
+        "matchConditions": [{"name": "changes-what-is-judged", "expression": _CHANGES_OBJECTS}],
+        "rules": _rules((key for key in TARGETS if key not in _CLUSTER_SCOPED), "Namespaced"),
+    }
+
+
+def _nodes() -> dict[str, Any]:
+    """Nodes are never kept out because the gate is away.
+
+    Where all nodes of a cluster are replaced at once, the gate has no node to run on until one has registered.
+    """
+    return {
+        "failurePolicy": "Ignore",
+        "matchConditions": [{"name": "changes-what-is-judged", "expression": _CHANGES_NODES}],
+        "rules": _rules(_CLUSTER_SCOPED, "Cluster"),
+    }
+
+
+def _always() -> dict[str, Any]:
+    return {
+        "matchPolicy": "Equivalent",
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": _SECONDS,
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def _rules(kinds: Iterable[tuple[str, str]], scope: str) -> list[dict[str, Any]]:
+    """One rule for each group's objects, and one for their subresources, which are never created."""
+    rules: list[dict[str, Any]] = []
+    for group, members in groupby(sorted(kinds), key=lambda kind: kind[0]):
+        targets = [TARGETS[key] for key in members]
+        whole = [each.plural for each in targets]
+        parts = [f"{each.plural}/{part}" for each in targets for part in sorted(each.subresources) if part]
+        rules.append(_rule(group, whole, [CREATE, UPDATE], scope))
+        if parts:
+            rules.append(_rule(group, parts, [UPDATE], scope))
+    return rules
+
+
+def _rule(group: str, resources: list[str], operations: list[str], scope: str) -> dict[str, Any]:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["v1"],
+        "resources": resources,
+        "operations": operations,
+        "scope": scope,
+    }
