@@ -1,16 +1,28 @@
-"""What the cases share: one control plane for the run, and a namespace for each case."""
+"""What the cases share: one site for the run, the gate on it, and a namespace for each case."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from uuid import uuid4
 
 import pytest
 
-from e2e.local.cluster import LocalCluster
-from e2e.local.errors import BuildError
-from e2e.local.nodes import add_nodes, node
+from e2e.errors import BuildError
+from e2e.ports import Cluster, Gate, NotHereError, Site
+from e2e.providers.local import local
+from e2e.registering import register, unregister
 
 _MISUSE = 2
+_PROVIDERS: dict[str, Callable[[pytest.Config], AbstractContextManager[Site]]] = {
+    "local": lambda _: local(),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where the suite runs, and whether what is printed is to be kept."""
+    group = parser.getgroup("tallygate")
+    group.addoption("--provider", choices=sorted(_PROVIDERS), default="local", help="where the suite runs")
+    group.addoption("--record", action="store_true", help="rewrite transcripts with what is printed now")
 
 
 def pytest_configure() -> None:
@@ -18,23 +30,54 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[LocalCluster]:
-    """A control plane with one node, which has four dongles."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Skip a case that wants what its provider cannot do."""
     try:
-        with LocalCluster() as cluster:
-            add_nodes(cluster, node("four-dongles", {"example.com/dongle": "4"}))
-            yield cluster
+        return (yield)
+    except NotHereError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def site(pytestconfig: pytest.Config) -> Iterator[Site]:
+    """What the provider gives; the gate does not run yet."""
+    try:
+        with _PROVIDERS[pytestconfig.getoption("--provider")](pytestconfig) as site:
+            yield site
     except BuildError as error:
         pytest.exit(f"tallygate: {error}", returncode=_MISUSE)
 
 
+@pytest.fixture(scope="session")
+def cluster(site: Site) -> Cluster:
+    """The site's cluster."""
+    return site.cluster
+
+
+@pytest.fixture(scope="session")
+def started(site: Site) -> Iterator[Gate]:
+    """The gate, running, registered or not."""
+    site.gate.start()
+    yield site.gate
+    site.gate.stop()
+
+
+@pytest.fixture(scope="module")
+def gate(site: Site, started: Gate) -> Iterator[Gate]:
+    """The gate, running with the shipped policies and registered, for the cases of a module."""
+    register(site.cluster, started)
+    yield started
+    unregister(site.cluster)
+
+
 @pytest.fixture
-def namespace(cluster: LocalCluster) -> Iterator[str]:
+def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace of the case's own, which takes pods."""
     name = f"case-{uuid4().hex[:8]}"
-    assert cluster.kubectl("create", "namespace", name).returncode == 0
+    made = cluster.kubectl("create", "namespace", name)
+    assert made.returncode == 0, made.stderr
     wait = cluster.kubectl("wait", "--for=create", "--timeout=60s", f"--namespace={name}", "serviceaccount/default")
     assert wait.returncode == 0, wait.stderr
     yield name
-    cluster.kubectl("delete", "namespace", name)
+    cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -8,9 +8,9 @@ import time
 
 import click
 
+from e2e.errors import BuildError, ClusterError
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
-from e2e.local.errors import BuildError, ClusterError
 from e2e.local.nodes import add_nodes, node
 from webhook.cli.command import EXIT_FAULT, EXIT_MISUSE
 

@@ -10,13 +10,22 @@ from typing import Any
 
 import pytest
 
+from e2e.errors import ClusterError
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
-from e2e.local.errors import ClusterError
+from e2e.ports import Site
 
 _ROOT = Path(__file__).parent.parent
 _MANIFESTS = Path(__file__).parent / "manifests"
 _BANANAS = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
+
+
+@pytest.fixture(scope="session")
+def cluster(site: Site) -> LocalCluster:
+    """The local control plane; elsewhere there is nothing to see here."""
+    if not isinstance(site.cluster, LocalCluster):
+        pytest.skip("it is about the local control plane itself")
+    return site.cluster
 
 
 def _said(cluster: LocalCluster, *args: str) -> str:

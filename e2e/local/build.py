@@ -21,7 +21,7 @@ from pathlib import Path
 
 import click
 
-from e2e.local.errors import BuildError
+from e2e.errors import BuildError
 
 _SOURCE = Path(__file__).parent.parent / "controlplane"
 _KWOK_SOURCE = _SOURCE / "kwok"

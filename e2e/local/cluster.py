@@ -1,11 +1,9 @@
 """The local control plane as a whole: started, waited for, talked to by kubectl, and stopped."""
 
 import os
-import socket
 import ssl
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,10 +15,10 @@ from e2e.local import launches
 from e2e.local.build import Programs, programs
 from e2e.local.component import Component, Launch
 from e2e.local.credentials import Credentials
-from e2e.local.errors import ClusterError
+from e2e.local.ports import free_ports
+from e2e.waiting import until
 
 _READY_WITHIN = 120.0  # seconds; a busy machine with two cores needs ten
-_PAUSE = 0.05  # seconds between two looks
 _KUBECTL_WITHIN = 120.0  # seconds
 
 
@@ -71,6 +69,22 @@ class LocalCluster:
         for component in self._components:
             component.check()
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What kubectl is to find in its environment beside the user's own."""
+        return self._environment
+
+    def restart_api_server(self) -> None:
+        """End the API server, start it again, and wait until all are ready.
+
+        Raises:
+            ClusterError: it does not become ready in time.
+        """
+        (server,) = (component for component in self._components if component.name == "kube-apiserver")
+        server.stop()
+        server.start()
+        self._until("the API server is ready", self._all_ready)
+
     def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run kubectl as administrator; what it says and its exit code are the caller's to judge.
 
@@ -86,27 +100,27 @@ class LocalCluster:
             text=True,
             check=False,
             timeout=_KUBECTL_WITHIN,
-            env={**os.environ, **self._environment, "KUBECONFIG": str(self.kubeconfig)},
+            env={**os.environ, **self._environment},
         )
 
     def _start(self, built: Programs, ends: ExitStack) -> None:
-        ports = launches.Ports(*_free_ports(len(launches.Ports.__annotations__)))
+        ports = launches.Ports(*free_ports(len(launches.Ports.__annotations__)))
         credentials = Credentials(self.folder / "credentials", launches.server(ports))
         self.kubeconfig = credentials.kubeconfig("admin.kubeconfig", "tallygate-admin", "system:masters")
         self.kubectl_program = self._link_kubectl(built)
         # Whatever a program keeps in its user's home goes with the cluster.
-        self._environment = {"HOME": str(self.folder), "KUBECONFIG": ""}
+        self._environment = {"HOME": str(self.folder), "KUBECONFIG": str(self.kubeconfig)}
         trust = ssl.create_default_context(cafile=credentials.authority)
         # Without a proxy, whatever the environment says: loopback is meant.
         self._client = build_opener(ProxyHandler({}), HTTPSHandler(context=trust))
         self._launch(launches.etcd(built, self.folder, ports), ends)
         self._launch(launches.apiserver(built, self.folder, ports, credentials), ends)
-        self._until("the API server", self._all_ready)
+        self._until("the API server is ready", self._all_ready)
         self._launch(launches.controllers(built, self.folder, ports, credentials), ends)
         self._launch(launches.scheduler(built, self.folder, ports, credentials), ends)
         self._launch(launches.kwok(built, ports, self.kubeconfig), ends)
-        self._until("the control plane", self._all_ready)
-        self._until("the namespace default", self._takes_pods)
+        self._until("the control plane is ready", self._all_ready)
+        self._until("the namespace default takes pods", self._takes_pods)
 
     def _link_kubectl(self, built: Programs) -> Path:
         """The control plane's program is kubectl when called so."""
@@ -116,7 +130,7 @@ class LocalCluster:
         return link
 
     def _launch(self, launch: Launch, ends: ExitStack) -> None:
-        component = Component(launch, self.folder, self._environment)
+        component = Component(launch, self.folder, {**self._environment, "KUBECONFIG": ""})
         ends.callback(component.stop)
         self._components.append(component)
 
@@ -133,19 +147,11 @@ class LocalCluster:
         Raises:
             ClusterError: it is not in time, or a component ended.
         """
-        deadline = time.monotonic() + _READY_WITHIN
-        while not is_so():
-            self.check()
-            if time.monotonic() > deadline:
-                logs = "\n".join(f"-- {each.name}\n{each.log_end()}" for each in self._components)
-                raise ClusterError(f"{what} is not ready after {_READY_WITHIN:.0f} s; the ends of the logs:\n{logs}")
-            time.sleep(_PAUSE)
+        until(what, lambda: self._holds(is_so), _READY_WITHIN, self._log_ends)
 
+    def _holds(self, is_so: Callable[[], bool]) -> bool:
+        self.check()
+        return is_so()
 
-def _free_ports(count: int) -> Iterator[int]:
-    """Ports that are free now, each another: all are held until all are found."""
-    with ExitStack() as held:
-        for _ in range(count):
-            listening = held.enter_context(socket.socket())
-            listening.bind(("127.0.0.1", 0))
-            yield listening.getsockname()[1]
+    def _log_ends(self) -> str:
+        return "\n".join(f"-- {each.name}\n{each.log_end()}" for each in self._components)

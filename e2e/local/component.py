@@ -2,13 +2,14 @@
 
 import http.client
 import os
+import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import OpenerDirector
 
-from e2e.local.errors import ClusterError
+from e2e.errors import ClusterError
 
 _PATIENCE = 10.0  # seconds between asking a process to end and ending it
 _ANSWER = 2.0  # seconds for a health answer
@@ -27,12 +28,13 @@ class Launch:
 class Component:
     """A running process of the control plane, with its log in a file."""
 
-    def __init__(self, launch: Launch, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, launch: Launch, folder: Path, environment: Mapping[str, str]) -> None:
         """Start it; its working folder and its log are in `folder`."""
         self.name = launch.name
         self.log = folder / f"{launch.name}.log"
-        self._ready = launch.ready
-        self._process = _start(launch.command, self.log, folder, environment)
+        self._launch = launch
+        self._environment = environment
+        self._process = self._started()
 
     @property
     def pid(self) -> int:
@@ -52,7 +54,7 @@ class Component:
     def is_ready(self, client: OpenerDirector) -> bool:
         """Whether it says by itself that it is ready."""
         try:
-            with client.open(self._ready, timeout=_ANSWER) as answer:
+            with client.open(self._launch.ready, timeout=_ANSWER) as answer:
                 return bool(answer.status == http.HTTPStatus.OK)
         except (OSError, http.client.HTTPException):  # urllib's own errors are OSErrors
             return False
@@ -70,12 +72,23 @@ class Component:
             self._process.kill()
             self._process.wait()
 
+    def start(self) -> None:
+        """Run it again after `stop`; its log goes on."""
+        self._process = self._started()
 
-def _start(command: Sequence[str], log: Path, folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    with log.open("wb") as output:
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return _start(self._launch.command, self.log, self._environment)
+
+
+def _start(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
         return subprocess.Popen(  # noqa: S603  what we built, and no shell
             command,
-            cwd=folder,
+            cwd=log.parent,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from e2e.errors import ClusterError
 from e2e.local.cluster import LocalCluster
-from e2e.local.errors import ClusterError
 
 _EVERY_NODE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 _READY_WITHIN = "60s"

@@ -1,0 +1,136 @@
+"""The gate as a process on this machine, called by URL."""
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, build_opener
+
+from certs.names import parse_names
+from certs.renewal import issue
+from e2e.errors import ClusterError
+from e2e.gates import taken
+from e2e.local.component import Component, Launch
+from e2e.local.ports import free_ports
+from e2e.policy_files import SHIPPED_FILES
+from e2e.waiting import until
+from webhook.admission.registration import Url
+
+_ROOT = Path(__file__).parents[2]
+_HOST = "127.0.0.1"
+_WITHIN = 30.0  # seconds, until it is ready or has taken something up
+_ANSWER = 5.0  # seconds for a health answer
+
+
+class GateProcess:
+    """`tallygate serve`, with everything it reads and writes in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make its certificates; the policies are the shipped ones until others are written."""
+        self._folder = folder
+        self._policies = folder / "policies"
+        self._policies.mkdir(parents=True)
+        self.certificates = folder / "certs"
+        issue(self.certificates, parse_names([_HOST]), datetime.now(UTC))
+        # Kept for as long as the gate is: what calls it knows the port, also while the gate is stopped.
+        port, self._monitor = free_ports(2)
+        self.reached = Url(f"https://{_HOST}:{port}")
+        self._command = _command(port, self._monitor, self.certificates, self._policies)
+        self._component: Component | None = None
+        self.write_policies(SHIPPED_FILES)
+        self._client = build_opener(ProxyHandler({}))
+
+    def start(self) -> None:
+        """Run it, and wait until it is ready.
+
+        Raises:
+            ClusterError: it ends, or is not ready in time.
+        """
+        launch = Launch("tallygate", self._command, f"http://{_HOST}:{self._monitor}/readyz")
+        self._component = component = Component(launch, self._folder, {"PYTHONPATH": str(_ROOT)})
+        until("the gate is ready", lambda: self._is_ready(component), _WITHIN, self.log)
+
+    def stop(self) -> None:
+        """End it by SIGTERM, and wait until it has ended; nothing happens when it does not run."""
+        if self._component is not None:
+            self._component.stop()
+            self._component = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Hold the process up for as long as the block runs."""
+        component = self._running()
+        component.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            component.signal(signal.SIGCONT)
+
+    def write_policies(self, files: Mapping[str, str]) -> None:
+        """Let these be the policy files, by name; return once the gate has them, or has refused them.
+
+        Raises:
+            ClusterError: it has not in time.
+        """
+        for file in self._policies.iterdir():
+            if file.name not in files:
+                file.unlink()
+        for name, text in files.items():
+            beside = self._policies / f".{name}.new"
+            beside.write_text(text)
+            beside.rename(self._policies / name)
+        if self._component is not None:
+            self._until("the policies are taken up", taken.policies(files))
+
+    def take_up_certificate(self) -> None:
+        """Return once it serves with what is in `certificates` now.
+
+        Raises:
+            ClusterError: it does not in time.
+        """
+        self._until("the certificate is taken up", taken.certificate(self.certificates))
+
+    def readiness(self) -> dict[str, Any]:
+        """What its `/readyz` says, ready or not."""
+        try:
+            with self._client.open(f"http://{_HOST}:{self._monitor}/readyz", timeout=_ANSWER) as answer:
+                said: dict[str, Any] = json.load(answer)
+        except HTTPError as error:
+            said = json.load(error)
+        return said
+
+    def log(self) -> str:
+        """Everything it has logged."""
+        return self._running().log.read_text()
+
+    def _until(self, what: str, is_so: Callable[[dict[str, Any]], bool]) -> None:
+        until(what, lambda: is_so(self.readiness()), _WITHIN, self.log)
+
+    def _is_ready(self, component: Component) -> bool:
+        component.check()
+        return component.is_ready(self._client)
+
+    def _running(self) -> Component:
+        if self._component is None:
+            raise ClusterError("the gate does not run")
+        return self._component
+
+
+def _command(port: int, monitor: int, certificates: Path, policies: Path) -> tuple[str, ...]:
+    return (
+        sys.executable,
+        "-m",
+        "webhook.cli",
+        "serve",
+        f"--listen={_HOST}:{port}",
+        f"--monitor={_HOST}:{monitor}",
+        f"--tls-cert={certificates / 'tls.crt'}",
+        f"--tls-key={certificates / 'tls.key'}",
+        f"--policies={policies}",
+        "--drain-delay=0",
+    )

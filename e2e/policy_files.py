@@ -1,0 +1,16 @@
+"""The policy files that the gate is run with: the shipped ones, or those of `e2e/policies`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from webhook.policy.load import SHIPPED
+
+_FOLDER = Path(__file__).parent / "policies"
+
+SHIPPED_FILES = {file.name: file.read_text() for file in sorted(SHIPPED.iterdir())}
+"""The shipped policies, by file name."""
+
+
+def policy_files(names: Iterable[str]) -> dict[str, str]:
+    """Files of `e2e/policies`, by name; the shipped ones when none is named."""
+    return {name: (_FOLDER / name).read_text() for name in names} or SHIPPED_FILES

@@ -1,0 +1,69 @@
+"""The gate registered with the API server, and not: as a user does it, and proven by what the API server then does."""
+
+import json
+from functools import partial
+from subprocess import CompletedProcess
+from uuid import uuid4
+
+from e2e.errors import ClusterError
+from e2e.ports import Cluster, Gate
+from e2e.waiting import until
+from webhook.admission.registration import registration
+
+_WITHIN = 30.0  # seconds, until the API server has taken a configuration up; it takes milliseconds
+_KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
+_NAME = "tallygate"
+
+_OPAQUE = {"pod.alpha.kubernetes.io/opaque-int-resource-probes": "1500m"}
+
+
+def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None:
+    """Register both webhooks of a gate that has the shipped policies; return once both are called.
+
+    Raises:
+        ClusterError: the API server refuses them, or does not call them in time.
+    """
+    authority = (gate.certificates / "ca.crt").read_bytes()
+    mutating, validating = registration(gate.reached, ca_bundle=authority, failure_policy=failure_policy)
+    for configuration, phase in ((validating, "validate"), (mutating, "mutate")):
+        _applied(cluster, configuration)
+        until(f"the API server asks to {phase}", partial(_asks, cluster, gate, phase, f"probe-{uuid4().hex}"), _WITHIN)
+
+
+def unregister(cluster: Cluster) -> None:
+    """Take both away; return once neither is called. Nothing happens when they are not there.
+
+    Raises:
+        ClusterError: the API server does not answer, or still calls them.
+    """
+    for kind in _KINDS:
+        _said(cluster.kubectl("delete", kind, _NAME, "--ignore-not-found"))
+    until("the API server asks nobody", lambda: _stores(cluster, "probe"), _WITHIN)
+
+
+def _applied(cluster: Cluster, configuration: dict[str, object]) -> None:
+    _said(cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(configuration)))
+
+
+def _asks(cluster: Cluster, gate: Gate, phase: str, name: str) -> bool:
+    """Whether the gate is asked in this phase about a pod of this name: the first that refuses it is the last asked."""
+    if _stores(cluster, name):
+        return False
+    return any(f'"phase":"{phase}"' in line for line in gate.log().splitlines() if name in line)
+
+
+def _stores(cluster: Cluster, name: str) -> bool:
+    """Whether a pod is stored that both phases refuse by the shipped rules, and that the API server does not mind."""
+    container = {"name": "main", "image": "none", "resources": {"requests": _OPAQUE, "limits": _OPAQUE}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container]},
+    }
+    return cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod)).returncode == 0
+
+
+def _said(done: CompletedProcess[str]) -> None:
+    if done.returncode:
+        raise ClusterError(done.stderr.strip())

@@ -1,0 +1,60 @@
+"""A terminal for a case: a folder with manifests, a kubeconfig whose namespace is the case's, kubectl and tallygate."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from e2e.ports import Site
+
+_HERE = Path(__file__).parent
+_IMAGE = "example.com/none:1"
+_WITHIN = 120.0  # seconds for a command
+
+
+class Terminal:
+    """Runs what is typed in a case, in a folder that has the suite's manifests.
+
+    Raises:
+        subprocess.CalledProcessError: the kubeconfig cannot be made.
+    """
+
+    def __init__(self, site: Site, namespace: str, folder: Path) -> None:
+        self.folder = folder
+        self._programs = {
+            "kubectl": (str(site.cluster.kubectl_program),),
+            "tallygate": (sys.executable, "-m", "webhook.cli"),
+        }
+        kubeconfig = folder / ".kubeconfig"
+        shutil.copyfile(site.cluster.kubeconfig, kubeconfig)
+        kubeconfig.chmod(0o600)
+        self._environment = {
+            **os.environ,
+            **site.cluster.environment,
+            "KUBECONFIG": str(kubeconfig),
+            "PYTHONPATH": str(_HERE.parent),
+            "COLUMNS": "160",
+        }
+        for file in (_HERE / "manifests").iterdir():
+            (folder / file.name).write_text(file.read_text().replace(_IMAGE, site.image))
+        self._done("kubectl", "config", "set-context", "--current", f"--namespace={namespace}").check_returncode()
+
+    def run(self, words: list[str]) -> str:
+        """Run a command of `kubectl` or `tallygate`; what it printed, and `(exit N)` when it failed."""
+        done = self._done(*words)
+        end = f"(exit {done.returncode})\n" if done.returncode else ""
+        return f"{done.stdout}{end}"
+
+    def _done(self, program: str, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: S603  programs of ours, and no shell
+            [*self._programs[program], *args],
+            cwd=self.folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_WITHIN,
+        )

@@ -1,0 +1,28 @@
+"""What people see at the terminal, without the gate and with it: one file for each case, in `e2e/cases`."""
+
+from pathlib import Path
+
+import pytest
+
+from e2e.play import play
+from e2e.ports import Site
+
+_CASES = Path(__file__).parent / "cases"
+_WITHOUT = sorted((_CASES / "without").glob("*.console"))
+_WITH = sorted((_CASES / "with").glob("*.console"))
+
+
+def test_what_kubernetes_alone_does_is_shown_beside_what_it_does_with_the_gate() -> None:
+    assert _WITHOUT
+    assert {case.name for case in _WITHOUT} <= {case.name for case in _WITH}
+
+
+@pytest.mark.parametrize("case", _WITHOUT, ids=lambda case: case.stem)
+def test_without_the_gate(case: Path, site: Site, namespace: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    play(site, case, namespace, tmp_path, record=pytestconfig.getoption("--record"))
+
+
+@pytest.mark.parametrize("case", _WITH, ids=lambda case: case.stem)
+@pytest.mark.usefixtures("gate")
+def test_with_the_gate(case: Path, site: Site, namespace: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    play(site, case, namespace, tmp_path, record=pytestconfig.getoption("--record"))
