@@ -1,0 +1,150 @@
+"""The webhook configurations: what the API server is told to send, and where to."""
+
+import base64
+import json
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from webhook.admission.change import Change
+from webhook.admission.registration import Service, Url, registration
+from webhook.admission.workloads import TARGETS, target
+
+SERVICE = Service("gates", "gate", 8443)
+
+
+def entries(**asked: Any) -> list[dict[str, Any]]:
+    """Every webhook of both configurations."""
+    return [webhook for configuration in registration(SERVICE, **asked) for webhook in configuration["webhooks"]]
+
+
+def sent(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
+    """What their rules name: group, resource with subresource, operation, scope."""
+    return {
+        (group, resource, operation, rule["scope"])
+        for rule in chain.from_iterable(webhook["rules"] for webhook in webhooks)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for operation in rule["operations"]
+    }
+
+
+def test_the_names_tell_phase_and_part() -> None:
+    mutating, validating = registration(SERVICE)
+    assert (mutating["kind"], validating["kind"]) == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    assert {each["apiVersion"] for each in (mutating, validating)} == {"admissionregistration.k8s.io/v1"}
+    assert {each["metadata"]["name"] for each in (mutating, validating)} == {"tallygate"}
+    assert [each["name"] for each in mutating["webhooks"]] == ["mutate.tallygate.dev", "nodes.mutate.tallygate.dev"]
+    assert [each["name"] for each in validating["webhooks"]] == [
+        "validate.tallygate.dev",
+        "nodes.validate.tallygate.dev",
+    ]
+
+
+def test_exactly_what_is_judged_is_sent() -> None:
+    """Each resource with its subresources, which are never created, and nothing else: no lease, no event, no status."""
+    expected = {
+        (group, f"{found.plural}/{part}".rstrip("/"), operation, "Cluster" if kind == "Node" else "Namespaced")
+        for (group, kind), found in TARGETS.items()
+        for part in found.subresources
+        for operation in (("UPDATE",) if part else ("CREATE", "UPDATE"))
+    }
+    for configuration in registration(SERVICE):
+        assert sent(configuration["webhooks"]) == expected
+    assert ("", "pods/resize", "UPDATE", "Namespaced") in expected
+    assert len(expected) == 2 * len(TARGETS) + 3
+
+
+def test_nothing_is_sent_that_the_gate_passes_over() -> None:
+    kinds = {found.plural: kind for (_, kind), found in TARGETS.items()}
+    for group, resource, operation, _ in sent(entries()):
+        plural, _, part = resource.partition("/")
+        assert target(Change(kinds[plural], operation, b"{}", group=group, subresource=part)) is not None
+
+
+def test_a_cluster_may_register_nodes_while_the_gate_is_away() -> None:
+    for policy in ("Fail", "Ignore"):
+        for webhook in entries(failure_policy=policy):
+            assert webhook["failurePolicy"] == ("Ignore" if webhook["name"].startswith("nodes.") else policy)
+
+
+def test_the_gate_does_not_stand_in_its_own_way() -> None:
+    for webhook in entries(own_namespace="gates"):
+        if webhook["name"].startswith("nodes."):
+            assert "namespaceSelector" not in webhook
+            assert sent([webhook]) == {
+                ("", "nodes", "CREATE", "Cluster"),
+                ("", "nodes", "UPDATE", "Cluster"),
+                ("", "nodes/status", "UPDATE", "Cluster"),
+            }
+        else:
+            (expression,) = webhook["namespaceSelector"]["matchExpressions"]
+            assert expression == {
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": ["kube-system", "gates"],
+            }
+
+
+@pytest.mark.parametrize(
+    ("reached", "token", "clients"),
+    [
+        (
+            SERVICE,
+            "",
+            [
+                {"service": {"namespace": "gates", "name": "gate", "port": 8443, "path": f"/v1/admit/{phase}"}}
+                for phase in ("mutate", "validate")
+            ],
+        ),
+        (
+            Url("https://127.0.0.1:9443"),
+            "",
+            [{"url": f"https://127.0.0.1:9443/v1/admit/{phase}"} for phase in ("mutate", "validate")],
+        ),
+        (
+            Url("https://127.0.0.1:9443/"),
+            "s3cret-s3cret-s3cret",
+            [
+                {"url": f"https://127.0.0.1:9443/v1/admit/s3cret-s3cret-s3cret/{phase}"}
+                for phase in ("mutate", "validate")
+            ],
+        ),
+    ],
+)
+def test_the_gate_is_reached_by_service_or_by_url(
+    reached: Service | Url, token: str, clients: list[dict[str, Any]]
+) -> None:
+    for configuration, client in zip(registration(reached, token=token), clients, strict=True):
+        assert [webhook["clientConfig"] for webhook in configuration["webhooks"]] == [client, client]
+
+
+def test_the_authorities_are_given_in_base64() -> None:
+    pem = b"-----BEGIN CERTIFICATE-----\n"
+    assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in entries(ca_bundle=pem)] == [pem] * 4
+    assert not any("caBundle" in webhook["clientConfig"] for webhook in entries())
+
+
+def test_only_what_mutates_is_asked_again() -> None:
+    mutating, validating = registration(SERVICE)
+    assert [webhook["reinvocationPolicy"] for webhook in mutating["webhooks"]] == ["IfNeeded", "IfNeeded"]
+    assert not any("reinvocationPolicy" in webhook for webhook in validating["webhooks"])
+
+
+def test_every_webhook_says_how_it_is_asked() -> None:
+    for webhook in entries():
+        assert webhook["matchPolicy"] == "Equivalent"
+        assert webhook["sideEffects"] == "NoneOnDryRun"
+        assert webhook["timeoutSeconds"] == 5
+        assert webhook["admissionReviewVersions"] == ["v1"]
+
+
+def test_the_configurations_are_plain_objects_that_share_nothing() -> None:
+    """Whoever changes one entry changes no other."""
+    mutating, validating = registration(SERVICE, ca_bundle=b"x")
+    assert json.loads(json.dumps([mutating, validating])) == [mutating, validating]
+    before = json.dumps(mutating["webhooks"][1])
+    mutating["webhooks"][0]["clientConfig"]["service"]["port"] = 1
+    mutating["webhooks"][0]["admissionReviewVersions"].append("v2")
+    assert json.dumps(mutating["webhooks"][1]) == before
