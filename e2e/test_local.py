@@ -123,10 +123,20 @@ def test_the_playground_says_how_to_use_it_and_leaves_nothing_behind() -> None:
         (line,) = (line for line in _until_ctrl_c(playground) if "export KUBECONFIG=" in line)
         kubeconfig = Path(line.partition("=")[2].strip())
         assert kubeconfig.exists()
+        assert "1500m is not a whole number" in _refusal(kubeconfig)
         playground.send_signal(signal.SIGINT)
         assert playground.stdout.read() == "\nstopped\n"
     assert playground.returncode == 0
     assert not kubeconfig.parent.parent.exists()
+
+
+def _refusal(kubeconfig: Path) -> str:
+    """What the first thing that the playground says to try gets for an answer."""
+    kubectl = kubeconfig.parent.parent / "bin" / "kubectl"
+    tried = [str(kubectl), f"--kubeconfig={kubeconfig}", "create", "-f", "e2e/manifests/half.yaml"]
+    done = subprocess.run(tried, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603  our own kubectl
+    assert done.returncode == 1
+    return done.stderr
 
 
 def _until_ctrl_c(playground: subprocess.Popen[str]) -> list[str]:

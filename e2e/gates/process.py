@@ -28,19 +28,19 @@ _ANSWER = 5.0  # seconds for a health answer
 
 
 class GateProcess:
-    """`tallygate serve`, with everything it reads and writes in one folder."""
+    """`tallygate serve`, with everything it reads and writes in one folder; its policies are files in `policies`."""
 
     def __init__(self, folder: Path) -> None:
         """Make its certificates; the policies are the shipped ones until others are written."""
         self._folder = folder
-        self._policies = folder / "policies"
-        self._policies.mkdir(parents=True)
+        self.policies = folder / "policies"
+        self.policies.mkdir(parents=True)
         self.certificates = folder / "certs"
         issue(self.certificates, parse_names([_HOST]), datetime.now(UTC))
         # Kept for as long as the gate is: what calls it knows the port, also while the gate is stopped.
         port, self._monitor = free_ports(2)
         self.reached = Url(f"https://{_HOST}:{port}")
-        self._command = _command(port, self._monitor, self.certificates, self._policies)
+        self._command = _command(port, self._monitor, self.certificates, self.policies)
         self._component: Component | None = None
         self.write_policies(SHIPPED_FILES)
         self._client = build_opener(ProxyHandler({}))
@@ -54,6 +54,14 @@ class GateProcess:
         launch = Launch("tallygate", self._command, f"http://{_HOST}:{self._monitor}/readyz")
         self._component = component = Component(launch, self._folder, {"PYTHONPATH": str(_ROOT)})
         until("the gate is ready", lambda: self._is_ready(component), _WITHIN, self.log)
+
+    def check(self) -> None:
+        """See that it still runs.
+
+        Raises:
+            ClusterError: it does not, or ended by itself; the text has the end of its log.
+        """
+        self._running().check()
 
     def stop(self) -> None:
         """End it by SIGTERM, and wait until it has ended; nothing happens when it does not run."""
@@ -77,13 +85,13 @@ class GateProcess:
         Raises:
             ClusterError: it has not in time.
         """
-        for file in self._policies.iterdir():
+        for file in self.policies.iterdir():
             if file.name not in files:
                 file.unlink()
         for name, text in files.items():
-            beside = self._policies / f".{name}.new"
+            beside = self.policies / f".{name}.new"
             beside.write_text(text)
-            beside.rename(self._policies / name)
+            beside.rename(self.policies / name)
         if self._component is not None:
             self._until("the policies are taken up", taken.policies(files))
 
