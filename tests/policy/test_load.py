@@ -134,7 +134,7 @@ def test_a_new_store_says_what_is_in_force(tmp_path: Path) -> None:
     status = store.status()
     assert (status.digest, status.generation, status.loaded_at) == (store.current().digest, 1, NOON)
     assert [finding.code for finding in status.warnings] == ["TG339"]
-    assert (status.broken, status.failures, status.crash) == ((), 0, "")
+    assert (status.broken, status.failures, status.crash) == ((), 0, None)
 
 
 def test_stopping_what_was_never_started_is_fine(tmp_path: Path) -> None:
@@ -300,24 +300,94 @@ def test_even_the_folder_around_may_go_and_come_back(tmp_path: Path) -> None:
         assert _names(store) == ["back"]
 
 
-def test_a_crash_while_reading_is_noted_and_survived(tmp_path: Path) -> None:
-    """The callback stands for any fault of ours: the watcher goes on, and the next good set is taken."""
+class _Clock:
+    """Stands for any fault of ours while a set is taken: it is out of order once, the second time it is looked at."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def __call__(self) -> datetime:
+        self._looks += 1
+        if self._looks == 2:
+            raise RuntimeError("out of order")
+        return NOON
+
+
+def test_a_crash_of_the_reader_is_told_and_the_last_good_set_stays_in_force(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(_rule("a"))
-    told: queue.Queue[str] = queue.Queue()
+    told: list[Status] = []
+    store = PolicyStore([tmp_path], on_change=told.append, now=_Clock())
+    good = store.current()
+    (tmp_path / "a.yaml").write_text(_rule("changed"))
+    status = store.reload()
+    assert store.current() is good
+    assert repr(status.crash) == "RuntimeError('out of order')"
+    assert (status.digest, status.generation, status.broken, status.failures) == (good.digest, 1, (), 0)
+    assert told == [status]
+
+
+def test_what_the_reader_crashed_over_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(_rule("a"))
+    told: list[Status] = []
+    store = PolicyStore([tmp_path], on_change=told.append, now=_Clock())
+    (tmp_path / "a.yaml").write_text(_rule("changed"))
+    store.reload()
+    assert (store.reload().crash, _names(store)) == (None, ["changed"])
+    assert [status.generation for status in told] == [1, 2]
+
+
+@pytest.mark.parametrize("after", [_rule("a"), "kind: Nothing\n"])
+def test_a_crash_is_over_with_the_next_set_that_can_be_read(tmp_path: Path, after: str) -> None:
+    """Also when that is the one in force, or broken."""
+    (tmp_path / "a.yaml").write_text(_rule("a"))
+    told: list[Status] = []
+    store = PolicyStore([tmp_path], on_change=told.append, now=_Clock())
+    (tmp_path / "a.yaml").write_text(_rule("changed"))
+    assert store.reload().crash
+    (tmp_path / "a.yaml").write_text(after)
+    assert (store.reload().crash, store.status().generation) == (None, 1)
+    assert told[1:] == [store.status()]
+
+
+def _out_of_order(status: Status) -> None:
+    if status.generation == 2:
+        raise RuntimeError("out of order")
+
+
+def test_a_crash_of_whoever_is_told_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(_rule("a"))
+    told: queue.Queue[int] = queue.Queue()
 
     def tell(status: Status) -> None:
-        told.put(status.digest)
-        if status.generation == 2:
-            raise RuntimeError("out of order")
+        told.put(status.generation)
+        _out_of_order(status)
+
+    store = PolicyStore([tmp_path], on_change=tell, poll_seconds=0.2)
+    store.start()
+    (tmp_path / "a.yaml").write_text(_rule("changed"))
+    assert told.get(timeout=WAIT) == 2
+    store.stop()
+    assert repr(store.status().crash) == "RuntimeError('out of order')"
+    assert _names(store) == ["changed"]
+
+
+def test_a_crash_of_whoever_is_told_is_survived(tmp_path: Path) -> None:
+    """The watcher goes on, and the next good set is taken."""
+    (tmp_path / "a.yaml").write_text(_rule("a"))
+    told: queue.Queue[int] = queue.Queue()
+
+    def tell(status: Status) -> None:
+        told.put(status.generation)
+        _out_of_order(status)
 
     store = PolicyStore([tmp_path], on_change=tell, poll_seconds=0.2)
     store.start()
     try:
         (tmp_path / "a.yaml").write_text(_rule("changed"))
-        told.get(timeout=WAIT)
+        assert told.get(timeout=WAIT) == 2
         (tmp_path / "a.yaml").write_text(_rule("again"))
-        told.get(timeout=WAIT)
-        assert store.status().crash == ""
+        assert told.get(timeout=WAIT) == 3
+        assert store.status().crash is None
         assert _names(store) == ["again"]
     finally:
         store.stop()

@@ -48,7 +48,7 @@ class Status:
 
     `digest`, `generation` (1 at the start, one more with every new set) and `loaded_at` are of the set in force,
     `warnings` too. `broken` are the findings of what lies on disk instead, empty when that is in force; `failures`
-    counts the sets that were refused. `crash` is a fault of tallygate itself while it read, empty when there was none.
+    counts the sets that were refused. `crash` is a fault of tallygate itself while it read or told, if there was one.
     """
 
     digest: str
@@ -57,7 +57,7 @@ class Status:
     warnings: tuple[Finding, ...] = ()
     broken: tuple[Finding, ...] = ()
     failures: int = 0
-    crash: str = ""
+    crash: Exception | None = None
 
 
 def read(paths: Sequence[Path]) -> Parsed:
@@ -205,25 +205,33 @@ class PolicyStore:
             self._thread.join()
 
     def reload(self) -> Status:
-        """Read the files now; returns what is in force then. Nothing happens if they say what they said before."""
+        """Read the files now; returns what is in force then. Nothing happens if they say what they said before.
+
+        A crash of the reader is a status as another is, and the last good set stays in force.
+        """
         with self._loading:
-            self._signature = _signature(self._paths)
-            parsed = _read_settled(self._paths)
-            if (parsed.policies.digest, parsed.findings) != (self._last.policies.digest, self._last.findings):
-                self._take(parsed)
+            before, self._signature = self._status, _signature(self._paths)
+            try:
+                self._status = self._taken()
+            except Exception as crash:  # noqa: BLE001 - the one place that turns a crash of the reader into a status
+                self._status = replace(before, crash=crash)
+            if self._status != before:
+                self._on_change(self._status)
             return self._status
 
-    def _take(self, parsed: Parsed) -> None:
-        """Put a set in force, or note why it cannot be."""
-        self._last = parsed
-        before = self._status
+    def _taken(self) -> Status:
+        """Read, and put a new set in force, or note why it cannot be."""
+        parsed, before = _read_settled(self._paths), self._status
+        if (parsed.policies.digest, parsed.findings) == (self._last.policies.digest, self._last.findings):
+            return replace(before, crash=None)
         if parsed.usable:
             digest, generation = parsed.policies.digest, before.generation + 1
+            status = Status(digest, generation, self._now(), parsed.findings, failures=before.failures)
             self._policies = parsed.policies
-            self._status = Status(digest, generation, self._now(), parsed.findings, failures=before.failures)
         else:
-            self._status = replace(before, broken=parsed.findings, failures=before.failures + 1)
-        self._on_change(self._status)
+            status = replace(before, broken=parsed.findings, failures=before.failures + 1, crash=None)
+        self._last = parsed
+        return status
 
     def _watch(self) -> None:
         while not self._stopping.is_set():
@@ -233,11 +241,11 @@ class PolicyStore:
                     break  # what is watched may be another folder now, under the same name
 
     def _reload_surely(self) -> None:
-        """Reload, and outlive a crash: it is noted, and the last good set stays in force."""
+        """Reload, and outlive a crash of whoever is told: nobody is left to tell, so that it is only noted."""
         try:
             self.reload()
-        except Exception as crash:  # noqa: BLE001 - the one place that turns a crash of the reader into a status
-            self._status = replace(self._status, crash=f"{type(crash).__name__}: {crash}")
+        except Exception as crash:  # noqa: BLE001 - whatever it is, files are watched on
+            self._status = replace(self._status, crash=crash)
 
     def _wakings(self) -> Iterator[object]:
         """Something for every change, and now and then without one, until stopped or no longer watching anything."""

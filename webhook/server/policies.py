@@ -36,13 +36,15 @@ class LivePolicies:
         if status.broken:
             detail["broken"] = _shown(status.broken)
         if status.crash:
-            detail["crash"] = status.crash
+            detail["crash"] = f"{type(status.crash).__name__}: {status.crash}"
         return Check("policies", ready=True, detail=detail)
 
     def _changed(self, status: Status) -> None:
-        self._metrics.policies_reloaded(success=not status.broken)
+        self._metrics.policies_reloaded(success=not (status.broken or status.crash))
         self._show(status)
-        if status.broken:
+        if status.crash:
+            self._log.error("policies-crashed", exc_info=status.crash, in_force=status.digest)
+        elif status.broken:
             self._log.error("policies-broken", findings=_shown(status.broken), in_force=status.digest)
         else:
             self._log.info("policies-loaded", **self._numbers(), warnings=_shown(status.warnings))
