@@ -96,11 +96,11 @@ def registration(
 
 
 def _configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
-    metadata = {"name": NAME, "labels": {"app.kubernetes.io/name": NAME}}
+    labels = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": "registration"}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": metadata,
+        "metadata": {"name": NAME, "labels": labels},
         "webhooks": webhooks,
     }
 

@@ -1,0 +1,27 @@
+"""The generated files of deploy/ say what the code says."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.deploy.generate import BASE, ROOT, generated
+from webhook.admission.registration import Service, registration
+
+
+@pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)
+def test_what_is_generated_is_current(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == generated()[path], "python -m tests.deploy.generate writes it anew"
+
+
+def test_the_webhooks_are_the_registration_of_a_service() -> None:
+    written = list(yaml.safe_load_all((BASE / "webhooks.yaml").read_text(encoding="utf-8")))
+    assert written == list(registration(Service()))
+
+
+def test_the_policies_are_the_shipped_ones() -> None:
+    written, shipped = (
+        list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        for path in (BASE / "policies" / "default.yaml", ROOT / "policies" / "default.yaml")
+    )
+    assert written == shipped

@@ -1,0 +1,148 @@
+"""The manifests fit each other, and what the server makes of their arguments."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certs.names import service_names
+from tests.deploy.generate import BASE
+from tests.deploy.manifests import KUSTOMIZATION, container, manifest, manifests, pod_template, port
+from webhook.admission.registration import NAMESPACE, Service
+from webhook.cli.serve import serve
+from webhook.policy.load import read
+from webhook.server.settings import Settings
+from webhook.server.sources import load_settings
+
+CLUSTER_SCOPED = {"Namespace", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+END_SECONDS = 5  # of the grace that is left when the drain is over
+
+
+def settings() -> Settings:
+    """What the gate would run with: its arguments and variables through the command line and the settings' parser."""
+    command, *arguments = container()["args"]
+    assert command == serve.name
+    flags = serve.make_context(command, list(arguments)).params
+    environment = {each["name"]: each["value"] for each in container().get("env", [])}
+    return load_settings(flags, environment, flags.pop("config"))
+
+
+def volume(path: Path | None) -> tuple[dict[str, Any], str]:
+    """The volume that a path lies in, and the rest of the path."""
+    assert path is not None
+    for mount in container()["volumeMounts"]:
+        if path.is_relative_to(mount["mountPath"]):
+            (found,) = (each for each in pod_template()["spec"]["volumes"] if each["name"] == mount["name"])
+            return found, str(path.relative_to(mount["mountPath"]))
+    raise AssertionError(f"{path} is not mounted")
+
+
+def test_every_file_is_applied() -> None:
+    listed = {*KUSTOMIZATION["resources"], "kustomization.yaml"}
+    listed |= {file for each in KUSTOMIZATION["configMapGenerator"] for file in each["files"]}
+    assert {str(path.relative_to(BASE)) for path in BASE.rglob("*") if path.is_file()} == listed
+
+
+@pytest.mark.parametrize("each", manifests(), ids=lambda each: each["kind"])
+def test_everything_is_named_labelled_and_in_the_namespace(each: dict[str, Any]) -> None:
+    metadata = each["metadata"]
+    assert each["apiVersion"]
+    assert metadata["name"]
+    component = "registration" if each["kind"].endswith("WebhookConfiguration") else "gate"
+    assert metadata["labels"]["app.kubernetes.io/name"] == "tallygate"
+    assert metadata["labels"]["app.kubernetes.io/component"] == component
+    assert metadata.get("namespace") == (None if each["kind"] in CLUSTER_SCOPED else NAMESPACE)
+
+
+def test_the_namespace_is_the_one_that_the_webhooks_pass_over() -> None:
+    assert manifest("Namespace")["metadata"]["name"] == NAMESPACE
+
+
+def test_the_policies_come_from_the_config_map() -> None:
+    (generator,) = KUSTOMIZATION["configMapGenerator"]
+    (folder,) = settings().policies
+    found, rest = volume(folder)
+    assert (found["configMap"], rest) == ({"name": generator["name"]}, ".")
+    assert generator["options"]["disableNameSuffixHash"] is True
+    parsed = read([BASE / file for file in generator["files"]])
+    assert parsed.usable
+    assert not parsed.findings
+
+
+def test_the_certificate_comes_from_a_secret_that_kubectl_makes() -> None:
+    for path, key in ((settings().tls_cert, "tls.crt"), (settings().tls_key, "tls.key")):
+        found, rest = volume(path)
+        assert (found["secret"], rest) == ({"secretName": "tallygate-tls", "defaultMode": 0o440}, key)
+
+
+def test_the_service_leads_to_the_port_on_which_the_gate_listens() -> None:
+    service = manifest("Service")
+    (offered,) = service["spec"]["ports"]
+    assert port(offered["targetPort"]) == settings().listen.port
+    assert service["spec"]["selector"].items() <= pod_template()["metadata"]["labels"].items()
+
+
+def test_the_webhooks_call_the_service_by_a_name_in_its_certificate() -> None:
+    metadata = manifest("Service")["metadata"]
+    (offered,) = manifest("Service")["spec"]["ports"]
+    assert Service() == Service(metadata["namespace"], metadata["name"], offered["port"])
+    called = f"{metadata['name']}.{metadata['namespace']}.svc"  # apiserver pkg/util/webhook/client.go, v1.36
+    assert called in service_names(metadata["name"], metadata["namespace"]).dns
+
+
+def test_the_deployment_selects_its_own_pods() -> None:
+    assert manifest("Deployment")["spec"]["selector"]["matchLabels"] == pod_template()["metadata"]["labels"]
+
+
+def test_there_are_never_two_gates() -> None:
+    """Each would promise all that a cap has."""
+    spec = manifest("Deployment")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_the_probes_ask_the_port_that_speaks_plain_http() -> None:
+    probes = {name: container()[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+    assert {probe["port"] for probe in probes.values()} == {"monitor"}
+    assert port("monitor") == settings().monitor.port
+    assert {name: probe["path"] for name, probe in probes.items()} == {
+        "startup": "/healthz",
+        "readiness": "/readyz",
+        "liveness": "/healthz",
+    }
+
+
+def test_a_drain_ends_within_the_grace_period() -> None:
+    grace = pod_template()["spec"]["terminationGracePeriodSeconds"]
+    assert grace >= settings().drain_delay + settings().drain_timeout + END_SECONDS
+
+
+def test_nothing_but_the_gates_own_settings_is_in_its_environment() -> None:
+    assert pod_template()["spec"]["enableServiceLinks"] is False
+
+
+def test_the_gate_has_no_token_of_the_api_server() -> None:
+    account = manifest("ServiceAccount")
+    assert account["automountServiceAccountToken"] is False
+    assert pod_template()["spec"]["automountServiceAccountToken"] is False
+    assert pod_template()["spec"]["serviceAccountName"] == account["metadata"]["name"]
+
+
+def test_the_quota_lets_the_gates_priority_class_in() -> None:
+    spec = manifest("ResourceQuota")["spec"]
+    (expression,) = spec["scopeSelector"]["matchExpressions"]
+    assert expression["values"] == [pod_template()["spec"]["priorityClassName"]]
+    assert int(spec["hard"]["pods"]) > manifest("Deployment")["spec"]["replicas"]
+
+
+def test_the_pod_needs_no_privilege() -> None:
+    """What Pod Security's profile `restricted` asks for; the namespace enforces it."""
+    assert manifest("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    spec = pod_template()["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container()["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {kind for each in spec["volumes"] for kind in each} == {"name", "configMap", "secret", "emptyDir"}
