@@ -6,6 +6,7 @@ from subprocess import CompletedProcess
 from uuid import uuid4
 
 from e2e.errors import ClusterError
+from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
 from webhook.admission.registration import registration
@@ -18,11 +19,14 @@ _OPAQUE = {"pod.alpha.kubernetes.io/opaque-int-resource-probes": "1500m"}
 
 
 def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None:
-    """Register both webhooks of a gate that has the shipped policies; return once both are called.
+    """Register both webhooks of a running gate, give it the shipped policies, and return once both are called.
+
+    Where neither was registered before, they are called as they are registered here, whatever was there earlier.
 
     Raises:
         ClusterError: the API server refuses them, or does not call them in time.
     """
+    gate.write_policies(SHIPPED_FILES)
     authority = (gate.certificates / "ca.crt").read_bytes()
     mutating, validating = registration(gate.reached, ca_bundle=authority, failure_policy=failure_policy)
     for configuration, phase in ((validating, "validate"), (mutating, "mutate")):

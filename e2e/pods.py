@@ -1,0 +1,40 @@
+"""Pods that cases put to the API server: one container, and nobody who would schedule them."""
+
+import json
+from subprocess import CompletedProcess
+from typing import Any
+
+from e2e.ports import Site
+
+DONGLE = "example.com/dongle"
+
+Pod = dict[str, Any]
+
+
+def pod(site: Site, name: str, dongles: str = "1") -> Pod:
+    """A pod that asks for so many dongles. The scheduler leaves it alone, and so does every node."""
+    asks = {DONGLE: dongles}
+    container = {"name": "main", "image": site.image, "resources": {"requests": asks, "limits": asks}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"schedulerName": "nobody", "containers": [container]},
+    }
+
+
+def create(site: Site, namespace: str, name: str, dongles: str = "1") -> CompletedProcess[str]:
+    """What kubectl says when it creates such a pod."""
+    stdin = json.dumps(pod(site, name, dongles))
+    return site.cluster.kubectl("create", f"--namespace={namespace}", "--filename=-", stdin=stdin)
+
+
+def stored(site: Site, namespace: str) -> set[str]:
+    """The names of the pods that are stored there.
+
+    Raises:
+        CalledProcessError: kubectl fails.
+    """
+    said = site.cluster.kubectl("get", "pods", f"--namespace={namespace}", "--output=json")
+    said.check_returncode()
+    return {each["metadata"]["name"] for each in json.loads(said.stdout)["items"]}

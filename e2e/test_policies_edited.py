@@ -1,0 +1,176 @@
+"""Policies edited while the gate serves: what is in force, what is refused, and what a broken edit leaves."""
+
+import itertools
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from e2e.gates.process import GateProcess
+from e2e.load import STORED, Clients
+from e2e.pods import create, pod
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Gate, Site
+from e2e.waiting import until
+
+_NAME = "dongles.yaml"
+_ONE = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: few-dongles}
+spec:
+  resources: [example.com/dongle]
+  checks:
+    perContainer: {max: 1}
+"""
+_TWO = _ONE.replace("max: 1", "max: 2")
+_MISTAKEN = _ONE.replace("max: 1", "max: one")
+_MISTAKE = (
+    f'{_NAME}:7:25: error: spec.checks.perContainer.max: "one" is not a quantity: a number with at most one suffix is '
+    "expected; write one as in 8, 1500m, 64Gi or 1e3 (TG311)"
+)
+_WITHIN = 30.0  # seconds until readiness tells of an edit
+_EDITS = 20
+_SOON = 1.0  # seconds, as README.md says
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _shipped_afterwards(gate: Gate) -> Iterator[None]:
+    yield
+    gate.write_policies(SHIPPED_FILES)
+
+
+@pytest.fixture
+def folder(site: Site, gate: Gate) -> Path:
+    """The folder of the gate's policies, where it is a folder of this machine, with at most one dongle in force."""
+    if not isinstance(site.gate, GateProcess):
+        pytest.skip("the policies of this gate are not files that a case could edit")
+    gate.write_policies({_NAME: _ONE})
+    return site.gate.policies
+
+
+def _refusal(name: str, most: int) -> str:
+    path = "spec.containers[0].resources.requests[example.com/dongle]"
+    return (
+        f'The Pod "{name}" is invalid: {path}: {most + 1} is more than one container may have of example.com/dongle: '
+        f"ask for {most} or less (TG105, rule few-dongles)\n"
+    )
+
+
+def _holds(site: Site, namespace: str, most: int) -> None:
+    """Containers may have so many dongles, and not one more."""
+    name = f"pod-{uuid4().hex[:8]}"
+    assert create(site, namespace, f"{name}-less", str(most)).stderr == ""
+    assert create(site, namespace, f"{name}-more", str(most + 1)).stderr == _refusal(f"{name}-more", most)
+
+
+def _until_broken(gate: Gate, folder: Path) -> list[str]:
+    """What readiness says is wrong with the files, once it does; the paths in it are those in the folder."""
+
+    def policies() -> dict[str, Any]:
+        said = gate.readiness()
+        assert said["status"] == "ready"
+        checked: dict[str, Any] = said["checks"]["policies"]
+        return checked
+
+    until("readiness tells that policies are broken", lambda: "broken" in policies(), _WITHIN)
+    return [finding.removeprefix(f"{folder}/") for finding in policies()["broken"]]
+
+
+def _until_mended(gate: Gate) -> None:
+    until("policies are in force", lambda: "broken" not in gate.readiness()["checks"]["policies"], _WITHIN)
+
+
+def test_the_next_request_sees_a_stricter_set(site: Site, gate: Gate, namespace: str) -> None:
+    gate.write_policies({_NAME: _TWO})
+    _holds(site, namespace, 2)
+    gate.write_policies({_NAME: _ONE})
+    _holds(site, namespace, 1)
+
+
+def test_the_next_request_sees_a_laxer_set(site: Site, gate: Gate, namespace: str) -> None:
+    gate.write_policies({_NAME: _ONE})
+    _holds(site, namespace, 1)
+    gate.write_policies({_NAME: _TWO})
+    _holds(site, namespace, 2)
+
+
+def test_an_edit_on_disk_is_in_force_within_a_second(site: Site, folder: Path, namespace: str) -> None:
+    """Written in place, as by `echo >`; readiness is not asked."""
+    took = []
+    with Clients(site.cluster, namespace) as clients:
+        for edit in range(_EDITS):
+            may_have_two = edit % 2 == 0
+            asks = (pod(site, f"pod-{edit}-{number}", "2") for number in itertools.count())
+            (folder / _NAME).write_text(_TWO if may_have_two else _ONE)
+            start = time.monotonic()
+            while (clients.create_one(next(asks)).status == STORED) is not may_have_two:
+                assert time.monotonic() - start < _WITHIN
+            took.append(time.monotonic() - start)
+    assert max(took) < _SOON
+
+
+def test_a_broken_edit_leaves_the_last_good_set_in_force_and_readiness_says_where(
+    site: Site, gate: Gate, namespace: str
+) -> None:
+    gate.write_policies({_NAME: _ONE})
+    digest = gate.readiness()["checks"]["policies"]["digest"]
+    gate.write_policies({_NAME: _MISTAKEN})
+    said = gate.readiness()
+    assert (said["status"], said["checks"]["policies"]["digest"]) == ("ready", digest)
+    (finding,) = said["checks"]["policies"]["broken"]
+    assert finding.endswith(f"/{_MISTAKE}")
+    _holds(site, namespace, 1)
+    gate.write_policies({_NAME: _TWO})
+    assert "broken" not in gate.readiness()["checks"]["policies"]
+    _holds(site, namespace, 2)
+
+
+def test_a_broken_file_keeps_the_good_ones_beside_it_out(site: Site, gate: Gate, namespace: str) -> None:
+    gate.write_policies({_NAME: _ONE})
+    gate.write_policies({_NAME: _TWO, "another.yaml": "x: ["})
+    _holds(site, namespace, 1)
+    gate.write_policies({_NAME: _TWO})
+    _holds(site, namespace, 2)
+
+
+def test_an_emptied_file_is_broken_and_lifts_no_rule(site: Site, gate: Gate, folder: Path, namespace: str) -> None:
+    (folder / _NAME).write_text("")
+    assert _until_broken(gate, folder) == [f"{_NAME}:1:1: error: says no policy, nor does any file beside it (TG301)"]
+    _holds(site, namespace, 1)
+    (folder / _NAME).write_text(_TWO)
+    _until_mended(gate)
+    _holds(site, namespace, 2)
+
+
+def test_a_half_written_file_is_broken_until_it_is_whole(site: Site, gate: Gate, folder: Path, namespace: str) -> None:
+    half = len(_TWO) - len("2}\n")
+    with (folder / _NAME).open("w") as file:
+        file.write(_TWO[:half])
+        file.flush()
+        (finding,) = _until_broken(gate, folder)
+        assert finding == (
+            f"{_NAME}:7:25: error: not YAML: while parsing a flow node that began at line 7: "
+            "expected the node content, but found '<stream end>' (TG303)"
+        )
+        _holds(site, namespace, 1)
+        file.write(_TWO[half:])
+    _until_mended(gate)
+    _holds(site, namespace, 2)
+
+
+def test_a_deleted_folder_leaves_the_last_good_set_in_force(
+    site: Site, gate: Gate, folder: Path, namespace: str
+) -> None:
+    shutil.rmtree(folder)
+    (finding,) = _until_broken(gate, folder)
+    assert finding.startswith(f"{folder}:1:1: error: cannot be read: No such file or directory;")
+    _holds(site, namespace, 1)
+    folder.mkdir()
+    (folder / _NAME).write_text(_TWO)
+    _until_mended(gate)
+    _holds(site, namespace, 2)
