@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test coverage lint types layers bench fuzz e2e cluster clean
+.PHONY: help install run test coverage lint types layers bench bench-e2e fuzz e2e cluster clean
 
 help: ## what can be made
-	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 install: $(STAMP) ## a virtual environment in .venv with everything
 
@@ -43,6 +43,9 @@ layers: install ## who may import whom
 
 bench: install ## figures beside what one would use instead (needs wrk)
 	@$(BIN)/python -m tests.bench
+
+bench-e2e: install ## what a webhook adds to the creation of a pod, through a real API server (needs Go; minutes)
+	@$(BIN)/python -m e2e.bench
 
 fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'

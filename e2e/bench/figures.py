@@ -1,0 +1,104 @@
+"""What the rounds say: latencies, their ratios, and what each variant adds to a create that nobody is asked about."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from e2e.bench.measure import Round
+from e2e.bench.variants import FLASK, NONE, Variant
+
+_MILLI = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A figure over all rounds, and the least and the greatest that a single round gave."""
+
+    all: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One variant with so many clients.
+
+    Times are in milliseconds, ratios to the variant without a webhook. `added` is what the median is longer than
+    there, `added_ratio` that beside what the trivial webhook adds: None where nothing is added to, and where the
+    trivial webhook adds nothing that can be seen in some round. `calls` and `call` are the API server's own count of
+    calls for each create, and its own mean of one.
+    """
+
+    clients: int
+    variant: str
+    p50: float
+    p99: float
+    per_second: float
+    p50_ratio: float
+    p99_ratio: float
+    per_second_ratio: float
+    added: Over | None
+    added_ratio: Over | None
+    calls: float
+    call: float
+
+
+def figures(rounds: Sequence[Round], clients: int) -> list[Figure]:
+    """The figures of all variants, from the rounds with so many clients."""
+    return [_figure(rounds, clients, variant) for variant in rounds[0]]
+
+
+def _figure(rounds: Sequence[Round], clients: int, variant: Variant) -> Figure:
+    p50, p99, per_second = (of(rounds, variant) for of in (_median, _p99, _per_second))
+    taken = [each[variant] for each in rounds]
+    number = sum(each.calls.number for each in taken)
+    return Figure(
+        clients,
+        variant.name,
+        p50=p50,
+        p99=p99,
+        per_second=per_second,
+        p50_ratio=p50 / _median(rounds, NONE),
+        p99_ratio=p99 / _p99(rounds, NONE),
+        per_second_ratio=per_second / _per_second(rounds, NONE),
+        added=None if variant is NONE else _over(rounds, lambda some: _added(some, variant)),
+        added_ratio=_added_ratio(rounds, variant),
+        calls=number / sum(len(each.latencies) for each in taken),
+        call=sum(each.calls.seconds for each in taken) * _MILLI / max(number, 1),
+    )
+
+
+def _added(rounds: Sequence[Round], variant: Variant) -> float:
+    return _median(rounds, variant) - _median(rounds, NONE)
+
+
+def _added_ratio(rounds: Sequence[Round], variant: Variant) -> Over | None:
+    if variant is NONE or any(_added(some, FLASK) <= 0 for some in (rounds, *([each] for each in rounds))):
+        return None
+    return _over(rounds, lambda some: _added(some, variant) / _added(some, FLASK))
+
+
+def _over(rounds: Sequence[Round], of: Callable[[Sequence[Round]], float]) -> Over:
+    single = [of([each]) for each in rounds]
+    return Over(of(rounds), min(single), max(single))
+
+
+def _median(rounds: Sequence[Round], variant: Variant) -> float:
+    return statistics.median(_latencies(rounds, variant)) * _MILLI
+
+
+def _p99(rounds: Sequence[Round], variant: Variant) -> float:
+    """The nearest rank: the smallest that 99 of 100 do not pass."""
+    ranked = sorted(_latencies(rounds, variant))
+    return ranked[math.ceil(len(ranked) * 0.99) - 1] * _MILLI
+
+
+def _per_second(rounds: Sequence[Round], variant: Variant) -> float:
+    """Creates over the time in which they were made; one client's time is the sum of its creates."""
+    taken = [each[variant] for each in rounds]
+    return sum(len(each.latencies) for each in taken) / sum(each.elapsed for each in taken)
+
+
+def _latencies(rounds: Iterable[Round], variant: Variant) -> list[float]:
+    return [seconds for each in rounds for seconds in each[variant].latencies]

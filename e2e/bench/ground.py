@@ -1,0 +1,174 @@
+"""Everything that the bench needs in the cluster and beside it: made before, and gone after."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from certs.names import parse_names
+from certs.renewal import issue
+from e2e.bench import registered
+from e2e.bench.calls import Calls, calls_of
+from e2e.bench.client import Access, Client, access
+from e2e.bench.pods import pod
+from e2e.bench.variants import CAP, FLASK, QUOTA, RULES, VARIANTS, Variant
+from e2e.errors import ClusterError
+from e2e.gates.process import GateProcess
+from e2e.local.cluster import LocalCluster
+from e2e.policy_files import SHIPPED_FILES
+from e2e.waiting import until
+from tests.bench.servers import serving
+
+_WITHIN = 60.0  # seconds, until something has been taken up
+_PLENTY = 1_000_000_000
+_CREATED = 201
+_PHASES = 2  # each server is asked twice about a pod: mutating and validating
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The namespaces are there, their pods can be created, and every server has been asked."""
+
+    cluster: LocalCluster
+    access: Access
+    client: Client
+    gates: Mapping[Variant, GateProcess]
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def pods(self, how_many: int) -> list[bytes]:
+        """Manifests of pods whose names were never used."""
+        return [pod(f"bench-{next(self._numbers)}") for _ in range(how_many)]
+
+    def begin_cap(self, hard: int = _PLENTY) -> None:
+        """Put a new cap in place of the old one: its ledger is empty."""
+        cap = _cap(f"bench-{next(self._numbers)}", hard)
+        self.gates[CAP].write_policies({**SHIPPED_FILES, "cap.yaml": json.dumps(cap)})
+
+    def calls(self) -> dict[Variant, Calls]:
+        """What the API server has counted so far of its calls to the servers."""
+        said = self.client.read("/metrics")
+        return {variant: calls_of(said, variant) for variant in VARIANTS}
+
+    def clear(self) -> None:
+        """Delete all pods, and wait until the quota has noticed, so that nobody is still busy with them."""
+        for variant in VARIANTS:
+            self.client.delete_pods(variant.namespace)
+        until("the quota counts no pod", self._quota_is_free, _WITHIN)
+
+    def used(self) -> str:
+        """How much of the quota is used, by its status; empty when it has none yet."""
+        shown = "--output=jsonpath={.status.used.requests\\.nvidia\\.com/gpu}"
+        return _said(self.cluster, "get", "resourcequota", "bench", f"--namespace={QUOTA.namespace}", shown)
+
+    def _quota_is_free(self) -> bool:
+        return self.used() == "0"
+
+
+@contextmanager
+def ground(cluster: LocalCluster) -> Iterator[Ground]:
+    """Make it, and take it away.
+
+    Raises:
+        ClusterError: the API server refuses something, or a server is not asked in time.
+    """
+    with ExitStack() as ends:
+        folder = Path(ends.enter_context(TemporaryDirectory(prefix="tallygate-bench-")))
+        asks = access(cluster.kubeconfig, folder)
+        client = Client(asks)
+        ends.callback(client.close)
+        made = Ground(cluster, asks, client, {each: GateProcess(folder / each.name) for each in (RULES, CAP)})
+        made.begin_cap()
+        ends.callback(_delete, cluster, "namespace", "--wait=false", registered.SERVERS, *_namespaces())
+        _apply(cluster, [_namespace(name) for name in (registered.SERVERS, *_namespaces())])
+        _apply(cluster, [_quota(), *(registered.service(each) for each in VARIANTS if each.asked)])
+        ends.callback(_delete, cluster, *_CONFIGURATIONS, *(each.namespace for each in VARIANTS if each.asked))
+        _apply(cluster, [*_trivial(folder / FLASK.name, ends), *_gates(made, ends)])
+        for variant in VARIANTS:
+            until(f"pods of {variant.namespace} are created as they should be", _Tried(made, variant), _WITHIN)
+        made.clear()
+        yield made
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """Whether a pod of a variant is stored, after both calls to its server where it has one."""
+
+    ground: Ground
+    variant: Variant
+
+    def __call__(self) -> bool:
+        before = self.ground.calls()[self.variant].number
+        (body,) = self.ground.pods(1)
+        stored = self.ground.client.create(self.variant.namespace, body).status == _CREATED
+        asked = self.ground.calls()[self.variant].number - before
+        return stored and asked == (_PHASES if self.variant.asked else 0)
+
+
+def _trivial(folder: Path, ends: ExitStack) -> list[dict[str, Any]]:
+    """Run the trivial webhook; its configurations."""
+    issue(folder, parse_names([registered.host(FLASK)]), datetime.now(UTC))
+    running = ends.enter_context(serving(["-m", "tests.bench.bare", str(folder)]))
+    return registered.trivial(FLASK, running.port, (folder / "ca.crt").read_bytes())
+
+
+def _gates(made: Ground, ends: ExitStack) -> Iterator[dict[str, Any]]:
+    """Run the gates; their configurations."""
+    for variant, gate in made.gates.items():
+        issue(gate.certificates, parse_names([registered.host(variant)]), datetime.now(UTC))
+        ends.callback(gate.stop)
+        gate.start()
+        port = int(gate.reached.base.rpartition(":")[2])
+        yield from registered.gate(variant, port, (gate.certificates / "ca.crt").read_bytes())
+
+
+def _namespaces() -> list[str]:
+    return [variant.namespace for variant in VARIANTS]
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _quota() -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "bench", "namespace": QUOTA.namespace},
+        "spec": {"hard": {"requests.nvidia.com/gpu": str(_PLENTY)}},
+    }
+
+
+def _cap(name: str, hard: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "tallygate.dev/v1alpha1",
+        "kind": "NamespaceCap",
+        "metadata": {"name": name},
+        "spec": {"namespaces": {"include": [CAP.namespace]}, "hard": {"nvidia.com/gpu": hard}},
+    }
+
+
+_CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
+
+
+def _apply(cluster: LocalCluster, objects: list[dict[str, Any]]) -> None:
+    _said(
+        cluster,
+        *("apply", "--server-side", "--filename=-"),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
+    )
+
+
+def _delete(cluster: LocalCluster, *what: str) -> None:
+    _said(cluster, "delete", *what)
+
+
+def _said(cluster: LocalCluster, *args: str, stdin: str | None = None) -> str:
+    done = cluster.kubectl(*args, stdin=stdin)
+    if done.returncode:
+        raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
+    return done.stdout

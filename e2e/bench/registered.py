@@ -1,0 +1,77 @@
+"""The webhook configurations of the bench: each for one namespace only, so that all can be registered at once.
+
+Every server is reached by a Service, as in a cluster. The API server speaks HTTP/2 to loopback URLs and to nothing else
+(k8s.io/apiserver/pkg/util/webhook/client.go, v1.36), and nobody's webhook is a loopback URL. The Services are of type
+ExternalName, since nothing here routes cluster addresses.
+"""
+
+import base64
+from typing import Any
+
+from e2e.bench.variants import Variant
+from webhook.admission.registration import Service, registration
+
+SERVERS = "bench-servers"
+"""The namespace of the Services."""
+
+_HOST = "localhost"
+_KINDS = (("mutating", "MutatingWebhookConfiguration"), ("validating", "ValidatingWebhookConfiguration"))
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+
+
+def host(variant: Variant) -> str:
+    """The name by which the API server calls the variant's server: its certificate must be good for it."""
+    return f"{variant.name}.{SERVERS}.svc"
+
+
+def service(variant: Variant) -> dict[str, Any]:
+    """A Service that leads to this machine."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": variant.name, "namespace": SERVERS},
+        "spec": {"type": "ExternalName", "externalName": _HOST},
+    }
+
+
+def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
+    """Both configurations of a tallygate as it registers itself, but for one namespace, and without those for nodes."""
+    reached = Service(SERVERS, variant.name, port)
+    configurations = registration(reached, ca_bundle=authority)
+    for configuration in configurations:
+        objects = configuration["webhooks"][0]
+        objects["name"] = f"{variant.name}.{objects['name']}"
+        objects["namespaceSelector"]["matchLabels"] = _only(variant)
+        configuration["metadata"]["name"] = variant.namespace
+        configuration["webhooks"] = [objects]
+    return list(configurations)
+
+
+def trivial(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
+    """Both configurations of a webhook that allows every pod, as somebody would write them by hand."""
+    reached = {"namespace": SERVERS, "name": variant.name, "port": port, "path": "/v1/admit/validate"}
+    trusted = base64.b64encode(authority).decode()
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE", "UPDATE"]}
+    return [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": variant.namespace},
+            "webhooks": [
+                {
+                    "name": f"{variant.name}.{phase}.example.com",
+                    "clientConfig": {"service": reached, "caBundle": trusted},
+                    "rules": [pods],
+                    "namespaceSelector": {"matchLabels": _only(variant)},
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                    "timeoutSeconds": 5,
+                }
+            ],
+        }
+        for phase, kind in _KINDS
+    ]
+
+
+def _only(variant: Variant) -> dict[str, str]:
+    return {_NAMESPACE_LABEL: variant.namespace}

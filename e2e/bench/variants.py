@@ -1,0 +1,26 @@
+"""What is compared: namespaces that differ in nothing but in who is asked about their pods."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of what is compared; `asked` says whether webhooks are registered for its namespace."""
+
+    name: str
+    title: str
+    asked: bool
+
+    @property
+    def namespace(self) -> str:
+        """Where its pods are created."""
+        return f"bench-{self.name}"
+
+
+NONE = Variant("none", "no webhook", asked=False)
+FLASK = Variant("flask", "trivial Flask webhook", asked=True)
+RULES = Variant("rules", "tallygate, shipped rules", asked=True)
+CAP = Variant("cap", "tallygate, shipped rules and a cap", asked=True)
+QUOTA = Variant("quota", "ResourceQuota", asked=False)
+
+VARIANTS = (NONE, FLASK, RULES, CAP, QUOTA)
