@@ -15,6 +15,7 @@ from certs.renewal import issue
 from e2e.bench import registered
 from e2e.bench.calls import Calls, calls_of
 from e2e.bench.client import Access, Client, access
+from e2e.bench.flask_process import flask_port
 from e2e.bench.pods import pod
 from e2e.bench.variants import CAP, FLASK, QUOTA, RULES, VARIANTS, Variant
 from e2e.errors import ClusterError
@@ -22,7 +23,6 @@ from e2e.gates.process import GateProcess
 from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.waiting import until
-from tests.bench.servers import serving
 
 _WITHIN = 60.0  # seconds, until something has been taken up
 _PLENTY = 1_000_000_000
@@ -112,8 +112,8 @@ class _Tried:
 def _trivial(folder: Path, ends: ExitStack) -> list[dict[str, Any]]:
     """Run the trivial webhook; its configurations."""
     issue(folder, parse_names([registered.host(FLASK)]), datetime.now(UTC))
-    running = ends.enter_context(serving(["-m", "tests.bench.bare", str(folder)]))
-    return registered.trivial(FLASK, running.port, (folder / "ca.crt").read_bytes())
+    port = flask_port(folder, ends)
+    return registered.trivial(FLASK, port, (folder / "ca.crt").read_bytes())
 
 
 def _gates(made: Ground, ends: ExitStack) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,120 @@
+"""The bench compares what it says: each server is asked, and judges; and the figures are what was measured."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from e2e.bench.calls import Calls
+from e2e.bench.client import Created
+from e2e.bench.figures import Figure, figures
+from e2e.bench.ground import Ground, ground
+from e2e.bench.measure import CLIENTS, Round, Sample, one_round
+from e2e.bench.table import table
+from e2e.bench.variants import CAP, FLASK, NONE, QUOTA, RULES, VARIANTS, Variant
+from e2e.local.cluster import LocalCluster
+from e2e.ports import Site
+
+_CREATES = 4
+_OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
+
+
+@pytest.fixture(scope="module")
+def made(site: Site) -> Iterator[Ground]:
+    if not isinstance(site.cluster, LocalCluster):
+        pytest.skip("the bench runs on the local control plane only")
+    with ground(site.cluster) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def taken(made: Ground) -> dict[int, Round]:
+    return one_round(made, _CREATES)
+
+
+def test_each_server_is_asked_twice_about_each_pod_and_nobody_about_the_others(taken: dict[int, Round]) -> None:
+    for each in taken.values():
+        asked = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
+        assert asked == {NONE: 0, FLASK: 2, RULES: 2, CAP: 2, QUOTA: 0}
+
+
+def test_all_pods_of_a_round_are_gone_after_it(made: Ground, taken: dict[int, Round]) -> None:
+    assert all(len(sample.latencies) >= _CREATES for each in taken.values() for sample in each.values())
+    assert [_stored_pods(made, variant) for variant in VARIANTS] == [0] * len(VARIANTS)
+
+
+def test_only_tallygate_refuses_one_and_a_half_opaque_bananas(made: Ground) -> None:
+    said = {variant: _create(made, variant, {_OPAQUE: "1500m"}) for variant in VARIANTS}
+    refused = {variant for variant, each in said.items() if each.status == 422 and b"TG101" in each.said}
+    stored = {variant for variant, each in said.items() if each.status == 201}
+    assert refused == {RULES, CAP}
+    assert stored == {NONE, FLASK, QUOTA}
+
+
+def test_the_cap_is_charged_and_a_new_one_begins_empty(made: Ground) -> None:
+    made.begin_cap(hard=2)
+    first, second, third = (_create(made, CAP) for _ in range(3))
+    assert [first.status, second.status, third.status] == [201, 201, 403]
+    assert b"TG201" in third.said
+    made.begin_cap(hard=2)
+    assert _create(made, CAP).status == 201
+
+
+def test_the_quota_is_charged_and_free_again_when_the_pods_are_gone(made: Ground) -> None:
+    made.clear()
+    assert _create(made, QUOTA).status == 201
+    assert made.used() == "1"
+    made.clear()
+    assert made.used() == "0"
+
+
+def test_the_table_and_the_json_have_every_variant_by_one_client_and_by_several(taken: dict[int, Round]) -> None:
+    found = [figure for clients, each in taken.items() for figure in figures([each], clients)]
+    _, _, *rows = table(found)
+    cells = [row.split("|")[1:3] for row in rows]
+    pairs = [(clients, variant) for clients in (1, CLIENTS) for variant in VARIANTS]
+    assert cells == [[f" {clients} ", f" {variant.title} "] for clients, variant in pairs]
+    told = json.loads(json.dumps([asdict(figure) for figure in found]))
+    assert [(each["clients"], each["variant"]) for each in told] == [(count, each.name) for count, each in pairs]
+
+
+def test_what_is_added_is_what_the_median_is_longer_than_without_a_webhook() -> None:
+    one = {NONE: _sample(0.001, 0.002, 0.003), FLASK: _sample(0.003, 0.004, 0.009), RULES: _sample(0.005, 0.006, 0.010)}
+    two = {NONE: _sample(0.002, 0.002, 0.002), FLASK: _sample(0.003, 0.003, 0.003), RULES: _sample(0.004, 0.004, 0.004)}
+    none, flask, rules = figures([one, two], 1)
+    assert none.added is None
+    assert none.added_ratio is None
+    assert _rounded(flask) == {"all": 1.0, "least": 1.0, "most": 2.0}
+    assert _rounded(rules) == {"all": 2.5, "least": 2.0, "most": 4.0}
+    assert (round(rules.p50, 6), round(rules.p99, 6)) == (4.5, 10.0)
+    assert rules.added_ratio is not None
+    assert (round(rules.added_ratio.all, 6), round(rules.added_ratio.most, 6)) == (2.5, 2.0)
+    assert round(rules.per_second) == round(6 / 0.033)
+
+
+def test_no_ratio_is_told_where_the_trivial_webhook_seems_to_cost_nothing() -> None:
+    one = {NONE: _sample(0.003), FLASK: _sample(0.002), RULES: _sample(0.004)}
+    assert [figure.added_ratio for figure in figures([one], 1)] == [None, None, None]
+
+
+def _rounded(figure: Figure) -> dict[str, float]:
+    assert figure.added is not None
+    return {name: round(value, 6) for name, value in asdict(figure.added).items()}
+
+
+def _sample(*latencies: float) -> Sample:
+    return Sample(latencies, sum(latencies), Calls())
+
+
+def _create(made: Ground, variant: Variant, resources: dict[str, str] | None = None) -> Created:
+    (body,) = made.pods(1)
+    pod: dict[str, Any] = json.loads(body)
+    if resources is not None:
+        pod["spec"]["containers"][0]["resources"] = {"requests": resources, "limits": resources}
+    return made.client.create(variant.namespace, json.dumps(pod).encode())
+
+
+def _stored_pods(made: Ground, variant: Variant) -> int:
+    return len(json.loads(made.client.read(f"/api/v1/namespaces/{variant.namespace}/pods"))["items"])
