@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.answer import answer, busy, denial, rules_answer
+from webhook.admission.answer import Matter, answer, busy, denial, rules_answer
 from webhook.admission.change import Change, Phase
 from webhook.admission.review import ReviewError, decode, encode
 from webhook.admission.verdict import ALLOWED, Verdict
@@ -39,6 +40,7 @@ def problem(number: int = 1, field: str = "spec", message: str = "is wrong", rul
 
 
 CHANGE = Change("Pod", "CREATE", b"{}", name="p", namespace="team-a")
+MATTER = Matter(CHANGE, {})
 
 
 def test_a_review_becomes_a_change() -> None:
@@ -134,35 +136,56 @@ def response(body: bytes) -> dict[str, Any]:
 
 
 def test_an_allow_says_nothing_more() -> None:
-    assert response(rules_answer("u", CHANGE, ALLOWED, Phase.VALIDATING, {})) == {"uid": "u", "allowed": True}
+    assert response(rules_answer("u", MATTER, ALLOWED, Phase.VALIDATING)) == {"uid": "u", "allowed": True}
 
 
 def test_a_refusal_says_every_problem_in_message_and_causes() -> None:
-    verdict = Verdict(problems=(problem(1), problem(2, "spec.containers[0]", rule="whole")))
-    said = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {"whole": "ask the platform team"}))
+    wrong = (problem(1), *(problem(2, f"spec.containers[{index}]", rule="whole") for index in (0, 1)))
+    verdict = Verdict(problems=wrong)
+    said = response(rules_answer("u", Matter(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING))
     assert said["allowed"] is False
     assert (said["status"]["code"], said["status"]["reason"], said["status"]["status"]) == (422, "Invalid", "Failure")
     assert said["status"]["message"] == (
-        "2 problems:\n- spec: is wrong (TG1, rule r)\n- spec.containers[0]: is wrong (TG2, rule whole)\n"
-        "whole: ask the platform team"
+        'Pod "p" has 3 problems:\n- spec: is wrong (TG1, rule r)\n'
+        "- spec.containers[0]: is wrong (TG2, rule whole: ask the platform team)\n"
+        "- spec.containers[1]: is wrong (TG2, rule whole)"
     )
     assert said["status"]["details"]["causes"] == [
         {"field": "spec", "reason": "FieldValueInvalid", "message": "is wrong (TG1, rule r)"},
-        {"field": "spec.containers[0]", "reason": "FieldValueInvalid", "message": "is wrong (TG2, rule whole)"},
+        {
+            "field": "spec.containers[0]",
+            "reason": "FieldValueInvalid",
+            "message": "is wrong (TG2, rule whole: ask the platform team)",
+        },
+        {"field": "spec.containers[1]", "reason": "FieldValueInvalid", "message": "is wrong (TG2, rule whole)"},
     ]
     assert said["status"]["details"]["kind"] == "Pod"
 
 
 def test_a_single_problem_is_a_single_sentence() -> None:
-    status = denial(CHANGE, 403, "Forbidden", [problem()], {})
-    assert status["message"] == "spec: is wrong (TG1, rule r)"
+    status = denial(MATTER, 403, "Forbidden", [problem()])
+    assert status["message"] == 'Pod "p": spec: is wrong (TG1, rule r)'
+
+
+def test_a_pod_without_a_name_yet_is_known_by_what_its_name_will_begin_with() -> None:
+    body = b'{"metadata": {"generateName": "web-", "name": "web-x2x9f"}}'
+    unnamed = replace(CHANGE, name="", object=body), replace(CHANGE, name="web-x2x9f", object=body)
+    said = [denial(Matter(change, {}), 403, "Forbidden", [problem()]) for change in unnamed]
+    assert {each["message"] for each in said} == {'Pod "web-…": spec: is wrong (TG1, rule r)'}
+    assert [each["details"]["name"] for each in said] == ["web-", "web-x2x9f"]
+
+
+@pytest.mark.parametrize("body", [b'{"metadata": {"generateName": 7}}', b"{}", b'{"metadata": null}'])
+def test_an_object_whose_name_cannot_be_read_is_told_by_its_kind(body: bytes) -> None:
+    status = denial(Matter(replace(CHANGE, name="", object=body), {}), 403, "Forbidden", [problem()])
+    assert status["message"] == "Pod: spec: is wrong (TG1, rule r)"
 
 
 def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
     verdict = Verdict(problems=tuple(problem(n) for n in range(1000)))
-    body = rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {})
+    body = rules_answer("u", MATTER, verdict, Phase.VALIDATING)
     message = response(body)["status"]["message"]
-    assert message.startswith("1000 problems:")
+    assert message.startswith('Pod "p" has 1000 problems:')
     assert message.endswith("and 980 more, the first 200 of all among the causes in the status")
     assert len(response(body)["status"]["details"]["causes"]) == 200
     assert len(body) < 50_000
@@ -173,44 +196,53 @@ def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
 )
 def test_as_many_problems_as_fit_are_told_whole(count: int, ends: str) -> None:
     problems = tuple(Problem("", "TG", Reason.INVALID, f"TG{number} is wrong") for number in range(count))
-    message = response(rules_answer("u", CHANGE, Verdict(problems=problems), Phase.VALIDATING, {}))["status"]["message"]
+    message = response(rules_answer("u", MATTER, Verdict(problems=problems), Phase.VALIDATING))["status"]["message"]
     assert message.splitlines()[-1].removesuffix(" (TG)") == ends
 
 
 def test_a_validating_answer_never_carries_a_patch() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {}))
+    assert "patch" not in response(rules_answer("u", MATTER, verdict, Phase.VALIDATING))
 
 
 def test_a_mutating_answer_carries_patch_and_type_together() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    said = response(rules_answer("u", CHANGE, verdict, Phase.MUTATING, {}))
+    said = response(rules_answer("u", MATTER, verdict, Phase.MUTATING))
     assert said["patchType"] == "JSONPatch"
     assert json.loads(base64.b64decode(said["patch"])) == [{"op": "add", "path": "/a", "value": 1}]
 
 
 def test_a_refusal_carries_no_patch() -> None:
     verdict = Verdict(problems=(problem(),), patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in response(rules_answer("u", CHANGE, verdict, Phase.MUTATING, {}))
+    assert "patch" not in response(rules_answer("u", MATTER, verdict, Phase.MUTATING))
 
 
 def test_weaker_findings_are_warnings_and_annotations() -> None:
     verdict = Verdict(warnings=(problem(1),), audits=(problem(2), problem(3)), unknown=("rule x was not judged",))
-    said = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {}))
+    said = response(rules_answer("u", MATTER, verdict, Phase.VALIDATING))
     assert said["allowed"] is True
-    assert said["warnings"] == ["spec: is wrong (TG1, rule r)", "rule x was not judged"]
+    assert said["warnings"] == ['Pod "p": spec: is wrong (TG1, rule r)', "rule x was not judged"]
     assert said["auditAnnotations"] == {"audit": "spec: is wrong (TG2, rule r); spec: is wrong (TG3, rule r)"}
+
+
+def test_a_warning_says_why_once() -> None:
+    verdict = Verdict(warnings=(problem(1), problem(2)))
+    said = response(rules_answer("u", Matter(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING))
+    assert said["warnings"] == [
+        'Pod "p": spec: is wrong (TG1, rule r: refused from Monday on)',
+        'Pod "p": spec: is wrong (TG2, rule r)',
+    ]
 
 
 def test_control_characters_do_not_cost_the_user_a_warning() -> None:
     verdict = Verdict(warnings=(problem(message="a\nb\x1b[31mc\x7fd"),))
-    (warning,) = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {}))["warnings"]
-    assert warning == "spec: a b [31mc d (TG1, rule r)"
+    (warning,) = response(rules_answer("u", MATTER, verdict, Phase.VALIDATING))["warnings"]
+    assert warning == 'Pod "p": spec: a b [31mc d (TG1, rule r)'
 
 
 def test_many_short_warnings_fill_the_room_there_is_and_the_rest_is_counted() -> None:
     verdict = Verdict(warnings=tuple(problem(message="x" * 80) for _ in range(100)))
-    warnings = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {}))["warnings"]
+    warnings = response(rules_answer("u", MATTER, verdict, Phase.VALIDATING))["warnings"]
     assert 3900 < sum(map(len, warnings)) <= 4096
     assert warnings[-1].startswith(f"and {100 - len(warnings) + 1} more ")
 
@@ -219,7 +251,7 @@ def test_many_short_warnings_fill_the_room_there_is_and_the_rest_is_counted() ->
 @settings(max_examples=60)
 def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: list[str]) -> None:
     verdict = Verdict(warnings=tuple(problem(message=text) for text in texts))
-    said = response(rules_answer("u", CHANGE, verdict, Phase.VALIDATING, {})).get("warnings", [])
+    said = response(rules_answer("u", MATTER, verdict, Phase.VALIDATING)).get("warnings", [])
     assert sum(map(len, said)) <= 4096
     assert not any(ord(char) < 32 for warning in said for char in warning)
     if len(said) < len(texts):
@@ -227,6 +259,6 @@ def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: l
 
 
 def test_busy_sends_the_client_away_for_a_moment_inside_the_answer() -> None:
-    said = response(answer("u", Verdict(), Phase.VALIDATING, busy(CHANGE, 1)))
+    said = response(answer("u", MATTER, Verdict(), Phase.VALIDATING, busy(CHANGE, 1)))
     assert said["status"]["code"] == 429
     assert said["status"]["details"]["retryAfterSeconds"] == 1

@@ -19,9 +19,11 @@ from webhook.cli.demonstration import Demonstration, UnansweredError, review, sa
 from webhook.cli.serving_files import PODS, ServingFiles
 
 
-def denied(reason: str, message: str) -> dict[str, object]:
-    """An answer that refuses."""
-    return {"allowed": False, "status": {"reason": reason, "message": message}}
+def invalid(*messages: str) -> dict[str, object]:
+    """An answer that refuses, for these causes."""
+    causes = [{"field": "spec", "message": message} for message in messages]
+    details = {"kind": "Pod", "name": "p", "causes": causes}
+    return {"allowed": False, "status": {"reason": "Invalid", "message": "not shown", "details": details}}
 
 
 def test_a_pod_that_goes_in_is_created() -> None:
@@ -30,12 +32,19 @@ def test_a_pod_that_goes_in_is_created() -> None:
     assert said("p", "p.yaml", "validate", answer) == ["Warning: one", "Warning: two", "pod/p created"]
 
 
-@pytest.mark.parametrize("reason", ["Invalid", "Forbidden"])
-def test_a_refusal_names_reason_file_and_webhook(reason: str) -> None:
+def test_what_is_invalid_is_told_by_its_causes() -> None:
+    """One in the same line, several below each other, as kubectl has it in e2e/cases/with."""
+    assert said("p", "p.yaml", "mutate", invalid("no")) == ['The Pod "p" is invalid: spec: no']
+    several = ['The Pod "p" is invalid: ', "* spec: no", "* spec: never"]
+    assert said("p", "p.yaml", "mutate", invalid("no", "never")) == several
+
+
+def test_any_other_refusal_names_reason_file_and_webhook() -> None:
     """As `kubectl apply` prints what the API server answers."""
-    line = f'Error from server ({reason}): error when creating "p.yaml": '
-    line += 'admission webhook "mutate.tallygate.dev" denied the request: no'
-    assert said("p", "p.yaml", "mutate", denied(reason, "no")) == [line]
+    answer = {"allowed": False, "status": {"reason": "Forbidden", "message": "no room"}}
+    line = 'Error from server (Forbidden): error when creating "p.yaml": '
+    line += 'admission webhook "validate.tallygate.dev" denied the request: no room'
+    assert said("p", "p.yaml", "validate", answer) == [line]
 
 
 @pytest.mark.parametrize("phase", ["mutate", "validate"])

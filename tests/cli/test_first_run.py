@@ -65,8 +65,7 @@ def test_it_shows_what_the_gate_says_and_stops_cleanly(tmp_path: Path) -> None:
     with first_run(tmp_path, "0") as process:
         text = until(process, "Ctrl-C stops it.")
         assert "pod/good created\n" in text
-        refused = f'Error from server (Invalid): error when creating "{tmp_path}/bad.yaml": admission webhook '
-        assert f'{refused}"mutate.tallygate.dev" denied the request: 2 problems:\n' in text
+        assert 'The Pod "bad" is invalid: \n* spec.containers[0].resources.' in text
         assert "1500m is not a whole number" in text
         assert 'Error from server (Forbidden): error when creating "' in text
         assert "asks 3 nvidia.com/gpu, cap team-a-gpus of this namespace holds 0 of 4, 2 promised, free 2" in text

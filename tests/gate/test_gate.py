@@ -39,7 +39,7 @@ def test_a_refusal_says_the_arithmetic() -> None:
     status = response(answer)["status"]
     assert (status["code"], status["reason"]) == (403, "Forbidden")
     assert status["message"] == (
-        "asks 2 nvidia.com/gpu, cap gpus of this namespace holds 0 of 4, 3 promised, free 1: "
+        'Pod "p": asks 2 nvidia.com/gpu, cap gpus of this namespace holds 0 of 4, 3 promised, free 1: '
         "ask for 1 or less, or wait until pods end (TG201, cap gpus)"
     )
     assert (answer.record.verdict, answer.record.codes, answer.record.rules) == ("deny", ("TG201",), ("gpus",))
@@ -85,7 +85,7 @@ def test_a_rule_speaks_before_a_cap_and_nothing_is_promised() -> None:
     scene = Scene(WHOLE + CAP)
     answer = scene.admit(pod("u", "1500m"))
     assert response(answer)["status"]["code"] == 422
-    assert response(answer)["status"]["message"].endswith("\nwhole: ask the platform team")
+    assert response(answer)["status"]["message"].endswith("(TG101, rule whole: ask the platform team)")
     assert (answer.record.verdict, answer.record.codes) == ("deny", ("TG101",))
     assert scene.promised() == {}
 
@@ -125,7 +125,7 @@ def test_above_the_soft_part_there_is_a_warning() -> None:
     scene = Scene(CAP + "  soft: {nvidia.com/gpu: 2}\n")
     assert "warnings" not in response(scene.create(2))
     assert response(scene.create(1))["warnings"] == [
-        "cap gpus of this namespace is at 3 nvidia.com/gpu, above its soft 2 (hard 4) (TG202, cap gpus)"
+        'Pod "p": cap gpus of this namespace is at 3 nvidia.com/gpu, above its soft 2 (hard 4) (TG202, cap gpus)'
     ]
 
 
@@ -197,7 +197,8 @@ def test_a_cap_on_limits_refuses_a_pod_that_sets_none() -> None:
     containers = [{"name": "a", "resources": {"limits": {"memory": "1Mi"}}}, {"name": "b"}]
     answer = scene.admit({"metadata": {"uid": "u"}, "spec": {"containers": containers}})
     assert response(answer)["status"]["message"] == (
-        "spec.containers: cap gpus counts limits.memory, and there is no such limit on b: set one (TG203, cap gpus)"
+        'Pod "p": spec.containers: cap gpus counts limits.memory, and there is no such limit on b: '
+        "set one (TG203, cap gpus)"
     )
 
 
@@ -217,7 +218,8 @@ def test_a_limit_that_a_change_takes_away_is_missed_whatever_else_is_missing() -
     scene = Scene(CAP.replace("nvidia.com/gpu: 4", "limits.memory: 1Gi, limits.cpu: 4"))
     answer = scene.admit(bare("b"), oldObject=bare("b", limit="cpu"), subResource="resize")
     assert response(answer)["status"]["message"] == (
-        "spec.containers: cap gpus counts limits.cpu, and there is no such limit on a: set one (TG203, cap gpus)"
+        'Pod "p": spec.containers: cap gpus counts limits.cpu, and there is no such limit on a: '
+        "set one (TG203, cap gpus)"
     )
 
 

@@ -5,12 +5,15 @@ no control characters and stay within the sizes at which they would be cut (apis
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from webhook.accounting.problem import Problem, Reason
 from webhook.admission.change import Change, Phase
 from webhook.admission.review import encode
 from webhook.admission.verdict import ALLOWED, Verdict
+from webhook.objects.meta import Bare
 
 UNPROCESSABLE = 422
 FORBIDDEN = 403
@@ -26,23 +29,36 @@ Whys = Mapping[str, str]
 """Rule or cap name to the admin's own reason."""
 
 
-def rules_answer(uid: str, change: Change, verdict: Verdict, phase: Phase, whys: Whys) -> bytes:
+class Matter(NamedTuple):
+    """What an answer is about: the change, and the admins' own reasons by the name of rule or cap."""
+
+    change: Change
+    whys: Whys
+
+
+def rules_answer(uid: str, matter: Matter, verdict: Verdict, phase: Phase) -> bytes:
     """The answer to a change that was judged by the rules."""
-    status = denial(change, UNPROCESSABLE, "Invalid", verdict.problems, whys) if verdict.problems else None
-    return answer(uid, verdict, phase, status)
+    status = denial(matter, UNPROCESSABLE, "Invalid", verdict.problems) if verdict.problems else None
+    return answer(uid, matter, verdict, phase, status)
 
 
-def answer(uid: str, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None) -> bytes:
+def answer(uid: str, matter: Matter, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None) -> bytes:
     """Write the answer: denied with `status`, allowed without."""
     if status is None and verdict is ALLOWED:
         return encode(uid)
     return encode(
         uid,
         status=status,
-        warnings=_bounded((*map(str, verdict.warnings), *verdict.unknown), _WARNINGS_TOTAL),
+        warnings=_bounded((*_warnings(matter, verdict), *verdict.unknown), _WARNINGS_TOTAL),
         annotations=_annotations(verdict),
         patch=verdict.patch if phase is Phase.MUTATING and status is None else (),
     )
+
+
+def _warnings(matter: Matter, verdict: Verdict) -> list[str]:
+    """Each with its object: of a file with twenty, kubectl shows a text only once, and not what it is about."""
+    told = _told(verdict.warnings, matter.whys)
+    return [f"{_who(matter.change)}: {each}" for each in told] if told else []
 
 
 def _annotations(verdict: Verdict) -> dict[str, str]:
@@ -52,20 +68,25 @@ def _annotations(verdict: Verdict) -> dict[str, str]:
     return {key: text for key, text in written.items() if text}
 
 
-def denial(change: Change, code: int, reason: str, problems: Sequence[Problem], whys: Whys) -> dict[str, Any]:
-    """The `status` of a refusal (metav1.Status): every problem in the message and among the causes."""
+def denial(matter: Matter, code: int, reason: str, problems: Sequence[Problem]) -> dict[str, Any]:
+    """The `status` of a refusal (metav1.Status): every problem in the message and among the causes.
+
+    kubectl shows one or the other. Of a single object that is Invalid it prints kind, name and causes; of one among
+    several, and of anything else, the message, without saying which object that is about (checkErr in
+    k8s.io/kubectl/pkg/cmd/util/helpers.go, v1.36). So both have everything: the object, all problems, the reasons.
+    """
+    told = _told(problems, matter.whys)
     return {
         "status": "Failure",
         "code": code,
         "reason": reason,
-        "message": _message(problems, whys),
+        "message": _message(matter.change, told),
         "details": {
-            "name": change.name,
-            "group": change.group,
-            "kind": change.kind,
+            "name": matter.change.name or _generate_name(matter.change),
+            "group": matter.change.group,
+            "kind": matter.change.kind,
             "causes": [
-                {"field": problem.field, "reason": problem.reason.value, "message": _unplaced(problem)}
-                for problem in problems[:_CAUSES]
+                {"field": each.field, "reason": each.reason.value, "message": each.text} for each in told[:_CAUSES]
             ],
         },
     }
@@ -90,23 +111,60 @@ def busy(change: Change, seconds: int) -> dict[str, Any]:
     }
 
 
-def _message(problems: Sequence[Problem], whys: Whys) -> str:
-    shown = [str(problem) for problem in problems[:_SHOWN]]
-    if len(problems) > _SHOWN:
-        which = f", the first {_CAUSES} of all" if len(problems) > _CAUSES else ","
-        shown.append(f"and {len(problems) - _SHOWN} more{which} among the causes in the status")
-    text = shown[0] if len(shown) == 1 else f"{len(problems)} problems:\n" + "\n".join(f"- {each}" for each in shown)
-    return "\n".join((text, *_reasons(problems, whys)))
+class _Told(NamedTuple):
+    """A problem as it is told: `text` says all but the field."""
+
+    field: str
+    reason: Reason
+    text: str
+
+    def __str__(self) -> str:
+        """The sentence for a person."""
+        return f"{self.field}: {self.text}" if self.field else self.text
 
 
-def _reasons(problems: Sequence[Problem], whys: Whys) -> Iterable[str]:
-    """Each rule's own reason once, however many problems it found."""
-    names = dict.fromkeys(problem.rule for problem in problems)
-    return (f"{name}: {whys[name]}" for name in names if whys.get(name))
+def _told(problems: Iterable[Problem], whys: Whys) -> list[_Told]:
+    """What is told of problems: the admin's own reason stands with the first that a rule or cap has found."""
+    said: set[str] = set()
+    return [_Told(each.field, each.reason, _text(each, _once(said, each.rule, whys))) for each in problems]
 
 
-def _unplaced(problem: Problem) -> str:
-    return f"{problem.message} ({problem.origin})"
+def _once(said: set[str], rule: str, whys: Whys) -> str:
+    """The reason of a rule or cap the first time, and nothing afterwards."""
+    if rule in said:
+        return ""
+    said.add(rule)
+    return whys.get(rule, "")
+
+
+def _text(problem: Problem, why: str) -> str:
+    because = f": {' '.join(why.split())}" if why else ""
+    return f"{problem.message} ({problem.origin}{because})"
+
+
+def _message(change: Change, told: Sequence[_Told]) -> str:
+    shown = [str(each) for each in told[:_SHOWN]]
+    if len(told) > _SHOWN:
+        which = f", the first {_CAUSES} of all" if len(told) > _CAUSES else ","
+        shown.append(f"and {len(told) - _SHOWN} more{which} among the causes in the status")
+    if len(shown) == 1:
+        return f"{_who(change)}: {shown[0]}"
+    return f"{_who(change)} has {len(told)} problems:\n" + "\n".join(f"- {each}" for each in shown)
+
+
+def _who(change: Change) -> str:
+    """The object, in words that stay the same from phase to phase and from try to try: no made-up end of a name."""
+    prefix = _generate_name(change)
+    name = f"{prefix}…" if prefix else change.name
+    return (f'{change.kind} "{name}"' if name else change.kind).translate(_CONTROL)
+
+
+def _generate_name(change: Change) -> str:
+    try:
+        metadata = msgspec.json.decode(change.object, type=Bare).metadata
+    except msgspec.DecodeError:  # judged by a part of it that can be read
+        return ""
+    return (metadata.generate_name if metadata else None) or ""
 
 
 def _bounded(texts: Iterable[str], most: int) -> tuple[str, ...]:

@@ -81,13 +81,25 @@ class Demonstration:
 
 
 def said(name: str, path: str, phase: str, answer: dict[str, Any]) -> list[str]:
-    """What kubectl prints: warnings, then that it was created, or why not (webhook/errors/statuserror.go)."""
+    """What kubectl prints: warnings, then that it was created, or why not.
+
+    Of what is Invalid it prints the causes, else the message as the API server passes it on (checkErr in
+    k8s.io/kubectl/pkg/cmd/util/helpers.go, ToStatusErr in apiserver's webhook/errors/statuserror.go, v1.36).
+    """
     warnings = [f"Warning: {warning}" for warning in answer.get("warnings", ())]
     if answer["allowed"]:
         return [*warnings, f"pod/{name} created"]
-    status = answer["status"]
-    webhook = f'admission webhook "{phase}.tallygate.dev" denied the request: {status["message"]}'
-    return [*warnings, f'Error from server ({status["reason"]}): error when creating "{path}": {webhook}']
+    return [*warnings, *_refused(path, phase, answer["status"])]
+
+
+def _refused(path: str, phase: str, status: dict[str, Any]) -> list[str]:
+    if status["reason"] != "Invalid":
+        webhook = f'admission webhook "{phase}.tallygate.dev" denied the request: {status["message"]}'
+        return f'Error from server ({status["reason"]}): error when creating "{path}": {webhook}'.split("\n")
+    details = status["details"]
+    invalid = f'The {details["kind"]} "{details["name"]}" is invalid: '
+    causes = [f"{cause['field']}: {cause['message']}" for cause in details["causes"]]
+    return [invalid + causes[0]] if len(causes) == 1 else [invalid, *(f"* {cause}" for cause in causes)]
 
 
 def review(pod: dict[str, Any], phase: str) -> dict[str, Any]:

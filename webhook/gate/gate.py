@@ -163,7 +163,8 @@ class Gate:
             outcome = charging.check(asked) if sitting.change.dry_run else charging.charge(asked)
         except BusyError:
             status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS)
-            return Answer(answer.answer(sitting.uid, Verdict(), sitting.phase, status), _record(sitting, "busy"))
+            body = answer.answer(sitting.uid, _matter(sitting), Verdict(), sitting.phase, status)
+            return Answer(body, _record(sitting, "busy"))
         except StoreUnavailableError as error:
             raise UndecidedError(f"the ledgers are out of reach: {error}") from error
         if outcome.refused:
@@ -212,15 +213,19 @@ def _who(change: Change, pod: Pod, nonce: str) -> Who:
     return Who(uid, change.namespace, change.name, nonce, kind)
 
 
+def _matter(sitting: _Sitting) -> answer.Matter:
+    return answer.Matter(sitting.change, sitting.force.whys)
+
+
 def _by_rules(sitting: _Sitting) -> Answer:
     verdict = sitting.verdict
-    body = answer.rules_answer(sitting.uid, sitting.change, verdict, sitting.phase, sitting.force.whys)
+    body = answer.rules_answer(sitting.uid, _matter(sitting), verdict, sitting.phase)
     return Answer(body, _record(sitting, "allow" if verdict.allowed else "deny", verdict.problems))
 
 
 def _refused(sitting: _Sitting, problems: list[Problem]) -> Answer:
-    status = answer.denial(sitting.change, answer.FORBIDDEN, "Forbidden", problems, sitting.force.whys)
-    body = answer.answer(sitting.uid, sitting.verdict, sitting.phase, status)
+    status = answer.denial(_matter(sitting), answer.FORBIDDEN, "Forbidden", problems)
+    body = answer.answer(sitting.uid, _matter(sitting), sitting.verdict, sitting.phase, status)
     return Answer(body, _record(sitting, "deny", tuple(problems)))
 
 
@@ -230,7 +235,8 @@ def _granted(sitting: _Sitting, outcome: Outcome) -> Answer:
     if warnings or over:
         told = dataclasses.replace(sitting.verdict, warnings=(*sitting.verdict.warnings, *warnings), exceeded=over)
         sitting = replace(sitting, verdict=told)
-    return Answer(answer.answer(sitting.uid, sitting.verdict, sitting.phase, None), _record(sitting, "allow"))
+    body = answer.answer(sitting.uid, _matter(sitting), sitting.verdict, sitting.phase, None)
+    return Answer(body, _record(sitting, "allow"))
 
 
 def _record(sitting: _Sitting, verdict: str, problems: tuple[Problem, ...] = ()) -> Record:
