@@ -2,19 +2,26 @@
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from e2e.errors import BuildError
+from e2e.errors import BuildError, UnfitError
 from e2e.ports import Cluster, Gate, NotHereError, Site
+from e2e.providers.existing import existing
+from e2e.providers.kind import kind
 from e2e.providers.local import local
 from e2e.registering import register, unregister
 
 _MISUSE = 2
 _PROVIDERS: dict[str, Callable[[pytest.Config], AbstractContextManager[Site]]] = {
     "local": lambda _: local(),
+    "kind": lambda _: kind(),
+    "existing": lambda config: existing(
+        *(config.getoption(option) for option in ("--kubeconfig", "--context", "--image", "--host"))
+    ),
 }
 
 
@@ -22,6 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Where the suite runs, and whether what is printed is to be kept."""
     group = parser.getgroup("tallygate")
     group.addoption("--provider", choices=sorted(_PROVIDERS), default="local", help="where the suite runs")
+    group.addoption("--kubeconfig", type=Path, default=Path(), help="existing: the cluster's kubeconfig")
+    group.addoption("--context", default="", help="existing: the context in it that is meant, not its current one")
+    group.addoption("--image", default="", help="existing: run the gate in the cluster, from this image it can pull")
+    group.addoption("--host", default="127.0.0.1", help="existing: where the API server reaches this machine")
     group.addoption("--record", action="store_true", help="rewrite transcripts with what is printed now")
 
 
@@ -41,12 +52,17 @@ def pytest_runtest_call() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def site(pytestconfig: pytest.Config) -> Iterator[Site]:
-    """What the provider gives; the gate does not run yet."""
-    try:
-        with _PROVIDERS[pytestconfig.getoption("--provider")](pytestconfig) as site:
-            yield site
-    except BuildError as error:
-        pytest.exit(f"tallygate: {error}", returncode=_MISUSE)
+    """What the provider gives; the gate does not run yet. What takes long there is told as it goes."""
+    told = pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled
+    with ExitStack() as ends:
+        try:
+            with told():
+                site = ends.enter_context(_PROVIDERS[pytestconfig.getoption("--provider")](pytestconfig))
+        except (BuildError, UnfitError) as error:
+            pytest.exit(f"tallygate: {error}", returncode=_MISUSE)
+        yield site
+        with told():
+            ends.close()
 
 
 @pytest.fixture(scope="session")

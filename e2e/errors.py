@@ -7,3 +7,7 @@ class ClusterError(Exception):
 
 class BuildError(ClusterError):
     """The programs cannot be had on this machine: something is missing here, or a build fails."""
+
+
+class UnfitError(ClusterError):
+    """The suite was asked to run where it cannot, or must not: the text says why, and what would do."""

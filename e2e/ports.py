@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, Protocol
@@ -91,15 +91,32 @@ class Gate(Protocol):
         ...
 
 
+Resources = Mapping[str, str]
+"""Quantities by the names of resources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """What a node advertises beside what its kubelet finds by itself, as it stands in its status."""
+
+    capacity: Resources = field(default_factory=dict)
+    allocatable: Resources = field(default_factory=dict)
+
+    def __or__(self, more: Resources) -> "Advertised":
+        """This and more, all of which pods may have."""
+        return Advertised({**self.capacity, **more}, {**self.allocatable, **more})
+
+
 @dataclass(frozen=True)
 class Site:
     """What the cases run on.
 
     `node` is the name of a node that has four dongles, `image` an image whose containers stay (there need be none on
-    the local control plane).
+    the local control plane), and `own` what the node advertises by itself, which cases leave or get back.
     """
 
     cluster: Cluster
     gate: Gate
     node: str
     image: str
+    own: Advertised = field(default_factory=Advertised)

@@ -22,7 +22,7 @@ from e2e.waiting import until
 from webhook.admission.registration import Url
 
 _ROOT = Path(__file__).parents[2]
-_HOST = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 _WITHIN = 30.0  # seconds, until it is ready or has taken something up
 _ANSWER = 5.0  # seconds for a health answer
 
@@ -30,17 +30,19 @@ _ANSWER = 5.0  # seconds for a health answer
 class GateProcess:
     """`tallygate serve`, with everything it reads and writes in one folder; its policies are files in `policies`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str = _LOOPBACK) -> None:
         """Make its certificates; the policies are the shipped ones until others are written."""
         self._folder = folder
         self.policies = folder / "policies"
         self.policies.mkdir(parents=True)
         self.certificates = folder / "certs"
-        issue(self.certificates, parse_names([_HOST]), datetime.now(UTC))
+        issue(self.certificates, parse_names([host]), datetime.now(UTC))
         # Kept for as long as the gate is: what calls it knows the port, also while the gate is stopped.
         port, self._monitor = free_ports(2)
-        self.reached = Url(f"https://{_HOST}:{port}")
-        self._command = _command(port, self._monitor, self.certificates, self.policies)
+        self.reached = Url(f"https://{f'[{host}]' if ':' in host else host}:{port}")
+        # An address by which others reach this machine need not be one that it has: then it listens on all.
+        listen = _LOOPBACK if host == _LOOPBACK else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
+        self._command = _command(f"{listen}:{port}", self._monitor, self.certificates, self.policies)
         self._component: Component | None = None
         self.write_policies(SHIPPED_FILES)
         self._client = build_opener(ProxyHandler({}))
@@ -51,7 +53,7 @@ class GateProcess:
         Raises:
             ClusterError: it ends, or is not ready in time.
         """
-        launch = Launch("tallygate", self._command, f"http://{_HOST}:{self._monitor}/readyz")
+        launch = Launch("tallygate", self._command, f"http://{_LOOPBACK}:{self._monitor}/readyz")
         self._component = component = Component(launch, self._folder, {"PYTHONPATH": str(_ROOT)})
         until("the gate is ready", lambda: self._is_ready(component), _WITHIN, self.log)
 
@@ -106,7 +108,7 @@ class GateProcess:
     def readiness(self) -> dict[str, Any]:
         """What its `/readyz` says, ready or not."""
         try:
-            with self._client.open(f"http://{_HOST}:{self._monitor}/readyz", timeout=_ANSWER) as answer:
+            with self._client.open(f"http://{_LOOPBACK}:{self._monitor}/readyz", timeout=_ANSWER) as answer:
                 said: dict[str, Any] = json.load(answer)
         except HTTPError as error:
             said = json.load(error)
@@ -129,14 +131,14 @@ class GateProcess:
         return self._component
 
 
-def _command(port: int, monitor: int, certificates: Path, policies: Path) -> tuple[str, ...]:
+def _command(listen: str, monitor: int, certificates: Path, policies: Path) -> tuple[str, ...]:
     return (
         sys.executable,
         "-m",
         "webhook.cli",
         "serve",
-        f"--listen={_HOST}:{port}",
-        f"--monitor={_HOST}:{monitor}",
+        f"--listen={listen}",
+        f"--monitor={_LOOPBACK}:{monitor}",
         f"--tls-cert={certificates / 'tls.crt'}",
         f"--tls-key={certificates / 'tls.key'}",
         f"--policies={policies}",

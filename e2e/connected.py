@@ -1,0 +1,92 @@
+"""A cluster that is there: known by a kubeconfig, talked to by a kubectl that fits it."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from e2e.errors import UnfitError
+from e2e.local.build import programs
+from e2e.ports import NotHereError
+
+_WITHIN = 360.0  # seconds for a command; some wait for minutes
+_SKEW = 1  # minor versions that kubectl may be ahead or behind (kubernetes.io, "Version Skew Policy")
+
+
+class ConnectedCluster:
+    """A cluster behind a kubeconfig, which is whole in itself and whose current context is meant.
+
+    What is written goes into `folder`, which is the caller's to remove.
+    """
+
+    def __init__(self, kubeconfig: Path, folder: Path) -> None:
+        """Find a kubectl that fits.
+
+        Raises:
+            UnfitError: the cluster does not answer.
+            BuildError: no kubectl here fits, and none can be built.
+        """
+        self.kubeconfig = kubeconfig
+        self.environment: Mapping[str, str] = {"KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(folder / "cache")}
+        self.kubectl_program = any_kubectl(folder)
+        if not self._fits():
+            self.kubectl_program = built_kubectl(folder)
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run kubectl; what it says and its exit code are the caller's to judge."""
+        return subprocess.run(  # noqa: S603  kubectl, and no shell
+            [str(self.kubectl_program), *args],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_WITHIN,
+            env={**os.environ, **self.environment},
+        )
+
+    def restart_api_server(self) -> None:
+        """Restart nothing: it is somebody else's.
+
+        Raises:
+            NotHereError: always.
+        """
+        raise NotHereError("the API server of a cluster that is there already is not the suite's to restart")
+
+    def _fits(self) -> bool:
+        said = self.kubectl("version", "--output=json", "--request-timeout=30s")
+        if said.returncode:
+            raise UnfitError(f"the cluster does not answer `kubectl version`: {said.stderr.strip()}")
+        versions = json.loads(said.stdout)
+        client, server = (_minor(versions[side]["minor"]) for side in ("clientVersion", "serverVersion"))
+        return abs(client - server) <= _SKEW
+
+
+def any_kubectl(folder: Path) -> Path:
+    """The kubectl on PATH, or the one that is built with the local control plane.
+
+    Raises:
+        BuildError: there is none, and none can be built.
+    """
+    found = shutil.which("kubectl")
+    return built_kubectl(folder) if found is None else Path(found)
+
+
+def built_kubectl(folder: Path) -> Path:
+    """The local control plane's program, which is kubectl when it is called so: a link in `folder`.
+
+    Raises:
+        BuildError: it cannot be built here.
+    """
+    link = folder / "bin" / "kubectl"
+    if not link.exists():
+        link.parent.mkdir()
+        link.symlink_to(programs().controlplane)
+    return link
+
+
+def _minor(text: str) -> int:
+    """Some clouds write `36+`."""
+    return int(text.rstrip("+"))

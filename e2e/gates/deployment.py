@@ -1,0 +1,173 @@
+"""The gate as a Deployment, called through its Service."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from certs.files import CHAIN, KEY
+from certs.names import service_names
+from certs.renewal import issue
+from e2e.errors import ClusterError
+from e2e.gates import taken
+from e2e.installing import Installed
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Cluster
+from e2e.raw import answered
+from e2e.waiting import until
+
+_WITHIN = 180  # seconds, until containers run or have ended, or something written is taken up; a busy machine is slow
+_POKED = 2.0  # seconds between pokes: the kubelet may sync a pod before it has seen what was written
+_MONITOR = 9090
+_SHOWN_LOG = 20  # lines
+
+Pod = dict[str, Any]
+Hold = Callable[[Pod], AbstractContextManager[None]]
+"""Holds the processes of a pod up for as long as its block runs."""
+
+
+class GateDeployment:
+    """The gate of the shipped manifests, which are installed already; made stopped."""
+
+    def __init__(self, cluster: Cluster, installed: Installed, folder: Path, hold: Hold) -> None:
+        """Make its certificates in a folder, and hand them over; the policies are the shipped ones.
+
+        Raises:
+            ClusterError: the API server refuses something.
+        """
+        self._cluster = cluster
+        self._installed = installed
+        self._hold = hold
+        self._runs = False
+        self._deployment = f"deployment/{installed.deployment}"
+        self._selector = f"--selector={','.join(f'{key}={value}' for key, value in installed.pods.items())}"
+        self.reached = installed.service
+        self.certificates = folder / "certs"
+        issue(self.certificates, service_names(self.reached.name, self.reached.namespace), datetime.now(UTC))
+        self._write_certificate()
+        self.write_policies(SHIPPED_FILES)
+
+    def start(self) -> None:
+        """Run it, and wait until it is ready and the API server reaches it.
+
+        Raises:
+            ClusterError: it is not so in time; the text has its log.
+        """
+        self._said("scale", self._deployment, "--replicas=1")
+        self._runs = True
+        self._said("rollout", "status", self._deployment, f"--timeout={_WITHIN}s")
+        until("the API server reaches the gate", self._is_reached, _WITHIN, self._log_end)
+
+    def stop(self) -> None:
+        """End it by SIGTERM, and wait until it has ended; nothing happens when it does not run.
+
+        Raises:
+            ClusterError: it has not in time.
+        """
+        self._said("scale", self._deployment, "--replicas=0")
+        until("the gate's pods are gone", lambda: not self._pods(), _WITHIN)
+        self._runs = False
+
+    def frozen(self) -> AbstractContextManager[None]:
+        """Hold its processes up for as long as the block runs.
+
+        Raises:
+            NotHereError: they are out of reach.
+        """
+        return self._hold(self._pod())
+
+    def write_policies(self, files: Mapping[str, str]) -> None:
+        """Let these be the policy files, by name; return once the gate has them, or has refused them.
+
+        Raises:
+            ClusterError: it has not in time.
+        """
+        patch = json.dumps([{"op": "add", "path": "/data", "value": dict(files)}])
+        self._said("patch", "configmap", self._installed.policies, "--type=json", f"--patch={patch}")
+        if self._runs:
+            self._until("the policies are taken up", taken.policies(files))
+
+    def take_up_certificate(self) -> None:
+        """Hand over what is in `certificates` now, and return once it serves with that.
+
+        Raises:
+            ClusterError: it does not in time.
+        """
+        self._write_certificate()
+        self._until("the certificate is taken up", taken.certificate(self.certificates))
+
+    def readiness(self) -> dict[str, Any]:
+        """What its `/readyz` says, ready or not.
+
+        Raises:
+            ClusterError: it does not run, or does not answer.
+        """
+        pod = self._pod()["metadata"]
+        path = f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}:{_MONITOR}/proxy/readyz"
+        said: dict[str, Any] = json.loads(answered(self._cluster, path))
+        return said
+
+    def log(self) -> str:
+        """What the running container has logged."""
+        return self._said("logs", self._deployment)
+
+    def _is_reached(self) -> bool:
+        """Whether it hears of a new pod, when it is registered: the Service leads to it a moment after it is ready."""
+        if not self._is_registered():
+            return True
+        name = f"probe-{uuid4().hex}"
+        self._cluster.kubectl("run", name, "--namespace=default", "--image=none", "--dry-run=server")
+        return name in self.log()
+
+    def _is_registered(self) -> bool:
+        kind = "validatingwebhookconfiguration"
+        said = self._said("get", kind, "tallygate", "--ignore-not-found", "--output=name")
+        return bool(said)
+
+    def _write_certificate(self) -> None:
+        files = {name: base64.b64encode((self.certificates / name).read_bytes()).decode() for name in (CHAIN, KEY)}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": self._installed.certificates},
+            "type": "kubernetes.io/tls",
+            "data": files,
+        }
+        self._said("apply", "--server-side", "--filename=-", stdin=json.dumps(secret))
+
+    def _until(self, what: str, is_so: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until readiness shows it; a kubelet looks by itself once a minute, and whenever a pod is changed."""
+        poked = 0.0
+
+        def looked() -> bool:
+            nonlocal poked
+            if time.monotonic() - poked > _POKED:
+                poked = time.monotonic()
+                self._said("annotate", "pods", self._selector, "--overwrite", f"tallygate.dev/poked={uuid4().hex}")
+            return is_so(self.readiness())
+
+        until(what, looked, _WITHIN, self._log_end)
+
+    def _pod(self) -> Pod:
+        pods = self._pods()
+        if len(pods) != 1:
+            raise ClusterError(f"the gate has {len(pods)} pods; one was expected")
+        return pods[0]
+
+    def _pods(self) -> list[Pod]:
+        items: list[Pod] = json.loads(self._said("get", "pods", self._selector, "--output=json"))["items"]
+        return items
+
+    def _log_end(self) -> str:
+        return "\n".join(self.log().splitlines()[-_SHOWN_LOG:])
+
+    def _said(self, *args: str, stdin: str | None = None) -> str:
+        done = self._cluster.kubectl(f"--namespace={self._installed.namespace}", *args, stdin=stdin)
+        if done.returncode:
+            raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
+        return done.stdout

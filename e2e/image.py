@@ -1,0 +1,125 @@
+"""The image of `deploy/Dockerfile`, built from wheels that are made out here: inside, nothing is downloaded.
+
+Wheels are chosen for the Python and the C library of the base image, whichever Python runs this.
+"""
+
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from e2e.engine import engine
+from e2e.errors import BuildError
+from e2e.progress import ended
+
+_ROOT = Path(__file__).parents[1]
+_DOCKERFILE = _ROOT / "deploy" / "Dockerfile"
+_SOURCE = ("pyproject.toml", "README.md", "LICENSE", "webhook", "certs")
+_MISUSE = 2  # the exit code
+_INTERRUPTED = 130  # likewise
+_SHOWN_OUTPUT = 2000  # characters of what failed
+
+_ASK = "import platform, sys; print(*sys.version_info[:2], platform.machine(), *platform.libc_ver())"
+
+
+@dataclass(frozen=True, slots=True)
+class Python:
+    """The Python of an image: its version as `3.12`, and for which machine and which minor of glibc 2 it was built."""
+
+    version: str
+    machine: str
+    glibc: int
+
+    def pip_options(self) -> Iterator[str]:
+        """Which wheels fit it (PEP 600: those for its glibc and for older ones)."""
+        yield from ("--implementation=cp", f"--python-version={self.version}")
+        for minor in range(self.glibc, 4, -1):  # wheels for glibc 2.4 and older were never made
+            yield f"--platform=manylinux_2_{minor}_{self.machine}"
+        yield f"--platform=manylinux2014_{self.machine}"  # older names of such, which pip knows the rest of
+
+
+def build_image(tag: str, base: str = "") -> None:
+    """Build it under this name, on the base image `base` or the Dockerfile's own; progress on stderr.
+
+    Raises:
+        BuildError: there is no engine here, the base image has no fitting Python, or a step fails.
+    """
+    docker = engine()
+    base = base or _usual_base()
+    with TemporaryDirectory(prefix="tallygate-image-") as folder:
+        context = Path(folder) / "context"
+        (context / "wheels").mkdir(parents=True)
+        _make_wheels(python_of(docker, base), Path(folder) / "source", context / "wheels")
+        shutil.copy(_DOCKERFILE, context)
+        command = (docker, "build", f"--tag={tag}", f"--build-arg=BASE={base}", str(context))
+        _done(command, f"building the image {tag}")
+
+
+def python_of(docker: str, base: str) -> Python:
+    """What Python an image has; the image is fetched when it is not there.
+
+    Raises:
+        BuildError: the image cannot be had, or has no CPython on glibc.
+    """
+    command = (docker, "run", "--rm", "--network=none", "--entrypoint=python3", base, "-c", _ASK)
+    said = _done(command, f"asking the base image {base} for its Python")
+    found = re.fullmatch(r"(\d+) (\d+) (\w+) glibc 2\.(\d+)", said.strip())
+    if found is None:
+        raise BuildError(f"the base image {base} has no Python on glibc, which the wheels are for: {said.strip()!r}")
+    return Python(f"{found[1]}.{found[2]}", found[3], int(found[4]))
+
+
+def _usual_base() -> str:
+    found = re.search(r"^ARG BASE=(\S+)$", _DOCKERFILE.read_text(), re.MULTILINE)
+    if found is None:
+        raise BuildError(f"{_DOCKERFILE}: it names no base image; there would be a line ARG BASE=…")
+    return found[1]
+
+
+def _make_wheels(python: Python, source: Path, wheels: Path) -> None:
+    """Our own wheel, from a copy, because building leaves files behind; and those of everything it needs."""
+    source.mkdir()
+    for name in _SOURCE:
+        one = _ROOT / name
+        (shutil.copytree if one.is_dir() else shutil.copy)(one, source / name)
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    _done((*pip, "wheel", "--no-deps", f"--wheel-dir={wheels}", str(source)), "making the wheel of tallygate")
+    (own,) = wheels.iterdir()
+    fitting = ("--only-binary=:all:", *python.pip_options())
+    doing = f"fetching the wheels of what it needs, for Python {python.version}"
+    _done((*pip, "download", *fitting, f"--dest={wheels}", str(own)), doing)
+
+
+def _done(command: Sequence[str], doing: str) -> str:
+    done = ended(command, doing)
+    if done.returncode:
+        end = (done.stdout + done.stderr)[-_SHOWN_OUTPUT:].strip()
+        raise BuildError(f"the image cannot be built: {doing} failed with {done.returncode}, and says:\n{end}")
+    return done.stdout
+
+
+@click.command()
+@click.option("--tag", required=True, help="The name of the image.")
+@click.option("--base", default="", help="The base image, instead of the Dockerfile's own.")
+def _main(tag: str, base: str) -> None:
+    """Build the image of deploy/Dockerfile."""
+    try:
+        build_image(tag, base)
+    except BuildError as error:
+        click.echo(f"tallygate: {error}", err=True)
+        sys.exit(_MISUSE)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    click.echo(f"built {tag}")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell had it ignored
+    _main()

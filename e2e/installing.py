@@ -1,0 +1,109 @@
+"""The shipped manifests installed in a cluster, without the registration: cases run without the gate first."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+
+from e2e.errors import ClusterError
+from e2e.ports import Cluster
+from webhook.admission.registration import Service
+
+_ROOT = Path(__file__).parents[1]
+_BASE = _ROOT / "deploy" / "kustomize" / "base"
+_REGISTRATIONS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What the manifests are called by: the gate's Deployment and its Service, and what its files come from."""
+
+    deployment: str
+    service: Service
+    pods: Mapping[str, str]
+    policies: str
+    certificates: str
+
+    @property
+    def namespace(self) -> str:
+        """Where all of it is."""
+        return self.service.namespace
+
+
+@contextmanager
+def installed(cluster: Cluster, image: str) -> Iterator[Installed]:
+    """Install them with this image and without a running gate; they are gone afterwards.
+
+    Raises:
+        ClusterError: they cannot be rendered, or the API server refuses them; the text is kubectl's.
+    """
+    objects = rendered(cluster, image)
+    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    try:
+        _said(cluster, "apply", "--server-side", "--filename=-", stdin=manifest)
+        yield _named(objects)
+    finally:
+        _said(cluster, "delete", "--ignore-not-found", "--timeout=120s", "--filename=-", stdin=manifest)
+
+
+def rendered(cluster: Cluster, image: str) -> list[Object]:
+    """What the manifests render to with this image, through an overlay as a user would write it.
+
+    Raises:
+        ClusterError: they cannot be rendered.
+    """
+    with TemporaryDirectory(prefix="tallygate-overlay-") as folder:
+        overlay = Path(folder).resolve()
+        own = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [os.path.relpath(_BASE, overlay)],  # kustomize takes no absolute path
+            "images": [{"name": "tallygate", **_parts(image)}],
+            "replicas": [{"name": "tallygate", "count": 0}],
+        }
+        (overlay / "kustomization.yaml").write_text(json.dumps(own))  # JSON is YAML too
+        text = _said(cluster, "kustomize", str(overlay))
+    return [each for each in yaml.safe_load_all(text) if each["kind"] not in _REGISTRATIONS]
+
+
+def _parts(image: str) -> dict[str, str]:
+    """As kustomize wants an image named; a colon before a slash is a registry's port."""
+    name, at, digest = image.partition("@")
+    if at:
+        return {"newName": name, "digest": digest}
+    head, colon, tag = name.rpartition(":")
+    return {"newName": head, "newTag": tag} if colon and "/" not in tag else {"newName": name, "newTag": "latest"}
+
+
+def _named(objects: list[Object]) -> Installed:
+    deployment, service = _only(objects, "Deployment"), _only(objects, "Service")
+    volumes = deployment["spec"]["template"]["spec"]["volumes"]
+    (policies,) = (each["configMap"]["name"] for each in volumes if "configMap" in each)
+    (certificates,) = (each["secret"]["secretName"] for each in volumes if "secret" in each)
+    return Installed(
+        deployment=deployment["metadata"]["name"],
+        service=Service(**{key: service["metadata"][key] for key in ("namespace", "name")}),
+        pods=deployment["spec"]["selector"]["matchLabels"],
+        policies=policies,
+        certificates=certificates,
+    )
+
+
+def _only(objects: list[Object], kind: str) -> Object:
+    (one,) = (each for each in objects if each["kind"] == kind)
+    return one
+
+
+def _said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+    done = cluster.kubectl(*args, stdin=stdin)
+    if done.returncode:
+        raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,109 @@
+"""The cluster as a whole: made by the `kind` command under a name of its own, ready for pods, and deleted."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from e2e.connected import ConnectedCluster
+from e2e.errors import BuildError, ClusterError
+from e2e.kind.node import Node
+from e2e.progress import ended
+from e2e.waiting import until
+
+_MODULE = "sigs.k8s.io/kind@v0.33.0"
+_READY_WITHIN = "300s"  # a busy machine with two cores needs a fraction of it
+_RESTARTED_WITHIN = 300.0  # seconds; the kubelet waits longer each time that a container has ended
+_OPTIONS = {"image": "KIND_NODE_IMAGE", "config": "KIND_CONFIG"}
+_SHOWN_OUTPUT = 2000  # characters of what failed
+
+
+def kind_command() -> tuple[str, ...]:
+    """How kind is run: the one on PATH, or by Go.
+
+    Raises:
+        BuildError: there is neither here.
+    """
+    kind, go = shutil.which("kind"), shutil.which("go")
+    if kind is not None:
+        return (kind,)
+    if go is not None:
+        return (go, "run", _MODULE)
+    raise BuildError(
+        "a kind cluster is made by the command `kind`, and there is neither that on PATH nor `go`, which could run it; "
+        "install one of them (https://kind.sigs.k8s.io, https://go.dev/doc/install) and run this again"
+    )
+
+
+class KindCluster(ConnectedCluster):
+    """A cluster that kind has made, by the folder of its kubeconfig."""
+
+    def __init__(self, kind: Sequence[str], docker: str, name: str, kubeconfig: Path) -> None:
+        super().__init__(kubeconfig, kubeconfig.parent)
+        self._kind = kind
+        self._docker = docker
+        self._name = name
+
+    def load(self, image: str) -> None:
+        """Put an image of this machine's engine on every node.
+
+        Raises:
+            ClusterError: kind fails; the text has what it says.
+        """
+        _done((*self._kind, "load", "docker-image", image, f"--name={self._name}"), f"loading {image} into the cluster")
+
+    def node(self, name: str) -> Node:
+        """A node, as the container that it is."""
+        return Node(self._docker, name)
+
+    def restart_api_server(self) -> None:
+        """End the API server, and wait until a new one is ready, and what depends on it.
+
+        Raises:
+            ClusterError: it is not so in time.
+        """
+        self.node(f"{self._name}-control-plane").replace_process("kube-apiserver")
+        until(
+            "the API server is ready", lambda: self.kubectl("get", "--raw=/readyz").returncode == 0, _RESTARTED_WITHIN
+        )
+
+
+@contextmanager
+def kind_cluster(docker: str, folder: Path) -> Iterator[KindCluster]:
+    """A cluster for as long as the block runs, ready for pods; `KIND_NODE_IMAGE` and `KIND_CONFIG` say how to make it.
+
+    Raises:
+        BuildError: there is no kind here.
+        ClusterError: it cannot be made, or is not ready in time.
+    """
+    kind, name, kubeconfig = kind_command(), f"tallygate-{uuid4().hex[:8]}", folder / "kubeconfig"
+    of_it = (f"--name={name}", f"--kubeconfig={kubeconfig}")
+    options = [f"--{option}={os.environ[key]}" for option, key in _OPTIONS.items() if os.environ.get(key)]
+    try:
+        _done((*kind, "create", "cluster", *of_it, f"--wait={_READY_WITHIN}", *options), f"making the cluster {name}")
+        cluster = KindCluster(kind, docker, name, kubeconfig)
+        _wait_for_pods(cluster)
+        yield cluster
+    finally:
+        _done((*kind, "delete", "cluster", *of_it), f"deleting the cluster {name}")
+
+
+def _wait_for_pods(cluster: ConnectedCluster) -> None:
+    """Kind returns before the namespace default takes pods and names of Services are found."""
+    for waiting in (
+        ("wait", "--for=create", "--namespace=default", "serviceaccount/default"),
+        ("wait", "--for=create", "--namespace=kube-system", "deployment/coredns"),
+        ("rollout", "status", "--namespace=kube-system", "deployment/coredns"),
+    ):
+        said = cluster.kubectl(*waiting, f"--timeout={_READY_WITHIN}")
+        if said.returncode:
+            raise ClusterError(f"kubectl {' '.join(waiting)}: {said.stderr.strip()}")
+
+
+def _done(command: Sequence[str], doing: str) -> None:
+    done = ended(command, doing)
+    if done.returncode:
+        end = (done.stdout + done.stderr)[-_SHOWN_OUTPUT:].strip()
+        raise ClusterError(f"{doing} failed with {done.returncode}, and kind says:\n{end}")

@@ -1,0 +1,70 @@
+"""A node of a kind cluster: a container, whose processes can be reached through the engine."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from e2e.errors import ClusterError
+from e2e.waiting import until
+
+_WITHIN = 300.0  # seconds; the kubelet waits longer each time that a container has ended
+_ANSWER = 60.0  # seconds for a command
+
+# The processes of a pod are those whose control group has its uid in its name; systemd's names have _ for - (kubelet's
+# pkg/kubelet/cm/cgroup_manager_linux.go, v1.36).
+_SIGNAL = """
+signal=$1 uid=$2
+for pid in $(grep -lsE "pod($uid|$(echo "$uid" | tr - _))" /proc/[0-9]*/cgroup | cut -d/ -f3); do
+  kill -s "$signal" "$pid"
+done
+"""
+
+
+class Node:
+    """The node of this name, which is also the container's."""
+
+    def __init__(self, docker: str, name: str) -> None:
+        self._docker = docker
+        self._name = name
+
+    @contextmanager
+    def frozen(self, uid: str) -> Iterator[None]:
+        """Hold the processes of the pod with this uid up for as long as the block runs.
+
+        Raises:
+            ClusterError: they are not to be reached.
+        """
+        try:
+            self._said("sh", "-euc", _SIGNAL, "sh", "STOP", uid)
+            yield
+        finally:
+            self._said("sh", "-euc", _SIGNAL, "sh", "CONT", uid)
+
+    def replace_process(self, name: str) -> None:
+        """Kill the process of this name, and wait until the kubelet has started another.
+
+        Raises:
+            ClusterError: there is none, or no other comes.
+        """
+        (before,) = self._pids(name) or [""]
+        self._said("kill", "-s", "KILL", before)
+        until(f"{name} runs again on {self._name}", lambda: self._pids(name) not in ([], [before]), _WITHIN)
+
+    def _pids(self, name: str) -> list[str]:
+        return self._run("pgrep", "-x", name).stdout.split()
+
+    def _said(self, *command: str) -> str:
+        done = self._run(*command)
+        if done.returncode:
+            raise ClusterError(f"{' '.join(command[:1])} on the node {self._name}: {done.stderr.strip()}")
+        return done.stdout
+
+    def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: S603  the engine's command, and no shell out here
+            [self._docker, "exec", self._name, *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_ANSWER,
+        )
