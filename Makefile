@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test coverage lint types layers bench bench-e2e fuzz e2e cluster clean
+.PHONY: help install run test coverage lint types layers bench bench-e2e fuzz e2e image cluster clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,9 +51,15 @@ fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
-e2e: install ## the tests against a real control plane on this machine (needs Go; builds it once)
-	@$(BIN)/python -m e2e.local.build
-	@$(BIN)/python -m pytest e2e
+e2e: install ## the tests against a real control plane, built once (needs Go); or PROVIDER=kind (docs/e2e.md)
+	@$(if $(filter-out local,$(PROVIDER)),:,$(BIN)/python -m e2e.local.build)
+	@$(BIN)/python -m pytest e2e $(if $(PROVIDER),--provider=$(PROVIDER)) $(if $(filter existing,$(PROVIDER)),$(ON_EXISTING))
+
+ON_EXISTING = $(if $(KUBECONFIG),--kubeconfig='$(KUBECONFIG)') $(if $(CONTEXT),--context='$(CONTEXT)') \
+  $(if $(IMAGE),--image='$(IMAGE)') $(if $(GATE_HOST),--host='$(GATE_HOST)')
+
+image: install ## the image of deploy/Dockerfile: make image IMAGE=tallygate:latest BASE=python:3.13-slim (needs docker)
+	@$(BIN)/python -m e2e.image --tag='$(or $(IMAGE),tallygate:latest)' $(if $(BASE),--base='$(BASE)')
 
 cluster: install ## a playground: control plane and three nodes with things to count, until Ctrl-C (needs Go)
 	@exec $(BIN)/python -m e2e.playground
