@@ -1,7 +1,5 @@
 """`tallygate certs`: make, look at and renew the certificates that the gate serves with."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,42 +9,33 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from certs.errors import CertsError
 from certs.names import Names, parse_names, service_names
 from certs.renewal import issue as issue_certificates
 from certs.renewal import renew as renew_certificates
 from certs.show import Facts, Overview
 from certs.show import show as overview_of
-from webhook.cli.command import EXIT_FINDINGS, Group, Misuse
+from webhook.cli.certificate_options import FOLDER, saying
+from webhook.cli.command import EXIT_FINDINGS, Lazy, Misuse
 from webhook.cli.report import write
 from webhook.cli.report.table import table
 
-_FOLDER = click.argument("folder", type=click.Path(path_type=Path))
-
-
-@contextmanager
-def _saying() -> Iterator[None]:
-    """What `certs` raises is for the person at the terminal."""
-    try:
-        yield
-    except CertsError as error:
-        raise Misuse(str(error)) from error
-
 
 @click.group(
-    cls=Group,
-    short_help="Make, look at and renew serving certificates.",
+    cls=Lazy,
+    modules={"publish": "webhook.cli.publishing"},
+    short_help="Make, look at, renew and publish serving certificates.",
     examples=(
         ("tallygate certs issue tls/ --service tallygate-system/tallygate", "an authority and a certificate"),
         ("tallygate certs show tls/", "what is there, and how long it lasts"),
         ("tallygate certs renew tls/", "make anew what is due; run it daily"),
+        ("tallygate certs publish tls/", "let the cluster's API server trust them"),
     ),
 )
 def certs() -> None:
     """Manage the certificates that the gate serves with, without any other tool.
 
-    A folder holds ca.crt (put it, base64, into the webhook configuration's caBundle), ca.key (keep it off the cluster),
-    tls.crt and tls.key (the gate serves with them, and takes new ones up without a restart).
+    A folder holds ca.crt (publish it to the API server), ca.key (keep it off the cluster), tls.crt and tls.key (the
+    gate serves with them, and takes new ones up without a restart).
     """
 
 
@@ -57,7 +46,7 @@ def certs() -> None:
         ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "for this machine"),
     ),
 )
-@_FOLDER
+@FOLDER
 @click.option("--service", metavar="NAMESPACE/NAME", multiple=True, help="A Service: all its names in the cluster.")
 @click.option("--name", metavar="NAME", multiple=True, help="A DNS name or an IP address.")
 def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None:
@@ -66,7 +55,7 @@ def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None
     It is signed by the folder's own authority, which is made when there is none and kept otherwise, so that whoever
     trusts it trusts the new certificate too.
     """
-    with _saying():
+    with saying():
         names = _names(service, name)
         issue_certificates(folder, names, datetime.now(UTC))
         made = overview_of(folder, datetime.now(UTC))
@@ -81,7 +70,7 @@ def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None
         ("tallygate certs show tls/ -o json", "the same for a program"),
     ),
 )
-@_FOLDER
+@FOLDER
 @click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def show(ctx: click.Context, folder: Path, output: str) -> None:
@@ -89,7 +78,7 @@ def show(ctx: click.Context, folder: Path, output: str) -> None:
 
     Exit codes: 0 usable, 1 something is wrong with them, 2 they cannot be read.
     """
-    with _saying():
+    with saying():
         overview = overview_of(folder, datetime.now(UTC))
     if output == "table":
         write.show(_page(overview))
@@ -105,7 +94,7 @@ def show(ctx: click.Context, folder: Path, output: str) -> None:
         ("tallygate certs renew tls/ --force", "make a new serving certificate at once, after a key has leaked, say"),
     ),
 )
-@_FOLDER
+@FOLDER
 @click.option("--force", is_flag=True, help="Make a new serving certificate even though none is due.")
 def renew(folder: Path, *, force: bool) -> None:
     """Make anew what is due in FOLDER: the certificate with a month left, the authority with a year left.
@@ -113,7 +102,7 @@ def renew(folder: Path, *, force: bool) -> None:
     A new authority is trusted beside the old one for as long as a certificate of the old one may live, and signs only
     after a day: publish ca.crt in between, and nobody ever meets a certificate that they do not trust.
     """
-    with _saying():
+    with saying():
         done = renew_certificates(folder, datetime.now(UTC), force=force).done
     for line in done or ("nothing is due",):
         click.echo(f"{folder}: {line}")

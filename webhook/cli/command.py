@@ -64,27 +64,30 @@ class Group(_Examples, click.Group):
         self.examples = examples
 
 
-class Root(Group):
-    """The command itself: the one place where exceptions become sentences and exit codes.
+class Lazy(Group):
+    """A group of which some commands are named by their modules and imported when they are run.
 
-    Its commands are named by their modules and imported when they are run, so that a check in a commit hook does not
-    wait for a web server to load.
+    So a check in a commit hook does not wait for a web server to load.
     """
 
     def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._modules = modules
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click asks so
-        """The names of all commands, the most used first."""
-        return list(self._modules)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands; those of modules in the order of their listing, the most used first."""
+        return [*super().list_commands(ctx), *self._modules]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- likewise
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name, which its module calls by the same name."""
         if cmd_name not in self._modules:
-            return None
+            return super().get_command(ctx, cmd_name)
         command = getattr(import_module(self._modules[cmd_name]), cmd_name)
         return command if isinstance(command, click.Command) else None
+
+
+class Root(Lazy):
+    """The command itself: the one place where exceptions become sentences and exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. What we raise is misuse; what nobody foresaw is our fault and says so."""

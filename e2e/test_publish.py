@@ -1,0 +1,154 @@
+"""`tallygate certs publish` and the manifests of deploy/, before a real API server."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from e2e.ports import Cluster, Gate
+from e2e.registering import unregister
+from e2e.waiting import until
+from webhook.admission.registration import registration
+
+_BASE = Path(__file__).parent.parent / "deploy" / "kustomize" / "base"
+_UNREACHABLE_PROXY = "http://127.0.0.1:9"
+_WITHIN = 30.0  # seconds, until the API server has taken a configuration up
+_BANANAS = {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "1500m"}
+
+
+@pytest.fixture
+def registered(cluster: Cluster, started: Gate) -> Iterator[Gate]:
+    """The gate, registered without anybody to trust."""
+    for configuration in registration(started.reached):
+        done = cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(configuration))
+        assert done.returncode == 0, done.stderr
+    yield started
+    unregister(cluster)
+
+
+def publish(cluster: Cluster, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run it as somebody would who has a proxy for the world outside."""
+    proxies = {"HTTPS_PROXY": _UNREACHABLE_PROXY, "https_proxy": _UNREACHABLE_PROXY, "NO_PROXY": "", "no_proxy": ""}
+    return subprocess.run(  # noqa: S603  ourselves, no shell
+        [sys.executable, "-m", "webhook.cli", "certs", "publish", str(folder), *options],
+        env={**os.environ, **proxies, "KUBECONFIG": str(cluster.kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def pod(name: str) -> str:
+    """A pod that the gate refuses, and nobody else."""
+    container = {"name": "main", "image": "none", "resources": {"requests": _BANANAS, "limits": _BANANAS}}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+    )
+
+
+def said_of_a_pod(cluster: Cluster, namespace: str) -> str:
+    """What the API server says to it."""
+    name = f"pod-{uuid4().hex[:8]}"
+    done = cluster.kubectl("create", "--dry-run=server", f"--namespace={namespace}", "-f", "-", stdin=pod(name))
+    return done.stdout + done.stderr
+
+
+def webhooks(cluster: Cluster, kind: str) -> list[dict[str, Any]]:
+    """Those of one configuration, as stored."""
+    done = cluster.kubectl("get", kind, "tallygate", "--output=json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)["webhooks"]
+    return found
+
+
+def test_the_gate_is_called_once_it_is_published(cluster: Cluster, registered: Gate, namespace: str) -> None:
+    until("nobody is trusted yet", lambda: "certificate" in said_of_a_pod(cluster, namespace), _WITHIN)
+    before = webhooks(cluster, "validatingwebhookconfiguration")
+    done = publish(cluster, registered.certificates)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "MutatingWebhookConfiguration tallygate: updated",
+        "ValidatingWebhookConfiguration tallygate: updated",
+    ]
+    until(
+        "the gate refuses the pod", lambda: "1500m is not a whole number" in said_of_a_pod(cluster, namespace), _WITHIN
+    )
+    after = webhooks(cluster, "validatingwebhookconfiguration")
+    authority = (registered.certificates / "ca.crt").read_bytes()
+    assert [base64.b64decode(each["clientConfig"].pop("caBundle")) for each in after] == [authority, authority]
+    assert after == before
+
+
+def test_publishing_again_writes_nothing(cluster: Cluster, registered: Gate) -> None:
+    assert publish(cluster, registered.certificates).returncode == 0
+    before = cluster.kubectl("get", "mutatingwebhookconfiguration", "tallygate", "--output=json").stdout
+    done = publish(cluster, registered.certificates)
+    assert done.stdout.splitlines() == [
+        "MutatingWebhookConfiguration tallygate: unchanged",
+        "ValidatingWebhookConfiguration tallygate: unchanged",
+    ]
+    assert cluster.kubectl("get", "mutatingwebhookconfiguration", "tallygate", "--output=json").stdout == before
+
+
+def test_applying_the_registration_again_keeps_what_was_published(cluster: Cluster, registered: Gate) -> None:
+    assert publish(cluster, registered.certificates).returncode == 0
+    for configuration in registration(registered.reached):
+        done = cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(configuration))
+        assert done.returncode == 0, done.stderr
+    assert publish(cluster, registered.certificates).stdout.count("unchanged") == 2
+
+
+def test_one_configuration_is_enough(cluster: Cluster, registered: Gate) -> None:
+    assert cluster.kubectl("delete", "mutatingwebhookconfiguration", "tallygate").returncode == 0
+    done = publish(cluster, registered.certificates)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "MutatingWebhookConfiguration tallygate: not there",
+        "ValidatingWebhookConfiguration tallygate: updated",
+    ]
+
+
+def test_without_a_registration_it_says_what_to_do(cluster: Cluster, started: Gate) -> None:
+    done = publish(cluster, started.certificates, "--name", "nobody")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "tallygate: no webhook configuration is called nobody: register the gate first (kubectl apply -k "
+        "deploy/kustomize/base), or name it by --name\n"
+    )
+
+
+def test_the_manifests_are_what_the_api_server_takes(cluster: Cluster) -> None:
+    """All of them, rules and match conditions included, and nothing about them is against Pod Security."""
+    made = cluster.kubectl("apply", "-f", str(_BASE / "namespace.yaml"))
+    assert made.returncode == 0, made.stderr
+    done = cluster.kubectl("apply", "--dry-run=server", "-k", str(_BASE))
+    assert done.returncode == 0, done.stderr
+    assert "PodSecurity" not in done.stderr
+    assert {line.split("/")[0].split(".")[0] for line in done.stdout.splitlines()} == {
+        "configmap",
+        "deployment",
+        "mutatingwebhookconfiguration",
+        "namespace",
+        "resourcequota",
+        "service",
+        "serviceaccount",
+        "validatingwebhookconfiguration",
+    }
+
+
+def test_the_gate_can_be_applied_before_it_is_registered(cluster: Cluster) -> None:
+    """As deploy/README.md does it, so that nobody is refused while it starts."""
+    made = cluster.kubectl("apply", "-f", str(_BASE / "namespace.yaml"))
+    assert made.returncode == 0, made.stderr
+    only = cluster.kubectl("apply", "--dry-run=server", "-k", str(_BASE), "-l", "app.kubernetes.io/component=gate")
+    assert only.returncode == 0, only.stderr
+    assert "deployment.apps/tallygate" in only.stdout
+    assert "webhookconfiguration" not in only.stdout

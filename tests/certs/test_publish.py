@@ -1,0 +1,247 @@
+"""Publishing: what is trusted, and what the API server may answer. A real one is asked in e2e/test_publish.py."""
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from certs.authority import AUTHORITY_LIFETIME, new_authority
+from certs.cluster import Source, connect
+from certs.errors import CertsError
+from certs.files import write_authorities
+from certs.names import parse_names
+from certs.publish import Outcome, bundle, publish
+from certs.renewal import issue, renew
+from tests.certs.api_server import Api, kubeconfig, serving
+
+NOW = datetime.now(UTC)
+PEM = b"-----BEGIN CERTIFICATE-----\n"
+MUTATING, VALIDATING = "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with certificates."""
+    made = tmp_path / "tls"
+    issue(made, parse_names(["localhost"]), NOW)
+    return made
+
+
+@pytest.fixture
+def api() -> Api:
+    """An API server with both configurations, two webhooks each, and a field that nobody knows yet."""
+    api = Api()
+    for kind in (MUTATING, VALIDATING):
+        clients: list[dict[str, Any]] = [{"url": "https://a"}, {"url": "https://b", "caBundle": "b2xk"}]
+        api.add(kind, "tallygate", [{"name": "a.b.c", "clientConfig": client, "newer": 1} for client in clients])
+    return api
+
+
+@pytest.fixture
+def leads(api: Api, tmp_path: Path) -> Iterator[Path]:
+    """A kubeconfig that leads there."""
+    with serving(api, tmp_path / "server") as path:
+        yield path
+
+
+def outcomes(leads: Path, name: str = "tallygate", pem: bytes = PEM) -> list[tuple[str, str]]:
+    """Publish, and say what became of each."""
+    return [(each.kind, each.outcome) for each in publish(connect(Source(leads)), name, pem)]
+
+
+def bundles(api: Api) -> list[str]:
+    """What every webhook trusts."""
+    return [webhook["clientConfig"].get("caBundle") for found in api.objects.values() for webhook in found["webhooks"]]
+
+
+def test_every_webhook_of_both_is_written_and_nothing_else(api: Api, leads: Path) -> None:
+    before = json.loads(json.dumps(api.objects))
+    assert outcomes(leads) == [(MUTATING, Outcome.UPDATED), (VALIDATING, Outcome.UPDATED)]
+    assert bundles(api) == [base64.b64encode(PEM).decode()] * 4
+    for path, found in api.objects.items():
+        for webhook, old in zip(found["webhooks"], before[path]["webhooks"], strict=True):
+            webhook["clientConfig"] = old["clientConfig"]
+        assert found["webhooks"] == before[path]["webhooks"]
+
+
+def test_what_is_so_already_is_not_written(api: Api, leads: Path) -> None:
+    outcomes(leads)
+    api.requests.clear()
+    assert outcomes(leads) == [(MUTATING, Outcome.UNCHANGED), (VALIDATING, Outcome.UNCHANGED)]
+    assert api.requests == ["GET", "GET"]
+
+
+def test_a_configuration_without_webhooks_has_nothing_to_write(api: Api, leads: Path) -> None:
+    for found in api.objects.values():
+        found["webhooks"] = None
+    assert {outcome for _, outcome in outcomes(leads)} == {Outcome.UNCHANGED}
+
+
+def test_one_of_them_may_be_missing(api: Api, leads: Path) -> None:
+    del api.objects[min(api.objects)]
+    assert outcomes(leads) == [(MUTATING, Outcome.MISSING), (VALIDATING, Outcome.UPDATED)]
+
+
+def test_both_missing_says_what_to_do(leads: Path) -> None:
+    with pytest.raises(
+        CertsError, match=r"no webhook configuration is called other: register the gate first \(kubectl"
+    ):
+        outcomes(leads, "other")
+
+
+def test_who_writes_in_between_is_not_overwritten(api: Api, leads: Path) -> None:
+    """What was read is read anew, and only then written."""
+    api.rivals = 4
+    assert outcomes(leads) == [(MUTATING, Outcome.UPDATED), (VALIDATING, Outcome.UPDATED)]
+    assert api.requests == ["GET", "PATCH"] * 6
+
+
+def test_who_writes_all_the_time_is_told_of(api: Api, leads: Path) -> None:
+    api.rivals = 100
+    with pytest.raises(CertsError, match="was changed by somebody else each of the 5 times that we read it: try again"):
+        outcomes(leads)
+    assert api.requests == ["GET", "PATCH"] * 5
+    assert base64.b64encode(PEM).decode() not in bundles(api)
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "told"),
+    [
+        (403, b'{"message": "jane may\\nnot get it"}', "answers 403: jane may not get it"),
+        (401, b'{"kind": "Status", "message": "Unauthorized"}', "answers 401: Unauthorized"),
+        (500, b"\xff<html>", "answers 500: Internal Server Error"),
+        (503, b"[]", "answers 503: Service Unavailable"),
+        (403, b'{"message": "' + b"x" * 5000 + b'"}', "answers 403: " + "x" * 300 + " …"),
+        (403, b"[" * 100_000, "answers 403: Forbidden"),
+    ],
+)
+def test_a_refusal_is_one_sentence(api: Api, leads: Path, code: int, body: bytes, told: str) -> None:
+    api.refusal = (code, body)
+    with pytest.raises(CertsError) as caught:
+        outcomes(leads)
+    server = "the API server at https://127.0.0.1:"
+    text = str(caught.value)
+    assert text.startswith(f"cannot read and patch the MutatingWebhookConfiguration tallygate: {server}")
+    assert text.endswith(told)
+
+
+@pytest.mark.parametrize("body", [b"hello", b"[1]", b"{}", b'{"kind": "Status"}', b"[" * 100_000, b"\xff"])
+def test_what_is_no_api_server_is_told_apart(api: Api, leads: Path, body: bytes) -> None:
+    api.refusal = (200, body)
+    with pytest.raises(
+        CertsError, match="what answered for the MutatingWebhookConfiguration tallygate is no API server"
+    ):
+        outcomes(leads)
+
+
+def test_a_server_that_is_not_there_is_told(leads: Path) -> None:
+    kubeconfig(leads.parent, "https://127.0.0.1:9")
+    with pytest.raises(CertsError, match=r"^the API server at https://127.0.0.1:9 cannot be reached: .*refused"):
+        outcomes(leads)
+
+
+def test_a_server_of_another_authority_is_not_believed(leads: Path) -> None:
+    (leads.parent / "ca.crt").write_bytes((leads.parent / "ca.crt").read_bytes())
+    write_authorities(leads.parent, [new_authority(NOW).certificate])
+    with pytest.raises(CertsError, match=r"cannot be reached: .*certificate verify failed"):
+        outcomes(leads)
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+def test_a_proxy_of_the_environment_is_not_for_this_machine(
+    leads: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for kubectl (golang.org/x/net/http/httpproxy)."""
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    assert len(outcomes(leads)) == 2
+    assert connect(Source(kubeconfig(leads.parent, "https://localhost:1"))).configuration.proxy is None
+    assert connect(Source(kubeconfig(leads.parent, "https://[::1]:1"))).configuration.proxy is None
+    if variable != "ALL_PROXY":
+        away = connect(Source(kubeconfig(leads.parent, "https://192.0.2.1"))).configuration.proxy
+        assert away == "http://127.0.0.1:9"
+
+
+def test_a_proxy_of_the_kubeconfig_holds_everywhere(leads: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tunnel ends on this machine, and is asked for the server's own name."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    path = kubeconfig(leads.parent, "https://localhost:1", **{"proxy-url": "http://127.0.0.1:8"})
+    assert connect(Source(path)).configuration.proxy == "http://127.0.0.1:8"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "kubeconfig: leads to no cluster: Invalid kube-config file. No configuration found."),
+        (b"", "kubeconfig: leads to no cluster: "),
+        (b"\xff\xfe\x00", "kubeconfig: leads to no cluster: "),
+        (b"[1, 2]", "kubeconfig: leads to no cluster: "),
+        (b"a: [", "kubeconfig: leads to no cluster: "),
+        (b"{current-context: x, contexts: [], clusters: [], users: []}", "kubeconfig: leads to no cluster: "),
+        (b"{current-context: x, contexts: {}, clusters: 1, users: []}", "kubeconfig: leads to no cluster: "),
+    ],
+)
+def test_a_kubeconfig_that_leads_nowhere_is_told(tmp_path: Path, content: bytes | None, told: str) -> None:
+    path = tmp_path / "kubeconfig"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CertsError) as caught:
+        connect(Source(path))
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_context_that_is_not_there_is_told(leads: Path) -> None:
+    with pytest.raises(CertsError, match=r"kubeconfig, context nowhere: leads to no cluster: .*nowhere"):
+        connect(Source(leads, "nowhere"))
+
+
+def test_outside_of_a_pod_there_is_no_cluster_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(CertsError, match=r"^--in-cluster: leads to no cluster: Service host/port is not set"):
+        connect(Source(in_cluster=True))
+
+
+def test_only_certificates_are_trusted_whatever_else_is_in_the_file(folder: Path) -> None:
+    """A key that was pasted beside them by mistake is not published."""
+    path = folder / "ca.crt"
+    pem = path.read_bytes()
+    path.write_bytes(b"our own\n" + pem + (folder / "ca.key").read_bytes())
+    assert bundle(folder, NOW) == pem
+    assert len(x509.load_pem_x509_certificates(bundle(folder, NOW))) == 1
+
+
+def test_both_authorities_are_published_while_one_takes_over(folder: Path) -> None:
+    later = NOW + AUTHORITY_LIFETIME * 0.95
+    renew(folder, later)
+    assert len(x509.load_pem_x509_certificates(bundle(folder, later))) == 2
+
+
+def test_without_a_serving_certificate_there_is_nothing_to_compare(folder: Path) -> None:
+    (folder / "tls.crt").unlink()
+    assert bundle(folder, NOW) == (folder / "ca.crt").read_bytes()
+
+
+@pytest.mark.parametrize(("content", "told"), [(None, "no certificate in it"), (b"", "ca.crt"), (b"\xff", "ca.crt")])
+def test_a_folder_without_authorities_is_refused(folder: Path, content: bytes | None, told: str) -> None:
+    (folder / "ca.crt").unlink()
+    if content is not None:
+        (folder / "ca.crt").write_bytes(content)
+    with pytest.raises(CertsError, match=told):
+        bundle(folder, NOW)
+
+
+def test_authorities_that_did_not_sign_the_serving_certificate_are_refused(folder: Path) -> None:
+    write_authorities(folder, [new_authority(NOW).certificate])
+    with pytest.raises(CertsError, match=r"tls.crt: the serving certificate is not valid: .*would not call the gate"):
+        bundle(folder, NOW)
+
+
+def test_authorities_by_the_hundred_are_refused(folder: Path) -> None:
+    (folder / "ca.crt").write_bytes((folder / "ca.crt").read_bytes() * 200)
+    with pytest.raises(CertsError, match=r"200 certificates, .* the most that is published is 65536"):
+        bundle(folder, NOW)

@@ -1,0 +1,48 @@
+"""`tallygate certs publish`: let an API server trust the gate. A module apart, since the client is slow to load."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from certs.cluster import Source, connect
+from certs.publish import bundle
+from certs.publish import publish as publish_bundle
+from webhook.admission.registration import NAME
+from webhook.cli.certificate_options import FOLDER, saying
+from webhook.cli.command import Command, Misuse
+
+
+@click.command(
+    cls=Command,
+    short_help="Let the cluster's API server trust them.",
+    examples=(
+        ("tallygate certs publish tls/", "in the cluster of your kubeconfig"),
+        ("tallygate certs publish tls/ --kubeconfig admin.conf --context prod", "in another"),
+    ),
+)
+@FOLDER
+@click.option("--name", metavar="NAME", default=NAME, show_default=True, help="The webhook configurations' name.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="How to reach the cluster. Default: as kubectl does, by $KUBECONFIG or ~/.kube/config.",
+)
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig. Default: its current one.")
+@click.option("--in-cluster", is_flag=True, help="The cluster that this runs in, as the pod's service account.")
+def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
+    """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
+
+    Both configurations, mutating and validating, are read, and written only where they differ; one of them may be
+    missing. It refuses when tls.crt in FOLDER is not valid by these authorities. Do it after `issue`, and after a
+    `renew` that has made a new authority. Needed rights: get and patch on both kinds.
+
+    Exit codes: 0 published, or nothing to do; 2 it could not be done.
+    """
+    if in_cluster and (kubeconfig or context):
+        raise Misuse("--in-cluster takes neither --kubeconfig nor --context: it is the cluster that this runs in")
+    with saying():
+        trusted = bundle(folder, datetime.now(UTC))
+        for published in publish_bundle(connect(Source(kubeconfig, context, in_cluster)), name, trusted):
+            click.echo(f"{published.kind} {published.name}: {published.outcome}")
