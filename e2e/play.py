@@ -1,17 +1,26 @@
-"""A transcript played on a site: its policies in force, its node as it was, and what is printed compared."""
+"""A transcript played on a site: the shipped policies in force, its node as it was, and what is printed compared.
+
+Stage directions: `policies NAME…` lets these policy files be in force from there on (`shipped` stands for the shipped
+ones); `without the gate` takes its registration away, `with the gate` brings it back.
+"""
 
 import difflib
 import json
 from pathlib import Path
 
 from e2e.errors import ClusterError
-from e2e.policy_files import policy_files
+from e2e.policy_files import SHIPPED_FILES, policy_files
 from e2e.ports import Site
+from e2e.registering import register, unregister
 from e2e.terminal import Terminal
 from e2e.transcript import Transcript, parse, played
+from e2e.waiting import until
 
 _NATIVE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
-_DONGLES = {"example.com/dongle": "4"}
+_DONGLES: dict[str, str | None] = {"example.com/dongle": "4"}
+_SHIPPED = "shipped"
+_CASES = "case-"  # begins the names of cases' namespaces
+_PODS_WITHIN = 120.0  # seconds; a real kubelet lets containers end in peace
 
 
 def play(site: Site, case: Path, namespace: str, folder: Path, *, record: bool) -> None:
@@ -22,39 +31,88 @@ def play(site: Site, case: Path, namespace: str, folder: Path, *, record: bool) 
         ClusterError: the site cannot be made ready for it.
     """
     transcript = parse(case.read_text())
-    _prepare(site, transcript)
-    terminal = Terminal(site, namespace, folder)
-    now = played(transcript, terminal.run, {"NODE": site.node, "NAMESPACE": namespace})
-    if record and now != transcript:
-        case.write_text(now.text())
-        return
-    if now != transcript:
-        difference = difflib.unified_diff(
-            transcript.text().splitlines(), now.text().splitlines(), "expected", "printed", lineterm=""
+    restore_node(site, namespace)
+    site.gate.write_policies(SHIPPED_FILES)
+    terminal, stage = Terminal(site, namespace, folder), _Stage(site)
+    try:
+        now = played(
+            transcript, terminal.run, stage.direct, {"NODE": site.node, "NAMESPACE": namespace, "IMAGE": site.image}
         )
-        raise AssertionError("\n".join([str(case), *difference]))
+    finally:
+        stage.restore()
+    if now == transcript:
+        return
+    if record:
+        case.write_text(now.text())
+    else:
+        raise AssertionError("\n".join([str(case), *_difference(transcript, now)]))
 
 
-def _prepare(site: Site, transcript: Transcript) -> None:
-    restore_node(site)
-    site.gate.write_policies(policy_files(transcript.policies))
+def _difference(transcript: Transcript, now: Transcript) -> list[str]:
+    texts = transcript.text().splitlines(), now.text().splitlines()
+    return list(difflib.unified_diff(*texts, "expected", "printed", lineterm=""))
 
 
-def restore_node(site: Site) -> None:
-    """Let the site's node advertise four dongles, and nothing else that a case may have given it.
+class _Stage:
+    """Follows stage directions, and puts back at the end what a case may have left otherwise."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._away = False
+
+    def direct(self, direction: str) -> None:
+        """Follow one.
+
+        Raises:
+            ClusterError: there is no such direction, or it cannot be followed.
+        """
+        match direction.split():
+            case ["policies", *names] if names:
+                own = [name for name in names if name != _SHIPPED]
+                shipped = SHIPPED_FILES if _SHIPPED in names else {}
+                self._site.gate.write_policies(shipped | policy_files(own))
+            case ["without", "the", "gate"]:
+                unregister(self._site.cluster)
+                self._away = True
+            case ["with", "the", "gate"]:
+                self.restore()
+            case _:
+                raise ClusterError(f"no such stage direction: {direction}")
+
+    def restore(self) -> None:
+        """Register the gate again if it is away."""
+        if self._away:
+            register(self._site.cluster, self._site.gate)
+            self._away = False
+
+
+def restore_node(site: Site, namespace: str) -> None:
+    """Let the site's node advertise four dongles, nothing else that a case may have given it, and hold no other's pods.
 
     Raises:
-        ClusterError: the node cannot be read or changed; the text is kubectl's.
+        ClusterError: the node cannot be read or changed, or pods of other cases stay on it.
     """
-    said = site.cluster.kubectl("get", "node", site.node, "--output=json")
-    if said.returncode:
-        raise ClusterError(said.stderr.strip())
-    capacity = json.loads(said.stdout)["status"]["capacity"]
-    has: dict[str, str | None] = {
-        **{name: None for name in capacity if name not in _NATIVE and not name.startswith("hugepages-")},
-        **_DONGLES,
-    }
+    status = json.loads(_said(site, "get", "node", site.node, "--output=json"))["status"]
+    gone = {name: None for listed in ("capacity", "allocatable") for name in status[listed] if _is_given(name)}
+    has = gone | _DONGLES
     patch = json.dumps({"status": {"capacity": has, "allocatable": has}})
-    done = site.cluster.kubectl("patch", "node", site.node, "--subresource=status", "--type=merge", f"--patch={patch}")
+    _said(site, "patch", "node", site.node, "--subresource=status", "--type=merge", f"--patch={patch}")
+    until(f"the pods of other cases leave {site.node}", lambda: not _others(site, namespace), _PODS_WITHIN)
+
+
+def _is_given(name: str) -> bool:
+    return name not in _NATIVE and not name.startswith("hugepages-")
+
+
+def _others(site: Site, namespace: str) -> list[str]:
+    """The namespaces of other cases that have pods on the site's node: they are deleted without being waited for."""
+    on_it = f"--field-selector=spec.nodeName={site.node}"
+    names = _said(site, "get", "pods", "-A", on_it, "--output=jsonpath={.items[*].metadata.namespace}").split()
+    return [name for name in names if name.startswith(_CASES) and name != namespace]
+
+
+def _said(site: Site, *args: str) -> str:
+    done = site.cluster.kubectl(*args)
     if done.returncode:
         raise ClusterError(done.stderr.strip())
+    return done.stdout

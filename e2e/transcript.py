@@ -1,9 +1,10 @@
 """Cases as transcripts of a terminal: what is typed, and what kubectl and tallygate print then.
 
 A transcript is a text file. `$` begins a command, which goes on in the next line after a backslash; what follows it up
-to the next blank line, comment or command is what it prints, both streams as a terminal mixes them, and `(exit 1)` if
-it fails. `#` begins a comment, `#: policies NAME…` names policy files to be in force instead of the shipped ones. `…`
-in what is printed stands for anything. `$NODE` and `$NAMESPACE` are the case's own, in commands and in what is printed.
+to the next blank line, comment or command is what it prints, both streams as a terminal mixes them, without blank lines
+and spaces at the end of a line, and `(exit 1)` if it fails. `#` begins a comment, `#:` a stage direction, which is
+followed before the next command is run. `…` in what is printed stands for anything within a line, and a line of its own
+for any lines. `$NODE` and `$NAMESPACE` are the case's own, in commands and in what is printed.
 """
 
 import re
@@ -12,10 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from string import Template
 
-_POLICIES = "#: policies "
+_DIRECTION = "#: "
 
 Run = Callable[[list[str]], str]
 """Runs a command; what it printed, with the line `(exit N)` at the end when it failed."""
+
+Direct = Callable[[str], None]
+"""Follows a stage direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +35,17 @@ class Step:
         """The command as one line."""
         return " ".join(line.removeprefix("$ ").removesuffix("\\").strip() for line in self.typed)
 
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """The stage directions before the command."""
+        return tuple(line.removeprefix(_DIRECTION) for line in self.before if line.startswith(_DIRECTION))
+
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
     """A case: steps in order."""
 
     steps: tuple[Step, ...]
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """The names of the policy files that it wants; none: the shipped ones."""
-        lines = (line for step in self.steps for line in step.before)
-        return tuple(name for line in lines if line.startswith(_POLICIES) for name in line.split()[2:])
 
     def text(self) -> str:
         """As a file."""
@@ -58,7 +61,7 @@ def parse(text: str) -> Transcript:
             before.append(lines.pop(0))
             continue
         typed = [lines.pop(0)]
-        while typed[-1].endswith("\\"):
+        while typed[-1].endswith("\\") and lines:
             typed.append(lines.pop(0))
         printed = _taken(lines, lambda line: bool(line) and not line.startswith(("$ ", "# ", "#:")))
         steps.append(Step(tuple(before), tuple(typed), tuple(printed)))
@@ -66,23 +69,39 @@ def parse(text: str) -> Transcript:
     return Transcript((*steps, Step(tuple(before), (), ())))
 
 
-def played(transcript: Transcript, run: Run, values: Mapping[str, str]) -> Transcript:
+def played(transcript: Transcript, run: Run, direct: Direct, values: Mapping[str, str]) -> Transcript:
     """The transcript as it goes now: what is printed otherwise is replaced, and what still holds is kept."""
-    return Transcript(tuple(_played(step, run, values) if step.typed else step for step in transcript.steps))
+    return Transcript(tuple(_played(step, run, direct, values) for step in transcript.steps))
 
 
-def _played(step: Step, run: Run, values: Mapping[str, str]) -> Step:
+def _played(step: Step, run: Run, direct: Direct, values: Mapping[str, str]) -> Step:
+    for direction in step.directions:
+        direct(direction)
+    if not step.typed:
+        return step
     printed = run([Template(word).safe_substitute(values) for word in shlex.split(step.command)])
     for name, value in values.items():
         printed = printed.replace(value, f"${name}")
-    # A blank line would end what is printed, and so would a comment.
-    lines = tuple(line for line in printed.splitlines() if line)
-    return step if _matches(step.printed, lines) else replace(step, printed=lines)
+    # A blank line would end what is printed, and nobody sees spaces at the end of a line.
+    lines = tuple(line.rstrip() for line in printed.splitlines() if line.strip())
+    return step if _matches(step.printed, lines) else replace(step, printed=_kept(step.printed, lines))
 
 
 def _matches(expected: Iterable[str], printed: Iterable[str]) -> bool:
-    pattern = "\n".join(re.escape(line).replace("…", ".*?") for line in expected)
-    return re.fullmatch(pattern, "\n".join(printed)) is not None
+    pattern = "".join("(?:.*\n)*?" if line == "…" else f"{_pattern(line)}\n" for line in expected)
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
+
+
+def _pattern(line: str) -> str:
+    return re.escape(line).replace("…", ".*?")
+
+
+def _kept(expected: tuple[str, ...], printed: tuple[str, ...]) -> tuple[str, ...]:
+    """What is printed now, but with the `…` of lines that hold as they stand."""
+    holding = {
+        line: each for line in printed for each in expected if each != "…" and re.fullmatch(_pattern(each), line)
+    }
+    return tuple(holding.get(line, line) for line in printed)
 
 
 def _taken(lines: list[str], wanted: Callable[[str], bool]) -> list[str]:

@@ -76,9 +76,15 @@ def test_a_shared_cap_of_none_says_where_nothing_may_be_held() -> None:
     assert "free 0: nothing of it may be held in these namespaces" in response(scene.create(1))["status"]["message"]
 
 
-def test_the_growth_of_a_refused_change_is_what_it_asks() -> None:
-    answer = Scene().admit(pod("u", 9), oldObject=pod("u", 3), subResource="resize")
-    assert "asks 6 nvidia.com/gpu, cap gpus of this namespace holds 0 of 4" in response(answer)["status"]["message"]
+def test_the_growth_of_a_refused_change_is_what_it_asks_and_the_whole_what_would_pass() -> None:
+    scene = Scene()
+    scene.create(1)
+    answer = scene.admit(pod("u", 9), oldObject=pod("u", 2), subResource="resize")
+    assert response(answer)["status"]["message"] == (
+        'Pod "p": asks 7 nvidia.com/gpu on top of 2, cap gpus of this namespace holds 0 of 4, 1 promised, free 3: '
+        "ask for 5 or less (TG201, cap gpus)"
+    )
+    assert response(scene.admit(pod("u", 5), oldObject=pod("u", 2), subResource="resize"))["allowed"] is True
 
 
 def test_a_rule_speaks_before_a_cap_and_nothing_is_promised() -> None:

@@ -14,28 +14,31 @@ def refusals(booked: Booked) -> Iterator[Problem]:
     held, promised = booked.before.tally, booked.before.promised
     for name in sorted(booked.excess):
         hard = booked.asked.counted.hard[name]
-        asks = booked.asked.new.get(name, 0) - booked.asked.old.get(name, 0)
+        old = booked.asked.old.get(name, 0)
+        asks = booked.asked.new.get(name, 0) - old
+        on_top = f" on top of {shown(name, old)}" if old else ""
         free = max(hard - held.get(name, 0) - promised.get(name, 0), 0)
         yield Problem(
             "",
             OVER_CAP.number,
             Reason.FORBIDDEN,
-            f"asks {shown(name, asks)} {name}, cap {cap.name} {_scope(booked)} holds "
+            f"asks {shown(name, asks)} {name}{on_top}, cap {cap.name} {_scope(booked)} holds "
             f"{shown(name, held.get(name, 0))} of {shown(name, hard)}, {shown(name, promised.get(name, 0))} promised, "
-            f"free {shown(name, free)}: {_advice(booked, name, free)}",
+            f"free {shown(name, free)}: {_advice(booked, name, old, free)}",
             value=shown(name, asks),
             rule=cap.name,
             by="cap",
         )
 
 
-def _advice(booked: Booked, name: str, free: int) -> str:
+def _advice(booked: Booked, name: str, old: int, free: int) -> str:
     """What would pass. Waiting helps only a pod that the cap could hold at all."""
     hard = booked.asked.counted.hard[name]
+    less = f"ask for {shown(name, old + free)} or less"
     if booked.asked.new.get(name, 0) <= hard:
-        return f"ask for {shown(name, free)} or less, or wait until pods end" if free else "wait until pods end"
+        return f"{less}, or wait until pods end" if free else "wait until pods end"
     if free:
-        return f"ask for {shown(name, free)} or less"
+        return less
     if hard > 0:
         return f"ask for {shown(name, hard)} or less, and wait until pods end"
     return f"nothing of it may be held {_where(booked)}"
