@@ -1,7 +1,11 @@
 """The gate registered with the API server, and not: as a user does it, and proven by what the API server then does."""
 
 import json
+import os
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from subprocess import CompletedProcess
 from uuid import uuid4
 
@@ -11,7 +15,9 @@ from e2e.ports import Cluster, Gate
 from e2e.waiting import until
 from webhook.admission.registration import registration
 
+_ROOT = Path(__file__).parent.parent
 _WITHIN = 30.0  # seconds, until the API server has taken a configuration up; it takes milliseconds
+_SECONDS = 60.0  # for a command of tallygate
 _KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
 _NAME = "tallygate"
 
@@ -27,11 +33,31 @@ def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None
         ClusterError: the API server refuses them, or does not call them in time.
     """
     gate.write_policies(SHIPPED_FILES)
-    authority = (gate.certificates / "ca.crt").read_bytes()
-    mutating, validating = registration(gate.reached, ca_bundle=authority, failure_policy=failure_policy)
+    mutating, validating = registration(gate.reached, failure_policy=failure_policy)
     for configuration, phase in ((validating, "validate"), (mutating, "mutate")):
         _applied(cluster, configuration)
+        publish(cluster, gate)
         until(f"the API server asks to {phase}", partial(_asks, cluster, gate, phase, f"probe-{uuid4().hex}"), _WITHIN)
+
+
+def publish(cluster: Cluster, gate: Gate) -> None:
+    """Let the API server trust the gate's authorities, by `tallygate certs publish`.
+
+    Raises:
+        ClusterError: the command fails; the text is what it says.
+    """
+    command = [sys.executable, "-m", "webhook.cli", "certs", "publish", str(gate.certificates)]
+    environment = {**os.environ, **cluster.environment, "PYTHONPATH": str(_ROOT)}
+    _said(
+        subprocess.run(  # noqa: S603  ours, and no shell
+            [*command, f"--kubeconfig={cluster.kubeconfig}"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    )
 
 
 def unregister(cluster: Cluster) -> None:

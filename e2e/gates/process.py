@@ -23,6 +23,9 @@ from webhook.admission.registration import Url
 
 _ROOT = Path(__file__).parents[2]
 _LOOPBACK = "127.0.0.1"
+# This machine, as Go dials it (net.Dial). To an address of loopback an API server would speak HTTP/2, as it never does
+# to a Service (k8s.io/apiserver, pkg/util/webhook/client.go, v1.36).
+_HERE = "0.0.0.0"  # noqa: S104  nothing listens on it
 _WITHIN = 30.0  # seconds, until it is ready or has taken something up
 _ANSWER = 5.0  # seconds for a health answer
 
@@ -30,7 +33,7 @@ _ANSWER = 5.0  # seconds for a health answer
 class GateProcess:
     """`tallygate serve`, with everything it reads and writes in one folder; its policies are files in `policies`."""
 
-    def __init__(self, folder: Path, host: str = _LOOPBACK) -> None:
+    def __init__(self, folder: Path, host: str = _HERE) -> None:
         """Make its certificates; the policies are the shipped ones until others are written."""
         self._folder = folder
         self.policies = folder / "policies"
@@ -41,7 +44,7 @@ class GateProcess:
         port, self._monitor = free_ports(2)
         self.reached = Url(f"https://{f'[{host}]' if ':' in host else host}:{port}")
         # An address by which others reach this machine need not be one that it has: then it listens on all.
-        listen = _LOOPBACK if host == _LOOPBACK else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
+        listen = _LOOPBACK if host == _HERE else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
         self._command = _command(f"{listen}:{port}", self._monitor, self.certificates, self.policies)
         self._component: Component | None = None
         self.write_policies(SHIPPED_FILES)

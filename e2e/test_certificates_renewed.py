@@ -1,0 +1,112 @@
+"""Certificates made anew while clients create pods: nobody is refused because of it."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+
+import pytest
+
+from certs.authority import AUTHORITY_LIFETIME, new_authority, new_leaf
+from certs.files import read_leaf, write_authority, write_leaf
+from certs.names import names_of
+from certs.renewal import renew
+from e2e.gates.process import GateProcess
+from e2e.load import STORED, Answer, Clients
+from e2e.pods import Pod, pod
+from e2e.ports import Gate, Site
+from e2e.registering import publish, register, unregister
+from e2e.waiting import until
+
+_WITHIN = 60.0  # seconds, until the clients have got on
+_MEANWHILE = 100  # pods that are created before the next step
+
+
+@pytest.fixture
+def registered(site: Site, started: Gate) -> Iterator[Gate]:
+    """The gate, running and registered."""
+    register(site.cluster, started)
+    yield started
+    unregister(site.cluster)
+
+
+def _serve_by_another_authority(gate: Gate) -> None:
+    """Nobody has been told of it, and it needs a successor within a year."""
+    now = datetime.now(UTC)
+    authority = new_authority(now - AUTHORITY_LIFETIME + timedelta(days=360))
+    names = names_of(read_leaf(gate.certificates).certificate)
+    write_authority(gate.certificates, authority)
+    write_leaf(gate.certificates, new_leaf(authority, names, now))
+    gate.take_up_certificate()
+
+
+def _dongles(site: Site) -> Callable[[int], Pod]:
+    return lambda number: pod(site, f"pod-{number}")
+
+
+def _until_more(answers: list[Answer]) -> None:
+    """Wait until the clients have got on."""
+    before = len(answers)
+    until("pods are created", lambda: len(answers) >= before + _MEANWHILE, _WITHIN)
+
+
+def _not_stored(answers: list[Answer]) -> list[Answer]:
+    return [answer for answer in answers if answer.status != STORED]
+
+
+def test_new_serving_certificates_are_taken_up_and_no_create_fails(
+    site: Site, registered: Gate, namespace: str
+) -> None:
+    times = 10 if isinstance(registered, GateProcess) else 1  # a kubelet takes its time to hand over a Secret
+    with Clients(site.cluster, namespace) as clients, clients.creating(_dongles(site)) as answers:
+        for each in range(times):
+            # Each expires at another second, by which one is told from another.
+            renew(registered.certificates, datetime.now(UTC) + timedelta(seconds=each), force=True)
+            registered.take_up_certificate()
+            _until_more(answers)
+    assert _not_stored(answers) == []
+
+
+def test_an_authority_is_succeeded_and_no_create_fails(site: Site, registered: Gate, namespace: str) -> None:
+    with Clients(site.cluster, namespace) as clients:
+        _serve_by_another_authority(registered)
+        publish(site.cluster, registered)
+        _until_stored(site, clients)
+        with clients.creating(_dongles(site)) as answers:
+            (made,) = renew(registered.certificates, datetime.now(UTC)).done
+            assert made == "made a new authority; publish ca.crt, which trusts it and the old one"
+            publish(site.cluster, registered)
+            _until_more(answers)  # it is known everywhere before it signs; `renew` without force gives it a day
+            renew(registered.certificates, datetime.now(UTC), force=True)
+            registered.take_up_certificate()
+            _until_more(answers)
+    assert _not_stored(answers) == []
+
+
+def test_a_certificate_of_an_authority_that_was_not_published_is_refused_until_it_is(
+    site: Site, registered: Gate, namespace: str
+) -> None:
+    """What the order of the case above is for: the API server takes each new certificate at its first connection."""
+    with Clients(site.cluster, namespace) as clients:
+        assert clients.create_one(pod(site, "before")).status == STORED
+        _serve_by_another_authority(registered)
+        refused = _until_refused(site, clients)
+        assert refused.status == HTTPStatus.INTERNAL_SERVER_ERROR
+        assert refused.message.startswith('Internal error occurred: failed calling webhook "')
+        assert refused.message.endswith(
+            ": tls: failed to verify certificate: x509: certificate signed by unknown authority"
+        )
+        publish(site.cluster, registered)
+        _until_stored(site, clients)
+
+
+def _until_refused(site: Site, clients: Clients) -> Answer:
+    """The first answer that is not from a connection of before: as many of those are kept as were ever used at once."""
+    pods = (pod(site, f"pod-{number}") for number in itertools.count())
+    return next(answer for answer in map(clients.create_one, itertools.islice(pods, _MEANWHILE)) if answer.message)
+
+
+def _until_stored(site: Site, clients: Clients) -> None:
+    """Wait until the API server trusts what it was told to."""
+    pods = (pod(site, f"probe-{number}") for number in itertools.count())
+    until("the API server trusts the gate", lambda: clients.create_one(next(pods)).status == STORED, _WITHIN)

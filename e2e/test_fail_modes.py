@@ -1,0 +1,214 @@
+"""The gate away, or too slow: what its `failurePolicy` makes of that, and what goes on whatever it is."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from subprocess import CompletedProcess
+from uuid import uuid4
+
+import pytest
+
+from e2e.pods import create, stored
+from e2e.ports import Cluster, Gate, Site
+from e2e.registering import register, unregister
+from webhook.admission.registration import NAMESPACE, Url
+
+_BAD_NAME = "Bad_Name!"  # for a resource; Kubernetes stores it in a node
+_TIMEOUT = 5.0  # seconds that the API server waits for each phase, as registered
+_REFUSED = (
+    "spec.containers[0].resources.requests[example.com/dongle]: 1500m is not a whole number; "
+    "example.com/dongle is counted in whole units: ask for 1 or 2 (TG101, rule whole-units"
+)
+# A Service's address refuses the connection too, by a rule of kube-proxy; which says so first depends on its pace.
+_AWAY = re.compile(r"dial tcp [\d.]+:\d+: connect: connection refused|no endpoints available for service \"\w+\"")
+
+
+@pytest.fixture
+def failing(site: Site, started: Gate) -> Iterator[Gate]:
+    """The gate, running and registered with failurePolicy Fail."""
+    register(site.cluster, started, "Fail")
+    yield started
+    unregister(site.cluster)
+
+
+@pytest.fixture
+def ignoring(site: Site, started: Gate) -> Iterator[Gate]:
+    """The gate, running and registered with failurePolicy Ignore."""
+    register(site.cluster, started, "Ignore")
+    yield started
+    unregister(site.cluster)
+
+
+@pytest.fixture(scope="module")
+def own_namespace(cluster: Cluster) -> Iterator[str]:
+    """The gate's own namespace, made for the case where the gate runs outside of the cluster."""
+    is_there = cluster.kubectl("get", "namespace", NAMESPACE).returncode == 0
+    if not is_there:
+        cluster.kubectl("create", "namespace", NAMESPACE).check_returncode()
+    wait = cluster.kubectl(
+        "wait", "--for=create", "--timeout=60s", f"--namespace={NAMESPACE}", "serviceaccount/default"
+    )
+    wait.check_returncode()
+    yield NAMESPACE
+    if not is_there:
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+@contextmanager
+def _stopped(gate: Gate) -> Iterator[None]:
+    gate.stop()
+    try:
+        yield
+    finally:
+        gate.start()
+
+
+def _says_that_the_gate_failed(said: CompletedProcess[str], gate: Gate, why: re.Pattern[str] | str) -> bool:
+    """Whether kubectl says which webhook failed, where it is, and why; the mutating one is asked first."""
+    reached = gate.reached
+    base = (
+        reached.base if isinstance(reached, Url) else f"https://{reached.name}.{reached.namespace}.svc:{reached.port}"
+    )
+    start = (
+        'Error from server (InternalError): error when creating "STDIN": Internal error occurred: '
+        'failed calling webhook "mutate.tallygate.dev": failed to call webhook: '
+        f'Post "{base}/v1/admit/mutate?timeout=5s": '
+    )
+    assert said.stderr.startswith(start)
+    return re.fullmatch(why, said.stderr.removeprefix(start).rstrip("\n")) is not None
+
+
+def _is_refused_by_kubernetes(said: CompletedProcess[str], name: str) -> bool:
+    """Whether kubectl prints what it prints of one and a half dongles where there is no gate."""
+    return said.stderr == (
+        f'The Pod "{name}" is invalid: \n'
+        '* spec.containers[0].resources.limits[example.com/dongle]: Invalid value: "1500m": must be an integer\n'
+        '* spec.containers[0].resources.requests[example.com/dongle]: Invalid value: "1500m": must be an integer\n'
+    )
+
+
+def _is_refused_by_the_gate(said: CompletedProcess[str], name: str) -> bool:
+    return said.stderr.startswith(f'The Pod "{name}" is invalid: {_REFUSED}')
+
+
+def _goes_on(site: Site, namespace: str) -> None:
+    """Requests are judged as if nothing had been."""
+    assert create(site, namespace, "afterwards").stderr == ""
+    assert _is_refused_by_the_gate(create(site, namespace, "half-afterwards", "1500m"), "half-afterwards")
+    assert "afterwards" in stored(site, namespace)
+
+
+def test_under_fail_nothing_is_stored_while_the_gate_is_away(site: Site, failing: Gate, namespace: str) -> None:
+    with _stopped(failing):
+        assert _says_that_the_gate_failed(create(site, namespace, "fine"), failing, _AWAY)
+        assert stored(site, namespace) == set()
+    _goes_on(site, namespace)
+
+
+def test_under_ignore_kubernetes_decides_alone_while_the_gate_is_away(
+    site: Site, ignoring: Gate, namespace: str
+) -> None:
+    with _stopped(ignoring):
+        assert create(site, namespace, "fine").stderr == ""
+        assert _is_refused_by_kubernetes(create(site, namespace, "half", "1500m"), "half")
+        assert stored(site, namespace) == {"fine"}
+    _goes_on(site, namespace)
+
+
+def test_under_fail_a_gate_that_is_too_slow_is_waited_for_once(site: Site, failing: Gate, namespace: str) -> None:
+    with failing.frozen():
+        start = time.monotonic()
+        assert _says_that_the_gate_failed(create(site, namespace, "fine"), failing, "context deadline exceeded")
+        assert _TIMEOUT <= time.monotonic() - start < 2 * _TIMEOUT
+        assert stored(site, namespace) == set()
+    _goes_on(site, namespace)
+
+
+def test_under_ignore_a_gate_that_is_too_slow_is_waited_for_in_both_phases(
+    site: Site, ignoring: Gate, namespace: str
+) -> None:
+    with ignoring.frozen():
+        start = time.monotonic()
+        assert create(site, namespace, "fine").stderr == ""
+        assert 2 * _TIMEOUT <= time.monotonic() - start < 3 * _TIMEOUT
+    _goes_on(site, namespace)
+
+
+def test_what_changes_nothing_that_is_judged_goes_on_while_the_gate_is_away(
+    site: Site, failing: Gate, namespace: str
+) -> None:
+    assert create(site, namespace, "fine").stderr == ""
+    with _stopped(failing):
+        annotated = site.cluster.kubectl("annotate", f"--namespace={namespace}", "pod/fine", "by=a-controller")
+        assert (annotated.stdout, annotated.stderr) == ("pod/fine annotated\n", "")
+        deleted = site.cluster.kubectl("delete", f"--namespace={namespace}", "pod/fine", "--now")
+        assert deleted.returncode == 0, deleted.stderr
+        assert stored(site, namespace) == set()
+
+
+@pytest.mark.usefixtures("own_namespace")
+@pytest.mark.parametrize("spared", ["kube-system", NAMESPACE])
+def test_the_clusters_namespace_and_the_gates_own_take_pods_while_the_gate_is_away(
+    site: Site, failing: Gate, namespace: str, spared: str
+) -> None:
+    name = f"spared-{uuid4().hex[:8]}"
+    with _stopped(failing):
+        assert create(site, namespace, name).returncode == 1
+        made = create(site, spared, name)
+        assert (made.stdout, made.stderr) == (f"pod/{name} created\n", "")
+    site.cluster.kubectl("delete", f"--namespace={spared}", f"pod/{name}", "--now").check_returncode()
+
+
+@pytest.fixture
+def machine(cluster: Cluster) -> Iterator[str]:
+    """The name of a node that is not there yet."""
+    name = f"machine-{uuid4().hex[:8]}"
+    yield name
+    cluster.kubectl("delete", "node", name, "--ignore-not-found").check_returncode()
+
+
+def _registers(cluster: Cluster, name: str, resource: str = "example.com/dongle") -> CompletedProcess[str]:
+    """What a kubelet does first: create its node, with what it has."""
+    has = {"cpu": "4", "memory": "8Gi", "pods": "110", resource: "4"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"capacity": has}}
+    return cluster.kubectl("create", "--filename=-", stdin=json.dumps(node))
+
+
+def _patched(cluster: Cluster, name: str, status: dict[str, object]) -> CompletedProcess[str]:
+    patch = json.dumps({"status": status})
+    return cluster.kubectl("patch", "node", name, "--subresource=status", "--type=strategic", f"--patch={patch}")
+
+
+def _beat(cluster: Cluster, name: str) -> CompletedProcess[str]:
+    """What a kubelet does now and then: say that it is ready."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
+    return _patched(cluster, name, {"conditions": [ready]})
+
+
+def test_nodes_register_and_beat_while_the_gate_is_away_under_fail(
+    cluster: Cluster, failing: Gate, machine: str
+) -> None:
+    with _stopped(failing):
+        registered = _registers(cluster, machine, _BAD_NAME)
+        assert (registered.stdout, registered.stderr) == (f"node/{machine} created\n", "")
+        assert _beat(cluster, machine).stderr == ""
+        more = _patched(cluster, machine, {"capacity": {"example.com/dongle": "8"}})
+        assert (more.stdout, more.stderr) == (f"node/{machine} patched\n", "")
+
+
+def test_a_nodes_heartbeat_does_not_wait_for_a_slow_gate(cluster: Cluster, failing: Gate, machine: str) -> None:
+    assert _registers(cluster, machine).stderr == ""
+    with failing.frozen():
+        start = time.monotonic()
+        assert _beat(cluster, machine).stderr == ""
+        assert time.monotonic() - start < _TIMEOUT
+
+
+@pytest.mark.usefixtures("failing")
+def test_nodes_are_judged_while_the_gate_is_there(cluster: Cluster, machine: str) -> None:
+    said = _registers(cluster, machine, _BAD_NAME).stderr
+    assert said.startswith(f'The Node "{machine}" is invalid: \n* status.allocatable[{_BAD_NAME}]: ')
+    assert said.endswith(" (TG102, rule well-formed-names)\n")
