@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import textwrap
+from typing import Any
 
 import click
 import yaml
@@ -57,10 +59,34 @@ def test_what_kubectl_is_given_is_there() -> None:
     assert all((ROOT / path).exists() for path in re.findall(r"apply -f (deploy\S+)", PAGES[0]))
 
 
+def overlays() -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is shown of an overlay: the beginning of one, and a patch."""
+    begun, patched = (
+        yaml.safe_load(textwrap.dedent(text))
+        for text in re.findall(r"^ *```yaml\n(.*?)```", PAGES[0], re.DOTALL | re.MULTILINE)
+    )
+    return begun, patched
+
+
 def test_the_overlay_speaks_of_what_the_base_has() -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGES[0], re.DOTALL)
-    overlay = yaml.safe_load(text)
+    overlay, _ = overlays()
     (generator,), (own,) = KUSTOMIZATION["configMapGenerator"], overlay["configMapGenerator"]
     assert overlay["resources"] == [f"../{BASE.name}"]
     assert overlay["images"][0]["name"] == container()["image"].partition(":")[0]
     assert (own["name"], own["namespace"]) == (generator["name"], generator["namespace"])
+
+
+def test_the_patches_meet_the_webhooks_for_objects() -> None:
+    """By their place in the list, as kustomize has it."""
+    _, overlay = overlays()
+    (patch,) = overlay["patches"]
+    (operation,) = yaml.safe_load(patch["patch"])
+    assert "/webhooks/0/failurePolicy" in PAGES[0]
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        found: Any = manifest(kind)
+        assert found["apiVersion"].startswith(f"{patch['target']['group']}/")
+        assert found["webhooks"][0]["failurePolicy"] == "Fail"
+        *steps, last = operation["path"].strip("/").split("/")
+        for step in steps:
+            found = found[int(step)] if isinstance(found, list) else found[step]
+        assert (last, found) == ("-", ["kube-system", "tallygate-system"])
