@@ -9,7 +9,7 @@ import pytest
 
 from e2e.bench.calls import Calls
 from e2e.bench.client import Created
-from e2e.bench.figures import Figure, figures
+from e2e.bench.figures import Over, figures
 from e2e.bench.ground import Ground, ground
 from e2e.bench.measure import CLIENTS, Round, Sample, one_round
 from e2e.bench.table import table
@@ -80,28 +80,29 @@ def test_the_table_and_the_json_have_every_variant_by_one_client_and_by_several(
     assert [(each["clients"], each["variant"]) for each in told] == [(count, each.name) for count, each in pairs]
 
 
-def test_what_is_added_is_what_the_median_is_longer_than_without_a_webhook() -> None:
+def test_what_is_added_is_what_the_median_of_a_round_is_longer_than_without_a_webhook() -> None:
     one = {NONE: _sample(0.001, 0.002, 0.003), FLASK: _sample(0.003, 0.004, 0.009), RULES: _sample(0.005, 0.006, 0.010)}
-    two = {NONE: _sample(0.002, 0.002, 0.002), FLASK: _sample(0.003, 0.003, 0.003), RULES: _sample(0.004, 0.004, 0.004)}
+    two = {NONE: _sample(0.002, 0.002, 0.002), FLASK: _sample(0.003, 0.003, 0.003), RULES: _sample(0.005, 0.005, 0.005)}
     none, flask, rules = figures([one, two], 1)
-    assert none.added is None
-    assert none.added_ratio is None
-    assert _rounded(flask) == {"all": 1.0, "least": 1.0, "most": 2.0}
-    assert _rounded(rules) == {"all": 2.5, "least": 2.0, "most": 4.0}
-    assert (round(rules.p50, 6), round(rules.p99, 6)) == (4.5, 10.0)
-    assert rules.added_ratio is not None
-    assert (round(rules.added_ratio.all, 6), round(rules.added_ratio.most, 6)) == (2.5, 2.0)
-    assert round(rules.per_second) == round(6 / 0.033)
+    assert (none.added, none.added_ratio) == (None, None)
+    assert _rounded(flask.added) == {"middle": 1.5, "least": 1.0, "most": 2.0}
+    assert _rounded(rules.added) == {"middle": 3.5, "least": 3.0, "most": 4.0}
+    assert _rounded(flask.added_ratio) == {"middle": 1.0, "least": 1.0, "most": 1.0}
+    assert _rounded(rules.added_ratio) == {"middle": 2.5, "least": 2.0, "most": 3.0}
+    assert (round(rules.p50, 6), round(rules.p99, 6), round(rules.p50_ratio, 6)) == (5.0, 10.0, 2.5)
+    assert round(rules.per_second, 6) == round(6 / 0.036, 6)
 
 
-def test_no_ratio_is_told_where_the_trivial_webhook_seems_to_cost_nothing() -> None:
+def test_a_round_in_which_the_trivial_webhook_seems_to_cost_nothing_gives_no_ratio() -> None:
     one = {NONE: _sample(0.003), FLASK: _sample(0.002), RULES: _sample(0.004)}
+    two = {NONE: _sample(0.003), FLASK: _sample(0.004), RULES: _sample(0.005)}
     assert [figure.added_ratio for figure in figures([one], 1)] == [None, None, None]
+    assert _rounded(figures([one, two], 1)[2].added_ratio) == {"middle": 2.0, "least": 2.0, "most": 2.0}
 
 
-def _rounded(figure: Figure) -> dict[str, float]:
-    assert figure.added is not None
-    return {name: round(value, 6) for name, value in asdict(figure.added).items()}
+def _rounded(over: Over | None) -> dict[str, float]:
+    assert over is not None
+    return {name: round(value, 6) for name, value in asdict(over).items()}
 
 
 def _sample(*latencies: float) -> Sample:

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from e2e.bench.measure import Round
@@ -13,9 +13,12 @@ _MILLI = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """A figure over all rounds, and the least and the greatest that a single round gave."""
+    """A figure that every round gave: their median, the least and the greatest.
 
-    all: float
+    Within a round neighbours meet all variants alike; from round to round they come and go.
+    """
+
+    middle: float
     least: float
     most: float
 
@@ -25,8 +28,8 @@ class Figure:
     """One variant with so many clients.
 
     Times are in milliseconds, ratios to the variant without a webhook. `added` is what the median is longer than
-    there, `added_ratio` that beside what the trivial webhook adds: None where nothing is added to, and where the
-    trivial webhook adds nothing that can be seen in some round. `calls` and `call` are the API server's own count of
+    there, `added_ratio` that beside what the trivial webhook adds, over the rounds in which that added something; None
+    where there is nothing to compare. `calls` and `call` are the API server's own count of
     calls for each create, and its own mean of one.
     """
 
@@ -62,26 +65,27 @@ def _figure(rounds: Sequence[Round], clients: int, variant: Variant) -> Figure:
         p50_ratio=p50 / _median(rounds, NONE),
         p99_ratio=p99 / _p99(rounds, NONE),
         per_second_ratio=per_second / _per_second(rounds, NONE),
-        added=None if variant is NONE else _over(rounds, lambda some: _added(some, variant)),
+        added=None if variant is NONE else _over(_added(each, variant) for each in rounds),
         added_ratio=_added_ratio(rounds, variant),
         calls=number / sum(len(each.latencies) for each in taken),
         call=sum(each.calls.seconds for each in taken) * _MILLI / max(number, 1),
     )
 
 
-def _added(rounds: Sequence[Round], variant: Variant) -> float:
-    return _median(rounds, variant) - _median(rounds, NONE)
+def _added(taken: Round, variant: Variant) -> float:
+    return _median([taken], variant) - _median([taken], NONE)
 
 
 def _added_ratio(rounds: Sequence[Round], variant: Variant) -> Over | None:
-    if variant is NONE or any(_added(some, FLASK) <= 0 for some in (rounds, *([each] for each in rounds))):
+    telling = [each for each in rounds if _added(each, FLASK) > 0]
+    if variant is NONE or not telling:
         return None
-    return _over(rounds, lambda some: _added(some, variant) / _added(some, FLASK))
+    return _over(_added(each, variant) / _added(each, FLASK) for each in telling)
 
 
-def _over(rounds: Sequence[Round], of: Callable[[Sequence[Round]], float]) -> Over:
-    single = [of([each]) for each in rounds]
-    return Over(of(rounds), min(single), max(single))
+def _over(single: Iterable[float]) -> Over:
+    figures = list(single)
+    return Over(statistics.median(figures), min(figures), max(figures))
 
 
 def _median(rounds: Sequence[Round], variant: Variant) -> float:

@@ -23,7 +23,7 @@ _COLUMNS = (
 
 
 def table(figures: Iterable[Figure]) -> Iterator[str]:
-    """The lines: ratios beside what is measured, and in brackets what single rounds gave."""
+    """The lines: ratios beside what is measured; of what rounds gave, their median, the least and the greatest."""
     yield _row(*_COLUMNS)
     yield _row("---:", "---", *(["---:"] * (len(_COLUMNS) - 2)))
     for each in figures:
@@ -44,7 +44,7 @@ def table(figures: Iterable[Figure]) -> Iterator[str]:
 
 
 def _over(figure: Over | None) -> str:
-    return "" if figure is None else f"{figure.all:.2f} ({figure.least:.2f} to {figure.most:.2f})"
+    return "" if figure is None else f"{figure.middle:.2f} ({figure.least:.2f} to {figure.most:.2f})"
 
 
 def _row(*cells: str) -> str:
