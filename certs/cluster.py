@@ -14,7 +14,6 @@ from urllib3.exceptions import HTTPError
 from certs.errors import CertsError
 
 _LONGEST_TOLD = 300
-_CONNECTION_FAILED = 0  # how the client calls what never got an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +38,26 @@ def connect(source: Source) -> ApiClient:
     Raises:
         CertsError: there is no such cluster, or what describes it cannot be read.
     """
-    configuration = Configuration()
     try:
-        if source.in_cluster:
-            load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the client's config has no types
-        else:
-            kubeconfig = str(source.kubeconfig) if source.kubeconfig else None
-            load_kube_config(kubeconfig, source.context, configuration, persist_config=False)  # type: ignore[no-untyped-call]  # likewise
+        return ApiClient(_configuration(source))
     except Exception as error:  # noqa: BLE001  # the client lets whatever a broken file leads to escape
         raise CertsError(f"{source}: leads to no cluster: {_one_line(str(error) or type(error).__name__)}") from None
+
+
+def _configuration(source: Source) -> Configuration:
+    configuration = Configuration()
+    if source.in_cluster:
+        load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the client's config has no types
+    else:
+        kubeconfig = str(source.kubeconfig) if source.kubeconfig else None
+        load_kube_config(kubeconfig, source.context, configuration, persist_config=False)  # type: ignore[no-untyped-call]  # likewise
+    server = urlsplit(configuration.host)
+    if server.scheme not in {"https", "http"} or not server.hostname:
+        raise ValueError(f"its server is {configuration.host!r}; write https://HOST:PORT")
     configuration.retries = False  # whoever is at the terminal may try again
-    if _is_loopback(configuration.host) and configuration.proxy == Configuration(host=configuration.host).proxy:
+    if _is_loopback(server.hostname) and configuration.proxy == Configuration(host=configuration.host).proxy:
         configuration.proxy = None  # one of the environment's is not for this machine itself, as for kubectl
-    return ApiClient(configuration)
+    return configuration
 
 
 def explained(error: ApiException | HTTPError, client: ApiClient, doing: str) -> CertsError:
@@ -78,8 +84,7 @@ def _one_line(text: str) -> str:
     return line if len(line) <= _LONGEST_TOLD else f"{line[:_LONGEST_TOLD]} …"
 
 
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
+def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,7 @@ from certs.show import chain_problem
 
 _LARGEST_BUNDLE = 1 << 16  # bytes; an authority takes less than one thousand, and each entry gets a copy
 _TRIES = 5
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")  # a DNS subdomain, so far that it is one step of a path
 _RAW: Any = {
     "_preload_content": False,  # the client's own types forget fields of newer versions, and mind what is new in others
     "_request_timeout": (5.0, 30.0),  # seconds, to connect and to answer
@@ -86,8 +88,13 @@ def publish(client: ApiClient, name: str, trusted: bytes) -> Iterator[Published]
     What is so already is not written; nothing but `caBundle` is touched. One of the two may be missing.
 
     Raises:
-        CertsError: neither is there, the API server cannot be reached or refuses, or others keep changing one.
+        CertsError: nothing can be called so, neither is there, the API server cannot be reached or refuses, or others
+            keep changing one.
     """
+    if not _NAME.fullmatch(name):
+        raise CertsError(
+            f"{name!r} names no webhook configuration: lower-case letters and digits, with - and . between"
+        )
     api = AdmissionregistrationV1Api(client)
     done = []
     for configurations in (

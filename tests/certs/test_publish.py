@@ -195,6 +195,30 @@ def test_a_kubeconfig_that_leads_nowhere_is_told(tmp_path: Path, content: bytes 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "server", ["https://[::1", "", "nonsense", "https://", "https://127.0.0.1:99999", "ftp://x", 5]
+)
+def test_a_server_that_can_be_none_is_told(leads: Path, server: str) -> None:
+    with pytest.raises(CertsError) as caught:
+        outcomes(kubeconfig(leads.parent, server))
+    assert "leads to no cluster" in str(caught.value) or "cannot be reached" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_authority_that_is_none_is_told(leads: Path) -> None:
+    (leads.parent / "ca.crt").write_bytes(b"hello")
+    with pytest.raises(CertsError) as caught:
+        outcomes(leads)
+    assert "leads to no cluster" in str(caught.value) or "cannot be reached" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "A", "a?b", "-a", "a" * 254, "a\n"])
+def test_a_name_that_can_be_none_is_refused_unsent(api: Api, leads: Path, name: str) -> None:
+    with pytest.raises(CertsError, match="names no webhook configuration: lower-case letters and digits"):
+        outcomes(leads, name)
+    assert not api.requests
+
+
 def test_a_context_that_is_not_there_is_told(leads: Path) -> None:
     with pytest.raises(CertsError, match=r"kubeconfig, context nowhere: leads to no cluster: .*nowhere"):
         connect(Source(leads, "nowhere"))
