@@ -7,6 +7,9 @@ from e2e.errors import ClusterError
 from e2e.ports import Advertised, Cluster, Resources
 from e2e.waiting import until
 
+DONGLES = {"example.com/dongle": "4"}
+"""What every site's node has for the cases."""
+
 _NATIVE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 _WITHIN = 60.0  # seconds; a kubelet that looks at an older node may write over what was patched, until it looks again
 

@@ -7,12 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.advertised import advertise, advertised
+from e2e.advertised import DONGLES, advertise, advertised
 from e2e.errors import ClusterError, UnfitError
 from e2e.ports import Advertised, Cluster
-
-DONGLES = {"example.com/dongle": "4"}
-"""What every site's node has."""
 
 _FAKE = "kwok.x-k8s.io/node"  # the annotation of a node whose kubelet is played, and which pulls nothing
 _ANY_IMAGE = "example.com/none:1"

@@ -5,9 +5,9 @@ ones); `without the gate` takes its registration away, `with the gate` brings it
 """
 
 import difflib
-import json
 from pathlib import Path
 
+from e2e.advertised import DONGLES, advertise
 from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES, policy_files
 from e2e.ports import Site
@@ -16,8 +16,6 @@ from e2e.terminal import Terminal
 from e2e.transcript import Transcript, parse, played
 from e2e.waiting import until
 
-_NATIVE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
-_DONGLES: dict[str, str | None] = {"example.com/dongle": "4"}
 _SHIPPED = "shipped"
 _CASES = "case-"  # begins the names of cases' namespaces
 _PODS_WITHIN = 120.0  # seconds; a real kubelet lets containers end in peace
@@ -92,16 +90,8 @@ def restore_node(site: Site, namespace: str) -> None:
     Raises:
         ClusterError: the node cannot be read or changed, or pods of other cases stay on it.
     """
-    status = json.loads(_said(site, "get", "node", site.node, "--output=json"))["status"]
-    gone = {name: None for listed in ("capacity", "allocatable") for name in status[listed] if _is_given(name)}
-    has = gone | _DONGLES
-    patch = json.dumps({"status": {"capacity": has, "allocatable": has}})
-    _said(site, "patch", "node", site.node, "--subresource=status", "--type=merge", f"--patch={patch}")
+    advertise(site.cluster, site.node, site.own | DONGLES)
     until(f"the pods of other cases leave {site.node}", lambda: not _others(site, namespace), _PODS_WITHIN)
-
-
-def _is_given(name: str) -> bool:
-    return name not in _NATIVE and not name.startswith("hugepages-")
 
 
 def _others(site: Site, namespace: str) -> list[str]:
