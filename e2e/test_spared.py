@@ -104,6 +104,19 @@ def test_only_updates_of_what_is_judged_reach_the_gate(
     assert asked(name) == _BOTH
 
 
+def test_a_resize_reaches_the_gate_unless_it_changes_nothing(cluster: Cluster, asked: Asked, namespace: str) -> None:
+    name = f"spared-{uuid4().hex[:8]}"
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
+    spec = {"nodeSelector": {"nowhere": ""}, "containers": [container]}  # it waits: no node here can resize what runs
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    said(cluster, "create", "-f", "-", stdin=json.dumps(manifest))
+    for cpu, phases in (("100m", set()), ("200m", _BOTH), ("200m", set()), ("50m", _BOTH)):
+        patch = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
+        at = ("pod", name, f"--namespace={namespace}", "--subresource=resize", "--type=strategic")
+        said(cluster, "patch", *at, "--patch", json.dumps(patch))
+        assert asked(name) == phases
+
+
 def test_heartbeats_of_a_node_do_not_reach_the_gate_and_its_capacity_does(
     cluster: Cluster, asked: Asked, made: Callable[[dict[str, Any]], None]
 ) -> None:
