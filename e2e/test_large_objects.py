@@ -1,0 +1,60 @@
+"""Objects as large as etcd takes still go through the webhooks: neither conditions nor the gate give up on them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from e2e.ports import Cluster
+
+_LARGE = 1024 * 1024  # bytes; etcd takes one and a half times as much in all
+_VARIABLES = 5_000  # small ones, so that there is much to compare beside much to read
+_FRACTION = {"limits": {"example.com/dongle": "1500m"}}
+
+
+def _spec() -> dict[str, Any]:
+    each = "x" * (_LARGE // _VARIABLES - 160)  # what is left beside its name, quotes and managedFields
+    env = [{"name": f"V{number}", "value": each} for number in range(_VARIABLES)]
+    return {"containers": [{"name": "main", "image": "none", "env": env}], "tolerations": [{"key": "nowhere"}]}
+
+
+def _objects() -> dict[str, dict[str, Any]]:
+    labels = {"app": "large"}
+    template = {"metadata": {"labels": labels}, "spec": _spec()}
+    deployment = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return {
+        "pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "large"}, "spec": _spec()},
+        "deployment": {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "large"},
+            "spec": deployment,
+        },
+    }
+
+
+@pytest.mark.usefixtures("gate")
+@pytest.mark.parametrize("kind", ["pod", "deployment"])
+def test_an_object_of_a_megabyte_is_created_and_updated(cluster: Cluster, namespace: str, kind: str) -> None:
+    at = f"--namespace={namespace}"
+    _said(cluster, "create", at, "-f", "-", stdin=json.dumps(_objects()[kind]))
+    assert len(_said(cluster, "get", kind, "large", at, "--output=json", "--show-managed-fields")) > _LARGE
+    _said(cluster, "annotate", kind, "large", at, "note=1")
+    _said(cluster, "label", kind, "large", at, "tier=x")
+    _said(cluster, "label", kind, "large", at, "tier-")
+
+
+@pytest.mark.usefixtures("gate")
+def test_a_mistake_in_an_object_of_a_megabyte_is_told(cluster: Cluster, namespace: str) -> None:
+    pod = _objects()["pod"]
+    pod["spec"]["containers"][0]["resources"] = _FRACTION
+    done = cluster.kubectl("create", f"--namespace={namespace}", "-f", "-", stdin=json.dumps(pod))
+    assert done.returncode == 1
+    assert "1500m is not a whole number" in done.stderr
+    assert "TG101" in done.stderr
+
+
+def _said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+    done = cluster.kubectl(*args, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
