@@ -74,6 +74,15 @@ class GateProcess:
             self._component.stop()
             self._component = None
 
+    def kill(self) -> None:
+        """End it by SIGKILL, and wait until it has ended.
+
+        Raises:
+            ClusterError: it does not run.
+        """
+        self._running().signal(signal.SIGKILL)
+        self.stop()
+
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """Hold the process up for as long as the block runs."""
@@ -145,5 +154,5 @@ def _command(listen: str, monitor: int, certificates: Path, policies: Path) -> t
         f"--tls-cert={certificates / 'tls.crt'}",
         f"--tls-key={certificates / 'tls.key'}",
         f"--policies={policies}",
-        "--drain-delay=0",
+        "--drain-delay=1s",  # a client that is busy hears of it well before
     )

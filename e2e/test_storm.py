@@ -1,0 +1,64 @@
+"""A storm of pods on a cap: with eight clients at once, exactly what fits is stored."""
+
+from collections import Counter
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+
+from e2e.load import STORED, Clients
+from e2e.pods import pod, stored
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Gate, Site
+
+_HARD = 20
+_PODS = 200
+_CAP = f"""\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {{name: dongles}}
+spec:
+  namespaces: {{include: ["case-*"]}}
+  hard: {{example.com/dongle: {_HARD}}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _capped(gate: Gate) -> Iterator[None]:
+    gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
+    yield
+    gate.write_policies(SHIPPED_FILES)
+
+
+def _refusal(name: str, asks: int, promised: int) -> str:
+    """What somebody is told who comes when so much is promised."""
+    free = _HARD - promised
+    advice = f"ask for {free} or less, or wait until pods end" if free else "wait until pods end"
+    return (
+        f'admission webhook "validate.tallygate.dev" denied the request: Pod "{name}": asks {asks} example.com/dongle, '
+        f"cap dongles of this namespace holds 0 of {_HARD}, {promised} promised, free {free}: {advice} "
+        "(TG201, cap dongles)"
+    )
+
+
+def test_a_cap_of_twenty_stores_twenty_of_two_hundred_pods(site: Site, namespace: str) -> None:
+    names = [f"pod-{number}" for number in range(_PODS)]
+    with Clients(site.cluster, namespace) as clients:
+        answers = dict(zip(names, clients.create([pod(site, name) for name in names]), strict=True))
+    statuses = Counter(answer.status for answer in answers.values())
+    assert statuses == {STORED: _HARD, HTTPStatus.FORBIDDEN: _PODS - _HARD}
+    assert stored(site, namespace) == {name for name, answer in answers.items() if answer.status == STORED}
+    refused = {name: answer.message for name, answer in answers.items() if answer.status != STORED}
+    assert refused == {name: _refusal(name, 1, _HARD) for name in refused}
+
+
+def test_pods_that_do_not_divide_a_cap_leave_its_rest_to_smaller_ones(site: Site, namespace: str) -> None:
+    """Six threes are stored, and two ones after them; whoever is refused is told what is free then."""
+    with Clients(site.cluster, namespace) as clients:
+        threes = clients.create([pod(site, f"three-{number}", "3") for number in range(_PODS // 2)])
+        ones = clients.create([pod(site, f"one-{number}") for number in range(_PODS // 2)])
+    assert Counter(answer.status for answer in threes) == {STORED: 6, HTTPStatus.FORBIDDEN: _PODS // 2 - 6}
+    assert Counter(answer.status for answer in ones) == {STORED: 2, HTTPStatus.FORBIDDEN: _PODS // 2 - 2}
+    for answers, asks, promised in ((threes, 3, 18), (ones, 1, _HARD)):
+        refused = {answer.pod["metadata"]["name"]: answer.message for answer in answers if answer.message}
+        assert refused == {name: _refusal(name, asks, promised) for name in refused}
