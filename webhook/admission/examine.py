@@ -18,6 +18,9 @@ from webhook.admission.workloads import PodView
 from webhook.objects.pods import PodSpec, ResourceList
 from webhook.policy.model import Bounds, Enforcement, Equality, ResourceRule
 
+_VERBS = {Place.NODE: "advertise", Place.QUOTA: "write", Place.LIMIT_RANGE: "write"}
+"""What one does with an amount where no pod asks for it."""
+
 MOST_FOUND = 1000
 """Where one object is refused for more faults than anyone will read, the rest are not looked for."""
 
@@ -83,6 +86,7 @@ def examine(  # noqa: PLR0913  # two settings by name, of which callers rarely n
     for site in places:
         path, identity, place, lists, pair, bounded = site
         quota = place is Place.QUOTA
+        verb = _VERBS.get(place, quantities.ASK)
         for field, entries in lists:
             for written, raw in entries.items():
                 plan = selection.plan(counted_name(written) if quota else written)
@@ -92,7 +96,7 @@ def examine(  # noqa: PLR0913  # two settings by name, of which callers rarely n
                 token = bytes(raw)
                 if pair and field == "limits" and (copied := pair[0].get(written)) and bytes(copied) == token:
                     continue  # the API server copied it: one fault is one problem
-                reading = plan.read(token, bounded=bounded)
+                reading = plan.read(token, bounded=bounded, verb=verb)
                 large = large or reading.large
                 faults = plan.name_faults(written, place) + reading.faults
                 if faults:

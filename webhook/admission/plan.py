@@ -50,7 +50,7 @@ class Plan:
         self.fill = any(equality is Equality.FILL for _, equality in self.equality)
         self.per_pod = tuple((rule, rule.checks.per_pod) for rule in rules if rule.checks.per_pod)
         self._bounded = tuple((rule, rule.checks.per_container) for rule in rules if rule.checks.per_container)
-        self._found: dict[tuple[bytes, bool], Reading] = {}
+        self._found: dict[tuple[bytes, bool, str], Reading] = {}
         self._names: dict[tuple[str, Place], tuple[RuleFault, ...]] = {}
 
     def name_faults(self, written: str, place: Place) -> tuple[RuleFault, ...]:
@@ -66,20 +66,20 @@ class Plan:
             )
         return found
 
-    def read(self, token: bytes, *, bounded: bool) -> Reading:
+    def read(self, token: bytes, *, bounded: bool, verb: str = quantities.ASK) -> Reading:
         """What is wrong with this quantity (raw JSON); `bounded` when it is one container's own ask."""
-        found = self._found.get((token, bounded))
+        found = self._found.get((token, bounded, verb))
         if found is None:
-            faults = tuple(self._judge(token, self._bounded if bounded else ()))
+            faults = tuple(self._judge(token, self._bounded if bounded else (), verb))
             found = Reading(faults, bool(self.whole) and quantities.is_large(token))
             if len(self._found) >= _QUANTITIES_REMEMBERED:
                 self._found.clear()
             if len(token) <= _REMEMBERED_LENGTH:
-                self._found[token, bounded] = found
+                self._found[token, bounded, verb] = found
         return found
 
-    def _judge(self, token: bytes, bounded: tuple[tuple[ResourceRule, Bounds], ...]) -> list[RuleFault]:
-        found = [RuleFault(rule, fault) for fault in quantities.whole(self.name, token) for rule in self.whole]
+    def _judge(self, token: bytes, bounded: tuple[tuple[ResourceRule, Bounds], ...], verb: str) -> list[RuleFault]:
+        found = [RuleFault(rule, fault) for fault in quantities.whole(self.name, token, verb) for rule in self.whole]
         for rule, bounds in bounded:
             found += [RuleFault(rule, fault) for fault in quantities.within(self.name, token, bounds)]
         return found

@@ -20,6 +20,8 @@ from webhook.admission.codes import (
 )
 from webhook.policy.model import Bounds
 
+ASK = "ask for"
+
 _SHOWN = 60
 # A container with a quantity takes some 48 bytes, so that the API server's 3 MiB hold no 2^17 of them.
 _LARGE = Quantity.of(INT64_MAX // 2**17)
@@ -35,8 +37,11 @@ class Fault:
     message: str
 
 
-def whole(name: str, token: bytes) -> Iterator[Fault]:
-    """Whether the quantity is a number of whole units: readable, not negative, not a fraction, not past int64."""
+def whole(name: str, token: bytes, verb: str = ASK) -> Iterator[Fault]:
+    """Whether the quantity is a number of whole units: readable, not negative, not a fraction, not past int64.
+
+    `verb` is what one does where it stands: pods ask for it, nodes do not.
+    """
     try:
         quantity = Quantity.from_json(token)
     except QuantityTooLargeError:
@@ -51,9 +56,9 @@ def whole(name: str, token: bytes) -> Iterator[Fault]:
         yield too_large(quantity.text)
         return
     if quantity.sign < 0:
-        yield _fault(NEGATIVE, quantity.text, f"{quantity.text} is below zero: ask for 0 or more")
+        yield _fault(NEGATIVE, quantity.text, f"{quantity.text} is below zero: {verb} 0 or more")
     elif not quantity.is_whole:
-        yield _fault(NOT_WHOLE, quantity.text, _not_whole(name, quantity))
+        yield _fault(NOT_WHOLE, quantity.text, _not_whole(name, quantity, verb))
 
 
 def within(name: str, token: bytes, bounds: Bounds) -> Iterator[Fault]:
@@ -118,10 +123,10 @@ def _aligned(quantity: Quantity, of: Quantity) -> tuple[int, int, int]:
     return (quantity.mantissa * 10 ** (quantity.scale - scale), of.mantissa * 10 ** (of.scale - scale), scale)
 
 
-def _not_whole(name: str, quantity: Quantity) -> str:
+def _not_whole(name: str, quantity: Quantity, verb: str) -> str:
     below = quantity.floor()
     choice = f"{below} or {below + 1}" if below else "1"
-    return f"{quantity.text} is not a whole number; {name} is counted in whole units: ask for {choice}"
+    return f"{quantity.text} is not a whole number; {name} is counted in whole units: {verb} {choice}"
 
 
 def _fault(code: Code, value: str, message: str) -> Fault:
