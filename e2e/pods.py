@@ -8,18 +8,26 @@ from e2e.ports import Site
 
 DONGLE = "example.com/dongle"
 
+_RESTRICTED = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+"""With what the container says, within the pod security standard `restricted`, which the gate's own namespace asks for."""
+
 Pod = dict[str, Any]
 
 
 def pod(site: Site, name: str, dongles: str = "1") -> Pod:
-    """A pod that asks for so many dongles. The scheduler leaves it alone, and so does every node."""
+    """A pod that asks for so many dongles, and that any namespace takes. The scheduler leaves it alone."""
     asks = {DONGLE: dongles}
-    container = {"name": "main", "image": site.image, "resources": {"requests": asks, "limits": asks}}
+    container = {
+        "name": "main",
+        "image": site.image,
+        "resources": {"requests": asks, "limits": asks},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name},
-        "spec": {"schedulerName": "nobody", "containers": [container]},
+        "spec": {"schedulerName": "nobody", "containers": [container], "securityContext": _RESTRICTED},
     }
 
 
