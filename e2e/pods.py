@@ -9,7 +9,7 @@ from e2e.ports import Site
 DONGLE = "example.com/dongle"
 
 _RESTRICTED = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
-"""With what the container says, within the pod security standard `restricted`, which the gate's own namespace asks for."""
+"""With what the container says, within the pod security standard `restricted`: the gate's own namespace wants that."""
 
 Pod = dict[str, Any]
 
