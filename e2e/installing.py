@@ -38,28 +38,37 @@ class Installed:
         return self.service.namespace
 
 
-@contextmanager
-def installed(cluster: Cluster, image: str) -> Iterator[Installed]:
-    """Install them with this image and without a running gate; they are gone afterwards.
+def install(cluster: Cluster, image: str) -> Installed:
+    """Install them with this image and without a running gate.
 
     Raises:
         ClusterError: they cannot be rendered, or the API server refuses them; the text is kubectl's.
     """
-    objects = rendered(cluster, image)
-    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    objects = _rendered(cluster, image)
+    _said(cluster, "apply", "--server-side", "--filename=-", stdin=_list(objects))
+    return _named(objects)
+
+
+@contextmanager
+def installed(cluster: Cluster, image: str) -> Iterator[Installed]:
+    """Install them for as long as the block runs.
+
+    Raises:
+        ClusterError: they cannot be rendered, or the API server refuses something; the text is kubectl's.
+    """
     try:
-        _said(cluster, "apply", "--server-side", "--filename=-", stdin=manifest)
-        yield _named(objects)
+        yield install(cluster, image)
     finally:
+        manifest = _list(_rendered(cluster, image))
         _said(cluster, "delete", "--ignore-not-found", "--timeout=120s", "--filename=-", stdin=manifest)
 
 
-def rendered(cluster: Cluster, image: str) -> list[Object]:
-    """What the manifests render to with this image, through an overlay as a user would write it.
+def _list(objects: list[Object]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
 
-    Raises:
-        ClusterError: they cannot be rendered.
-    """
+
+def _rendered(cluster: Cluster, image: str) -> list[Object]:
+    """What the manifests render to with this image, through an overlay as a user would write it."""
     with TemporaryDirectory(prefix="tallygate-overlay-") as folder:
         overlay = Path(folder).resolve()
         own = {

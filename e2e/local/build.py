@@ -11,9 +11,7 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from pathlib import Path
 import click
 
 from e2e.errors import BuildError
+from e2e.progress import ended
 
 _SOURCE = Path(__file__).parent.parent / "controlplane"
 _KWOK_SOURCE = _SOURCE / "kwok"
@@ -30,8 +29,6 @@ _KWOK_MODULE = "sigs.k8s.io/kwok"
 _STAGES = ("node/fast", "node/heartbeat", "pod/fast")
 _MISUSE = 2  # the exit code
 _INTERRUPTED = 130  # likewise
-_QUIET = 2.0  # seconds without a word
-_EVERY = 30.0  # seconds between words after that
 _SHOWN_OUTPUT = 2000  # characters of a failed build
 
 
@@ -137,33 +134,13 @@ def _run(what: str, command: Sequence[str], folder: Path, scratch: Path | None =
     Raises:
         BuildError: it fails.
     """
-    start = time.monotonic()
-    with subprocess.Popen(  # noqa: S603  Go, with arguments of ours
-        command, cwd=folder, env=_environment(scratch), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            output, errors = _wait(process, what, start)
-        except BaseException:
-            process.send_signal(signal.SIGINT)
-            process.wait()
-            raise
-    if process.returncode:
+    doing = f"building {what} (once; minutes on a cold machine)"
+    done = ended(command, doing, folder=folder, environment=_environment(scratch))
+    if done.returncode:
         raise BuildError(
-            f"{what} cannot be built; `go {command[1]}` in {folder} says:\n{errors[-_SHOWN_OUTPUT:].strip()}"
+            f"{what} cannot be built; `go {command[1]}` in {folder} says:\n{done.stderr[-_SHOWN_OUTPUT:].strip()}"
         )
-    return output
-
-
-def _wait(process: subprocess.Popen[str], what: str, start: float) -> tuple[str, str]:
-    silence = _QUIET
-    while True:
-        try:
-            return process.communicate(timeout=silence)
-        except subprocess.TimeoutExpired:
-            first = silence == _QUIET
-            note = f"building {what} (once; minutes on a cold machine) …" if first else f"building {what} …"
-            click.echo(f"{note} {time.monotonic() - start:.0f} s", err=True)
-            silence = _EVERY
+    return done.stdout
 
 
 def _environment(scratch: Path | None) -> dict[str, str]:

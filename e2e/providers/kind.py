@@ -11,7 +11,7 @@ from uuid import uuid4
 from e2e.engine import engine
 from e2e.gates.deployment import GateDeployment, Hold
 from e2e.image import build_image
-from e2e.installing import installed
+from e2e.installing import install
 from e2e.kind.cluster import KindCluster, kind_cluster, kind_command
 from e2e.lent_node import lent_node
 from e2e.ports import Site
@@ -33,8 +33,8 @@ def kind() -> Iterator[Site]:
         kind_cluster(docker, Path(folder)) as cluster,
     ):
         cluster.load(image)
-        with installed(cluster, image) as names, lent_node(cluster) as lent:
-            gate = GateDeployment(cluster, names, Path(folder), _hold(cluster))
+        gate = GateDeployment(cluster, install(cluster, image), Path(folder), _hold(cluster))
+        with lent_node(cluster) as lent:
             yield Site(cluster, gate, lent.node, lent.image, lent.own)
 
 
