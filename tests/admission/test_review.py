@@ -175,6 +175,12 @@ def test_a_pod_without_a_name_yet_is_known_by_what_its_name_will_begin_with() ->
     assert [each["details"]["name"] for each in said] == ["web-", "web-x2x9f"]
 
 
+def test_a_pod_that_is_there_is_known_by_its_whole_name() -> None:
+    body = b'{"metadata": {"generateName": "web-", "name": "web-x2x9f"}}'
+    change = replace(CHANGE, operation="UPDATE", subresource="resize", name="web-x2x9f", object=body)
+    assert denial(Matter(change, {}), 403, "Forbidden", [problem()])["message"].startswith('Pod "web-x2x9f": ')
+
+
 @pytest.mark.parametrize("body", [b'{"metadata": {"generateName": 7}}', b"{}", b'{"metadata": null}'])
 def test_an_object_whose_name_cannot_be_read_is_told_by_its_kind(body: bytes) -> None:
     status = denial(Matter(replace(CHANGE, name="", object=body), {}), 403, "Forbidden", [problem()])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.change import Change, Phase
+from webhook.admission.change import CREATE, Change, Phase
 from webhook.admission.review import encode
 from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.objects.meta import Bare
@@ -153,8 +153,11 @@ def _message(change: Change, told: Sequence[_Told]) -> str:
 
 
 def _who(change: Change) -> str:
-    """The object, in words that stay the same from phase to phase and from try to try: no made-up end of a name."""
-    prefix = _generate_name(change)
+    """The object, in words that stay the same from phase to phase and from try to try.
+
+    The end that is made up for a name when an object is created says nothing while the object does not exist.
+    """
+    prefix = _generate_name(change) if change.operation == CREATE else ""
     name = f"{prefix}…" if prefix else change.name
     return (f'{change.kind} "{name}"' if name else change.kind).translate(_CONTROL)
 
