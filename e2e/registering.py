@@ -10,9 +10,9 @@ from subprocess import CompletedProcess
 from uuid import uuid4
 
 from e2e.errors import ClusterError
-from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
+from webhook.admission.change import Phase
 from webhook.admission.registration import registration
 
 _ROOT = Path(__file__).parent.parent
@@ -21,23 +21,22 @@ _SECONDS = 60.0  # for a command of tallygate
 _KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
 _NAME = "tallygate"
 
-_OPAQUE = {"pod.alpha.kubernetes.io/opaque-int-resource-probes": "1500m"}
+_OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-probes"
+_REFUSED = "1500m"  # of it: by the shipped rules, and not by the API server
 
 
 def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None:
-    """Register both webhooks of a running gate, give it the shipped policies, and return once both are called.
+    """Register both webhooks of a running gate; return once both are called.
 
     Where neither was registered before, they are called as they are registered here, whatever was there earlier.
 
     Raises:
         ClusterError: the API server refuses them, or does not call them in time.
     """
-    gate.write_policies(SHIPPED_FILES)
-    mutating, validating = registration(gate.reached, failure_policy=failure_policy)
-    for configuration, phase in ((validating, "validate"), (mutating, "mutate")):
+    for configuration in registration(gate.reached, failure_policy=failure_policy):
         _applied(cluster, configuration)
-        publish(cluster, gate)
-        until(f"the API server asks to {phase}", partial(_asks, cluster, gate, phase, f"probe-{uuid4().hex}"), _WITHIN)
+    publish(cluster, gate)
+    until("the API server asks in both phases", partial(_asks, cluster, gate, f"probe-{uuid4().hex}"), _WITHIN)
 
 
 def publish(cluster: Cluster, gate: Gate) -> None:
@@ -61,30 +60,33 @@ def publish(cluster: Cluster, gate: Gate) -> None:
 
 
 def unregister(cluster: Cluster) -> None:
-    """Take both away; return once neither is called. Nothing happens when they are not there.
+    """Take both away; return once neither is called, which is seen while the shipped policies are in force.
+
+    Nothing happens when they are not there.
 
     Raises:
         ClusterError: the API server does not answer, or still calls them.
     """
     for kind in _KINDS:
         _said(cluster.kubectl("delete", kind, _NAME, "--ignore-not-found"))
-    until("the API server asks nobody", lambda: _stores(cluster, "probe"), _WITHIN)
+    until("the API server asks nobody", lambda: _stores(cluster, "probe", _REFUSED), _WITHIN)
 
 
 def _applied(cluster: Cluster, configuration: dict[str, object]) -> None:
     _said(cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(configuration)))
 
 
-def _asks(cluster: Cluster, gate: Gate, phase: str, name: str) -> bool:
-    """Whether the gate is asked in this phase about a pod of this name: the first that refuses it is the last asked."""
-    if _stores(cluster, name):
-        return False
-    return any(f'"phase":"{phase}"' in line for line in gate.log().splitlines() if name in line)
+def _asks(cluster: Cluster, gate: Gate, name: str) -> bool:
+    """Whether the gate is asked in both phases about a pod of this name."""
+    _stores(cluster, name, "1")
+    lines = [line for line in gate.log().splitlines() if name in line]
+    return all(any(f'"phase":"{phase}"' in line for line in lines) for phase in Phase)
 
 
-def _stores(cluster: Cluster, name: str) -> bool:
-    """Whether a pod is stored that both phases refuse by the shipped rules, and that the API server does not mind."""
-    container = {"name": "main", "image": "none", "resources": {"requests": _OPAQUE, "limits": _OPAQUE}}
+def _stores(cluster: Cluster, name: str, amount: str) -> bool:
+    """Whether a pod that asks for so much would be stored."""
+    asks = {_OPAQUE: amount}
+    container = {"name": "main", "image": "none", "resources": {"requests": asks, "limits": asks}}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from e2e.pods import create, stored
+from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate, Site
 from e2e.registering import register, unregister
 from webhook.admission.registration import NAMESPACE, Url
@@ -28,6 +29,7 @@ _AWAY = re.compile(r"dial tcp [\d.]+:\d+: connect: connection refused|no endpoin
 @pytest.fixture
 def failing(site: Site, started: Gate) -> Iterator[Gate]:
     """The gate, running and registered with failurePolicy Fail."""
+    started.write_policies(SHIPPED_FILES)
     register(site.cluster, started, "Fail")
     yield started
     unregister(site.cluster)
@@ -36,6 +38,7 @@ def failing(site: Site, started: Gate) -> Iterator[Gate]:
 @pytest.fixture
 def ignoring(site: Site, started: Gate) -> Iterator[Gate]:
     """The gate, running and registered with failurePolicy Ignore."""
+    started.write_policies(SHIPPED_FILES)
     register(site.cluster, started, "Ignore")
     yield started
     unregister(site.cluster)
