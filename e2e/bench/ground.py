@@ -16,7 +16,7 @@ from e2e.bench import registered
 from e2e.bench.calls import Calls, calls_of
 from e2e.bench.client import Access, Client, access
 from e2e.bench.flask_process import flask_port
-from e2e.bench.pods import pod
+from e2e.bench.objects import PLENTY, cap, namespace, pod, quota
 from e2e.bench.variants import CAP, FLASK, QUOTA, RULES, VARIANTS, Variant
 from e2e.errors import ClusterError
 from e2e.gates.process import GateProcess
@@ -25,8 +25,8 @@ from e2e.policy_files import SHIPPED_FILES
 from e2e.waiting import until
 
 _WITHIN = 60.0  # seconds, until something has been taken up
-_PLENTY = 1_000_000_000
 _CREATED = 201
+_CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
 _PHASES = 2  # each server is asked twice about a pod: mutating and validating
 
 
@@ -44,10 +44,10 @@ class Ground:
         """Manifests of pods whose names were never used."""
         return [pod(f"bench-{next(self._numbers)}") for _ in range(how_many)]
 
-    def begin_cap(self, hard: int = _PLENTY) -> None:
+    def begin_cap(self, hard: int = PLENTY) -> None:
         """Put a new cap in place of the old one: its ledger is empty."""
-        cap = _cap(f"bench-{next(self._numbers)}", hard)
-        self.gates[CAP].write_policies({**SHIPPED_FILES, "cap.yaml": json.dumps(cap)})
+        policy = cap(f"bench-{next(self._numbers)}", CAP.namespace, hard)
+        self.gates[CAP].write_policies({**SHIPPED_FILES, "cap.yaml": json.dumps(policy)})
 
     def calls(self) -> dict[Variant, Calls]:
         """What the API server has counted so far of its calls to the servers."""
@@ -84,8 +84,10 @@ def ground(cluster: LocalCluster) -> Iterator[Ground]:
         made = Ground(cluster, asks, client, {each: GateProcess(folder / each.name) for each in (RULES, CAP)})
         made.begin_cap()
         ends.callback(_delete, cluster, "namespace", "--wait=false", registered.SERVERS, *_namespaces())
-        _apply(cluster, [_namespace(name) for name in (registered.SERVERS, *_namespaces())])
-        _apply(cluster, [_quota(), *(registered.service(each) for each in VARIANTS if each.asked)])
+        _apply(cluster, [namespace(name) for name in (registered.SERVERS, *_namespaces())])
+        _apply(
+            cluster, [quota("bench", QUOTA.namespace), *(registered.service(each) for each in VARIANTS if each.asked)]
+        )
         ends.callback(_delete, cluster, *_CONFIGURATIONS, *(each.namespace for each in VARIANTS if each.asked))
         _apply(cluster, [*_trivial(folder / FLASK.name, ends), *_gates(made, ends)])
         for variant in VARIANTS:
@@ -128,31 +130,6 @@ def _gates(made: Ground, ends: ExitStack) -> Iterator[dict[str, Any]]:
 
 def _namespaces() -> list[str]:
     return [variant.namespace for variant in VARIANTS]
-
-
-def _namespace(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
-def _quota() -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "bench", "namespace": QUOTA.namespace},
-        "spec": {"hard": {"requests.nvidia.com/gpu": str(_PLENTY)}},
-    }
-
-
-def _cap(name: str, hard: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "tallygate.dev/v1alpha1",
-        "kind": "NamespaceCap",
-        "metadata": {"name": name},
-        "spec": {"namespaces": {"include": [CAP.namespace]}, "hard": {"nvidia.com/gpu": hard}},
-    }
-
-
-_CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
 
 
 def _apply(cluster: LocalCluster, objects: list[dict[str, Any]]) -> None:
