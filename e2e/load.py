@@ -17,12 +17,14 @@ import httpx
 
 from e2e.pods import Pod
 from e2e.ports import Cluster, NotHereError
+from e2e.waiting import until
 
 CLIENTS = 8
 STORED = 201
 """What the API server answers to a create that it has stored."""
 
 _PAUSE = 0.02  # seconds that a client rests between two pods of a load that lasts
+_WITHIN = 60.0  # seconds, for a load to get on
 _ANSWER = 60.0  # seconds; the API server itself gives a create up after 34
 
 
@@ -95,6 +97,16 @@ class Clients:
         """
         answer = self._http.post(self._pods, json=pod)
         return Answer(pod, answer.status_code, "" if answer.status_code == STORED else answer.json()["message"])
+
+
+def until_more(answers: list[Answer], count: int) -> None:
+    """Wait until a load has so many more answers than now.
+
+    Raises:
+        ClusterError: it has not in time.
+    """
+    wanted = len(answers) + count
+    until(f"{count} more pods are answered", lambda: len(answers) >= wanted, _WITHIN)
 
 
 def _trust(server: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:

@@ -12,7 +12,7 @@ from certs.files import read_leaf, write_authority, write_leaf
 from certs.names import names_of
 from certs.renewal import renew
 from e2e.gates.process import GateProcess
-from e2e.load import STORED, Answer, Clients
+from e2e.load import STORED, Answer, Clients, until_more
 from e2e.pods import Pod, pod
 from e2e.ports import Gate, Site
 from e2e.registering import publish, register, unregister
@@ -44,12 +44,6 @@ def _dongles(site: Site) -> Callable[[int], Pod]:
     return lambda number: pod(site, f"pod-{number}")
 
 
-def _until_more(answers: list[Answer]) -> None:
-    """Wait until the clients have got on."""
-    before = len(answers)
-    until("pods are created", lambda: len(answers) >= before + _MEANWHILE, _WITHIN)
-
-
 def _not_stored(answers: list[Answer]) -> list[Answer]:
     return [answer for answer in answers if answer.status != STORED]
 
@@ -63,7 +57,7 @@ def test_new_serving_certificates_are_taken_up_and_no_create_fails(
             # Each expires at another second, by which one is told from another.
             renew(registered.certificates, datetime.now(UTC) + timedelta(seconds=each), force=True)
             registered.take_up_certificate()
-            _until_more(answers)
+            until_more(answers, _MEANWHILE)
     assert _not_stored(answers) == []
 
 
@@ -76,10 +70,10 @@ def test_an_authority_is_succeeded_and_no_create_fails(site: Site, registered: G
             (made,) = renew(registered.certificates, datetime.now(UTC)).done
             assert made == "made a new authority; publish ca.crt, which trusts it and the old one"
             publish(site.cluster, registered)
-            _until_more(answers)  # it is known everywhere before it signs; `renew` without force gives it a day
+            until_more(answers, _MEANWHILE)  # known before it signs: `renew` without force gives it a day for that
             renew(registered.certificates, datetime.now(UTC), force=True)
             registered.take_up_certificate()
-            _until_more(answers)
+            until_more(answers, _MEANWHILE)
     assert _not_stored(answers) == []
 
 

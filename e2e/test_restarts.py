@@ -7,11 +7,10 @@ from http import HTTPStatus
 import pytest
 
 from e2e.gates.process import GateProcess
-from e2e.load import CLIENTS, STORED, Answer, Clients
+from e2e.load import CLIENTS, STORED, Answer, Clients, until_more
 from e2e.pods import create, pod, stored
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Gate, Site
-from e2e.waiting import until
 
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -22,7 +21,6 @@ spec:
   hard: {example.com/dongle: 2}
 """
 _HALF = "1500m"
-_WITHIN = 60.0  # seconds, until the clients have got on
 _MEANWHILE = 200  # pods that are created before and after
 _CALL = r'Internal error occurred: failed calling webhook "\w+\.tallygate\.dev": failed to call webhook: '
 # No connection is made. Behind a Service, who says so first depends on who has heard of it.
@@ -50,11 +48,6 @@ def _is_full(site: Site, namespace: str, name: str) -> bool:
     )
 
 
-def _until_more(answers: list[Answer]) -> None:
-    before = len(answers)
-    until("pods are created", lambda: len(answers) >= before + _MEANWHILE, _WITHIN)
-
-
 def _is_right(answer: Answer) -> bool:
     """Whether a whole dongle was stored, and one and a half refused."""
     asks = answer.pod["spec"]["containers"][0]["resources"]["requests"]["example.com/dongle"]
@@ -67,10 +60,10 @@ def test_a_gate_that_ends_in_order_under_load_gives_no_wrong_answer(site: Site, 
         Clients(site.cluster, namespace) as clients,
         clients.creating(lambda number: pod(site, f"pod-{number}", _HALF if number % 2 else "1")) as answers,
     ):
-        _until_more(answers)
+        until_more(answers, _MEANWHILE)
         gate.stop()
         gate.start()
-        _until_more(answers)
+        until_more(answers, _MEANWHILE)
     failures = [answer for answer in answers if not _is_right(answer)]
     assert {answer.status for answer in failures} == {HTTPStatus.INTERNAL_SERVER_ERROR}
     cut = [answer for answer in failures if not _AWAY.fullmatch(answer.message)]
