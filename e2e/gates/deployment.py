@@ -109,7 +109,13 @@ class GateDeployment:
         """
         pod = self._pod()["metadata"]
         path = f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}:{_MONITOR}/proxy/readyz"
-        said: dict[str, Any] = json.loads(answered(self._cluster, path))
+        text = answered(self._cluster, path)
+        try:
+            said: dict[str, Any] = json.loads(text)
+        except ValueError:  # the API server's own words, when it does not reach the pod
+            raise ClusterError(f"the gate's readiness: {text.strip()}") from None
+        if "checks" not in said:
+            raise ClusterError(f"the gate's readiness: {said.get('message', text)}")
         return said
 
     def log(self) -> str:
@@ -149,7 +155,10 @@ class GateDeployment:
             if time.monotonic() - poked > _POKED:
                 poked = time.monotonic()
                 self._said("annotate", "pods", self._selector, "--overwrite", f"tallygate.dev/poked={uuid4().hex}")
-            return is_so(self.readiness())
+            try:
+                return is_so(self.readiness())
+            except ClusterError:  # a busy machine: it is asked again
+                return False
 
         until(what, looked, _WITHIN, self._log_end)
 
