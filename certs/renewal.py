@@ -53,7 +53,7 @@ def renew(folder: Path, now: datetime, *, force: bool = False) -> Renewal:
         CertsError: there is nothing to renew, or the folder cannot be read or written.
     """
     authority, leaf = read_authority(folder), read_leaf(folder)
-    trusted = read_authorities(folder)[1:]
+    signer, trusted = authority, read_authorities(folder)[1:]
     done = []
     if authority_due(authority.certificate, now):
         trusted = still_trusted((authority.certificate, *trusted), now, now)
@@ -64,7 +64,10 @@ def renew(folder: Path, now: datetime, *, force: bool = False) -> Renewal:
         write_authorities(folder, (authority.certificate, *kept))
         done.append("ceased to trust an authority that nothing is signed by any more; publish ca.crt")
     if why := leaf_due(leaf.certificate, authority.certificate, now, force=force):
-        write_leaf(folder, new_leaf(authority, names_of(leaf.certificate), now))
+        # Nobody trusts an authority that was made just now, so its predecessor signs once more, if it lasts as long.
+        if signer.certificate.not_valid_after_utc < now + LEAF_LIFETIME:
+            signer = authority
+        write_leaf(folder, new_leaf(signer, names_of(leaf.certificate), now))
         done.append(f"made a new serving certificate: {why}")
     return Renewal(tuple(done))
 

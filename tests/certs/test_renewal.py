@@ -125,6 +125,23 @@ def test_renew_keeps_the_names(tmp_path: Path) -> None:
     assert leaf.names == NAMES.texts()
 
 
+def test_a_leaf_that_is_asked_for_as_the_authority_is_succeeded_is_one_that_everybody_trusts_already(
+    tmp_path: Path,
+) -> None:
+    issue(tmp_path, NAMES, START)
+    (published,) = read_authorities(tmp_path)
+    renewed = renew(tmp_path, START + AUTHORITY_LIFETIME - timedelta(days=100), force=True)
+    assert len(renewed.done) == 2
+    read_leaf(tmp_path).certificate.verify_directly_issued_by(published)
+    assert len(read_authorities(tmp_path)) == 2
+
+
+def test_a_predecessor_that_is_about_to_expire_signs_no_more(tmp_path: Path) -> None:
+    issue(tmp_path, NAMES, START)
+    renew(tmp_path, START + AUTHORITY_LIFETIME - timedelta(days=10), force=True)
+    read_leaf(tmp_path).certificate.verify_directly_issued_by(read_authorities(tmp_path)[0])
+
+
 def test_for_twelve_years_of_daily_renewal_a_client_with_the_trust_of_the_day_before_is_served(tmp_path: Path) -> None:
     """Whoever publishes `ca.crt` has a day to do so: yesterday's trust must always take today's leaf."""
     issue(tmp_path, NAMES, START)

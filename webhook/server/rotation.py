@@ -11,6 +11,7 @@ from webhook.server.tls import Certificates
 from webhook.server.trial import try_out
 
 _MOST_LINGERING = 4
+_HANDSHAKE_SECONDS = 0.5
 
 
 class Server:
@@ -60,15 +61,20 @@ class Server:
 
     def drain(self, seconds: float) -> bool:
         """Accept no more, answer what has begun, close everything; False when it took longer than so many seconds."""
+        deadline = time.monotonic() + seconds
         with self._lock:
             generations = self._generations()
             for _, timer in self._lingering:
                 timer.cancel()
+            if self._current:
+                self._current.leave_socket()
             self._listener.close()
         for generation in generations:
             generation.say_goodbye()
+        # Who connected a moment ago has not sent anything yet; closing now would cut the handshake short.
+        time.sleep(min(_HANDSHAKE_SECONDS, seconds))
+        for generation in generations:
             generation.end()
-        deadline = time.monotonic() + seconds
         ended = [generation.wait(max(0.0, deadline - time.monotonic())) for generation in generations]
         return all(ended)
 
