@@ -23,8 +23,8 @@ spec:
 _HALF = "1500m"
 _MEANWHILE = 200  # pods that are created before and after
 _CALL = r'Internal error occurred: failed calling webhook "\w+\.tallygate\.dev": failed to call webhook: '
-# No connection is made. Behind a Service, who says so first depends on who has heard of it; and while kube-proxy changes
-# its tables, the Service's address leads out of the node, where somebody may answer who is not taken for the gate.
+# No connection is made. Behind a Service, who says so first depends on who has heard of it; and while kube-proxy
+# changes its tables, its address leads out of the node, where somebody may answer who is not taken for the gate.
 _AWAY = re.compile(
     _CALL
     + r'(Post "[^"]+": dial tcp [^ ]+: .+|.*no endpoints available for service "\w+"'
