@@ -54,10 +54,15 @@ def namespaces(**labels: str) -> list[dict[str, Any]]:
 
 
 def found(
-    folder: Path, manifests: list[dict[str, Any]], snapshot: list[dict[str, Any]] | str | None, *, shared: bool = False
+    folder: Path,
+    manifests: list[dict[str, Any]],
+    snapshot: list[dict[str, Any]] | str | None,
+    *,
+    shared: bool = False,
+    cap: str = CAP,
 ) -> list[tuple[str, str, str]]:
     """Level, code and message of everything that is found."""
-    (folder / "cap.yaml").write_text(CAP % str(shared).lower())
+    (folder / "cap.yaml").write_text(cap % str(shared).lower())
     (folder / "all.json").write_text("\n".join(map(json.dumps, manifests)))
     arguments = ["check", "-o", "json", "--policies", str(folder / "cap.yaml"), str(folder / "all.json")]
     if snapshot is not None:
@@ -125,7 +130,7 @@ def test_workloads_are_charged_for_all_their_pods(
 ) -> None:
     """Two GPUs each, of eight. It is a warning, since the workload itself would be stored."""
     result = found(tmp_path, [workload(kind, 2, {"app": "w"}, **spec)], namespaces(a="yes"))
-    assert [each[:2] for each in result] == ([] if fits else [("warning", "TG201")])
+    assert [each[:2] for each in result] == ([] if fits else [("warning", "TG204")])
 
 
 def test_a_workloads_own_pods_are_not_charged_twice(tmp_path: Path) -> None:
@@ -134,7 +139,17 @@ def test_a_workloads_own_pods_are_not_charged_twice(tmp_path: Path) -> None:
     deployment = workload("Deployment", 2, {"app": "w"}, replicas=4)
     assert found(tmp_path, [deployment], [*namespaces(a="yes"), *held]) == []
     other = workload("Deployment", 2, {"app": "w", "tier": "b"}, replicas=1)
-    assert [each[1] for each in found(tmp_path, [other], [*namespaces(a="yes"), *held])] == ["TG201"]
+    assert [each[1] for each in found(tmp_path, [other], [*namespaces(a="yes"), *held])] == ["TG205"]
+
+
+def test_a_workload_that_a_cap_wants_refused_is_an_error(tmp_path: Path) -> None:
+    """As the gate would refuse it; what has merely no room at the moment stays a warning."""
+    deny = [*namespaces(a="yes"), pod("held", 2)]
+    big, late = (workload("Deployment", 2, {"app": "w"}, replicas=count) for count in (5, 4))
+    assert [each[:2] for each in found(tmp_path, [big], deny, cap=CAP + "  workloads: deny\n")] == [("error", "TG204")]
+    assert [each[:2] for each in found(tmp_path, [late], deny, cap=CAP + "  workloads: deny\n")] == [
+        ("warning", "TG205")
+    ]
 
 
 def test_how_many_pods_a_daemonset_makes_is_not_guessed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from webhook.policy.model import (
     Checks,
     Enforcement,
     Equality,
+    Foresight,
     LabelRequirement,
     LabelSelector,
     Match,
@@ -127,6 +128,7 @@ spec:
   hard: {nvidia.com/gpu: 8, requests.cpu: "32", limits.memory: 64Gi, pods: 50}
   soft: {requests.nvidia.com/gpu: 6}
   pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}, objects: {matchLabels: {}}}
+  workloads: deny
   exceed: {groups: [admins]}
 """
     )
@@ -145,11 +147,13 @@ spec:
     assert {name: str(most) for name, most in cap.soft.items()} == {"nvidia.com/gpu": "6"}
     assert cap.pods == PodFilter(("batch",), {"gpu": "a100"}, LabelSelector())
     assert cap.exceed == Subjects(groups=("admins",))
+    assert cap.workloads is Foresight.DENY
 
 
 def test_what_a_cap_leaves_out_is_every_namespace_each_for_itself_and_every_pod() -> None:
     (cap,) = _parsed(CAP).policies.caps
     assert (cap.namespaces, cap.shared, cap.pods, cap.exceed) == (NamespaceSelector(), False, PodFilter(), Subjects())
+    assert cap.workloads is Foresight.WARN
     assert dict(cap.soft) == {}
 
 
@@ -265,7 +269,19 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = ["resources", "match", "enforcement", "checks", "namespaces", "shared", "hard", "soft", "pods", "exceed"]
+FIELDS = [
+    "resources",
+    "match",
+    "enforcement",
+    "checks",
+    "namespaces",
+    "shared",
+    "hard",
+    "soft",
+    "pods",
+    "workloads",
+    "exceed",
+]
 
 
 @given(st.sampled_from(["ResourceRule", "NamespaceCap"]), st.dictionaries(st.sampled_from(FIELDS), VALUES))

@@ -190,6 +190,7 @@ spec:
   hard: {{pods: 1}}
   soft: {{pods: 1}}
   pods: {{priorityClasses: [a], nodeSelector: {{a: b}}, objects: {FULL_SELECTOR}}}
+  workloads: deny
   exceed: {FULL_SUBJECTS}
 """,
 }

@@ -127,6 +127,35 @@ NO_LIMIT_UNDER_CAP = Code(
     "# cap: hard: {limits.memory: 64Gi}\nresources:\n  requests:\n    memory: 1Gi\n",
     "# cap: hard: {limits.memory: 64Gi}\nresources:\n  limits:\n    memory: 1Gi\n",
 )
+WORKLOAD_OVER_CAP = Code(
+    "TG204",
+    "workload-over-cap",
+    "The pods of a workload ask more together than a cap allows.",
+    "The API server stores the workload and refuses its pods one by one, and only an event on the ReplicaSet or Job "
+    "says so. Where the cap says `workloads: deny`, the workload itself is refused.",
+    "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 5  # of 2 GPUs each\n",
+    "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 4  # of 2 GPUs each\n",
+)
+WORKLOAD_WAITS = Code(
+    "TG205",
+    "workload-waits",
+    "Some pods of a workload have no room under a cap at the moment.",
+    "The cap could hold them, but others hold the room. The controller tries again, ever more slowly, until other pods "
+    "end or are deleted.",
+    "# cap gpus holds 6 of 8\nkind: Deployment\nspec:\n  replicas: 2  # of 2 GPUs each\n",
+    "# cap gpus holds 6 of 8\nkind: Deployment\nspec:\n  replicas: 1  # of 2 GPUs\n",
+)
+WORKLOAD_ROLLOUT = Code(
+    "TG206",
+    "workload-rollout",
+    "A rollout of a Deployment has no room under a cap for the pods that it starts first.",
+    "A rolling update starts up to maxSurge new pods before it ends old ones. Without room for them it goes on only as "
+    "far as maxUnavailable lets it end old pods first; with maxUnavailable 0 it never goes on.",
+    "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 4  # of 2 GPUs each\n"
+    "  strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n",
+    "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 4  # of 2 GPUs each\n"
+    "  strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}\n",
+)
 
 CODES: tuple[Code, ...] = (
     NOT_WHOLE,
@@ -143,5 +172,8 @@ CODES: tuple[Code, ...] = (
     OVER_CAP,
     OVER_SOFT_CAP,
     NO_LIMIT_UNDER_CAP,
+    WORKLOAD_OVER_CAP,
+    WORKLOAD_WAITS,
+    WORKLOAD_ROLLOUT,
 )
 """Every code of this room, for `tallygate explain` and the documentation."""

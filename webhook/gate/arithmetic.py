@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from webhook.accounting.amounts import Amounts, shown
 from webhook.accounting.problem import Problem, Reason
 from webhook.admission.codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
-from webhook.gate.charging import Asked, Booked
+from webhook.gate.charging import Booked
 
 
 def refusals(booked: Booked) -> Iterator[Problem]:
@@ -71,11 +71,10 @@ def _taken_over(booked: Booked, bounds: Amounts) -> set[str]:
     return charged.over(bounds).keys() & charged.short_of(booked.before.charged()).keys()
 
 
-def no_limit(asked: Asked, counted: str, containers: tuple[str, ...]) -> Problem:
-    """The refusal of a pod that sets no limit where a cap counts limits."""
-    cap = asked.counted.cap.name
+def no_limit(cap: str, counted: str, containers: tuple[str, ...], path: str = "") -> Problem:
+    """The refusal of a pod that sets no limit where a cap counts limits; `path` is where the pod stands."""
     return Problem(
-        "spec.containers",
+        f"{path}spec.containers",
         NO_LIMIT_UNDER_CAP.number,
         Reason.REQUIRED,
         f"cap {cap} counts {counted}, and there is no such limit on {', '.join(containers)}: set one",

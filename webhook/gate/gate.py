@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
+from webhook.accounting.amounts import Amounts
 from webhook.accounting.caps import Charge
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity import QuantityError
@@ -21,11 +23,12 @@ from webhook.errors import TallygateError
 from webhook.gate.arithmetic import exceeded, no_limit, refusals, soft_warnings
 from webhook.gate.charging import Asked as AskedOfCap
 from webhook.gate.charging import BusyError, Charging, Outcome, Who
+from webhook.gate.foresight import WORKLOADS, changed, foresee
 from webhook.objects.pods import Pod
-from webhook.policy.model import PolicySet
+from webhook.policy.model import Foresight, PolicySet
 from webhook.policy.resolve import matches_subjects
-from webhook.state.ledger import Kind
-from webhook.state.ports import LedgerStore, NamespaceLister, StoreUnavailableError
+from webhook.state.ledger import Kind, Ledger
+from webhook.state.ports import LedgerKey, LedgerStore, NamespaceLister, StoreUnavailableError
 
 _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 _RETRY_AFTER_SECONDS = 1
@@ -124,6 +127,8 @@ class Gate:
         sitting = _Sitting(asked.uid, change, phase, force, judge(change, force.rules, labels, phase))
         if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(change):
             return self._charged(sitting, labels, deadline)
+        if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and change.kind in WORKLOADS:
+            return self._foreseen(sitting, labels)
         return _by_rules(sitting)
 
     def _in_force(self) -> _InForce:
@@ -157,6 +162,38 @@ class Gate:
             return _refused(sitting, missing)
         return self._booked(sitting, asked, _who(change, new, self._nonce()), deadline)
 
+    def _foreseen(self, sitting: _Sitting, labels: Mapping[str, str] | None) -> Answer:
+        """What the caps will say to the pods of a workload: told now, and refused now where a cap wants that."""
+        found = target(sitting.change)
+        asked, stored = changed(sitting.change, found) if found else (None, None)
+        if asked is None:
+            return _by_rules(sitting)
+        denied: list[Problem] = []
+        told: list[Problem] = []
+        for counted in sitting.force.caps.over(sitting.change.namespace, labels).caps:
+            if counted.cap.workloads is Foresight.IGNORE:
+                continue
+            ledger = partial(self._kept, LedgerKey(counted.key, "" if counted.cap.shared else sitting.change.namespace))
+            hold = partial(_held, counted)
+            before = stored.costs(hold) if stored else Amounts()
+            for each in foresee(asked, counted, hold, before, ledger):
+                denies = each.final and counted.cap.workloads is Foresight.DENY
+                (denied if denies else told).append(each.problem)
+        if denied:
+            return _refused(sitting, denied)
+        if told:
+            verdict = dataclasses.replace(sitting.verdict, warnings=(*sitting.verdict.warnings, *told))
+            sitting = replace(sitting, verdict=verdict)
+        return _by_rules(sitting)
+
+    def _kept(self, key: LedgerKey) -> Ledger | None:
+        """The ledger; none yet is an empty one, and None is one out of reach: no reason to stop a workload."""
+        try:
+            found = self._ledgers.read(key)
+        except StoreUnavailableError:
+            return None
+        return found.ledger if found else Ledger(Amounts())
+
     def _booked(self, sitting: _Sitting, asked: list[AskedOfCap], who: Who, deadline: float) -> Answer:
         charging = Charging(self._ledgers, who, lambda: self._monotonic() < deadline)
         try:
@@ -179,7 +216,7 @@ def _no_limits(asked: AskedOfCap, before: Charge, after: Charge) -> list[Problem
         name: tuple(container for container in containers if container not in stored.get(name, ()))
         for name, containers in after.unlimited.items()
     }
-    return [no_limit(asked, name, containers) for name, containers in lacking.items() if containers]
+    return [no_limit(asked.counted.cap.name, name, containers) for name, containers in lacking.items() if containers]
 
 
 def _is_charged(change: Change) -> bool:

@@ -6,6 +6,12 @@ StringMap = dict[str, str]
 """Labels or annotations: key to value."""
 
 
+class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
+    """One entry of `metadata.ownerReferences`, as far as it says whether the owner is a controller."""
+
+    controller: bool | None = None
+
+
 class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
     """`metadata` of any object (k8s.io/apimachinery/pkg/apis/meta/v1, ObjectMeta)."""
 
@@ -19,6 +25,7 @@ class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
     deletion_grace_period_seconds: int | None = None
     labels: StringMap | None = None
     annotations: StringMap | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 class Bare(msgspec.Struct, rename="camel", frozen=True):

@@ -5,6 +5,23 @@ import msgspec
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import Pod
 
+IntOrPercent = int | str
+"""A number of pods, or a share of them as `25%` (apimachinery intstr.IntOrString)."""
+
+
+class RollingUpdate(msgspec.Struct, rename="camel", frozen=True):
+    """`spec.strategy.rollingUpdate` of a Deployment."""
+
+    max_surge: IntOrPercent | None = None
+    max_unavailable: IntOrPercent | None = None
+
+
+class Strategy(msgspec.Struct, rename="camel", frozen=True):
+    """`spec.strategy` of a Deployment."""
+
+    type: str | None = None
+    rolling_update: RollingUpdate | None = None
+
 
 class TemplateSpec(msgspec.Struct, rename="camel", frozen=True):
     """`spec` of a Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController or Job."""
@@ -13,6 +30,8 @@ class TemplateSpec(msgspec.Struct, rename="camel", frozen=True):
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None
+    suspend: bool | None = None
+    strategy: Strategy | None = None
 
 
 class Workload(msgspec.Struct, rename="camel", frozen=True):

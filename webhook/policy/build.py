@@ -14,6 +14,7 @@ from webhook.policy.model import (
     Checks,
     Enforcement,
     Equality,
+    Foresight,
     LabelRequirement,
     LabelSelector,
     Match,
@@ -124,6 +125,7 @@ def cap(document: Fields, source: Source) -> NamespaceCap:
         pods=_pod_filter(spec.fields("pods")),
         exceed=_subjects(spec.fields("exceed")),
         source=source,
+        workloads=Foresight(spec.text("workloads", Foresight.WARN)),
         why=metadata.fields("annotations").text(WHY),
         places=document.places(source.file),
     )

@@ -57,6 +57,14 @@ class Schedulable(StrEnum):
     NOT_NOW = "not-now"
 
 
+class Foresight(StrEnum):
+    """What happens to a workload whose pods a cap will not let in."""
+
+    WARN = "warn"
+    DENY = "deny"
+    IGNORE = "ignore"
+
+
 class Operator(StrEnum):
     """The operators of a label selector (apimachinery metav1.LabelSelectorOperator)."""
 
@@ -170,7 +178,8 @@ class NamespaceCap:
     """A cap: what a set of namespaces may hold.
 
     `hard` and `soft` map a counted name (`nvidia.com/gpu`, `limits.memory`, `pods`; a `requests.` prefix is already
-    taken off) to the most there may be. `shared` caps hold one ledger for all their namespaces.
+    taken off) to the most there may be. `shared` caps hold one ledger for all their namespaces. `workloads` says what
+    happens to a workload whose pods have no room.
     """
 
     name: str
@@ -181,6 +190,7 @@ class NamespaceCap:
     pods: PodFilter
     exceed: Subjects
     source: Source
+    workloads: Foresight = Foresight.WARN
     why: str = ""
     places: Mapping[str, Source] = field(default_factory=_nowhere, compare=False, repr=False)
 

@@ -4,7 +4,8 @@ The very charging of the gate, over a ledger in memory whose tally is what the s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.problem import Problem
@@ -17,15 +18,16 @@ from webhook.cli.checking.snapshot import Snapshot, SnapshotError
 from webhook.cli.report.finding import Level
 from webhook.gate.arithmetic import no_limit, refusals, soft_warnings
 from webhook.gate.charging import Asked, Charging, Who
+from webhook.gate.foresight import Workload, foresee, workload
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import Pod
-from webhook.objects.workloads import CronJob, PodTemplate, Workload
-from webhook.policy.model import PolicySet
+from webhook.policy.model import Foresight, PolicySet
 from webhook.state.ledger import Kind, Ledger
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import LedgerKey
 
 _NOTHING = Amounts()
+_ONE_PER_NODE = "DaemonSet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,33 @@ class Caps:
         )
         if known.view is None or not caps.caps:
             return Capped(unknown=unknown)
-        count = replicas(known)
-        if count is None:
-            return Capped(
-                unknown=(*unknown, f"caps were not asked: how many pods a {known.manifest.kind} makes is not known")
-            )
-        return Capped(self._charged(known, known.view.pod, caps.caps, count), unknown)
+        if not known.view.template:
+            return Capped(self._charged(known, known.view.pod, caps.caps, 1), unknown)
+        asked = workload(known.manifest.kind, known.judged, known.view)
+        if asked is None:
+            return Capped(unknown=unknown)
+        foreseen = self._foreseen(known, asked, caps.caps)
+        if foreseen:
+            return Capped(foreseen, unknown)
+        if known.manifest.kind == _ONE_PER_NODE:
+            return Capped(unknown=(*unknown, "caps were not asked: how many pods a DaemonSet makes is not known"))
+        return Capped(self._charged(known, known.view.pod, caps.caps, asked.pods.count), unknown)
+
+    def _foreseen(self, known: Known, asked: Workload, caps: Sequence[Counted]) -> tuple[Said, ...]:
+        """What will become of a workload's pods, as the gate would say when it is applied."""
+        stored = self._stored(known, asked.template)
+        said: list[Said] = []
+        for counted in caps:
+            before = sum((_held(counted, pod) for pod in stored), _NOTHING)
+            key = LedgerKey(counted.key, "" if counted.cap.shared else known.subject.namespace)
+            for each in foresee(asked, counted, counted.held, before, partial(self._ledger, key)):
+                refused = each.final and counted.cap.workloads is Foresight.DENY
+                said.append(_cap(each.problem, Level.ERROR if refused else Level.WARNING))
+        return tuple(said)
+
+    def _ledger(self, key: LedgerKey) -> Ledger:
+        found = self._ledgers.read(key)
+        return found.ledger if found else Ledger(_NOTHING)
 
     def _charged(self, known: Known, pod: Pod, caps: Sequence[Counted], count: int) -> tuple[Said, ...]:
         stored = self._stored(known, pod)
@@ -75,15 +98,16 @@ class Caps:
         missing: list[Problem] = []
         for counted in caps:
             charge = counted.held(pod)
-            missing += [_without_limit(counted, known, name, names) for name, names in charge.unlimited.items()]
+            path = known.view.path if known.view else ""
+            missing += [no_limit(counted.cap.name, name, names, path) for name, names in charge.unlimited.items()]
             held = sum((counted.held(each).amounts for each in stored), _NOTHING)
             asked.append(Asked(counted, held, _times(charge.amounts, count), exceeds=False))
         if missing:
-            return tuple(_said(problem, known, count) for problem in missing)
+            return tuple(_cap(problem, Level.ERROR) for problem in missing)
         self._attempts += 1
         who = Who(f"{self._attempts}", known.subject.namespace, known.subject.name, f"{self._attempts}", Kind.CREATE)
         outcome = Charging(self._ledgers, who, lambda: True).charge(asked)
-        refused = [_said(problem, known, count) for booked in outcome.refused for problem in refusals(booked)]
+        refused = [_cap(problem, Level.ERROR) for booked in outcome.refused for problem in refusals(booked)]
         soft = [_cap(problem, Level.WARNING) for booked in outcome.granted for problem in soft_warnings(booked)]
         return (*refused, *soft)
 
@@ -107,32 +131,6 @@ class Caps:
             self._ledgers.write(key, Ledger(counted.hard, tally), None)
 
 
-def replicas(known: Known) -> int | None:
-    """How many pods an object makes at a time; None when that hangs on something that no manifest says."""
-    match known.judged:
-        case Pod():
-            return 1
-        case PodTemplate():
-            return 0
-        case CronJob(spec=spec):
-            return _parallel(spec.job_template if spec else None)
-        case Workload() if known.manifest.kind == "Job":
-            return _parallel(known.judged)
-        case Workload(spec=spec) if known.manifest.kind != "DaemonSet":
-            return 1 if spec is None or spec.replicas is None else max(spec.replicas, 0)
-        case _:
-            return None
-
-
-def _parallel(job: Workload | None) -> int:
-    """How many pods of a job run at a time: `parallelism`, but never more than are left to complete."""
-    spec = job.spec if job else None
-    if spec is None:
-        return 0
-    at_once = 1 if spec.parallelism is None else spec.parallelism
-    return max(at_once if spec.completions is None else min(at_once, spec.completions), 0)
-
-
 def _held(counted: Counted, pod: Pod) -> Amounts:
     try:
         return counted.held(pod).amounts
@@ -141,20 +139,6 @@ def _held(counted: Counted, pod: Pod) -> Amounts:
         raise SnapshotError(
             f"the snapshot's pod {name} has a quantity that no API server would have stored: {error}"
         ) from error
-
-
-def _without_limit(counted: Counted, known: Known, name: str, containers: tuple[str, ...]) -> Problem:
-    problem = no_limit(Asked(counted, _NOTHING, _NOTHING, exceeds=False), name, containers)
-    return replace(problem, field=f"{known.view.path if known.view else ''}{problem.field}")
-
-
-def _said(problem: Problem, known: Known, count: int) -> Said:
-    """A refusal of a pod; for a workload a warning, since the API server stores it and its pods fail later."""
-    if known.view is None or not known.view.template:
-        return _cap(problem, Level.ERROR)
-    pods = "its 1 pod not" if count == 1 else f"not all of its {count} pods"
-    later = f"{problem.message}; the {known.manifest.kind} would be stored, and then {pods} let in"
-    return _cap(replace(problem, message=later), Level.WARNING)
 
 
 def _cap(problem: Problem, level: Level) -> Said:

@@ -1,0 +1,205 @@
+"""What the caps say to a workload when it is applied."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.gate.scene import CAP, GPU, Scene, pod, response
+from webhook.admission.change import Phase
+from webhook.state.ledger import Ledger
+from webhook.state.ports import LedgerKey, StoreUnavailableError, Versioned
+
+DENY = CAP + "  workloads: deny\n"
+LIMITS = CAP.replace("nvidia.com/gpu: 4", "limits.memory: 4Gi")
+
+
+def workload(gpus: int, kind: str = "Deployment", *, image: str = "a", **spec: Any) -> dict[str, Any]:
+    """A workload whose pods ask for so many GPUs each."""
+    template = pod("", gpus)
+    template["spec"]["containers"][0]["image"] = image
+    body: dict[str, Any] = {"template": template, **spec}
+    return {"kind": kind, "spec": {"jobTemplate": {"spec": body}} if kind == "CronJob" else body}
+
+
+def told(scene: Scene, object_: dict[str, Any], **request: Any) -> list[str]:
+    """The warnings; the workload is stored."""
+    group = "batch" if "Job" in object_["kind"] else "apps"
+    kind = {"group": "" if object_["kind"] == "ReplicationController" else group, "kind": object_["kind"]}
+    said = response(scene.admit(object_, **{"kind": kind, "name": "w"} | request))
+    assert said["allowed"], said
+    warnings: list[str] = said.get("warnings", [])
+    return warnings
+
+
+def refusal(scene: Scene, object_: dict[str, Any], **request: Any) -> dict[str, Any]:
+    """The status of a refused Deployment."""
+    kind = {"group": "apps", "kind": "Deployment"}
+    status: dict[str, Any] = response(scene.admit(object_, **{"kind": kind, "name": "w"} | request))["status"]
+    return status
+
+
+def test_a_workload_that_fits_hears_nothing() -> None:
+    assert told(Scene(), workload(1, replicas=4)) == []
+
+
+def test_a_workload_that_can_never_run_whole_is_told_the_sum() -> None:
+    (warning,) = told(Scene(), workload(2, replicas=3))
+    assert warning == (
+        "3 replicas ask 6 nvidia.com/gpu, cap gpus of this namespace allows 4: 2 of them can run at a time "
+        "(TG204, cap gpus)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "sum_"),
+    [
+        ("StatefulSet", {"replicas": 3}, "3 replicas ask 15"),
+        ("ReplicaSet", {}, "1 replica asks 5"),
+        ("ReplicationController", {"replicas": 1}, "1 replica asks 5"),
+        ("DaemonSet", {}, "1 pod asks 5"),
+        ("Job", {"parallelism": 3, "completions": 2}, "2 parallel pods ask 10"),
+        ("CronJob", {}, "1 parallel pod asks 5"),
+    ],
+)
+def test_every_kind_counts_the_pods_that_it_runs_at_a_time(kind: str, spec: dict[str, Any], sum_: str) -> None:
+    (warning,) = told(Scene(), workload(5, kind, **spec))
+    assert warning == (
+        f"{sum_} nvidia.com/gpu, cap gpus of this namespace allows 4: none of them can ever run (TG204, cap gpus)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("Deployment", {"replicas": 0}),
+        ("Deployment", {"replicas": -1}),
+        ("Job", {"suspend": True}),
+        ("Job", {"parallelism": 0}),
+    ],
+)
+def test_a_workload_without_pods_asks_nothing(kind: str, spec: dict[str, Any]) -> None:
+    assert told(Scene(), workload(5, kind, **spec)) == []
+
+
+def test_a_workload_with_room_later_but_not_now_is_told_who_waits() -> None:
+    scene = Scene()
+    scene.create(3)
+    (warning,) = told(scene, workload(1, replicas=3))
+    assert warning == (
+        "3 replicas ask 3 nvidia.com/gpu, cap gpus of this namespace allows 4 and has 1 free: "
+        "2 wait until other pods end (TG205, cap gpus)"
+    )
+    assert scene.promised() == {GPU: 3}
+
+
+def test_a_change_is_told_of_what_it_adds_only() -> None:
+    scene = Scene()
+    scene.create(3)
+    old = workload(1, replicas=3)
+    assert told(scene, workload(1, replicas=4), oldObject=old) == []
+    assert told(scene, workload(1, replicas=2), oldObject=old) == []
+    assert told(scene, workload(2, replicas=5), oldObject=workload(2, replicas=6)) == []
+    assert len(told(scene, workload(2, replicas=6), oldObject=workload(2, replicas=5))) == 1
+
+
+def rolling(surge: int | str, unavailable: int | str) -> dict[str, Any]:
+    """The strategy of a Deployment."""
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+
+
+def test_a_rollout_without_room_for_its_first_pod_can_never_go_on() -> None:
+    new, old = (workload(1, image=image, replicas=4, strategy=rolling(1, 0)) for image in "ba")
+    text = (
+        "with a rollout's 1 more, 5 replicas ask 5 nvidia.com/gpu, cap gpus of this namespace allows 4: "
+        "a rollout can never go on, since maxUnavailable lets it end no old pod first (TG206, cap gpus)"
+    )
+    assert told(Scene(), new, oldObject=old) == [text]
+    assert told(Scene(), old) == [text]
+    assert told(Scene(), old, oldObject=old) == []
+    assert refusal(Scene(DENY), new, oldObject=old)["message"] == text
+    assert told(Scene(DENY), old) == [text]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        (rolling("25%", "25%"), "it goes on only as old pods end"),
+        (None, "it goes on only as old pods end"),
+        (rolling("50%", "0%"), "a rollout can never go on"),
+        (rolling(0, 1), ""),
+        (rolling("0%", "10%"), ""),  # both come to nothing, and then one may be unavailable
+        ({"type": "Recreate"}, ""),
+    ],
+)
+def test_a_rollout_is_told_how_it_will_go(strategy: dict[str, Any] | None, said: str) -> None:
+    new, old = (workload(1, image=image, replicas=4, strategy=strategy) for image in "ba")
+    warnings = told(Scene(), new, oldObject=old)
+    assert [said in warning for warning in warnings] == ([True] if said else [])
+
+
+def test_a_cap_may_refuse_what_it_could_never_hold_but_not_what_must_wait() -> None:
+    scene = Scene(DENY)
+    status = refusal(scene, workload(2, replicas=3))
+    assert (status["code"], status["reason"]) == (403, "Forbidden")
+    assert status["message"].endswith("2 of them can run at a time (TG204, cap gpus)")
+    scene.create(3)
+    assert len(told(scene, workload(1, replicas=3))) == 1
+
+
+def test_a_cap_may_ignore_workloads() -> None:
+    assert told(Scene(DENY.replace("deny", "ignore")), workload(2, replicas=3)) == []
+
+
+def test_what_a_controller_makes_for_a_judged_workload_is_not_told_again() -> None:
+    owned = workload(2, "ReplicaSet", replicas=3)
+    owned["metadata"] = {"ownerReferences": [{"controller": True, "kind": "Deployment"}]}
+    assert told(Scene(), owned) == []
+    owned["metadata"]["ownerReferences"][0]["controller"] = False
+    assert len(told(Scene(), owned)) == 1
+
+
+def test_templates_without_a_counted_limit_are_told_before_their_pods_are_refused() -> None:
+    (warning,) = told(Scene(LIMITS), workload(1))
+    assert warning == (
+        "spec.template.spec.containers: cap gpus counts limits.memory, and there is no such limit on c: set one "
+        "(TG203, cap gpus)"
+    )
+    assert refusal(Scene(LIMITS + "  workloads: deny\n"), workload(1))["code"] == 403
+
+
+def test_the_filter_of_a_cap_goes_by_the_template() -> None:
+    text = CAP + "  pods: {objects: {matchLabels: {tier: batch}}}\n"
+    batch = workload(2, replicas=3)
+    assert told(Scene(text), batch) == []
+    batch["spec"]["template"]["metadata"]["labels"] = {"tier": "batch"}
+    assert len(told(Scene(text), batch)) == 1
+
+
+def test_a_namespace_whose_labels_nobody_knows_is_not_told() -> None:
+    text = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {a: b}}")
+    assert told(Scene(text), workload(2, replicas=3)) == []
+
+
+def test_a_ledger_out_of_reach_stops_no_workload() -> None:
+    class Away:
+        def read(self, key: LedgerKey) -> Versioned | None:
+            raise StoreUnavailableError(key.cap)
+
+        def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
+            raise StoreUnavailableError(f"{key} {ledger} {version}")
+
+    scene = Scene(DENY, ledgers=Away())
+    assert told(scene, workload(1, replicas=3)) == []
+    assert refusal(scene, workload(2, replicas=3))["code"] == 403
+
+
+def test_nothing_is_foreseen_in_the_mutating_phase() -> None:
+    assert told(Scene(), workload(2, replicas=3), phase=Phase.MUTATING) == []
+
+
+def test_the_record_names_what_was_told() -> None:
+    scene = Scene()
+    answer = scene.admit(workload(2, replicas=3), kind={"group": "apps", "kind": "Deployment"})
+    assert answer.record.warnings == ("TG204",)
+    assert json.loads(answer.body)["response"]["allowed"]
