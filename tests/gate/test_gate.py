@@ -476,3 +476,23 @@ def test_a_record_tells_who_asked_for_what_and_never_the_object() -> None:
         "p",
     )
     assert "1500m" not in json.dumps([str(record)])
+
+
+def test_a_ledger_that_cannot_promise_yet_sends_the_client_away() -> None:
+    scene = Scene()
+    scene.create(1)
+    (key,) = (LedgerKey(counted.key, "team-a") for counted in scene._counted("gpus"))  # noqa: SLF001  # the ledger's key
+    found = scene.ledgers.read(key)
+    assert found is not None
+    assert scene.ledgers.write(key, dataclasses.replace(found.ledger, converging="m1"), found.version)
+    assert response(scene.create(1))["status"]["code"] == 429
+    assert scene.promised() == {GPU: 1}
+
+
+def test_with_a_name_that_a_policy_adds_the_same_ledger_goes_on() -> None:
+    scene = Scene()
+    scene.create(1)
+    scene.policies = Scene(CAP.replace("gpu: 4", "gpu: 4, pods: 1")).policies
+    assert response(scene.create(1))["allowed"]
+    assert scene.promised() == {GPU: 2, "pods": 1}
+    assert not response(scene.create(1))["allowed"]

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import Counted
 from webhook.errors import TallygateError
-from webhook.state.ledger import Granted, Kind, Ledger, Refused, Reservation, reserve, withdraw
+from webhook.state.ledger import Deferred, Granted, Kind, Ledger, Refused, Reservation, reserve, withdraw
 from webhook.state.ports import LedgerKey, LedgerStore, StoreUnavailableError
 
 
 class BusyError(TallygateError):
-    """The deadline passed before every ledger was written; nothing is promised."""
+    """Nothing is promised, and trying again is right: the deadline passed, or a ledger must first be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,12 @@ class Charging:
         self._tried: dict[LedgerKey, None] = {}
 
     def check(self, asked: Sequence[Asked]) -> Outcome:
-        """What the caps say now; nothing is written."""
+        """What the caps say now; nothing is written.
+
+        Raises:
+            BusyError: a ledger cannot promise now.
+            StoreUnavailableError: a ledger could not be read.
+        """
         answers = [(each, self._read(each)[0]) for each in asked]
         return _outcome([_booked(each, ledger, self._reserve(each, ledger)) for each, ledger in answers])
 
@@ -80,7 +85,7 @@ class Charging:
         """Check all, then promise under each in turn.
 
         Raises:
-            BusyError: others kept writing until the deadline.
+            BusyError: others kept writing until the deadline, or a ledger cannot promise now.
             StoreUnavailableError: a ledger could not be read or written.
         """
         if len(asked) > 1 and (outcome := self.check(asked)).refused:
@@ -128,28 +133,35 @@ class Charging:
                 return
 
     def _read(self, asked: Asked) -> tuple[Ledger, str | None]:
-        """The ledger with this policy's own bounds, and its version."""
+        """The ledger under this policy, and its version.
+
+        This process is alone with its ledgers and watches no pods: what its policy says holds, a name that is new to
+        the ledger counts from here on, and promises are not bounded, since nothing settles them.
+        """
+        hard, names = asked.counted.hard, asked.counted.names
         found = self._store.read(asked.key(self._who.namespace))
         if found is None:
-            return Ledger(asked.counted.hard), None
-        return replace(found.ledger, hard=asked.counted.hard), found.version
+            return Ledger(hard, counts=names), None
+        return replace(found.ledger, hard=hard, counts=found.ledger.counts | names), found.version
 
     def _reserve(self, asked: Asked, ledger: Ledger) -> Granted | Refused:
         who = self._who
-        return reserve(
-            ledger,
-            Reservation(
-                who.uid,
-                who.namespace,
-                who.name,
-                old=asked.old,
-                new=asked.new,
-                by=who.by,
-                kind=who.kind,
-                hard=asked.counted.hard,
-                exceeds=asked.exceeds,
-            ),
+        wanted = Reservation(
+            who.uid,
+            who.namespace,
+            who.name,
+            old=asked.old,
+            new=asked.new,
+            by=who.by,
+            kind=who.kind,
+            hard=asked.counted.hard,
+            exceeds=asked.exceeds,
+            most_rows=None,
         )
+        answer = reserve(ledger, wanted)
+        if isinstance(answer, Deferred):
+            raise BusyError(f"cap {asked.counted.cap.name} promises nothing now: {answer.first}")
+        return answer
 
 
 def _booked(asked: Asked, before: Ledger, answer: Granted | Refused) -> Booked:
