@@ -136,6 +136,23 @@ def test_deletions_are_remembered_within_bounds_and_say_whether_they_are_all() -
     assert (deletions.at("u2"), deletions.at("u3")) == (None, 3)
 
 
+def test_who_listens_is_told_where_what_is_held_may_have_changed() -> None:
+    view = PodView()
+    told: list[str | None] = []
+    view.listen(told.append)
+    view.apply(page(7, pod("u1", 5)))
+    view.apply(line("MODIFIED", pod("u1", 8, spec={"nodeName": "n2"})))
+    view.apply(Bookmark(9))
+    assert told == [None]
+    view.apply(line("ADDED", pod("u2", 10, namespace="team-b")))
+    view.apply(line("MODIFIED", pod("u2", 11, "3", namespace="team-b")))
+    view.apply(line("MODIFIED", pod("u2", 12, "3", namespace="team-b", status={"phase": "Failed"})))
+    view.apply(line("DELETED", pod("u2", 13, "3", namespace="team-b", status={"phase": "Failed"})))
+    view.apply(line("DELETED", pod("never-seen", 14, namespace="team-c")))
+    view.apply(line("DELETED", pod("never-seen", 14, namespace="team-c")))
+    assert told[1:] == ["team-b"] * 4 + ["team-c"]
+
+
 def test_kinds_of_events_are_what_they_say() -> None:
     assert isinstance(line("MODIFIED", pod("u1", 5)), Changed)
     assert isinstance(line("DELETED", pod("u1", 5)), Deleted)

@@ -58,21 +58,24 @@ class Columns:
         """The namespaces that have pods."""
         return tuple(self._in)
 
-    def put(self, row: PodRow) -> None:
-        """Keep a pod as it is now."""
+    def put(self, row: PodRow) -> bool:
+        """Keep a pod as it is now; whether what it costs may be another than before."""
         place = self._places.get(row.uid)
         if place is None:
             place = self._new_place(row)
+        shape = self._shapes.of(row.shape)
+        matters = self._shape[place] is not shape or bool(self._flags[place] & _ENDED) is not row.has_ended
         self._node[place] = intern(row.node)
-        self._shape[place] = self._shapes.of(row.shape)
+        self._shape[place] = shape
         self._revision[place] = row.revision
         self._flags[place] = _ENDED * row.has_ended | _TERMINATING * row.is_terminating
+        return matters
 
-    def remove(self, uid: str) -> None:
-        """Keep a pod no longer, if it was kept."""
+    def remove(self, uid: str) -> bool:
+        """Keep a pod no longer; whether it was kept."""
         place = self._places.pop(uid, None)
         if place is None:
-            return
+            return False
         namespace = self._namespace[place]
         there = self._in[namespace]
         there.discard(place)
@@ -81,6 +84,7 @@ class Columns:
         self._uid[place] = self._namespace[place] = self._name[place] = self._node[place] = ""
         self._shape[place] = None
         self._free.append(place)
+        return True
 
     def find(self, uid: str) -> Place | None:
         """One pod, if it is kept."""

@@ -1,7 +1,7 @@
 """The pods of the cluster as of one revision: what is told is applied, what is asked is answered, by any thread."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
@@ -9,9 +9,12 @@ from webhook.accounting.amounts import Amounts
 from webhook.state.watch.columns import Columns, Place
 from webhook.state.watch.costs import NOTHING, Caps, Costs, Counts
 from webhook.state.watch.deletions import Deletions, Seen
-from webhook.state.watch.events import Changed, Deleted, Event, Replaced
+from webhook.state.watch.events import Bookmark, Changed, Deleted, Event, Replaced
 from webhook.state.watch.pods import PodRow
 from webhook.state.watch.shapes import Shape, Shapes
+
+Listener = Callable[[str | None], None]
+"""Is told the namespace in which what pods hold may have changed, None for every one. Quick, and does not raise."""
 
 
 class NotListedError(LookupError):
@@ -44,21 +47,22 @@ class PodView:
         self._deletions = Deletions()
         self._caps = Caps()
         self._revision: int | None = None
+        self._listeners: list[Listener] = []
 
     def apply(self, event: Event[PodRow]) -> None:
         """Take up what was told. What was told before is passed over."""
         if isinstance(event, Replaced):
             self._replace(event)
+            self._tell(None)
             return
         with self._lock:
-            if self._revision is None or event.revision <= self._revision:
-                return
-            if isinstance(event, Changed):
-                self._columns.put(event.item)
-            elif isinstance(event, Deleted):
-                self._columns.remove(event.item.uid)
-                self._deletions.seen(event.item.uid, event.revision)
-            self._revision = event.revision
+            matters = self._change(event)
+        if matters and not isinstance(event, Bookmark):
+            self._tell(event.item.namespace)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell it of changes from now on, in the thread that applies them."""
+        self._listeners.append(listener)
 
     @property
     def revision(self) -> int | None:
@@ -127,6 +131,23 @@ class PodView:
                 elif self._deletions.at(uid) is not None:
                     deleted.append(uid)
             return Count(revision, tally, there, frozenset(deleted), unreadable)
+
+    def _change(self, event: Changed[PodRow] | Deleted[PodRow] | Bookmark) -> bool:
+        """Apply one event; whether what anybody holds may be another than before."""
+        if self._revision is None or event.revision <= self._revision:
+            return False
+        self._revision = event.revision
+        if isinstance(event, Changed):
+            return self._columns.put(event.item)
+        if isinstance(event, Deleted):
+            self._deletions.seen(event.item.uid, event.revision)
+            self._columns.remove(event.item.uid)
+            return True
+        return False
+
+    def _tell(self, namespace: str | None) -> None:
+        for listener in self._listeners:
+            listener(namespace)
 
     def _tally(self, costs: Costs, namespaces: Iterable[str]) -> tuple[Amounts, tuple[str, ...]]:
         shapes: Counter[Shape] = Counter()
