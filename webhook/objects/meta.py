@@ -6,7 +6,7 @@ StringMap = dict[str, str]
 """Labels or annotations: key to value."""
 
 
-class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
+class ObjectMeta(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`metadata` of any object (k8s.io/apimachinery/pkg/apis/meta/v1, ObjectMeta)."""
 
     name: str | None = None

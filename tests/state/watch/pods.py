@@ -7,9 +7,11 @@ from webhook.accounting.quantity import Quantity
 from webhook.admission.capping import CapIndex, Counted
 from webhook.policy.model import LabelSelector, NamespaceCap, NamespaceSelector, PodFilter, PolicySet, Source, Subjects
 from webhook.state.watch.events import Event, Replaced
-from webhook.state.watch.pods import PODS, PodRow
+from webhook.state.watch.pods import PodRow, reading
+from webhook.state.watch.shapes import Shapes
 
 GPU = "nvidia.com/gpu"
+PODS = reading(Shapes())
 
 
 def cap(*names: str, pods: PodFilter | None = None) -> Counted:

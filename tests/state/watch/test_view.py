@@ -1,13 +1,15 @@
 """The pods of a cluster in columns: what they hold, and what is known of those that are gone."""
 
+import json
+
 import pytest
 
 from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
 from webhook.accounting.amounts import Amounts
 from webhook.state.watch.deletions import Deletions
-from webhook.state.watch.events import Bookmark, Changed, Deleted, Event
+from webhook.state.watch.events import Bookmark, Changed, Deleted, Event, Replaced
 from webhook.state.watch.failure import WatchError
-from webhook.state.watch.pods import PodRow, read_shape
+from webhook.state.watch.pods import PodRow
 from webhook.state.watch.view import NotListedError, PodView
 
 
@@ -83,7 +85,9 @@ def test_a_new_policy_counts_anew() -> None:
 
 
 def test_pods_of_one_shape_share_it_and_it_goes_with_the_last() -> None:
-    view = viewed(page(7, *(pod(f"u{n}", 5) for n in range(50)), pod("v", 6, "2")))
+    view = PodView()
+    body = {"metadata": {"resourceVersion": "7"}, "items": [*(pod(f"u{n}", 5) for n in range(50)), pod("v", 6, "2")]}
+    view.apply(Replaced(view.reading.page(json.dumps(body).encode()).items, 7))
     one, other = view.find("u1"), view.find("u2")
     assert one is not None
     assert other is not None
@@ -105,7 +109,7 @@ def test_a_shape_says_what_caps_ask_for() -> None:
         metadata={"labels": {"tier": "batch"}, "annotations": {"a": "b"}},
         spec={"priorityClassName": "high", "overhead": {"cpu": "1"}, "tolerations": [{"key": "x"}]},
     )  # fmt: skip
-    read = read_shape(page(7, whole).items[0].shape)
+    read = page(7, whole).items[0].shape.pod()
     assert read.metadata is not None
     assert read.spec is not None
     assert (read.metadata.labels, read.metadata.annotations, read.metadata.name) == ({"tier": "batch"}, None, None)

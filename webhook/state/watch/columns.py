@@ -5,11 +5,10 @@ A hundred thousand pods as objects would be a gigabyte. Not to be used by two th
 
 from array import array
 from collections.abc import Iterator, Sequence
-from sys import intern
 from typing import NamedTuple
 
 from webhook.state.watch.pods import PodRow
-from webhook.state.watch.shapes import Shape, Shapes
+from webhook.state.watch.shapes import Shape
 
 _ENDED = 1
 _TERMINATING = 2
@@ -29,10 +28,9 @@ class Place(NamedTuple):
 
 
 class Columns:
-    """Pods by UID. `shapes` may be shared with the columns that these replace."""
+    """Pods by UID."""
 
-    def __init__(self, shapes: Shapes) -> None:
-        self._shapes = shapes
+    def __init__(self) -> None:
         self._places: dict[str, int] = {}
         self._in: dict[str, set[int]] = {}
         self._free: list[int] = []
@@ -63,10 +61,9 @@ class Columns:
         place = self._places.get(row.uid)
         if place is None:
             place = self._new_place(row)
-        shape = self._shapes.of(row.shape)
-        matters = self._shape[place] is not shape or bool(self._flags[place] & _ENDED) is not row.has_ended
-        self._node[place] = intern(row.node)
-        self._shape[place] = shape
+        matters = self._shape[place] is not row.shape or bool(self._flags[place] & _ENDED) is not row.has_ended
+        self._node[place] = row.node
+        self._shape[place] = row.shape
         self._revision[place] = row.revision
         self._flags[place] = _ENDED * row.has_ended | _TERMINATING * row.is_terminating
         return matters
@@ -103,7 +100,7 @@ class Columns:
                 yield self._uid[place], shape
 
     def _new_place(self, row: PodRow) -> int:
-        namespace = intern(row.namespace)
+        namespace = row.namespace
         if self._free:
             place = self._free.pop()
             self._uid[place], self._namespace[place], self._name[place] = row.uid, namespace, row.name

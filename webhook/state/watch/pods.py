@@ -4,11 +4,14 @@ What decides what a pod costs, and which caps count it, is its *shape*: the same
 kept once, as canonical bytes. What is each pod's own stands beside it in a row.
 """
 
+from sys import intern
+
 import msgspec
 
 from webhook.accounting.caps import has_ended
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
+from webhook.state.watch.shapes import Shape, Shapes
 from webhook.state.watch.wire import Reading, revision_of
 
 _RESIZE = "PodResizePending"
@@ -16,7 +19,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class PodRow(msgspec.Struct, frozen=True, gc=False):
-    """One pod: `shape` is what `read_shape` reads, `is_terminating` whether it is being deleted.
+    """One pod: `shape` is what it has in common with others, `is_terminating` whether it is being deleted.
 
     A pod that `has_ended` costs nothing; one that is terminating still does.
     """
@@ -28,10 +31,15 @@ class PodRow(msgspec.Struct, frozen=True, gc=False):
     revision: int
     has_ended: bool
     is_terminating: bool
-    shape: bytes
+    shape: Shape
 
 
-def digest(pod: Pod) -> PodRow:
+def reading(shapes: Shapes) -> Reading[Pod, PodRow]:
+    """How pods are read: equal shapes become one already there, so that a long list does not hold them many times."""
+    return Reading("pods", "/api/v1/pods", Pod, lambda pod: digest(pod, shapes))
+
+
+def digest(pod: Pod, shapes: Shapes) -> PodRow:
     """The row of a stored pod.
 
     Raises:
@@ -42,24 +50,14 @@ def digest(pod: Pod) -> PodRow:
         raise ValueError("a pod without uid, namespace or name")
     return PodRow(
         meta.uid,
-        meta.namespace,
+        intern(meta.namespace),
         meta.name,
-        spec.node_name or "",
+        intern(spec.node_name or ""),
         revision_of(meta.resource_version or ""),
         has_ended(pod),
         meta.deletion_timestamp is not None,
-        _ENCODER.encode(_shape(meta, spec, pod.status)),
+        shapes.of(_ENCODER.encode(_shape(meta, spec, pod.status))),
     )
-
-
-def read_shape(shape: bytes) -> Pod:
-    """The pod as far as its shape says: labels, what it asks for, what it was promised. It has no name and no phase."""
-    return _SHAPE.decode(shape)
-
-
-PODS = Reading("pods", "/api/v1/pods", Pod, digest)
-
-_SHAPE = msgspec.json.Decoder(Pod)
 
 
 def _shape(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None) -> Pod:

@@ -12,7 +12,6 @@ from webhook.state.watch.events import Event, Row
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceView
 from webhook.state.watch.nodes import NODES, NodeView
-from webhook.state.watch.pods import PODS
 from webhook.state.watch.pool import Access, PooledTransport
 from webhook.state.watch.reflector import Pace, Reflector
 from webhook.state.watch.view import PodView
@@ -125,7 +124,7 @@ class ClusterWatch:
         self.nodes = NodeView()
         self._followers = (
             Follower(NAMESPACES, access, self.namespaces.apply, self.namespaces.__len__, pace),
-            Follower(PODS, access, self.pods.apply, self.pods.__len__, pace),
+            Follower(self.pods.reading, access, self.pods.apply, self.pods.__len__, pace),
             Follower(NODES, access, self.nodes.apply, self.nodes.__len__, pace),
         )
 

@@ -2,21 +2,27 @@
 
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from webhook.objects.pods import Pod
-from webhook.state.watch.pods import read_shape
+
+_POD = msgspec.json.Decoder(Pod)
 
 
 class Shape:
-    """One shape; compared by identity, since there is only one of each."""
+    """One shape, as canonical JSON; compared by identity, since there is only one of each."""
 
-    __slots__ = ("__weakref__", "content")
+    __slots__ = ("__weakref__", "_content")
 
     def __init__(self, content: bytes) -> None:
-        self.content = content
+        self._content = content
 
     def pod(self) -> Pod:
-        """The pod that it describes, decoded now: whoever needs it often keeps what follows from it instead."""
-        return read_shape(self.content)
+        """The pod as far as its shape says: labels, what it asks for, what it was promised; no name and no phase.
+
+        It is decoded now: whoever needs it often keeps what follows from it instead.
+        """
+        return _POD.decode(self._content)
 
 
 class Shapes:

@@ -10,7 +10,7 @@ from webhook.state.watch.columns import Columns, Place
 from webhook.state.watch.costs import NOTHING, Caps, Costs, Counts
 from webhook.state.watch.deletions import Deletions, Seen
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Event, Replaced
-from webhook.state.watch.pods import PodRow
+from webhook.state.watch.pods import PodRow, reading
 from webhook.state.watch.shapes import Shape, Shapes
 
 Listener = Callable[[str | None], None]
@@ -38,12 +38,13 @@ class Count:
 
 
 class PodView:
-    """Pods, kept current by the events of their reflector."""
+    """Pods, kept current by the events of their reflector, which is to read them by `reading`."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._shapes = Shapes()
-        self._columns = Columns(self._shapes)
+        self.reading = reading(self._shapes)
+        self._columns = Columns()
         self._deletions = Deletions()
         self._caps = Caps()
         self._revision: int | None = None
@@ -170,7 +171,7 @@ class PodView:
 
     def _replace(self, event: Replaced[PodRow]) -> None:
         """Build the new columns beside the old ones, so that nobody waits for more than the change."""
-        columns = Columns(self._shapes)
+        columns = Columns()
         for row in event.items:
             columns.put(row)
         with self._lock:
