@@ -19,13 +19,14 @@ from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.admission.workloads import target
 from webhook.errors import TallygateError
 from webhook.gate.arithmetic import exceeded, no_limit, refusals, soft_warnings
-from webhook.gate.charging import Asked as AskedOfCap
-from webhook.gate.charging import BusyError, Charging, Outcome, Who
+from webhook.gate.charging import Charging, Outcome
+from webhook.gate.promising import Asked as AskedOfCap
+from webhook.gate.promising import Who
 from webhook.objects.pods import Pod
 from webhook.policy.model import PolicySet
 from webhook.policy.resolve import matches_subjects
 from webhook.state.ledger import Kind
-from webhook.state.ports import LedgerStore, NamespaceLister, StoreUnavailableError
+from webhook.state.ports import BusyError, Ledgers, NamespaceLister, StoreUnavailableError
 
 _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 _RETRY_AFTER_SECONDS = 1
@@ -100,7 +101,7 @@ class Gate:
         *,
         policies: Callable[[], PolicySet],
         namespaces: NamespaceLister,
-        ledgers: LedgerStore,
+        ledgers: Ledgers,
         monotonic: Callable[[], float],
         nonce: Callable[[], str],
     ) -> None:
@@ -158,12 +159,13 @@ class Gate:
         return self._booked(sitting, asked, _who(change, new, self._nonce()), deadline)
 
     def _booked(self, sitting: _Sitting, asked: list[AskedOfCap], who: Who, deadline: float) -> Answer:
-        charging = Charging(self._ledgers, who, lambda: self._monotonic() < deadline)
+        if self._monotonic() >= deadline:
+            return _busy(sitting)
+        charging = Charging(self._ledgers, who, deadline)
         try:
             outcome = charging.check(asked) if sitting.change.dry_run else charging.charge(asked)
         except BusyError:
-            status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS)
-            return Answer(answer.answer(sitting.uid, Verdict(), sitting.phase, status), _record(sitting, "busy"))
+            return _busy(sitting)
         except StoreUnavailableError as error:
             raise UndecidedError(f"the ledgers are out of reach: {error}") from error
         if outcome.refused:
@@ -216,6 +218,11 @@ def _by_rules(sitting: _Sitting) -> Answer:
     verdict = sitting.verdict
     body = answer.rules_answer(sitting.uid, sitting.change, verdict, sitting.phase, sitting.force.whys)
     return Answer(body, _record(sitting, "allow" if verdict.allowed else "deny", verdict.problems))
+
+
+def _busy(sitting: _Sitting) -> Answer:
+    status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS)
+    return Answer(answer.answer(sitting.uid, Verdict(), sitting.phase, status), _record(sitting, "busy"))
 
 
 def _refused(sitting: _Sitting, problems: list[Problem]) -> Answer:

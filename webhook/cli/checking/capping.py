@@ -3,6 +3,7 @@
 The very charging of the gate, over a ledger in memory whose tally is what the snapshot counts.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,8 @@ from webhook.cli.checking.merging import Said
 from webhook.cli.checking.snapshot import Snapshot, SnapshotError
 from webhook.cli.report.finding import Level
 from webhook.gate.arithmetic import no_limit, refusals, soft_warnings
-from webhook.gate.charging import Asked, Charging, Who
+from webhook.gate.charging import Charging
+from webhook.gate.promising import Asked, Who
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import Pod
 from webhook.objects.workloads import CronJob, PodTemplate, Workload
@@ -41,11 +43,10 @@ class Caps:
 
     def __init__(self, policies: PolicySet, snapshot: Snapshot) -> None:
         self._index = CapIndex(policies)
-        self._ledgers = MemoryLedgers()
         self._pods: dict[str, list[Pod]] = {}
         for pod in snapshot.pods:
             self._pods.setdefault(_meta(pod).namespace or "", []).append(pod)
-        self._count(snapshot)
+        self._ledgers = self._counted(snapshot)
         self._attempts = 0
 
     def charge(self, known: Known, labels: Labels | None) -> Capped:
@@ -82,7 +83,7 @@ class Caps:
             return tuple(_said(problem, known, count) for problem in missing)
         self._attempts += 1
         who = Who(f"{self._attempts}", known.subject.namespace, known.subject.name, f"{self._attempts}", Kind.CREATE)
-        outcome = Charging(self._ledgers, who, lambda: True).charge(asked)
+        outcome = Charging(self._ledgers, who, math.inf).charge(asked)
         refused = [_said(problem, known, count) for booked in outcome.refused for problem in refusals(booked)]
         soft = [_cap(problem, Level.WARNING) for booked in outcome.granted for problem in soft_warnings(booked)]
         return (*refused, *soft)
@@ -95,7 +96,7 @@ class Caps:
         wanted = (_meta(pod).labels or {}).items()
         return [each for each in pods if wanted and wanted <= (_meta(each).labels or {}).items()]
 
-    def _count(self, snapshot: Snapshot) -> None:
+    def _counted(self, snapshot: Snapshot) -> MemoryLedgers:
         tallies: dict[LedgerKey, tuple[Counted, Amounts]] = {}
         for pod in snapshot.pods:
             namespace = _meta(pod).namespace or ""
@@ -103,8 +104,7 @@ class Caps:
                 key = LedgerKey(counted.key, "" if counted.cap.shared else namespace)
                 before = tallies.get(key, (counted, _NOTHING))[1]
                 tallies[key] = (counted, before + _held(counted, pod))
-        for key, (counted, tally) in tallies.items():
-            self._ledgers.write(key, Ledger(counted.hard, tally), None)
+        return MemoryLedgers({key: Ledger(counted.hard, tally) for key, (counted, tally) in tallies.items()})
 
 
 def replicas(known: Known) -> int | None:
