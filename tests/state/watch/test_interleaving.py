@@ -154,4 +154,4 @@ def _decoded(item: dict[str, Any]) -> Pod:
 
 
 TestInterleaving = Interleaving.TestCase
-TestInterleaving.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestInterleaving.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

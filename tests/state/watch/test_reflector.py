@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.state.watch.script import (
@@ -71,6 +71,7 @@ def test_events_are_told_in_order_with_their_revisions() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_where_chunks_end_makes_no_difference(data: st.DataObject) -> None:
     whole = b"".join(
@@ -191,6 +192,16 @@ def test_a_cluster_that_went_back_in_time_is_listed_anew() -> None:
     assert f.until(20) == [Replaced([row("b", 80)], 90)]
     assert restarted(f) == {Reason.REWOUND: 1}
     assert f.reflector.status().revision == 90
+
+
+def test_what_was_asked_before_the_cluster_went_back_raises_no_doubt_after() -> None:
+    f = follow(listed(700), [SILENCE], listed(90), [SILENCE], at=750)
+    f.next()
+    f.until(16)
+    f.server.at = 90
+    f.until(200)
+    assert restarted(f) == {Reason.REWOUND: 1}
+    assert f.reflector.status().stale is None
 
 
 # Refusals

@@ -6,6 +6,8 @@ import pytest
 
 from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
 from webhook.accounting.amounts import Amounts
+from webhook.objects.pods import PodCondition
+from webhook.state.watch.columns import Columns
 from webhook.state.watch.deletions import Deletions
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Event, Replaced
 from webhook.state.watch.failure import WatchError
@@ -69,6 +71,8 @@ def test_a_count_tells_there_from_deleted_from_absent() -> None:
     assert count.revision == 10
     assert count.there == {"u1": Amounts({GPU: 2, "pods": 1}), "u3": Amounts()}
     assert count.deleted == {"u2", "never-seen"}
+    assert view.deleted_since(9) == (frozenset({"never-seen"}), True)
+    assert view.deleted_since(8) == (frozenset({"never-seen"}), False)
 
 
 def test_a_pod_with_a_quantity_that_is_none_is_named_and_harms_no_other() -> None:
@@ -108,12 +112,28 @@ def test_a_shape_says_what_caps_ask_for() -> None:
         "u1", 5, "2",
         metadata={"labels": {"tier": "batch"}, "annotations": {"a": "b"}},
         spec={"priorityClassName": "high", "overhead": {"cpu": "1"}, "tolerations": [{"key": "x"}]},
+        status={"allocatedResources": {"cpu": "3"}, "startTime": "2026-01-01T00:00:00Z", "conditions": [
+            {"type": "Ready", "status": "True"}, {"type": "PodResizePending", "status": "True", "reason": "Deferred"},
+        ]},
     )  # fmt: skip
     read = page(7, whole).items[0].shape.pod()
     assert read.metadata is not None
     assert read.spec is not None
     assert (read.metadata.labels, read.metadata.annotations, read.metadata.name) == ({"tier": "batch"}, None, None)
-    assert (read.spec.priority_class_name, read.spec.node_name, read.status) == ("high", None, None)
+    assert read.status is not None
+    assert (read.spec.priority_class_name, read.spec.node_name, read.status.phase) == ("high", None, None)
+    assert read.status.allocated_resources is not None
+    assert bytes(read.status.allocated_resources["cpu"]) == b'"3"'
+    assert read.status.conditions == [PodCondition("PodResizePending", "True", "Deferred")]
+
+
+def test_room_that_pods_leave_is_used_again() -> None:
+    columns = Columns()
+    for number in range(100):
+        columns.put(page(7, pod(f"u{number}", 5)).items[0])
+        columns.remove(f"u{number}")
+    assert len(columns._uid) == 1  # noqa: SLF001  # it can be seen nowhere else
+    assert len(columns) == 0
 
 
 def test_a_pod_without_a_uid_makes_its_page_none() -> None:

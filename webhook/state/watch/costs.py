@@ -55,9 +55,12 @@ class Caps:
         self._costs: OrderedDict[int, Costs] = OrderedDict()
 
     def of(self, cap: Counts) -> Costs:
-        """The costs under this cap, which is known by identity: an equal one may count other names."""
+        """The costs under this cap, which is known by identity: an equal one may count other names.
+
+        Its costs hold on to it, so that no other can have its identity as long as they are known.
+        """
         costs = self._costs.get(id(cap))
-        if costs is None or costs.cap is not cap:
+        if costs is None:
             costs = self._costs[id(cap)] = Costs(cap)
         self._costs.move_to_end(id(cap))
         if len(self._costs) > _MOST_CAPS:
