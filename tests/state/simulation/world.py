@@ -1,0 +1,479 @@
+"""The world: every step that a schedule can take, and what it does to whom.
+
+A step that has nothing to act on does nothing and says so; everything that a step chooses, it chooses by its numbers.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from tests.state.simulation.cluster import Book, Cluster, Key, Pod, Write, amounts, is_under, keys_of, members
+from tests.state.simulation.handling import Handler, Phase, Policy, Request, State
+from tests.state.simulation.invariants import Invariants
+from tests.state.simulation.observing import Replica
+from tests.state.simulation.rules import PRODUCT, Rules
+from tests.state.simulation.scenario import B, Scenario, Step, X, Y
+from webhook.state.ledger import Behind, Closed, Kind, Ledger
+
+_MOST_REQUESTS = 5
+_MOST_HANDLERS = 6
+_MOST_WRITES = 6
+_NAMES = 2
+
+_T = TypeVar("_T")
+Act = Callable[[int, int, int], str]
+
+
+class World:
+    """Everything there is, from the first step on. `told` collects what happened, when somebody wants to read it."""
+
+    def __init__(self, scenario: Scenario, rules: Rules = PRODUCT) -> None:
+        self.scenario = scenario
+        self.rules = rules
+        self.cluster = Cluster(scenario)
+        labels = scenario.labels or (frozenset(range(len(scenario.caps))),) * scenario.namespaces
+        self.cluster.label_log.append((1, labels))
+        self.policies = [Policy(tuple(cap.hard for cap in scenario.caps), frozenset({X}))]
+        self.requests: list[Request] = []
+        self.by_uid: dict[str, list[Request]] = defaultdict(list)
+        self.handlers: list[Handler] = []
+        self.writes: list[Write] = []
+        self.invariants = Invariants(self.cluster, self.by_uid)
+        self.told: list[str] = []
+        self._uids = 0
+        self._nonces = 0
+        self._populate()
+        self.replicas = [Replica(number, self.cluster, rules) for number in range(scenario.replicas)]
+        self._acts: dict[str, Act] = {
+            name: getattr(self, f"_{name}")
+            for name in (
+                "create change call go land lose give_up store delete end touch watch watch_namespaces count tend tick "
+                "crash freeze thaw stall commit relist relabel publish load lead forget"
+            ).split()
+        }
+
+    def step(self, step: Step) -> str:
+        """Take a step; says what happened, or nothing when nothing could."""
+        op, a, b, c = step
+        return self._acts[op](a, b, c)
+
+    def _populate(self) -> None:
+        for namespace, size in self.scenario.pods:
+            uid = self._uid()
+            self.cluster.put(Pod(uid, namespace, uid, size, classed=True, ended=False, revision=0))
+        labels = self.cluster.labels
+        for number, cap in enumerate(self.scenario.caps):
+            for namespace in (-1,) if cap.shared else range(self.scenario.namespaces):
+                self._open(Key(number, namespace), labels)
+
+    def _open(self, key: Key, labels: tuple[frozenset[int], ...]) -> None:
+        """The ledger of a cap over the pods that are there from the start."""
+        names = self.policies[0].names
+        counted = {
+            uid: amounts(pod.size, names)
+            for uid, pod in self.cluster.pods.items()
+            if is_under(self.scenario, labels, key, pod)
+        }
+        ledger = Ledger(
+            self.policies[0].bounds(key),
+            amounts(sum(each[X] for each in counted.values()), names),
+            counts=names,
+            as_of=self.cluster.revision,
+            ns_as_of=1,
+            members=members(self.scenario, labels, key),
+        )
+        self.cluster.books[key] = Book(ledger, self.cluster.revision, counted)
+
+    def _uid(self) -> str:
+        self._uids += 1
+        return f"u{self._uids}"
+
+    def _size(self, number: int) -> int:
+        least, most = self.scenario.sizes
+        return least + number % (most - least + 1)
+
+    # Users, and what becomes of pods
+
+    def _create(self, a: int, b: int, c: int) -> str:
+        if len(self.requests) >= _MOST_REQUESTS:
+            return ""
+        namespace, name = a % self.scenario.namespaces, f"p{b % _NAMES}"
+        request = Request(
+            self._uid(), Kind.CREATE, namespace, name, self._size(c), (c >> 8) % 3 > 0, self.cluster.now
+        )
+        return self._arrives(request)
+
+    def _change(self, a: int, b: int, c: int) -> str:
+        pod = _pick([pod for pod in self.cluster.pods.values() if not pod.ended], a)
+        if pod is None or len(self.requests) >= _MOST_REQUESTS:
+            return ""
+        size = self._size(b)
+        classed = pod.classed if c % 3 else not pod.classed
+        request = Request(pod.uid, Kind.CHANGE, pod.namespace, pod.name, size, classed, self.cluster.now)
+        self._refresh(request, pod)
+        return self._arrives(request)
+
+    def _arrives(self, request: Request) -> str:
+        self.requests.append(request)
+        self.by_uid[request.uid].append(request)
+        asked = f"{request.kind} {request.uid} (namespace {request.namespace}) with {request.size}"
+        return f"{asked}{'' if request.classed else ', unclassed'} arrives; it has {request.old_size}"
+
+    def _refresh(self, request: Request, pod: Pod) -> None:
+        request.seen, request.old_size, request.old_classed = pod.revision, pod.size, pod.classed
+        request.state, request.handler = State.CALLING, None
+
+    def _over(self, request: Request) -> None:
+        request.state = State.OVER
+        self.requests.remove(request)
+        of_pod = self.by_uid[request.uid]
+        of_pod.remove(request)
+        if not of_pod:
+            del self.by_uid[request.uid]
+
+    def _delete(self, a: int, _b: int, _c: int) -> str:
+        pod = _pick(list(self.cluster.pods.values()), a)
+        if pod is None or self.cluster.stalled:
+            return ""
+        self.cluster.remove(pod.uid)
+        return f"{pod.uid} is deleted (revision {self.cluster.revision})"
+
+    def _end(self, a: int, _b: int, _c: int) -> str:
+        return self._update(a, "ends", ended=True)
+
+    def _touch(self, a: int, _b: int, _c: int) -> str:
+        return self._update(a, "has another status", ended=False)
+
+    def _update(self, a: int, what: str, *, ended: bool) -> str:
+        pod = _pick([pod for pod in self.cluster.pods.values() if not pod.ended], a)
+        if pod is None or self.cluster.stalled:
+            return ""
+        self.cluster.put(pod._replace(ended=ended))
+        return f"{pod.uid} {what} (revision {self.cluster.revision})"
+
+    # The API server
+
+    def _call(self, a: int, b: int, _c: int) -> str:
+        """Call the webhook: for the first time, or again while the call before may still be at work."""
+        request = _pick([each for each in self.requests if each.state is State.CALLING], a)
+        replica = _pick(self.replicas, b)
+        if request is None or replica is None or len(self.handlers) >= _MOST_HANDLERS:
+            return ""
+        if self.cluster.now - request.arrived >= B:
+            self._over(request)
+            return f"{request.kind} {request.uid} has run out of time"
+        again = request.handler is not None
+        if again and a % 5:
+            return ""
+        self._nonces += 1
+        policy = self.policies[replica.policy]
+        by = f"n{self._nonces}"
+        request.names = policy.names
+        request.handler = Handler(by, request, replica, policy, self.cluster, self.rules, self._send)
+        self.handlers.append(request.handler)
+        return f"replica {replica.number} is called{' again' if again else ''} for {request.uid}: attempt {by}"
+
+    def _go(self, a: int, b: int, c: int) -> str:
+        """An attempt goes on."""
+        handler = _pick([each for each in self.handlers if not each.replica.frozen], a)
+        if handler is None:
+            return ""
+        did = handler.step(b)
+        if handler.phase is Phase.OVER:
+            self.handlers.remove(handler)
+            return f"{handler.by} {did}{self._reply(handler, lost=c % 16 == 0)}"
+        for key in handler.confirmed:
+            self.invariants.pod(key, handler.request.uid)
+        return f"{handler.by} {did}" if did else ""
+
+    def _reply(self, handler: Handler, *, lost: bool) -> str:
+        request = handler.request
+        if request.handler is not handler or request.state is not State.CALLING:
+            return "; nobody waits for it"
+        if lost:
+            request.handler = None
+            return "; the answer is lost"
+        if not handler.allows:
+            self._over(request)
+            return "; the request is refused, or sent away"
+        request.state = State.ALLOWED
+        request.promised, request.judged = frozenset(handler.confirmed), frozenset(handler.keys)
+        request.names, request.label_revision = handler.policy.names, handler.label_revision
+        return ""
+
+    def _give_up(self, a: int, _b: int, _c: int) -> str:
+        handler = _pick([each for each in self.handlers if not each.replica.frozen], a)
+        did = handler.give_up() if handler else ""
+        return f"{handler.by} {did}" if handler and did else ""
+
+    def _store(self, a: int, _b: int, _c: int) -> str:
+        """Hand an allowed request to etcd, in time."""
+        request = _pick([each for each in self.requests if each.state is State.ALLOWED], a)
+        if request is None:
+            return ""
+        if self.cluster.now - request.arrived >= B:
+            self._over(request)
+            return f"{request.kind} {request.uid} has run out of time"
+        request.state = State.SENT
+        self.cluster.commit(lambda: self._stored(request))
+        return f"{request.kind} {request.uid} is sent to etcd" + (
+            "" if self.cluster.waiting else f" and stored (revision {self.cluster.revision})"
+        )
+
+    def _stored(self, request: Request) -> None:
+        cluster, pod = self.cluster, self.cluster.pods.get(request.uid)
+        if request.kind is Kind.CREATE and (request.namespace, request.name) not in cluster.names:
+            new = Pod(request.uid, request.namespace, request.name, request.size, request.classed, ended=False, revision=0)
+        elif request.kind is Kind.CHANGE and pod is not None and pod.revision == request.seen:
+            new = pod._replace(size=request.size, classed=request.classed)
+        elif request.kind is Kind.CHANGE and pod is not None and not pod.ended:
+            self._refresh(request, pod)  # the object changed meanwhile: admission runs again
+            return
+        else:
+            self._over(request)
+            return
+        cluster.put(new)
+        self._over(request)
+        self.invariants.store(request.uid, request)
+
+    # Writes on their way, and etcd
+
+    def _send(self, write: Write) -> bool:
+        if len(self.writes) >= _MOST_WRITES:
+            return False
+        self.writes.append(write)
+        return True
+
+    def _land(self, a: int, b: int, _c: int) -> str:
+        """A write reaches etcd, sooner or later than others; its answer may get lost, and it may come twice."""
+        write = _pick(self.writes, a)
+        if write is None:
+            return ""
+        twice, lost = b % 16 == 1, b % 5 == 0
+        if not twice:
+            self.writes.remove(write)
+        self.cluster.commit(lambda: self._written(write, lost=lost))
+        return (
+            f"{write.what} reaches etcd for {write.key} on version {write.version}"
+            f"{', and will come again' if twice else ''}{'; its answer gets lost' if lost else ''}"
+        )
+
+    def _written(self, write: Write, *, lost: bool) -> None:
+        cluster = self.cluster
+        won = cluster.books[write.key].version == write.version or not self.rules.compares
+        if won:
+            cluster.revision += 1
+            cluster.books[write.key] = Book(write.ledger, cluster.revision, write.counted)
+            self.invariants.ledger(write.key)
+        if not lost:
+            write.answer(won)
+
+    def _lose(self, a: int, _b: int, _c: int) -> str:
+        write = _pick(self.writes, a)
+        if write is None:
+            return ""
+        self.writes.remove(write)
+        return f"{write.what} for {write.key} is lost on its way"
+
+    def _stall(self, _a: int, _b: int, _c: int) -> str:
+        if self.cluster.stalled:
+            return ""
+        self.cluster.stalled = True
+        return "etcd stalls"
+
+    def _commit(self, a: int, _b: int, _c: int) -> str:
+        """etcd goes on, and commits what waits there in the order in which it came."""
+        if self.cluster.stalled:
+            if a % 4:
+                return ""
+            self.cluster.stalled = False
+            return "etcd goes on"
+        if not self.cluster.waiting:
+            return ""
+        self.cluster.waiting.pop(0)()
+        return f"etcd commits the first of what waits (revision {self.cluster.revision})"
+
+    def _forget(self, a: int, _b: int, _c: int) -> str:
+        """A ledger is lost: a memory store's process restarted, or somebody removed the finalizer."""
+        key = self._key(a)
+        if self.cluster.books[key].ledger is None or self.cluster.waiting:
+            return ""
+        self.cluster.revision += 1
+        self.cluster.books[key] = Book(None, self.cluster.revision, {})
+        return f"the ledger {key} is lost"
+
+    # Replicas, of their own
+
+    def _watch(self, a: int, b: int, _c: int) -> str:
+        replica = self._awake(a)
+        if replica is None or not replica.watch(1 + b % 3):
+            return ""
+        return f"replica {replica.number} sees pods up to revision {replica.revision}"
+
+    def _watch_namespaces(self, a: int, _b: int, _c: int) -> str:
+        replica = self._awake(a)
+        if replica is None or not replica.watch_labels(1):
+            return ""
+        return f"replica {replica.number} sees namespaces up to revision {replica.label_revision}"
+
+    def _relist(self, a: int, _b: int, _c: int) -> str:
+        replica = self._awake(a)
+        if replica is None:
+            return ""
+        replica.relist()
+        return f"replica {replica.number} lists pods anew (revision {replica.revision})"
+
+    def _count(self, a: int, b: int, _c: int) -> str:
+        """A recount of its own."""
+        replica, key = self._awake(a), self._key(b)
+        book = self.cluster.books[key]
+        if replica is None or book.ledger is None:
+            return ""
+        view = replica.view(key, self.policies[replica.policy].names | book.ledger.counts)
+        after = self.rules.recount(book.ledger, view)
+        if isinstance(after, Behind) or after == book.ledger:
+            return ""
+        counted = self.rules.tallied(book.counted, after, view)
+        return self._of_its_own(replica, Write(key, after, counted, book.version, "recount"))
+
+    def _tend(self, a: int, b: int, c: int) -> str:
+        """Whatever an observer has to do about old promises next."""
+        replica, key = self._awake(a), self._key(b)
+        book = self.cluster.books[key]
+        if replica is None or book.ledger is None:
+            return ""
+        ages = replica.observe(key)
+        if ages.awaits_mark(replica.clock()):
+            return self._of_its_own(replica, Write(key, book.ledger, book.counted, book.version, "mark"))
+        if book.ledger.converging:
+            return self._reopen(replica, key)
+        if replica.readings.get(key):
+            return self._expire(replica, key, counts=c % 2 == 0)
+        return f"replica {replica.number} reads old pods of {key}" if replica.read(key) else ""
+
+    def _reopen(self, replica: Replica, key: Key) -> str:
+        book = self.cluster.books[key]
+        assert book.ledger is not None
+        view = replica.view(key, self.policies[replica.policy].names | book.ledger.counts)
+        after = self.rules.reopen(book.ledger, replica.ages(key), view, replica.listed)
+        if isinstance(after, Behind | Closed):
+            return ""
+        counted = self.rules.tallied({}, after, view)
+        return self._of_its_own(replica, Write(key, after, counted, book.version, "reopen"))
+
+    def _expire(self, replica: Replica, key: Key, *, counts: bool) -> str:
+        book = self.cluster.books[key]
+        ledger, counted = book.ledger, book.counted
+        assert ledger is not None
+        if counts:
+            view = replica.view(key, self.policies[replica.policy].names | ledger.counts)
+            after = self.rules.recount(ledger, view)
+            if not isinstance(after, Behind):
+                ledger, counted = after, self.rules.tallied(counted, after, view)
+        for reading in replica.readings.pop(key):
+            ledger = self.rules.expire(ledger, replica.ages(key), reading)
+        if len(ledger.rows) == len(book.ledger.rows if book.ledger else ()):
+            return ""
+        return self._of_its_own(replica, Write(key, ledger, counted, book.version, "expire"))
+
+    def _lead(self, a: int, b: int, _c: int) -> str:
+        """Who takes itself for the leader writes the bounds; two may."""
+        replica, key = self._awake(a % 2), self._key(b)
+        book = self.cluster.books[key]
+        if replica is None or book.ledger is None:
+            return ""
+        policy = self.policies[replica.policy]
+        after = self.rules.govern(book.ledger, policy.bounds(key), policy.names)
+        if after == book.ledger:
+            return ""
+        counted = {uid: amounts(held[X], after.counts) for uid, held in book.counted.items()} if after.counts else {}
+        return self._of_its_own(replica, Write(key, after, counted, book.version, "govern"))
+
+    def _of_its_own(self, replica: Replica, write: Write) -> str:
+        begun, incarnation = replica.clock(), replica.incarnation
+
+        def answer(won: bool) -> None:  # noqa: FBT001  # the answer is nothing but this
+            if won and replica.incarnation == incarnation:
+                replica.committed(write.key, begun)
+
+        write.answer = answer
+        if not self._send(write):
+            return ""
+        return f"replica {replica.number} sends {write.what} for {write.key}, on version {write.version}"
+
+    def _crash(self, a: int, b: int, _c: int) -> str:
+        replica = self.replicas[a % len(self.replicas)]
+        for handler in [each for each in self.handlers if each.replica is replica]:
+            self.handlers.remove(handler)
+            if handler.request.handler is handler:
+                handler.request.handler = None
+        replica.start(b % 4)
+        return f"replica {replica.number} crashes, and lists pods at revision {replica.revision}"
+
+    def _freeze(self, a: int, _b: int, _c: int) -> str:
+        replica = self._awake(a)
+        if replica is None:
+            return ""
+        replica.frozen = True
+        return f"replica {replica.number} freezes"
+
+    def _thaw(self, a: int, _b: int, _c: int) -> str:
+        replica = _pick([each for each in self.replicas if each.frozen], a)
+        if replica is None:
+            return ""
+        replica.frozen = False
+        return f"replica {replica.number} goes on"
+
+    # Time, labels and policies
+
+    def _tick(self, _a: int, _b: int, _c: int) -> str:
+        self.cluster.now += 1
+        return f"time {self.cluster.now}"
+
+    def _relabel(self, a: int, b: int, _c: int) -> str:
+        """A namespace goes into a cap, or out of it."""
+        namespace, cap = a % self.scenario.namespaces, b % len(self.scenario.caps)
+        labels = list(self.cluster.labels)
+        labels[namespace] = labels[namespace] ^ {cap}
+        self.cluster.relabel(tuple(labels))
+        if cap in labels[namespace]:
+            self._excuse_all(namespace, cap)
+        going = "into" if cap in labels[namespace] else "out of"
+        return f"namespace {namespace} goes {going} cap {cap} (revision {self.cluster.revision})"
+
+    def _excuse_all(self, namespace: int, cap: int) -> None:
+        keys = [key for key in keys_of(self.scenario, self.cluster.labels, namespace) if key.cap == cap]
+        for uid, pod in self.cluster.pods.items():
+            if pod.namespace == namespace:
+                for key in keys:
+                    for name in (X, Y):
+                        self.invariants.excuse(key, uid, name)
+
+    def _publish(self, a: int, b: int, c: int) -> str:
+        """Another policy: another bound, or other names."""
+        last = self.policies[-1]
+        hard = list(last.hard)
+        hard[a % len(hard)] = 1 + b % 8
+        names = frozenset({X, Y}) if Y not in last.names else frozenset({X})
+        self.policies.append(replace(last, hard=tuple(hard)) if c % 3 else replace(last, names=names))
+        return f"policy {len(self.policies) - 1} is published: {hard if c % 3 else sorted(names)}"
+
+    def _load(self, a: int, _b: int, _c: int) -> str:
+        replica = self._awake(a)
+        if replica is None or replica.policy == len(self.policies) - 1:
+            return ""
+        replica.policy = len(self.policies) - 1
+        return f"replica {replica.number} loads policy {replica.policy}"
+
+    def _awake(self, number: int) -> Replica | None:
+        replica = self.replicas[number % len(self.replicas)]
+        return None if replica.frozen else replica
+
+    def _key(self, number: int) -> Key:
+        keys = self.cluster.keys()
+        return keys[number % len(keys)]
+
+
+def _pick(of: Sequence[_T], number: int) -> _T | None:
+    return of[number % len(of)] if of else None
