@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
 
-Part = bytes | Callable[[socket.socket], None]
+Part = bytes | Callable[[socket.socket], object]
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"

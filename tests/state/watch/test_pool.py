@@ -4,14 +4,15 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 
 import pytest
 
 from tests.state.watch.raw import END, HEAD, Part, RawServer, chunk, raw_server, reset, whole
-from tests.state.watch.script import THINGS, bookmark, listed, row, thing, told
+from tests.state.watch.script import THINGS, Thing, bookmark, listed, row, thing, told
+from webhook.state.watch import events as told_of
 from webhook.state.watch.connect import Connection, connect
-from webhook.state.watch.events import Bookmark, Changed, Event, Replaced
+from webhook.state.watch.events import Bookmark, Changed, Replaced
 from webhook.state.watch.failure import Reason, WatchError
 from webhook.state.watch.pool import PooledTransport
 from webhook.state.watch.ports import Answer
@@ -60,7 +61,7 @@ def heard(folder: Path, plays: Sequence[Sequence[Part]], events: int) -> tuple[l
     with raw_server(*plays) as server:
         reflector = Reflector(THINGS, PooledTransport(connected(server, folder)), RealClock(), lambda: 0.0)
         run = reflector.events()
-        found: list[Event[object]] = []  # type: ignore[type-var]  # whatever comes
+        found: list[told_of.Event[Thing]] = []
         while len(found) < events:
             event = next(run)
             if event is not None:
@@ -146,6 +147,28 @@ def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeyp
         with pytest.raises(WatchError) as caught:
             PooledTransport(connected(server, tmp_path)).get("/api/v1/things", {})
     assert caught.value.reason is Reason.TIMEOUT
+
+
+def test_a_watch_that_does_not_begin_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.state.watch.pool._READ_SECONDS", 0.05)
+    with raw_server([]) as server:
+        server.plays = [[server.stall]]
+        with pytest.raises(WatchError) as caught:
+            PooledTransport(connected(server, tmp_path)).open("/api/v1/things", {"timeoutSeconds": "300"})
+    assert caught.value.reason is Reason.TIMEOUT
+
+
+def test_a_watch_that_has_begun_may_be_silent_for_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.state.watch.pool._READ_SECONDS", 0.05)
+    goes_on = Event()
+    with raw_server([HEAD, lambda _: goes_on.wait(10), chunk(LINE), END]) as server:
+        stream = PooledTransport(connected(server, tmp_path)).open("/api/v1/things", {"timeoutSeconds": "300"})
+        assert not isinstance(stream, Answer)
+        assert stream.read(0.15) is None
+        goes_on.set()
+        assert stream.read(10) == LINE
+        assert stream.read(10) == b""
+        stream.close()
 
 
 def test_an_answer_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ The generated client decodes each object into Python objects of its own, which i
 thousand pods. So only its configuration, its authentication and its pool are used here.
 """
 
+import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -65,7 +66,7 @@ class PooledTransport:
         Raises:
             WatchError: there was none in time, or it is too large.
         """
-        response = self._request(path, query, _READ_SECONDS)
+        response = self._request(path, query)
         try:
             return _answer(response, _MOST_BYTES)
         finally:
@@ -77,8 +78,9 @@ class PooledTransport:
         Raises:
             WatchError: there was neither.
         """
-        response = self._request(path, query, float(query.get("timeoutSeconds", "0")) + _OVER_SECONDS)
+        response = self._request(path, query)
         if response.status == _OK:
+            _be_patient(response, float(query.get("timeoutSeconds", "0")) + _OVER_SECONDS)
             return PumpedStream(response, lambda: self._let_go(response))
         try:
             return _answer(response, _MOST_REFUSAL_BYTES)
@@ -93,14 +95,14 @@ class PooledTransport:
                 with suppress(OSError, ValueError, RuntimeError):  # it has just ended by itself
                     response.shutdown()
 
-    def _request(self, path: str, query: Mapping[str, str], read_seconds: float) -> urllib3.BaseHTTPResponse:
+    def _request(self, path: str, query: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
         try:
             response = self._access.pool.request(
                 "GET",
                 self._access.server + path,
                 fields=dict(query),
-                headers={**self._access.headers(), "Accept": "application/json"},
-                timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds),
+                headers={**self._access.headers(), "Accept": "application/json", "User-Agent": "tallygate"},
+                timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
                 retries=False,
                 redirect=False,
                 preload_content=False,
@@ -121,6 +123,13 @@ class PooledTransport:
             self._open.discard(response)
         with suppress(HTTPError, OSError, ValueError):
             response.close()
+
+
+def _be_patient(response: urllib3.BaseHTTPResponse, seconds: float) -> None:
+    """Once a watch has begun it may be silent for long: whoever follows it finds out what that means."""
+    sock: socket.socket | None = getattr(response.connection, "sock", None)
+    if sock is not None:
+        sock.settimeout(seconds)
 
 
 def _answer(response: urllib3.BaseHTTPResponse, most: int) -> Answer:

@@ -114,21 +114,22 @@ class PodView:
                 if (cost := costs.of(shape))
             }
 
-    def count(self, cap: Counts, namespaces: Collection[str], uids: Iterable[str] = ()) -> Count:
+    def count(self, cap: Counts, namespaces: Iterable[str], uids: Iterable[str] = ()) -> Count:
         """What the pods of these namespaces hold together under a cap, and how it stands with the pods asked for.
 
         Raises:
             NotListedError: nothing is known yet.
         """
+        members = frozenset(namespaces)
         with self._lock:
             revision = self._known()
             costs = self._caps.of(cap)
-            tally, unreadable = self._tally(costs, namespaces)
+            tally, unreadable = self._tally(costs, members)
             there: dict[str, Amounts] = {}
             deleted: list[str] = []
             for uid in uids:
                 if (place := self._columns.find(uid)) is not None:
-                    there[uid] = _counted(place, costs, namespaces)
+                    there[uid] = _counted(place, costs, members)
                 elif self._deletions.at(uid) is not None:
                     deleted.append(uid)
             return Count(revision, tally, there, frozenset(deleted), unreadable)
