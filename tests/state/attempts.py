@@ -12,11 +12,13 @@ GPU = "nvidia.com/gpu"
 
 @dataclass(frozen=True)
 class Look:
-    """The ledger as it is."""
+    """The ledger as it is, or `sure`: as it is known."""
+
+    sure: bool = False
 
     def __call__(self, found: Ledger | None) -> Step[Ledger | None]:
         """Nothing is written."""
-        return Step(found)
+        return Step(found, sure=self.sure)
 
     def is_in(self, _: Ledger) -> bool:
         """Nothing is written."""
@@ -48,7 +50,7 @@ class Take:
 
     def __call__(self, found: Ledger | None) -> Step[bool]:
         """Write a row."""
-        assert found is not None
+        assert found is not None, "a ledger that is not there"
         if found.charged().get(GPU, 0) + self.gpus > found.hard[GPU]:
             return Step(outcome=False, refused=Amounts({GPU: self.gpus}))
         row = Row("team-a", self.uid, Amounts(), Amounts({GPU: self.gpus}), self.by, sole=True, kind=Kind.CREATE)
