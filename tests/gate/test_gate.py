@@ -430,14 +430,13 @@ def test_room_that_is_gone_when_it_is_written_refuses_and_takes_back_the_first_p
     assert scene.promised("b-second") == {GPU: 4}
 
 
-class Shared(MemoryLedgers):
-    """A store that other processes write to."""
-
-    alone = False
+def shared() -> MemoryLedgers:
+    """Ledgers that others may have kept before."""
+    return MemoryLedgers(alone=False)
 
 
 def test_a_ledger_that_others_may_have_lost_is_made_and_promises_nothing_yet() -> None:
-    scene = Scene(TWO, ledgers=Shared())
+    scene = Scene(TWO, ledgers=shared())
     assert response(scene.create(1))["status"]["code"] == 429
     made = [scene.ledger(cap) for cap in ("a-first", "b-second")]
     assert all(ledger is not None and ledger.converging for ledger in made)
@@ -446,13 +445,13 @@ def test_a_ledger_that_others_may_have_lost_is_made_and_promises_nothing_yet() -
 
 
 def test_a_dry_run_makes_no_ledger() -> None:
-    scene = Scene(ledgers=Shared())
+    scene = Scene(ledgers=shared())
     assert response(scene.create(1, dryRun=True))["status"]["code"] == 429
     assert scene.ledger() is None
 
 
 def test_a_ledger_that_is_shared_says_itself_what_it_allows_and_counts() -> None:
-    scene = Scene(ledgers=Shared())
+    scene = Scene(ledgers=shared())
     scene.create(1)
     scene.change(converging="", counts=frozenset())
     assert response(scene.create(1))["status"]["code"] == 429
@@ -463,7 +462,7 @@ def test_a_ledger_that_is_shared_says_itself_what_it_allows_and_counts() -> None
 
 
 def test_a_refusal_is_one_though_another_cap_must_be_counted_first() -> None:
-    scene = Scene(TWO, ledgers=Shared())
+    scene = Scene(TWO, ledgers=shared())
     scene.create(1)
     scene.ledgers.transact(
         scene.key("b-second"),

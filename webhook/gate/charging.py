@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from webhook.gate.promising import Asked, Booked, Mode, Promise, Who, Withdrawal
+from webhook.gate.sight import Sight
 from webhook.state.ledger import Deferred
 from webhook.state.ports import BusyError, LedgerKey, Ledgers, StoreUnavailableError
 
@@ -24,10 +25,14 @@ class Outcome:
 
 
 class Charging:
-    """One attempt to charge one pod, before `deadline` (seconds of the monotonic clock)."""
+    """One attempt to charge one pod, before `deadline` (seconds of the monotonic clock).
 
-    def __init__(self, ledgers: Ledgers, who: Who, deadline: float) -> None:
+    `sight` shows the pods that are there, where they are watched.
+    """
+
+    def __init__(self, ledgers: Ledgers, who: Who, deadline: float, sight: Sight | None = None) -> None:
         self._ledgers = ledgers
+        self._sight = sight
         self._who = who
         self._deadline = deadline
         self._tried: list[LedgerKey] = []
@@ -71,7 +76,7 @@ class Charging:
         return _outcome(answers)
 
     def _transact(self, asked: Asked, mode: Mode) -> Booked | Deferred:
-        attempt = Promise(self._who, asked, mode, alone=self._ledgers.alone)
+        attempt = Promise(self._who, asked, mode, alone=self._ledgers.alone, sight=self._sight)
         return self._ledgers.transact(asked.key(self._who.namespace), attempt, self._deadline)
 
     def _withdraw(self) -> None:

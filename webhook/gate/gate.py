@@ -22,6 +22,7 @@ from webhook.gate.arithmetic import exceeded, no_limit, refusals, soft_warnings
 from webhook.gate.charging import Charging, Outcome
 from webhook.gate.promising import Asked as AskedOfCap
 from webhook.gate.promising import Who
+from webhook.gate.sight import Sight
 from webhook.objects.pods import Pod
 from webhook.policy.model import PolicySet
 from webhook.policy.resolve import matches_subjects
@@ -94,9 +95,10 @@ class Gate:
     """Answers reviews by the policies in force, charging caps in the validating phase.
 
     `policies` gives the set in force, `nonce` a text that no other attempt of any process has, `monotonic` seconds.
+    `sight` shows the pods that are there, where they are watched.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # ports, each by its name
         self,
         *,
         policies: Callable[[], PolicySet],
@@ -104,10 +106,12 @@ class Gate:
         ledgers: Ledgers,
         monotonic: Callable[[], float],
         nonce: Callable[[], str],
+        sight: Sight | None = None,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
         self._ledgers = ledgers
+        self._sight = sight
         self._monotonic = monotonic
         self._nonce = nonce
         self._force = _InForce(policies())
@@ -161,7 +165,7 @@ class Gate:
     def _booked(self, sitting: _Sitting, asked: list[AskedOfCap], who: Who, deadline: float) -> Answer:
         if self._monotonic() >= deadline:
             return _busy(sitting)
-        charging = Charging(self._ledgers, who, deadline)
+        charging = Charging(self._ledgers, who, deadline, self._sight)
         try:
             outcome = charging.check(asked) if sitting.change.dry_run else charging.charge(asked)
         except BusyError:

@@ -5,6 +5,7 @@ from enum import Enum, auto
 
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import Counted
+from webhook.gate.sight import Sight
 from webhook.state.ledger import (
     MOST_ROWS,
     Deferred,
@@ -13,6 +14,7 @@ from webhook.state.ledger import (
     Ledger,
     Refused,
     Reservation,
+    recount,
     reserve,
     withdraw,
 )
@@ -66,17 +68,22 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Asks one ledger. `alone` is that of the `Ledgers` that carry it out."""
+    """Asks one ledger. `alone` is that of the `Ledgers` that carry it out; `sight` None where no pods are watched."""
 
     who: Who
     asked: Asked
     mode: Mode
     alone: bool
+    sight: Sight | None = None
 
     def __call__(self, found: Ledger | None) -> Step[Booked | Deferred]:
         """The cap's answer, and the ledger with the promise."""
         ledger = self._alone(found) if self.alone else self._shared(found)
-        answer = reserve(ledger, self._wanted())
+        wanted = self._wanted()
+        answer = reserve(ledger, wanted)
+        if not isinstance(answer, Granted) and (counted := self._recounted(ledger)) is not None:
+            # A recount in the same write: what was deleted makes room, and what is new to the ledger is counted.
+            ledger, answer = counted, reserve(counted, wanted)
         match answer:
             case Deferred():
                 return Step(answer, None if found is not None or self.mode is Mode.LOOK else ledger)
@@ -108,11 +115,30 @@ class Promise:
         return replace(found, hard=hard, counts=found.counts | names)
 
     def _shared(self, found: Ledger | None) -> Ledger:
-        """The ledger as replicas share it; one that is not there may have been, and what it promised is not known."""
-        return Ledger(self.asked.counted.hard, converging=self.who.by) if found is None else found
+        """The ledger as replicas share it; one that is not there may have been, and what it promised is not known.
+
+        Only where the namespace itself is new, there was none.
+        """
+        if found is not None:
+            return found
+        new = self.sight is not None and self._key.namespace and self.sight.is_new(self._key.namespace)
+        return Ledger(self.asked.counted.hard, converging="" if new else self.who.by)
+
+    def _recounted(self, ledger: Ledger) -> Ledger | None:
+        """The ledger counted anew, where a newer view is there."""
+        if self.alone or self.sight is None or ledger.converging:
+            return None
+        view = self.sight.view(self.asked.counted, self._key, ledger.rows)
+        counted = None if view is None else recount(ledger, view)
+        return counted if isinstance(counted, Ledger) else None
+
+    @property
+    def _key(self) -> LedgerKey:
+        return self.asked.key(self.who.namespace)
 
     def _wanted(self) -> Reservation:
         who, asked = self.who, self.asked
+        members = self.sight.members(asked.counted, self._key) if self.sight and not self.alone else None
         return Reservation(
             who.uid,
             who.namespace,
@@ -125,6 +151,8 @@ class Promise:
             exceeds=asked.exceeds,
             shared=asked.counted.cap.shared and not self.alone,
             most_rows=None if self.alone else MOST_ROWS,  # alone nothing settles promises, so they are not bounded
+            ns_as_of=members.revision if members else 0,
+            members=members.hash if members else "",
         )
 
 

@@ -15,11 +15,13 @@ T = TypeVar("T")
 
 
 class MemoryLedgers:
-    """`Ledgers` in a dict, at first as they are handed in."""
+    """`Ledgers` in a dict, at first as they are handed in.
 
-    alone = True
+    Not `alone` means that pods were promised room before this process was there, and are watched now.
+    """
 
-    def __init__(self, ledgers: Mapping[LedgerKey, Ledger] = MappingProxyType({})) -> None:
+    def __init__(self, ledgers: Mapping[LedgerKey, Ledger] = MappingProxyType({}), *, alone: bool = True) -> None:
+        self.alone = alone
         self._lock = Lock()
         self._ledgers = dict(ledgers)
 
