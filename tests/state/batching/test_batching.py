@@ -208,6 +208,21 @@ def test_a_caller_whose_deadline_passes_goes_and_the_next_one_serves() -> None:
     assert list(asked.store.now.rows) == ["u1", "u2"]
 
 
+def test_of_those_who_wait_the_one_with_the_most_time_serves_next() -> None:
+    def slow(store: ScriptedStore) -> None:
+        asked.come(Take("u1"), deadline=51.0)
+        asked.come(Take("u2"), deadline=53.0)
+        asked.come(Take("u3"), deadline=52.0)
+        asked.clock.seconds = 50.0
+        store.change(room(4))
+
+    asked = crowd(writes=(slow,))
+    with pytest.raises(BusyError):
+        asked.ask(Take("u0"))
+    assert asked.outcomes() == [True] * 3
+    assert asked.store.patiences == [5.0, 5.0, 3.0, 3.0]
+
+
 def test_a_call_that_takes_all_the_time_of_who_serves_is_no_verdict_for_the_others() -> None:
     def hang(_: ScriptedStore) -> None:
         asked.come(Take("u1"), deadline=100.0)
