@@ -42,7 +42,10 @@ class Book(NamedTuple):
 
 
 class Write:
-    """A write of a ledger on its way: computed from one version, and of no effect on any other."""
+    """A write of a ledger on its way: computed from one version, and of no effect on any other.
+
+    `counts` says that it is a recount and nothing else.
+    """
 
     def __init__(self, key: Key, ledger: Ledger, counted: Counted, version: int, what: str) -> None:
         self.key = key
@@ -50,6 +53,7 @@ class Write:
         self.counted = counted
         self.version = version
         self.what = what
+        self.counts = False
         self.answer: Callable[[bool], None] = lambda _: None
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from tests.state.simulation.cluster import Cluster, Key, Write, amounts, keys_of, members
 from tests.state.simulation.observing import Replica
 from tests.state.simulation.rules import Rules
+from tests.state.simulation.violation import ViolationError
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import Behind, Deferred, First, Granted, Kind, Ledger, Refused, Reservation
 
@@ -153,7 +154,8 @@ class Handler:
                 return ""
             ledger, counted = after, self.rules.tallied(counted, after, view)
             answer = self.rules.reserve(ledger, self._wanted(key))
-        return self._answered(answer, Write(key, ledger, counted, book.version, f"reserve {self.request.uid}"))
+        write = Write(key, ledger, counted, book.version, f"reserve {self.request.uid}")
+        return self._answered(answer, write)
 
     def _answered(self, answer: Granted | Refused | Deferred, write: Write) -> str:
         key = write.key
@@ -164,6 +166,7 @@ class Handler:
             self.at += 1
             return f"costs nothing in {key}"
         if isinstance(answer, Granted):
+            self._guarded(write.ledger, answer.ledger, key)
             write.ledger = answer.ledger
             if not self._send(write):
                 return ""
@@ -177,6 +180,17 @@ class Handler:
             return ""
         self._begin()
         return f"begins again with newer namespaces ({answer.first})"
+
+    def _guarded(self, before: Ledger, after: Ledger, key: Key) -> None:
+        """Look at what is about to be written, by plain arithmetic."""
+        bounds, wanted = self.policy.bounds(key), self._wanted(key)
+        for name, amount in wanted.new.items():
+            was, will = before.charged().get(name, 0), after.charged().get(name, 0)
+            if amount > wanted.old.get(name, 0) and will > was:
+                if will > min(bounds[name], before.hard.get(name, will)):
+                    raise ViolationError(f"over: {key} would promise {will} {name}, above the smaller of both bounds")
+                if name not in before.counts:
+                    raise ViolationError(f"uncounted: {key} would promise {name} without counting who holds it")
 
     def _wait(self, *, asks: bool) -> str:
         key = self.keys[self.at]

@@ -10,14 +10,11 @@ from collections.abc import Iterable, Mapping
 from tests.state.simulation.cluster import Cluster, Key, size_under
 from tests.state.simulation.handling import Phase, Request, State
 from tests.state.simulation.scenario import B, X, Y
+from tests.state.simulation.violation import ViolationError
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import Kind
 
 _UNITS = {X: 1, Y: 2}
-
-
-class ViolationError(AssertionError):
-    """An invariant is broken; the text says which, and for whom."""
 
 
 class Invariants:
@@ -73,8 +70,8 @@ class Invariants:
         promising = [request for request in self._requests.get(uid, ()) if key in _promised(request)]
         return not promising or any(name in request.names for request in promising)
 
-    def ledger(self, key: Key) -> None:
-        """Look at every pod of a ledger that has just been written."""
+    def ledger(self, key: Key, *, counts: bool) -> None:
+        """Look at every pod of a ledger that has just been written, `counts` says whether anew."""
         book, cluster = self._cluster.books[key], self._cluster
         if book.ledger is None:
             return
@@ -84,6 +81,18 @@ class Invariants:
             self.pod(key, uid)
         if not book.ledger.converging:
             self.total(key, uids)
+        if counts:
+            self.tight(key)
+
+    def tight(self, key: Key) -> None:
+        """Look that a recount has left nobody charged for more than is held or was promised."""
+        book = self._cluster.books[key]
+        for uid, row in book.ledger.rows.items() if book.ledger else ():
+            counted, promised = book.counted.get(uid, Amounts()), row.promised()
+            for name in row.to:
+                charged = counted.get(name, 0) + promised.get(name, 0)
+                if charged > max(counted.get(name, 0), row.to[name]):
+                    raise ViolationError(f"overcharge: {key} charges {uid} {charged} {name} right after a recount")
 
     def total(self, key: Key, uids: Iterable[str]) -> None:
         """Look at a cap in all."""

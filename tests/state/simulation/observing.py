@@ -48,7 +48,9 @@ class Replica:
     def relist(self) -> None:
         """List pods by quorum, as after a 410: the watch begins here, and knows of no deletion before."""
         self.listed = self.clock()
+        before = self.pods
         self._list(len(self._cluster.log))
+        self.pods = dict(self._rules.listed(before, self.pods))
         self.revision = self._cluster.revision
 
     def _list(self, position: int) -> None:
@@ -73,7 +75,9 @@ class Replica:
         """See some more events; a watch with nothing more to see is told how far it is."""
         log = self._cluster.log
         if self._position == len(log):
-            before, self.revision = self.revision, self._cluster.revision
+            before = self.revision
+            if self._cluster.scenario.bookmarks:
+                self.revision = self._cluster.revision
             return before != self.revision
         for revision, uid, pod in log[self._position : self._position + events]:
             self._apply(uid, pod)
@@ -107,7 +111,8 @@ class Replica:
         }
         total = sum(counted.values(), Amounts())
         where = members(scenario, labels, key)
-        return View(self.revision, self.label_revision, where, names, counted, total, frozenset(self.gone))
+        gone = self._rules.gone(self.gone, self.pods.keys() - counted.keys())
+        return View(self.revision, self.label_revision, where, names, counted, total, frozenset(gone))
 
     def ages(self, key: Key) -> Ages:
         """What it remembers of one ledger's rows."""

@@ -4,13 +4,13 @@ Requests end, one replica goes on, the others are frozen for good. Within the in
 writes of one observer, every ledger must say exactly what pods hold; and what a deletion frees is free after one recount.
 """
 
-from tests.state.simulation.cluster import Key, size_under
+from tests.state.simulation.cluster import Key, is_under, size_under
 from tests.state.simulation.handling import State
-from tests.state.simulation.invariants import ViolationError
+from tests.state.simulation.violation import ViolationError
 from tests.state.simulation.observing import Replica
 from tests.state.simulation.scenario import B, X, Y
 from tests.state.simulation.world import World
-from webhook.state.ledger import Ledger
+from webhook.state.ledger import Kind, Ledger
 
 _UNITS = {X: 1, Y: 2}
 
@@ -31,6 +31,7 @@ class Quiet:
         """
         self._end_requests()
         self._settle()
+        self._say_settled()
         for _ in range(B):
             self._do("tick")
         self._settle()
@@ -84,13 +85,23 @@ class Quiet:
         """Mark, read, expire: as often as it takes to see that nothing happens any more, which is thrice."""
         number = self._world.cluster.keys().index(key)
         for _ in range(3):
-            self._do("tend", self._replica.number, number)
+            self._do("tend", self._replica.number, number, 1)
             self._land()
             if self._ledger(key).converging:
                 self._do("relist", self._replica.number)
                 self._replica.catch_up()
             self._do("tend", self._replica.number, number, 0)
             self._land()
+
+    def _say_settled(self) -> None:
+        """One recount settles every creation that is there."""
+        world = self._world
+        for key in world.cluster.keys():
+            for uid, row in self._ledger(key).rows.items():
+                pod = world.cluster.pods.get(uid)
+                there = pod is not None and is_under(world.scenario, world.cluster.labels, key, pod)
+                if there and row.kind is Kind.CREATE:
+                    raise ViolationError(f"lost room: after a recount {key} still promises {uid}, which is there")
 
     def _say_exactly(self, when: str) -> None:
         cluster = self._world.cluster

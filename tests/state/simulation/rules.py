@@ -1,7 +1,8 @@
 """The transitions under test: the product's own, unless a variant puts something else in their place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from typing import Any
 
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import (
@@ -23,6 +24,8 @@ from webhook.state.ledger import (
     withdraw,
 )
 
+Pods = Mapping[str, Any]
+
 Counted = dict[str, Amounts]
 """What a ledger's tally says of each pod, by UID: kept beside it, so that invariants can look at single pods."""
 
@@ -43,6 +46,16 @@ def tallied(_before: Counted, _ledger: Ledger, view: View) -> Counted:
     return {uid: amounts for uid, amounts in view.counted.items() if amounts}
 
 
+def gone(deleted: Set[str], _seen: Set[str]) -> Set[str]:
+    """Rule 4: what a view calls gone is what its watch has shown deleted, and nothing else that it sees."""
+    return deleted
+
+
+def listed(_before: Pods, now: Pods) -> Pods:
+    """Rule 4: a list is one state of one moment."""
+    return now
+
+
 @dataclass(frozen=True)
 class Rules:
     """Every rule by its place."""
@@ -57,6 +70,8 @@ class Rules:
     landed: Callable[[Ledger, str, str], bool] = landed
     made: Callable[[Amounts, str], Ledger] = made
     tallied: Callable[[Counted, Ledger, View], Counted] = tallied
+    gone: Callable[[Set[str], Set[str]], Set[str]] = gone
+    listed: Callable[[Pods, Pods], Pods] = listed
     compares: bool = True
     """Whether the store compares before it swaps; a variant shows what follows when it does not."""
 

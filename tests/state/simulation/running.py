@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.state.simulation.invariants import ViolationError
+from tests.state.simulation.violation import ViolationError
 from tests.state.simulation.quiet import Quiet
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import Scenario, Step

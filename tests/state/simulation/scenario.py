@@ -33,7 +33,8 @@ class Scenario:
     """A small world and how often each thing happens in it.
 
     `pods` are there from the start (namespace, units of x). `labels` say in which caps each namespace is at first; None
-    stands for all of them. `sizes` are the units that creations and changes ask for.
+    stands for all of them. `sizes` are the units that creations and changes ask for. Without `bookmarks` a watch that
+    sees nothing new learns no newer revision.
     """
 
     caps: tuple[Cap, ...] = (Cap(5),)
@@ -43,6 +44,7 @@ class Scenario:
     pods: tuple[tuple[int, int], ...] = ()
     sizes: tuple[int, int] = (1, 3)
     steps: int = 220
+    bookmarks: bool = True
     weights: Mapping[str, float] = field(default_factory=dict)
 
     @property

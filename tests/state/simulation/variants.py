@@ -3,13 +3,12 @@
 Each is a few lines that look reasonable. `python -m tests.state.simulation variants` shows how each one fails.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
 
-from tests.state.simulation.rules import PRODUCT, Counted, Rules, landed
-from tests.state.simulation.scenario import SCENARIOS, Cap, Scenario
+from tests.state.simulation.rules import PRODUCT, Counted, Pods, Rules
+from tests.state.simulation.scenario import SCENARIOS, Cap, Scenario, Y
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import (
     Ages,
@@ -30,7 +29,6 @@ from webhook.state.ledger import (
     recount,
     reopen,
     reserve,
-    withdraw,
 )
 
 Answer = Granted | Refused | Deferred
@@ -162,19 +160,29 @@ def _settled_one(before: Counted, after: Ledger, view: View) -> Counted:
     return {**before, **dict(list(changed.items())[:1])}
 
 
-def _drops_what_is_seen_elsewhere(ledger: Ledger, view: View) -> Ledger | Behind:
-    """Takes any pod of the watch for a settled one, under this cap or not."""
-    after = recount(ledger, view)
-    return after if isinstance(after, Behind) else after.with_rows(
-        (uid, row) for uid, row in after.rows.items() if row.kind is Kind.CHANGE or view.revision < ledger.as_of
-    )
+def _gone_elsewhere(deleted: Set[str], seen: Set[str]) -> Set[str]:
+    """Takes any pod that the watch shows for a settled one, under this cap or not."""
+    return deleted | seen
+
+
+def _torn(before: Pods, now: Pods) -> Pods:
+    """The first page is of one moment, the second of another."""
+    second = sorted(now.keys() | before.keys())[1::2]
+    return {uid: pod for uid, pod in now.items() if uid not in second} | {
+        uid: before[uid] for uid in second if uid in before
+    }
+
+
+def _without_y(amounts: Amounts) -> Amounts:
+    return Amounts({name: amount for name, amount in amounts.items() if name != Y})
 
 
 def _fewer_names(ledger: Ledger, view: View) -> Ledger | Behind:
-    return recount(replace(ledger, counts=frozenset()), replace(view, names=view.names - _Y))
+    return recount(ledger, replace(view, total=_without_y(view.total)))
 
 
-_Y = frozenset({"example.com/y"})
+def _tallied_fewer(_before: Counted, _ledger: Ledger, view: View) -> Counted:
+    return {uid: _without_y(held) for uid, held in view.counted.items()}
 
 
 # Rule 5: membership
@@ -233,12 +241,19 @@ class _MarkedEarlyAges(Ages):
 class _EarlyReadAges(Ages):
     """A read begun while the mark was on its way will do."""
 
+    def marked(self) -> list[str]:
+        return [uid for uid, _ in self.known if uid]
+
     def ripe(self, uid: str, by: str, begun: float) -> bool:
         return super().ripe(uid, by, begun + 1e9)
 
 
 def _no_live_read(ledger: Ledger, ages: Ages, reading: Reading) -> Ledger:
     return expire(ledger, ages, replace(reading, revision=None))
+
+
+def _counted_or_not(ledger: Ledger, ages: Ages, reading: Reading) -> Ledger:
+    return replace(expire(replace(ledger, as_of=10**9), ages, reading), as_of=ledger.as_of)
 
 
 def _needs_absence(ledger: Ledger, ages: Ages, reading: Reading) -> Ledger:
@@ -267,10 +282,25 @@ def _uncounted_name(ledger: Ledger, wanted: Reservation) -> Answer:
     return answer
 
 
-_ = withdraw, landed, field, Any
 _RESIZES = Scenario(pods=((0, 1), (0, 3)), caps=(Cap(7),), weights={"create": 0.7, "change": 8, "delete": 0.3})
 _TWO = Scenario(caps=(Cap(5), Cap(3)), weights={"give_up": 3, "call": 12})
 _ONE = SCENARIOS["one cap"]
+_NO_BOOKMARKS = Scenario(bookmarks=False, weights={"watch": 14, "relist": 0, "crash": 0, "call": 14, "delete": 0.3})
+_SHRINKS = Scenario(pods=((0, 3), (0, 3)), caps=(Cap(12),), sizes=(1, 4), weights={"create": 0, "change": 9, "delete": 0})
+_AGAIN = Scenario(
+    pods=((0, 1),), caps=(Cap(12),), replicas=1, sizes=(1, 4),
+    weights={"create": 0.5, "change": 5, "delete": 0, "tick": 12, "tend": 40, "land": 30, "crash": 0, "freeze": 0},
+    steps=300,
+)  # fmt: skip
+_SLOW = Scenario(
+    replicas=1, steps=300, sizes=(1, 1),
+    weights={
+        "stall": 4, "commit": 7, "count": 12, "tick": 12, "tend": 25, "land": 25, "store": 15, "watch": 1, "create": 2,
+        "change": 0, "freeze": 0, "crash": 0, "give_up": 0, "relist": 0, "delete": 0, "end": 0, "touch": 0,
+    },
+)  # fmt: skip
+_FILTERED = Scenario(caps=(Cap(9, filtered=True),), pods=((0, 1), (0, 2)), weights={"create": 0.5, "change": 8})
+_UNWATCHED = Scenario(weights={"forget": 1, "tick": 9, "tend": 16, "watch": 1, "relist": 0.2}, steps=300)
 _AGES = Scenario(weights={"tick": 9, "tend": 20, "freeze": 0.1, "change": 5})
 
 VARIANTS: Mapping[str, Variant] = {
@@ -291,7 +321,7 @@ VARIANTS: Mapping[str, Variant] = {
         2, "lets a change's row replace the one before", replace(PRODUCT, reserve=_change_replaces), _RESIZES
     ),
     "merge_keeps_base": Variant(
-        2, "keeps the base of the row that is there", _merging(lambda old, new: replace(new, base=old.base)), _RESIZES
+        2, "keeps the base of the row that is there", _merging(lambda old, new: replace(new, base=old.base)), _SHRINKS
     ),
     "merge_keeps_create": Variant(
         2, "leaves a creation's row one when it changes", _merging(lambda old, new: replace(new, kind=old.kind)), _RESIZES
@@ -305,7 +335,7 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "no_as_of": Variant(4, "counts from views older than the last", replace(PRODUCT, recount=_no_as_of), _ONE),
     "as_of_strict": Variant(
-        4, "counts only from newer views, not from the same", replace(PRODUCT, recount=_as_of_strict), _ONE
+        4, "counts only from newer views, not from the same", replace(PRODUCT, recount=_as_of_strict), _NO_BOOKMARKS
     ),
     "settle_on_sight": Variant(4, "drops a change's row once its pod is seen", _keeping(lambda _row, _held: None), _RESIZES),
     "settle_by_size": Variant(4, "drops a change's row once its pod is as large", _keeping(_by_size), _RESIZES),
@@ -316,13 +346,20 @@ VARIANTS: Mapping[str, Variant] = {
         replace(PRODUCT, recount=_settles_one, tallied=_settled_one),
         _ONE,
     ),
+    "gone_elsewhere": Variant(
+        4,
+        "drops the row of a pod that is there, but not under this cap",
+        replace(PRODUCT, gone=_gone_elsewhere),
+        _FILTERED,
+    ),
+    "torn_list": Variant(4, "counts from a list of two moments", replace(PRODUCT, listed=_torn), SCENARIOS["one cap"]),
     "no_ns_guard": Variant(
         5,
         "charges whatever namespaces the writer knows of",
         replace(PRODUCT, reserve=_no_namespace_guard, recount=_counts_with_old_namespaces),
         SCENARIOS["labels move"],
     ),
-    "age_by_uid": Variant(6, "counts a row's age from its pod's first attempt", replace(PRODUCT, ages=_AgesByUid), _AGES),
+    "age_by_uid": Variant(6, "counts a row's age from its pod's first attempt", replace(PRODUCT, ages=_AgesByUid), _AGAIN),
     "short_bound": Variant(6, "waits for less than the in-flight bound", replace(PRODUCT, ages=_ShortAges), _AGES),
     "no_live_read": Variant(6, "drops old rows without a read", replace(PRODUCT, expire=_no_live_read), _AGES),
     "expire_needs_absence": Variant(
@@ -331,7 +368,7 @@ VARIANTS: Mapping[str, Variant] = {
     "expire_change_by_get": Variant(
         6,
         "drops an old row of a pod that is there, counted so or not",
-        replace(PRODUCT, expire=lambda ledger, ages, reading: expire(replace(ledger, as_of=10**9), ages, reading)),
+        replace(PRODUCT, expire=_counted_or_not),
         _AGES,
     ),
     "read_then_drop": Variant(
@@ -341,13 +378,16 @@ VARIANTS: Mapping[str, Variant] = {
         6,
         "is content with a write sent before the bound had passed",
         replace(PRODUCT, ages=_MarkedEarlyAges),
-        SCENARIOS["etcd stalls"],
+        _SLOW,
+    ),
+    "early_read": Variant(
+        6, "is content with a read begun before the write had committed", replace(PRODUCT, ages=_EarlyReadAges), _SLOW
     ),
     "opens_at_once": Variant(
         7, "promises from a lost ledger at once", replace(PRODUCT, reopen=_opened_at_once), SCENARIOS["lost ledgers"]
     ),
     "list_then_wait": Variant(
-        7, "lists, waits, and opens with that list", replace(PRODUCT, reopen=_list_then_wait), SCENARIOS["lost ledgers"]
+        7, "lists, waits, and opens with that list", replace(PRODUCT, reopen=_list_then_wait), _UNWATCHED
     ),
     "own_bound_only": Variant(
         8, "uses its own bound where the ledger's is smaller", replace(PRODUCT, reserve=_own_bound_only), SCENARIOS["policies change"]
@@ -356,6 +396,9 @@ VARIANTS: Mapping[str, Variant] = {
         8, "charges a name that was never counted", replace(PRODUCT, reserve=_uncounted_name), SCENARIOS["policies change"]
     ),
     "fewer_names": Variant(
-        8, "counts only its own policy's names", replace(PRODUCT, recount=_fewer_names), SCENARIOS["policies change"]
+        8,
+        "counts the old policy's names and says that it counts the new one's",
+        replace(PRODUCT, recount=_fewer_names, tallied=_tallied_fewer),
+        SCENARIOS["policies change"],
     ),
 }

@@ -265,7 +265,7 @@ class World:
         if won:
             cluster.revision += 1
             cluster.books[write.key] = Book(write.ledger, cluster.revision, write.counted)
-            self.invariants.ledger(write.key)
+            self.invariants.ledger(write.key, counts=write.counts)
         if not lost:
             write.answer(won)
 
@@ -334,8 +334,9 @@ class World:
         after = self.rules.recount(book.ledger, view)
         if isinstance(after, Behind) or after == book.ledger:
             return ""
-        counted = self.rules.tallied(book.counted, after, view)
-        return self._of_its_own(replica, Write(key, after, counted, book.version, "recount"))
+        write = Write(key, after, self.rules.tallied(book.counted, after, view), book.version, "recount")
+        write.counts = True
+        return self._of_its_own(replica, write)
 
     def _tend(self, a: int, b: int, c: int) -> str:
         """Whatever an observer has to do about old promises next."""
@@ -344,12 +345,12 @@ class World:
         if replica is None or book.ledger is None:
             return ""
         ages = replica.observe(key)
-        if ages.awaits_mark(replica.clock()):
+        if c % 4 and ages.awaits_mark(replica.clock()):
             return self._of_its_own(replica, Write(key, book.ledger, book.counted, book.version, "mark"))
         if book.ledger.converging:
             return self._reopen(replica, key)
         if replica.readings.get(key):
-            return self._expire(replica, key, counts=c % 2 == 0)
+            return self._expire(replica, key, counts=(c >> 2) % 2 == 0)
         return f"replica {replica.number} reads old pods of {key}" if replica.read(key) else ""
 
     def _reopen(self, replica: Replica, key: Key) -> str:
