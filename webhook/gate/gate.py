@@ -131,6 +131,10 @@ class Gate:
             return self._charged(sitting, labels, deadline)
         return _by_rules(sitting)
 
+    def caps(self) -> CapIndex:
+        """The caps in force."""
+        return self._in_force().caps
+
     def _in_force(self) -> _InForce:
         policies = self._policies()
         force = self._force

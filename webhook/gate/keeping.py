@@ -11,7 +11,7 @@ from typing import Protocol
 from webhook.admission.capping import CapIndex, Counted
 from webhook.gate.sight import Sight
 from webhook.state.ledger import Ages, Closed, Ledger, Reading, expire, govern, recount, reopen
-from webhook.state.ports import BusyError, LedgerKey, Ledgers, Step, StoreUnavailableError
+from webhook.state.ports import LedgerKey, Ledgers, Step
 
 BOUND_SECONDS = 40.0
 """B, the in-flight bound: the API server stores nothing later than that after the gate was asked."""
@@ -27,7 +27,7 @@ class PodReader(Protocol):
         """The pod's resourceVersion; None when there is none of that name, or another one.
 
         Raises:
-            StoreUnavailableError: it cannot be told.
+            TallygateError: it cannot be told.
         """
         ...
 
@@ -136,7 +136,7 @@ class Keeper:
 
         Raises:
             BusyError: others were in the way.
-            StoreUnavailableError: the ledger, or a pod, is out of reach.
+            TallygateError: the ledger, or a pod, is out of reach.
         """
         ages = self._ages.get(key) or Ages(self._bound)
         readings = list(self._readings(key, ages))
@@ -180,6 +180,3 @@ def _same(one: Ledger, other: Ledger) -> bool:
         and one.members == other.members
         and one.converging == other.converging
     )
-
-
-__all__ = ["BOUND_SECONDS", "BusyError", "Keeper", "Kept", "PodReader", "StoreUnavailableError"]
