@@ -96,13 +96,14 @@ Reply = Answer | WatchError | Sequence[Told]
 class Server:
     """Answers lists and watches from a script, in order; questions about the revision are answered apart.
 
-    `otherwise` is what a watch plays when none is next in the script.
+    `otherwise` is what a watch plays when none is next in the script; `slow` is how long an answer takes in seconds.
     """
 
     clock: FakeClock
     script: list[Reply]
     at: int | WatchError | None = None
     otherwise: Sequence[Told] | None = None
+    slow: float = 0.0
     asked: list[dict[str, str]] = field(default_factory=list)
     streams: list[Played] = field(default_factory=list)
     questions: int = 0
@@ -110,6 +111,7 @@ class Server:
     def get(self, path: str, query: Mapping[str, str]) -> Answer:
         """A page."""
         assert path == "/api/v1/things"
+        self.clock.time += self.slow
         if query == {"limit": "1"}:
             self.questions += 1
             if isinstance(self.at, WatchError):

@@ -281,6 +281,23 @@ def test_a_view_is_as_old_as_the_beginning_of_its_list() -> None:
     assert f.reflector.status().age == pytest.approx(f.clock.time - begun)
 
 
+def test_an_answer_that_takes_long_says_how_it_was_when_it_was_asked() -> None:
+    f = follow(listed(7), [SILENCE], at=7)
+    f.server.slow = 5.0
+    begun = f.clock.time
+    f.next()
+    next(f.run)
+    assert f.reflector.status().age == pytest.approx(f.clock.time - begun)
+    f.until(15)
+    asked = f.clock.time
+    while f.server.questions < 2:
+        asked = f.clock.time
+        next(f.run)
+    age = f.reflector.status().age
+    assert age is not None
+    assert age >= f.clock.time - asked - 0.25 >= 4.5
+
+
 def test_an_idle_cluster_is_current_although_the_watch_is_silent() -> None:
     f = follow(listed(7), [SILENCE], at=7)
     f.next()
@@ -333,6 +350,7 @@ def test_bookmarks_that_stay_behind_do_not_pass_for_news() -> None:
     assert Replaced([], 99) not in f.until(290)
     f.server.at = 99
     assert Replaced([], 99) in f.until(20)
+    assert f.reflector.status().revision == 99
     assert restarted(f)[Reason.BEHIND] == 1
     assert restarted(f)[Reason.SILENT] >= 2
 
