@@ -31,6 +31,7 @@ class Pod(NamedTuple):
     classed: bool
     ended: bool
     revision: int
+    token: int = 0
 
 
 class Book(NamedTuple):
@@ -54,6 +55,7 @@ class Write:
         self.version = version
         self.what = what
         self.counts = False
+        self.token = 0
         self.answer: Callable[[bool], None] = lambda _: None
 
 

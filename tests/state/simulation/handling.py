@@ -57,6 +57,7 @@ class Request:
     judged: frozenset[Key] = frozenset()
     names: frozenset[str] = frozenset()
     label_revision: int = 0
+    token: int = 0
 
     def held(self, cluster: Cluster, key: Key) -> tuple[int, int]:
         """What the stored and the asked-for pod hold under a cap."""
@@ -89,6 +90,7 @@ class Handler:
     confirmed: dict[Key, None] = field(default_factory=dict)
     tried: dict[Key, None] = field(default_factory=dict)
     answered: bool | None = None
+    token: int = 0
     allows: bool = False
 
     def __post_init__(self) -> None:
@@ -256,5 +258,3 @@ class Handler:
             members=members(scenario, self.labels, key),
             shared=self.cluster.cap(key).shared,
         )
-
-

@@ -60,7 +60,11 @@ class Invariants:
         promised = row.promised() if row else Amounts()
         for name in book.ledger.counts:
             charged = counted.get(name, 0) + promised.get(name, 0)
-            if charged < needs * _UNITS[name] and (uid, name) not in self._foreign[key] and self._counts(key, uid, name):
+            if (
+                charged < needs * _UNITS[name]
+                and (uid, name) not in self._foreign[key]
+                and self._counts(key, uid, name)
+            ):
                 raise ViolationError(
                     f"undercount: {key} charges {uid} {charged} {name}; it holds or may hold {needs * _UNITS[name]}"
                 )

@@ -142,5 +142,3 @@ class Replica:
         ]
         self.readings[key] = found
         return bool(found)
-
-

@@ -10,6 +10,10 @@ from tests.state.simulation.scenario import Scenario, Step
 from tests.state.simulation.world import World
 
 
+_ENDS = (0, 1, 2, 3, 6, 0xFFF0, 0xFFFF)
+"""How a shrunk schedule may come to rest: all that is under way lands, some of it, none."""
+
+
 @dataclass(frozen=True)
 class Broken:
     """A schedule that breaks an invariant: which, and what happens in it, line by line."""
@@ -30,8 +34,6 @@ def run(scenario: Scenario, steps: Sequence[Step], end: int, rules: Rules = PROD
             taken.append(step)
             if did := world.step(step):
                 told.append(did)
-            else:
-                taken.pop()
         Quiet(world, end).check()
     except ViolationError as error:
         return Broken(str(error), tuple(told), tuple(taken), end)
@@ -61,7 +63,7 @@ def _without(scenario: Scenario, broken: Broken, size: int, rules: Rules) -> Bro
     steps = broken.steps
     for start in range(len(steps) - 1, -1, -size):
         first = max(start - size + 1, 0)
-        for end in {0, broken.end}:
+        for end in dict.fromkeys((broken.end, *_ENDS)):
             found = run(scenario, (*steps[:first], *steps[start + 1 :]), end, rules)
             if found is not None and len(found.steps) < len(steps):
                 return found

@@ -6,7 +6,7 @@ A step that has nothing to act on does nothing and says so; everything that a st
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tests.state.simulation.cluster import Book, Cluster, Key, Pod, Write, amounts, is_under, keys_of, members
 from tests.state.simulation.handling import Handler, Phase, Policy, Request, State
@@ -21,7 +21,6 @@ _MOST_HANDLERS = 6
 _MOST_WRITES = 6
 _NAMES = 2
 
-_T = TypeVar("_T")
 Act = Callable[[int, int, int], str]
 
 
@@ -41,6 +40,7 @@ class World:
         self.writes: list[Write] = []
         self.invariants = Invariants(self.cluster, self.by_uid)
         self.told: list[str] = []
+        self._token = 0
         self._uids = 0
         self._nonces = 0
         self._populate()
@@ -56,12 +56,14 @@ class World:
     def step(self, step: Step) -> str:
         """Take a step; says what happened, or nothing when nothing could."""
         op, a, b, c = step
+        self._token = c
         return self._acts[op](a, b, c)
 
     def _populate(self) -> None:
         for namespace, size in self.scenario.pods:
             uid = self._uid()
-            self.cluster.put(Pod(uid, namespace, uid, size, classed=True, ended=False, revision=0))
+            token = self._uids * 9973 & 0xFFFF
+            self.cluster.put(Pod(uid, namespace, uid, size, classed=True, ended=False, revision=0, token=token))
         labels = self.cluster.labels
         for number, cap in enumerate(self.scenario.caps):
             for namespace in (-1,) if cap.shared else range(self.scenario.namespaces):
@@ -99,9 +101,7 @@ class World:
         if len(self.requests) >= _MOST_REQUESTS:
             return ""
         namespace, name = a % self.scenario.namespaces, f"p{b % _NAMES}"
-        request = Request(
-            self._uid(), Kind.CREATE, namespace, name, self._size(c), (c >> 8) % 3 > 0, self.cluster.now
-        )
+        request = Request(self._uid(), Kind.CREATE, namespace, name, self._size(c), (c >> 8) % 3 > 0, self.cluster.now)
         return self._arrives(request)
 
     def _change(self, a: int, b: int, c: int) -> str:
@@ -115,6 +115,7 @@ class World:
         return self._arrives(request)
 
     def _arrives(self, request: Request) -> str:
+        request.token = self._token
         self.requests.append(request)
         self.by_uid[request.uid].append(request)
         asked = f"{request.kind} {request.uid} (namespace {request.namespace}) with {request.size}"
@@ -157,8 +158,8 @@ class World:
     def _call(self, a: int, b: int, _c: int) -> str:
         """Call the webhook: for the first time, or again while the call before may still be at work."""
         request = _pick([each for each in self.requests if each.state is State.CALLING], a)
-        replica = _pick(self.replicas, b)
-        if request is None or replica is None or len(self.handlers) >= _MOST_HANDLERS:
+        replica = self.replicas[b % len(self.replicas)]
+        if request is None or len(self.handlers) >= _MOST_HANDLERS:
             return ""
         if self.cluster.now - request.arrived >= B:
             self._over(request)
@@ -171,6 +172,7 @@ class World:
         by = f"n{self._nonces}"
         request.names = policy.names
         request.handler = Handler(by, request, replica, policy, self.cluster, self.rules, self._send)
+        request.handler.token = self._token
         self.handlers.append(request.handler)
         return f"replica {replica.number} is called{' again' if again else ''} for {request.uid}: attempt {by}"
 
@@ -224,7 +226,9 @@ class World:
     def _stored(self, request: Request) -> None:
         cluster, pod = self.cluster, self.cluster.pods.get(request.uid)
         if request.kind is Kind.CREATE and (request.namespace, request.name) not in cluster.names:
-            new = Pod(request.uid, request.namespace, request.name, request.size, request.classed, ended=False, revision=0)
+            new = Pod(
+                request.uid, request.namespace, request.name, request.size, request.classed, False, 0, request.token
+            )
         elif request.kind is Kind.CHANGE and pod is not None and pod.revision == request.seen:
             new = pod._replace(size=request.size, classed=request.classed)
         elif request.kind is Kind.CHANGE and pod is not None and not pod.ended:
@@ -242,6 +246,7 @@ class World:
     def _send(self, write: Write) -> bool:
         if len(self.writes) >= _MOST_WRITES:
             return False
+        write.token = self._token
         self.writes.append(write)
         return True
 
@@ -344,7 +349,10 @@ class World:
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
+        before = replica.ages(key).known
         ages = replica.observe(key)
+        if ages.known != before:
+            return f"replica {replica.number} looks at {key}"
         if c % 4 and ages.awaits_mark(replica.clock()):
             return self._of_its_own(replica, Write(key, book.ledger, book.counted, book.version, "mark"))
         if book.ledger.converging:
@@ -420,8 +428,8 @@ class World:
         return f"replica {replica.number} freezes"
 
     def _thaw(self, a: int, _b: int, _c: int) -> str:
-        replica = _pick([each for each in self.replicas if each.frozen], a)
-        if replica is None:
+        replica = self.replicas[a % len(self.replicas)]
+        if not replica.frozen:
             return ""
         replica.frozen = False
         return f"replica {replica.number} goes on"
@@ -476,5 +484,18 @@ class World:
         return keys[number % len(keys)]
 
 
-def _pick(of: Sequence[_T], number: int) -> _T | None:
-    return of[number % len(of)] if of else None
+class _Tokened(Protocol):
+    """What can be picked: a token stays with it, so that leaving out other things does not change who is picked."""
+
+    @property
+    def token(self) -> int: ...
+
+
+_Picked = TypeVar("_Picked", bound=_Tokened)
+
+
+def _pick(of: Sequence[_Picked], number: int) -> _Picked | None:
+    """The next on a circle of 65,536 places: the same one as ever, as long as it is there."""
+    if len(of) < 2:
+        return of[0] if of else None
+    return min(of, key=lambda each: (each.token - number) & 0xFFFF)
