@@ -15,6 +15,7 @@ MOST_BYTES = 1_500_000
 """Of an object. etcd takes requests of 1.5 MiB (1,572,864 bytes), with what the API server adds to it."""
 
 _DECODER = msgspec.json.Decoder(wire.CapLedger)
+_ROWS = msgspec.json.Decoder(wire.Promise)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -84,6 +85,7 @@ def decode(body: bytes, key: LedgerKey) -> Versioned:
     name = naming.object_name(key)
     try:
         object_ = _DECODER.decode(body)
+        rows = _rows(key, object_.status.rows)
     except (ValueError, RecursionError) as error:
         raise StoreUnavailableError(
             f"capledger {name} cannot be read, and so is not touched ({error}): a newer tallygate may have written it"
@@ -96,7 +98,7 @@ def decode(body: bytes, key: LedgerKey) -> Versioned:
     metadata, status = object_.metadata, object_.status
     at = status.shown.counted_at
     place = Place(metadata.uid, metadata.resource_version, status.as_of, at.isoformat() if at else "")
-    return Versioned(_ledger(key, status), place.text())
+    return Versioned(_ledger(status).with_rows(rows.items()), place.text())
 
 
 def _status(key: LedgerKey, ledger: Ledger, counted_at: str) -> wire.Status:
@@ -108,7 +110,7 @@ def _status(key: LedgerKey, ledger: Ledger, counted_at: str) -> wire.Status:
         ns_as_of=f"{ledger.ns_as_of}",
         members=ledger.members,
         converging=ledger.converging,
-        rows={uid: _promise(key, row) for uid, row in ledger.rows.items()},
+        rows=_ENCODER.encode_lines([_promise(key, uid, row) for uid, row in ledger.rows.items()]).decode(),
         shown=wire.Shown(
             hard=_told(ledger.hard),
             held=_told(ledger.tally),
@@ -119,13 +121,14 @@ def _status(key: LedgerKey, ledger: Ledger, counted_at: str) -> wire.Status:
     )
 
 
-def _promise(key: LedgerKey, row: Row) -> wire.Promise:
+def _promise(key: LedgerKey, uid: str, row: Row) -> wire.Promise:
     namespace = None if row.namespace == key.namespace else row.namespace
-    return wire.Promise(row.name, _digits(row.to), row.by, namespace, _digits(row.base), row.sole, row.kind)
+    return wire.Promise(uid, row.name, _digits(row.to), row.by, namespace, _digits(row.base), row.sole, row.kind)
 
 
-def _ledger(key: LedgerKey, status: wire.Status) -> Ledger:
-    ledger = Ledger(
+def _ledger(status: wire.Status) -> Ledger:
+    """Without its rows."""
+    return Ledger(
         hard=_amounts(status.hard),
         tally=_amounts(status.tally),
         counts=frozenset(status.counts),
@@ -134,7 +137,19 @@ def _ledger(key: LedgerKey, status: wire.Status) -> Ledger:
         members=status.members,
         converging=status.converging,
     )
-    return ledger.with_rows((uid, _row(key, promise)) for uid, promise in status.rows.items())
+
+
+def _rows(key: LedgerKey, lines: str) -> dict[str, Row]:
+    """The rows by UID.
+
+    Raises:
+        ValueError: a line is none, or a pod has two.
+    """
+    promises = _ROWS.decode_lines(lines)
+    rows = {promise.uid: _row(key, promise) for promise in promises}
+    if len(rows) != len(promises):
+        raise ValueError("two rows of one pod")
+    return rows
 
 
 def _row(key: LedgerKey, promise: wire.Promise) -> Row:
