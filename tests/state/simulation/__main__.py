@@ -12,6 +12,11 @@ from tests.state.simulation.variants import VARIANTS, Variant
 _MOST = 10_000
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def main() -> int:
     """0 when nothing was found, 1 when something was, 2 for misuse."""
     parser = argparse.ArgumentParser(prog="python -m tests.state.simulation", description=__doc__)
@@ -39,11 +44,11 @@ def _walk(seconds: float, first: int, names: list[str]) -> int:
             scenario = SCENARIOS[name]
             steps += scenario.steps
             if (broken := seeded(scenario, seed)) is not None:
-                print(report(name, seed, shrink(scenario, broken)))
+                _say(report(name, seed, shrink(scenario, broken)))
                 return 1
         seed += 1
     schedules = (seed - first) * len(names)
-    print(
+    _say(
         f"nothing found: {schedules} schedules (seeds {first} to {seed - 1} of {len(names)} scenarios), {steps} steps, "
         f"{time.monotonic() - begun:.0f} s"
     )
@@ -53,7 +58,7 @@ def _walk(seconds: float, first: int, names: list[str]) -> int:
 def _replay(name: str, seed: int) -> int:
     scenario, rules = _named(name)
     broken = seeded(scenario, seed, rules)
-    print(
+    _say(
         f"{name!r}, seed {seed}: nothing found"
         if broken is None
         else report(name, seed, shrink(scenario, broken, rules))
@@ -68,8 +73,8 @@ def _named(name: str) -> tuple[Scenario, Rules]:
 
 
 def _variants() -> int:
-    print("| variant | rule | what it does | schedules | steps | what breaks |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    _say("| variant | rule | what it does | schedules | steps | what breaks |")
+    _say("| --- | --- | --- | --- | --- | --- |")
     return max(_row(name, variant) for name, variant in VARIANTS.items())
 
 
@@ -79,9 +84,9 @@ def _row(name: str, variant: Variant) -> int:
             shortest = shrink(variant.scenario, broken, variant.rules)
             what = shortest.violation.partition(":")[0]
             line = f"| `{name}` | {variant.rule} | {variant.says} | {seed + 1} | {len(shortest.steps)} | {what} |"
-            print(line, flush=True)
+            _say(line)
             return 0
-    print(f"| `{name}` | {variant.rule} | {variant.says} | not within {_MOST} | | |", flush=True)
+    _say(f"| `{name}` | {variant.rule} | {variant.says} | not within {_MOST} | | |")
     return 1
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from tests.state.simulation.rules import Counted
@@ -59,7 +59,7 @@ class Write:
         self.answer: Callable[[bool], None] = lambda _: None
 
 
-@lru_cache(maxsize=None)
+@cache
 def amounts(size: int, names: frozenset[str]) -> Amounts:
     """What a pod of that size holds of these names; a name it has nothing of is absent."""
     held = {X: size, Y: 2 * size}
@@ -93,7 +93,7 @@ class Cluster:
         """The cap of a ledger."""
         return self.scenario.caps[key.cap]
 
-    def keys(self) -> list[Key]:
+    def ledgers(self) -> list[Key]:
         """Every ledger that there can be."""
         return list(self.books)
 

@@ -1,14 +1,14 @@
 """What must hold once things are quiet: no room is lost.
 
-Requests end, one replica goes on, the others are frozen for good. Within the in-flight bound from then on, and the few
-writes of one observer, every ledger must say exactly what pods hold; and what a deletion frees is free after one recount.
+Requests end, one replica goes on, the others are frozen for good. Within the in-flight bound from then on, and a few
+writes of one observer, every ledger must say exactly what pods hold; what a deletion frees is free after one recount.
 """
 
 from tests.state.simulation.cluster import Key, is_under, size_under
 from tests.state.simulation.handling import State
-from tests.state.simulation.violation import ViolationError
 from tests.state.simulation.observing import Replica
 from tests.state.simulation.scenario import B, X, Y
+from tests.state.simulation.violation import ViolationError
 from tests.state.simulation.world import World
 from webhook.state.ledger import Kind, Ledger
 
@@ -35,7 +35,7 @@ class Quiet:
         for _ in range(B):
             self._do("tick")
         self._settle()
-        for key in self._world.cluster.keys():
+        for key in self._world.cluster.ledgers():
             self._finish(key)
         self._say_exactly("after the bound")
         if self._world.cluster.pods:
@@ -66,7 +66,7 @@ class Quiet:
     def _settle(self) -> None:
         """The observer sees everything, leads, and counts."""
         self._replica.catch_up()
-        for number, key in enumerate(self._world.cluster.keys()):
+        for number, key in enumerate(self._world.cluster.ledgers()):
             if self._world.cluster.books[key].ledger is None:
                 self._make(key)
             self._do("lead", self._replica.number, number)
@@ -83,7 +83,7 @@ class Quiet:
 
     def _finish(self, key: Key) -> None:
         """Mark, read, expire: as often as it takes to see that nothing happens any more, which is thrice."""
-        number = self._world.cluster.keys().index(key)
+        number = self._world.cluster.ledgers().index(key)
         for _ in range(3):
             self._do("tend", self._replica.number, number, 1)
             self._land()
@@ -96,7 +96,7 @@ class Quiet:
     def _say_settled(self) -> None:
         """One recount settles every creation that is there."""
         world = self._world
-        for key in world.cluster.keys():
+        for key in world.cluster.ledgers():
             for uid, row in self._ledger(key).rows.items():
                 pod = world.cluster.pods.get(uid)
                 there = pod is not None and is_under(world.scenario, world.cluster.labels, key, pod)
@@ -105,7 +105,7 @@ class Quiet:
 
     def _say_exactly(self, when: str) -> None:
         cluster = self._world.cluster
-        for key in cluster.keys():
+        for key in cluster.ledgers():
             held = sum(size_under(cluster.scenario, cluster.labels, key, pod) for pod in cluster.pods.values())
             ledger = self._ledger(key)
             charged = ledger.charged()

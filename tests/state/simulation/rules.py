@@ -1,6 +1,7 @@
 """The transitions under test: the product's own, unless a variant puts something else in their place."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,7 @@ def tallied(_before: Counted, _ledger: Ledger, view: View) -> Counted:
     return {uid: amounts for uid, amounts in view.counted.items() if amounts}
 
 
-def gone(deleted: Set[str], _seen: Set[str]) -> Set[str]:
+def gone(deleted: AbstractSet[str], _seen: AbstractSet[str]) -> AbstractSet[str]:
     """Rule 4: what a view calls gone is what its watch has shown deleted, and nothing else that it sees."""
     return deleted
 
@@ -70,7 +71,7 @@ class Rules:
     landed: Callable[[Ledger, str, str], bool] = landed
     made: Callable[[Amounts, str], Ledger] = made
     tallied: Callable[[Counted, Ledger, View], Counted] = tallied
-    gone: Callable[[Set[str], Set[str]], Set[str]] = gone
+    gone: Callable[[AbstractSet[str], AbstractSet[str]], AbstractSet[str]] = gone
     listed: Callable[[Pods, Pods], Pods] = listed
     compares: bool = True
     """Whether the store compares before it swaps; a variant shows what follows when it does not."""

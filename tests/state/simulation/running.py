@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.state.simulation.violation import ViolationError
 from tests.state.simulation.quiet import Quiet
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import Scenario, Step
+from tests.state.simulation.violation import ViolationError
 from tests.state.simulation.world import World
-
 
 _ENDS = (0, 1, 2, 3, 6, 0xFFF0, 0xFFFF)
 """How a shrunk schedule may come to rest: all that is under way lands, some of it, none."""

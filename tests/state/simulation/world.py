@@ -14,7 +14,8 @@ from tests.state.simulation.invariants import Invariants
 from tests.state.simulation.observing import Replica
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import B, Scenario, Step, X, Y
-from webhook.state.ledger import Behind, Closed, Kind, Ledger
+from tests.state.simulation.upkeep import Upkeep
+from webhook.state.ledger import Kind, Ledger
 
 _MOST_REQUESTS = 5
 _MOST_HANDLERS = 6
@@ -45,12 +46,35 @@ class World:
         self._nonces = 0
         self._populate()
         self.replicas = [Replica(number, self.cluster, rules) for number in range(scenario.replicas)]
+        upkeep = Upkeep(self.cluster, rules, self.replicas, self.policies, self.handlers, self._send)
         self._acts: dict[str, Act] = {
-            name: getattr(self, f"_{name}")
-            for name in (
-                "create change call go land lose give_up store delete end touch watch watch_namespaces count tend tick "
-                "crash freeze thaw stall commit relist relabel publish load lead forget"
-            ).split()
+            "create": self._create,
+            "change": self._change,
+            "delete": self._delete,
+            "end": self._end,
+            "touch": self._touch,
+            "call": self._call,
+            "go": self._go,
+            "give_up": self._give_up,
+            "store": self._store,
+            "land": self._land,
+            "lose": self._lose,
+            "stall": self._stall,
+            "commit": self._commit,
+            "forget": self._forget,
+            "tick": self._tick,
+            "relabel": self._relabel,
+            "publish": self._publish,
+            "watch": upkeep.watch,
+            "watch_namespaces": upkeep.watch_namespaces,
+            "relist": upkeep.relist,
+            "count": upkeep.count,
+            "tend": upkeep.tend,
+            "lead": upkeep.lead,
+            "load": upkeep.load,
+            "crash": upkeep.crash,
+            "freeze": upkeep.freeze,
+            "thaw": upkeep.thaw,
         }
 
     def step(self, step: Step) -> str:
@@ -227,7 +251,7 @@ class World:
         cluster, pod = self.cluster, self.cluster.pods.get(request.uid)
         if request.kind is Kind.CREATE and (request.namespace, request.name) not in cluster.names:
             new = Pod(
-                request.uid, request.namespace, request.name, request.size, request.classed, False, 0, request.token
+                request.uid, request.namespace, request.name, request.size, request.classed, ended=False, revision=0
             )
         elif request.kind is Kind.CHANGE and pod is not None and pod.revision == request.seen:
             new = pod._replace(size=request.size, classed=request.classed)
@@ -237,7 +261,7 @@ class World:
         else:
             self._over(request)
             return
-        cluster.put(new)
+        cluster.put(new if new.token else new._replace(token=request.token))
         self._over(request)
         self.invariants.store(request.uid, request)
 
@@ -288,7 +312,7 @@ class World:
         return "etcd stalls"
 
     def _commit(self, a: int, _b: int, _c: int) -> str:
-        """etcd goes on, and commits what waits there in the order in which it came."""
+        """Go on inside etcd, and commit what waits there, in the order in which it came."""
         if self.cluster.stalled:
             if a % 4:
                 return ""
@@ -307,132 +331,6 @@ class World:
         self.cluster.revision += 1
         self.cluster.books[key] = Book(None, self.cluster.revision, {})
         return f"the ledger {key} is lost"
-
-    # Replicas, of their own
-
-    def _watch(self, a: int, b: int, _c: int) -> str:
-        replica = self._awake(a)
-        if replica is None or not replica.watch(1 + b % 3):
-            return ""
-        return f"replica {replica.number} sees pods up to revision {replica.revision}"
-
-    def _watch_namespaces(self, a: int, _b: int, _c: int) -> str:
-        replica = self._awake(a)
-        if replica is None or not replica.watch_labels(1):
-            return ""
-        return f"replica {replica.number} sees namespaces up to revision {replica.label_revision}"
-
-    def _relist(self, a: int, _b: int, _c: int) -> str:
-        replica = self._awake(a)
-        if replica is None:
-            return ""
-        replica.relist()
-        return f"replica {replica.number} lists pods anew (revision {replica.revision})"
-
-    def _count(self, a: int, b: int, _c: int) -> str:
-        """A recount of its own."""
-        replica, key = self._awake(a), self._key(b)
-        book = self.cluster.books[key]
-        if replica is None or book.ledger is None:
-            return ""
-        view = replica.view(key, self.policies[replica.policy].names | book.ledger.counts)
-        after = self.rules.recount(book.ledger, view)
-        if isinstance(after, Behind) or after == book.ledger:
-            return ""
-        write = Write(key, after, self.rules.tallied(book.counted, after, view), book.version, "recount")
-        write.counts = True
-        return self._of_its_own(replica, write)
-
-    def _tend(self, a: int, b: int, c: int) -> str:
-        """Whatever an observer has to do about old promises next."""
-        replica, key = self._awake(a), self._key(b)
-        book = self.cluster.books[key]
-        if replica is None or book.ledger is None:
-            return ""
-        before = replica.ages(key).known
-        ages = replica.observe(key)
-        if ages.known != before:
-            return f"replica {replica.number} looks at {key}"
-        if c % 4 and ages.awaits_mark(replica.clock()):
-            return self._of_its_own(replica, Write(key, book.ledger, book.counted, book.version, "mark"))
-        if book.ledger.converging:
-            return self._reopen(replica, key)
-        if replica.readings.get(key):
-            return self._expire(replica, key, counts=(c >> 2) % 2 == 0)
-        return f"replica {replica.number} reads old pods of {key}" if replica.read(key) else ""
-
-    def _reopen(self, replica: Replica, key: Key) -> str:
-        book = self.cluster.books[key]
-        assert book.ledger is not None
-        view = replica.view(key, self.policies[replica.policy].names | book.ledger.counts)
-        after = self.rules.reopen(book.ledger, replica.ages(key), view, replica.listed)
-        if isinstance(after, Behind | Closed):
-            return ""
-        counted = self.rules.tallied({}, after, view)
-        return self._of_its_own(replica, Write(key, after, counted, book.version, "reopen"))
-
-    def _expire(self, replica: Replica, key: Key, *, counts: bool) -> str:
-        book = self.cluster.books[key]
-        ledger, counted = book.ledger, book.counted
-        assert ledger is not None
-        if counts:
-            view = replica.view(key, self.policies[replica.policy].names | ledger.counts)
-            after = self.rules.recount(ledger, view)
-            if not isinstance(after, Behind):
-                ledger, counted = after, self.rules.tallied(counted, after, view)
-        for reading in replica.readings.pop(key):
-            ledger = self.rules.expire(ledger, replica.ages(key), reading)
-        if len(ledger.rows) == len(book.ledger.rows if book.ledger else ()):
-            return ""
-        return self._of_its_own(replica, Write(key, ledger, counted, book.version, "expire"))
-
-    def _lead(self, a: int, b: int, _c: int) -> str:
-        """Who takes itself for the leader writes the bounds; two may."""
-        replica, key = self._awake(a % 2), self._key(b)
-        book = self.cluster.books[key]
-        if replica is None or book.ledger is None:
-            return ""
-        policy = self.policies[replica.policy]
-        after = self.rules.govern(book.ledger, policy.bounds(key), policy.names)
-        if after == book.ledger:
-            return ""
-        counted = {uid: amounts(held[X], after.counts) for uid, held in book.counted.items()} if after.counts else {}
-        return self._of_its_own(replica, Write(key, after, counted, book.version, "govern"))
-
-    def _of_its_own(self, replica: Replica, write: Write) -> str:
-        begun, incarnation = replica.clock(), replica.incarnation
-
-        def answer(won: bool) -> None:  # noqa: FBT001  # the answer is nothing but this
-            if won and replica.incarnation == incarnation:
-                replica.committed(write.key, begun)
-
-        write.answer = answer
-        if not self._send(write):
-            return ""
-        return f"replica {replica.number} sends {write.what} for {write.key}, on version {write.version}"
-
-    def _crash(self, a: int, b: int, _c: int) -> str:
-        replica = self.replicas[a % len(self.replicas)]
-        for handler in [each for each in self.handlers if each.replica is replica]:
-            self.handlers.remove(handler)
-            if handler.request.handler is handler:
-                handler.request.handler = None
-        replica.start(b % 4)
-        return f"replica {replica.number} crashes, and lists pods at revision {replica.revision}"
-
-    def _freeze(self, a: int, _b: int, _c: int) -> str:
-        replica = self._awake(a)
-        if replica is None:
-            return ""
-        replica.frozen = True
-        return f"replica {replica.number} freezes"
-
-    def _thaw(self, a: int, _b: int, _c: int) -> str:
-        replica = self.replicas[a % len(self.replicas)]
-        if not replica.frozen:
-            return ""
-        replica.frozen = False
-        return f"replica {replica.number} goes on"
 
     # Time, labels and policies
 
@@ -468,19 +366,8 @@ class World:
         self.policies.append(replace(last, hard=tuple(hard)) if c % 3 else replace(last, names=names))
         return f"policy {len(self.policies) - 1} is published: {hard if c % 3 else sorted(names)}"
 
-    def _load(self, a: int, _b: int, _c: int) -> str:
-        replica = self._awake(a)
-        if replica is None or replica.policy == len(self.policies) - 1:
-            return ""
-        replica.policy = len(self.policies) - 1
-        return f"replica {replica.number} loads policy {replica.policy}"
-
-    def _awake(self, number: int) -> Replica | None:
-        replica = self.replicas[number % len(self.replicas)]
-        return None if replica.frozen else replica
-
     def _key(self, number: int) -> Key:
-        keys = self.cluster.keys()
+        keys = self.cluster.ledgers()
         return keys[number % len(keys)]
 
 
