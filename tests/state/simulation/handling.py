@@ -96,6 +96,11 @@ class Handler:
     def __post_init__(self) -> None:
         self._begin()
 
+    @property
+    def name(self) -> str:
+        """Its nonce without the time that its replica's clock said: nobody may make anything of that."""
+        return self.by.partition("@")[0]
+
     def _begin(self) -> None:
         replica = self.replica
         self.labels, self.label_revision = replica.labels, replica.label_revision

@@ -141,6 +141,13 @@ VARIANTS: Mapping[str, Variant] = {
     "age_by_uid": Variant(
         6, "counts a row's age from its pod's first attempt", replace(PRODUCT, ages=wrong.AgesByUid), _AGAIN, 102
     ),
+    "age_by_stamp": Variant(
+        6,
+        "counts a row's age from when its writer's clock says it was written",
+        replace(PRODUCT, ages=wrong.AgesByStamp),
+        _AGES,
+        4,
+    ),
     "short_bound": Variant(
         6, "waits for less than the in-flight bound", replace(PRODUCT, ages=wrong.ShortAges), _AGES, 21
     ),

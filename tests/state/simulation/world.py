@@ -193,12 +193,14 @@ class World:
             return ""
         self._nonces += 1
         policy = self.policies[replica.policy]
-        by = f"n{self._nonces}"
+        by = f"n{self._nonces}@{replica.clock():.0f}"
         request.names = policy.names
         request.handler = Handler(by, request, replica, policy, self.cluster, self.rules, self._send)
         request.handler.token = self._token
         self.handlers.append(request.handler)
-        return f"replica {replica.number} is called{' again' if again else ''} for {request.uid}: attempt {by}"
+        return (
+            f"replica {replica.number} is called{' again' if again else ''} for {request.uid}: attempt n{self._nonces}"
+        )
 
     def _go(self, a: int, b: int, c: int) -> str:
         """An attempt goes on."""
@@ -208,10 +210,10 @@ class World:
         did = handler.step(b)
         if handler.phase is Phase.OVER:
             self.handlers.remove(handler)
-            return f"{handler.by} {did}{self._reply(handler, lost=c % 16 == 0)}"
+            return f"{handler.name} {did}{self._reply(handler, lost=c % 16 == 0)}"
         for key in handler.confirmed:
             self.invariants.pod(key, handler.request.uid)
-        return f"{handler.by} {did}" if did else ""
+        return f"{handler.name} {did}" if did else ""
 
     def _reply(self, handler: Handler, *, lost: bool) -> str:
         request = handler.request
@@ -231,7 +233,7 @@ class World:
     def _give_up(self, a: int, _b: int, _c: int) -> str:
         handler = _pick([each for each in self.handlers if not each.replica.frozen], a)
         did = handler.give_up() if handler else ""
-        return f"{handler.by} {did}" if handler and did else ""
+        return f"{handler.name} {did}" if handler and did else ""
 
     def _store(self, a: int, _b: int, _c: int) -> str:
         """Hand an allowed request to etcd, in time."""

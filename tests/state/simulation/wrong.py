@@ -208,6 +208,17 @@ class AgesByUid(Ages):
 
 
 @dataclass(frozen=True)
+class AgesByStamp(Ages):
+    """A row's age is what its writer's clock says."""
+
+    def seen(self, ledger: Ledger, now: float) -> Ages:
+        """With the time in the nonce, where there is one."""
+        after = super().seen(ledger, now)
+        known = {key: replace(each, since=float(key[1].partition("@")[2] or now)) for key, each in after.known.items()}
+        return replace(after, known=MappingProxyType(known))
+
+
+@dataclass(frozen=True)
 class UnmarkedAges(Ages):
     """Old enough is enough: reads at once."""
 
