@@ -1,6 +1,5 @@
 """What each answer of the API server means, and what is sent to it. The real one is asked in e2e/test_store.py."""
 
-import dataclasses
 import json
 from datetime import UTC, datetime
 
@@ -45,7 +44,7 @@ def put(scripted: Scripted, patience: float = SOON) -> str | None:
 
 def post(scripted: Scripted) -> str | None:
     """Make it."""
-    return store(scripted).write(KEY, dataclasses.replace(room(4), converging="m1"), None, SOON)
+    return store(scripted).write(KEY, room(4), None, SOON)
 
 
 def test_a_ledger_is_read_with_its_version() -> None:
@@ -76,11 +75,6 @@ def test_a_ledger_is_made_by_a_request_that_fails_where_there_is_one() -> None:
         assert post(scripted) is None
     assert {asked.method for asked in scripted.asked} == {"POST"}
     assert "uid" not in json.loads(scripted.asked[0].body)["metadata"]
-
-
-def test_a_ledger_made_anew_must_be_converging() -> None:
-    with server() as scripted, pytest.raises(ValueError, match="make it converging"):
-        store(scripted).write(KEY, room(4), None, SOON)
 
 
 @pytest.mark.parametrize("status", [404, 409])

@@ -66,13 +66,10 @@ class KubernetesLedgers:
         """Store the ledger if it is still at `version` (None: if there is none); its version then, or None if not.
 
         Raises:
-            ValueError: a ledger is to be made, and is not converging (rule 7).
             LedgerFullError: it is too large to be stored.
             LostAnswerError: it may have been stored.
             StoreUnavailableError: it was not stored.
         """
-        if version is None and not ledger.converging:
-            raise ValueError("whether this ledger was there before is not known: make it converging")
         place = None if version is None else Place.of(version)
         written = codec.encode(key, ledger, self._namespace, place, self._now())
         if place is None:
