@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test coverage lint types layers bench bench-e2e fuzz e2e image cluster clean
+.PHONY: help install run test coverage lint types layers bench bench-e2e fuzz simulate e2e image cluster clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -50,6 +50,9 @@ bench-e2e: install ## what a webhook adds to the creation of a pod, through a re
 fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+
+simulate: install ## the ledger's rules under new schedules for a bounded time: make simulate SECONDS=600
+	@$(BIN)/python -m tests.state.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
 
 e2e: install ## the tests against a real control plane, built once (needs Go); or PROVIDER=kind (docs/e2e.md)
 	@$(if $(filter-out local,$(PROVIDER)),:,$(BIN)/python -m e2e.local.build)

@@ -47,10 +47,10 @@ def connect(source: Source) -> ApiClient:
 def _configuration(source: Source) -> Configuration:
     configuration = Configuration()
     if source.in_cluster:
-        load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the client's config has no types
+        load_incluster_config(configuration)
     else:
         kubeconfig = str(source.kubeconfig) if source.kubeconfig else None
-        load_kube_config(kubeconfig, source.context, configuration, persist_config=False)  # type: ignore[no-untyped-call]  # likewise
+        load_kube_config(kubeconfig, source.context, configuration, persist_config=False)
     server = urlsplit(configuration.host)
     if server.scheme not in {"https", "http"} or not server.hostname:
         raise ValueError(f"its server is {configuration.host!r}; write https://HOST:PORT")

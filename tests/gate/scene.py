@@ -1,17 +1,21 @@
 """A gate over policies written as text, with a clock and nonces that count."""
 
+import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from tests.admission.case import policies
+from tests.state.attempts import Look, Put
 from webhook.admission.change import Phase
 from webhook.gate import Answer, Gate
 from webhook.policy.model import PolicySet
+from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
 from webhook.state.namespaces import ListedNamespaces, UnknownNamespaces
-from webhook.state.ports import LedgerKey, LedgerStore, NamespaceLister
+from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister
 
 GPU = "nvidia.com/gpu"
 CAP = """
@@ -30,11 +34,11 @@ class Scene:
     def __init__(
         self,
         text: str = CAP,
-        ledgers: LedgerStore | None = None,
+        ledgers: Ledgers | None = None,
         labels: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.policies: PolicySet = policies(text)
-        self.ledgers: LedgerStore = ledgers or MemoryLedgers()
+        self.ledgers: Ledgers = ledgers or MemoryLedgers()
         self.now = 0.0
         self._uids = itertools.count(1)
         nonces = itertools.count(1)
@@ -60,7 +64,11 @@ class Scene:
             "object": object_,
         } | request
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole}
-        return self.gate.admit(json.dumps(body).encode(), phase, deadline=5.0)
+        return self.gate.admit(json.dumps(body).encode(), phase, self.deadline())
+
+    def deadline(self) -> float:
+        """When a decision must be there."""
+        return 5.0
 
     def create(self, gpus: int, **request: Any) -> Answer:
         """Create another pod with that many GPUs."""
@@ -68,13 +76,22 @@ class Scene:
 
     def promised(self, cap: str = "gpus", namespace: str = "team-a") -> dict[str, int]:
         """What the one ledger of a cap promises now, by name."""
-        (key,) = {counted.key for counted in self._counted(cap)}
-        found = self.ledgers.read(LedgerKey(key, namespace))
-        return {name: amount for name, amount in found.ledger.promised.items() if amount} if found else {}
+        found = self.ledger(cap, namespace)
+        return {name: amount for name, amount in found.promised.items() if amount} if found else {}
 
-    def _counted(self, cap: str) -> Any:
+    def ledger(self, cap: str = "gpus", namespace: str = "team-a") -> Ledger | None:
+        """The one ledger of a cap as it is now."""
+        return self.ledgers.transact(self.key(cap, namespace), Look(), math.inf)
+
+    def change(self, **fields: Any) -> None:
+        """Change fields of the ledger of cap gpus, as somebody else would."""
+        self.ledgers.transact(self.key(), Put(lambda found: dataclasses.replace(found or never(), **fields)), math.inf)
+
+    def key(self, cap: str = "gpus", namespace: str = "team-a") -> LedgerKey:
+        """Which ledger it is."""
         force = self.gate._in_force()  # noqa: SLF001  # the tests' only way to a ledger's key
-        return [counted for counted in force.caps.all() if counted.cap.name == cap]
+        (key,) = {counted.key for counted in force.caps.all() if counted.cap.name == cap}
+        return LedgerKey(key, namespace)
 
 
 def pod(uid: str, gpus: int | str, **spec: Any) -> dict[str, Any]:
@@ -82,6 +99,11 @@ def pod(uid: str, gpus: int | str, **spec: Any) -> dict[str, Any]:
     amount = {GPU: str(gpus)}
     container = {"name": "c", "resources": {"requests": amount, "limits": amount}}
     return {"kind": "Pod", "metadata": {"uid": uid, "name": uid}, "spec": {"containers": [container], **spec}}
+
+
+def never() -> NoReturn:
+    """For what must be there."""
+    raise AssertionError
 
 
 def response(answer: Answer) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """What the caps say to a workload when it is applied."""
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from tests.gate.scene import CAP, GPU, Scene, pod, response
 from webhook.admission.change import Phase
-from webhook.state.ledger import Ledger
-from webhook.state.ports import LedgerKey, StoreUnavailableError, Versioned
+from webhook.state.ports import Attempt, LedgerKey, StoreUnavailableError
+
+T = TypeVar("T")
 
 DENY = CAP + "  workloads: deny\n"
 LIMITS = CAP.replace("nvidia.com/gpu: 4", "limits.memory: 4Gi")
@@ -28,15 +29,17 @@ def told(scene: Scene, object_: dict[str, Any], **request: Any) -> list[str]:
     kind = {"group": "" if object_["kind"] == "ReplicationController" else group, "kind": object_["kind"]}
     said = response(scene.admit(object_, **{"kind": kind, "name": "w"} | request))
     assert said["allowed"], said
+    subject = f'{object_["kind"]} "w": '
     warnings: list[str] = said.get("warnings", [])
-    return warnings
+    assert all(warning.startswith(subject) for warning in warnings)
+    return [warning.removeprefix(subject) for warning in warnings]
 
 
 def refusal(scene: Scene, object_: dict[str, Any], **request: Any) -> dict[str, Any]:
     """The status of a refused Deployment."""
     kind = {"group": "apps", "kind": "Deployment"}
     status: dict[str, Any] = response(scene.admit(object_, **{"kind": kind, "name": "w"} | request))["status"]
-    return status
+    return status | {"message": status["message"].removeprefix('Deployment "w": ')}
 
 
 def test_a_workload_that_fits_hears_nothing() -> None:
@@ -183,11 +186,13 @@ def test_a_namespace_whose_labels_nobody_knows_is_not_told() -> None:
 
 def test_a_ledger_out_of_reach_stops_no_workload() -> None:
     class Away:
-        def read(self, key: LedgerKey) -> Versioned | None:
-            raise StoreUnavailableError(key.cap)
+        """Ledgers that nobody reaches."""
 
-        def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
-            raise StoreUnavailableError(f"{key} {ledger} {version}")
+        alone = False
+
+        def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+            """Say so."""
+            raise StoreUnavailableError(f"{key} {attempt} {deadline}")
 
     scene = Scene(DENY, ledgers=Away())
     assert told(scene, workload(1, replicas=3)) == []

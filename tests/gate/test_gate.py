@@ -2,20 +2,23 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from tests.gate.scene import CAP, GPU, Scene, pod, response
+from tests.gate.scene import CAP, GPU, Scene, never, pod, response
+from tests.state.attempts import Look, Put
 from webhook.accounting.amounts import Amounts
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
+from webhook.errors import TallygateError
 from webhook.gate import UndecidedError
-from webhook.state.ledger import Kind, Ledger
+from webhook.state.ledger import Kind
 from webhook.state.memory import MemoryLedgers
-from webhook.state.ports import LedgerKey, StoreUnavailableError, Versioned
+from webhook.state.ports import Attempt, BusyError, LedgerKey, StoreUnavailableError
+
+T = TypeVar("T")
 
 WHOLE = """
 apiVersion: tallygate.dev/v1alpha1
@@ -143,10 +146,7 @@ def test_a_soft_part_needs_no_hard_one() -> None:
 def test_what_is_held_and_what_is_promised_both_take_room() -> None:
     scene = Scene()
     scene.create(1)
-    (key,) = (LedgerKey(counted.key, "team-a") for counted in scene._counted("gpus"))  # noqa: SLF001  # the ledger's key
-    found = scene.ledgers.read(key)
-    assert found is not None
-    assert scene.ledgers.write(key, dataclasses.replace(found.ledger, tally=Amounts({GPU: 2})), found.version)
+    scene.change(tally=Amounts({GPU: 2}))
     assert "holds 2 of 4, 1 promised, free 1: ask for 1 or less" in response(scene.create(2))["status"]["message"]
 
 
@@ -154,10 +154,9 @@ def test_what_is_held_and_what_is_promised_both_take_room() -> None:
 def test_a_promise_says_whether_its_pod_is_there_already(old: dict[str, Any], kind: Kind) -> None:
     scene = Scene()
     scene.admit(pod("u", 2), **old)
-    (key,) = (LedgerKey(counted.key, "team-a") for counted in scene._counted("gpus"))  # noqa: SLF001  # the ledger's key
-    found = scene.ledgers.read(key)
-    assert found is not None
-    assert found.ledger.rows["u"].kind is kind
+    ledger = scene.ledger()
+    assert ledger is not None
+    assert ledger.rows["u"].kind is kind
 
 
 def test_a_rule_by_label_is_judged_though_no_cap_asks_for_labels() -> None:
@@ -347,130 +346,138 @@ def test_of_a_hundred_creations_at_once_exactly_as_many_pass_as_there_is_room() 
     assert scene.promised() == {GPU: 50}
 
 
-class Contended(MemoryLedgers):
-    """A store in which somebody else always writes first, as long as `others` lasts; `tick` is called then."""
+class Failing(MemoryLedgers):
+    """A store that gives the ledgers of one cap up: before they are written, or after."""
 
-    def __init__(self, others: int, *, fail: str = "") -> None:
+    def __init__(self, cap: str, failure: TallygateError, *, written: bool = False, then: str = "") -> None:
         super().__init__()
-        self.others = others
-        self.fail = fail
-        self.tick: Callable[[], None] = lambda: None
+        self.cap = cap
+        self.failure = failure
+        self.written = written
+        self.then = then
+        self.failed = False
 
-    def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
-        """Lose the race, or the connection."""
-        if self.fail and self.fail in key.cap:
-            raise StoreUnavailableError("connection reset")
-        if self.others:
-            self.others -= 1
-            self.tick()
-            return False
-        return super().write(key, ledger, version)
-
-    def read(self, key: LedgerKey) -> Versioned | None:
-        """Read as ever."""
-        return super().read(key)
-
-
-def test_a_lost_race_is_run_again() -> None:
-    scene = Scene(ledgers=Contended(3))
-    assert response(scene.create(1))["allowed"]
-    assert scene.promised() == {GPU: 1}
+    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+        """Fail once where it is to; from then on the ledgers of the cap named `then` are out of reach."""
+        if self.failed and self.then and self.then in key.cap:
+            raise StoreUnavailableError("no route to host")
+        if self.cap in key.cap and not self.failed and attempt(super().transact(key, Look(), deadline)).ledger:
+            self.failed = True
+            if self.written:
+                super().transact(key, attempt, deadline)
+            raise self.failure
+        return super().transact(key, attempt, deadline)
 
 
-def test_a_ledger_that_stays_busy_sends_the_client_away_with_nothing_promised() -> None:
-    store = Contended(1000)
-    scene = Scene(ledgers=store)
-
-    def later() -> None:
-        scene.now += 1
-
-    store.tick = later
+@pytest.mark.parametrize("written", [False, True])
+def test_a_ledger_that_stays_busy_sends_the_client_away_with_nothing_promised(written: bool) -> None:  # noqa: FBT001  # a table
+    scene = Scene(ledgers=Failing("gpus", BusyError("busy"), written=written))
     answer = scene.create(1)
     assert response(answer)["status"]["code"] == 429
     assert response(answer)["status"]["details"]["retryAfterSeconds"] == 1
     assert answer.record.verdict == "busy"
-    store.others = 0
     assert scene.promised() == {}
+
+
+def test_after_the_deadline_no_ledger_is_asked() -> None:
+    scene = Scene()
+    scene.now = 5.0
+    assert response(scene.create(1))["status"]["code"] == 429
+    assert scene.ledger() is None
 
 
 TWO = CAP.replace("gpus", "a-first") + "---" + CAP.replace("gpus", "b-second")
 
 
 def test_a_store_out_of_reach_is_undecided_and_what_was_promised_elsewhere_is_taken_back() -> None:
-    scene = Scene(TWO, ledgers=Contended(0, fail="b-second"))
+    scene = Scene(TWO, ledgers=Failing("b-second", StoreUnavailableError("connection reset")))
     with pytest.raises(UndecidedError, match="the ledgers are out of reach: connection reset"):
         scene.create(1)
     assert scene.promised("a-first") == {}
 
 
-class Lost(MemoryLedgers):
-    """A store that writes, and whose answer is lost; ledgers named in `gone` cannot be read from then on."""
-
-    def __init__(self, lost: str, gone: str = "") -> None:
-        super().__init__()
-        self.lost = lost
-        self.gone = gone
-        self.broken = False
-
-    def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
-        """Write, and lose the answer once."""
-        written = super().write(key, ledger, version)
-        if self.lost in key.cap and not self.broken:
-            self.broken = True
-            raise StoreUnavailableError("connection reset")
-        return written
-
-    def read(self, key: LedgerKey) -> Versioned | None:
-        """Read what is in reach."""
-        if self.broken and self.gone and self.gone in key.cap:
-            raise StoreUnavailableError("no route to host")
-        return super().read(key)
-
-
 def test_a_promise_whose_answer_was_lost_is_taken_back() -> None:
-    scene = Scene(ledgers=Lost("gpus"))
+    scene = Scene(ledgers=Failing("gpus", StoreUnavailableError("connection reset"), written=True))
     with pytest.raises(UndecidedError, match="connection reset"):
         scene.create(1)
     assert scene.promised() == {}
 
 
 def test_a_ledger_out_of_reach_keeps_nobody_from_taking_back_the_others() -> None:
-    store = Lost("b-second", gone="a-first")
+    store = Failing("b-second", StoreUnavailableError("connection reset"), written=True, then="a-first")
     scene = Scene(TWO, ledgers=store)
     with pytest.raises(UndecidedError, match="connection reset"):
         scene.create(1)
     assert scene.promised("b-second") == {}
-    store.gone = ""
+    store.then = ""
     assert scene.promised("a-first") == {GPU: 1}
 
 
 class Taken(MemoryLedgers):
-    """A store in which another pod takes the room of a cap between the check and the write."""
+    """A store in which other pods take the room of a cap between the check and the write."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.thief: Scene | None = None
+    thief: Scene | None = None
 
-    def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
-        """Let the thief in first, once."""
-        thief, self.thief = self.thief, None
-        if thief is not None and "a-first" in key.cap:
-            assert super().write(key, ledger, version)
+    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+        """Let the thief in after the first write to the first cap."""
+        outcome = super().transact(key, attempt, deadline)
+        if self.thief is not None and "a-first" in key.cap and super().transact(key, Look(), deadline):
+            thief, self.thief = self.thief, None
             for _ in range(4):
                 assert response(thief.create(1))["allowed"]
-            return True
-        return super().write(key, ledger, version)
+        return outcome
 
 
 def test_room_that_is_gone_when_it_is_written_refuses_and_takes_back_the_first_promise() -> None:
     store = Taken()
     scene = Scene(TWO, ledgers=store)
-    only_second = Scene(CAP.replace("gpus", "b-second"), ledgers=store)
-    store.thief = only_second
+    store.thief = Scene(CAP.replace("gpus", "b-second"), ledgers=store)
     answer = scene.admit(pod("mine", 1))
     assert response(answer)["status"]["code"] == 403
     assert scene.promised("a-first") == {}
     assert scene.promised("b-second") == {GPU: 4}
+
+
+def shared() -> MemoryLedgers:
+    """Ledgers that others may have kept before."""
+    return MemoryLedgers(alone=False)
+
+
+def test_a_ledger_that_others_may_have_lost_is_made_and_promises_nothing_yet() -> None:
+    scene = Scene(TWO, ledgers=shared())
+    assert response(scene.create(1))["status"]["code"] == 429
+    made = [scene.ledger(cap) for cap in ("a-first", "b-second")]
+    assert all(ledger is not None and ledger.converging for ledger in made)
+    assert response(scene.create(1))["status"]["code"] == 429
+    assert [scene.ledger(cap) for cap in ("a-first", "b-second")] == made
+
+
+def test_a_dry_run_makes_no_ledger() -> None:
+    scene = Scene(ledgers=shared())
+    assert response(scene.create(1, dryRun=True))["status"]["code"] == 429
+    assert scene.ledger() is None
+
+
+def test_a_ledger_that_is_shared_says_itself_what_it_allows_and_counts() -> None:
+    scene = Scene(ledgers=shared())
+    scene.create(1)
+    scene.change(converging="", counts=frozenset())
+    assert response(scene.create(1))["status"]["code"] == 429
+    scene.change(counts=frozenset({GPU}), hard=Amounts({GPU: 1}))
+    assert response(scene.create(1))["allowed"]
+    assert response(scene.create(1))["status"]["code"] == 403
+    assert scene.promised() == {GPU: 1}
+
+
+def test_a_refusal_is_one_though_another_cap_must_be_counted_first() -> None:
+    scene = Scene(TWO, ledgers=shared())
+    scene.create(1)
+    scene.ledgers.transact(
+        scene.key("b-second"),
+        Put(lambda found: dataclasses.replace(found or never(), converging="", counts=frozenset({GPU}))),
+        0.0,
+    )
+    assert response(scene.create(5))["status"]["code"] == 403
 
 
 def test_a_record_tells_who_asked_for_what_and_never_the_object() -> None:
@@ -484,3 +491,20 @@ def test_a_record_tells_who_asked_for_what_and_never_the_object() -> None:
         "p",
     )
     assert "1500m" not in json.dumps([str(record)])
+
+
+def test_a_ledger_that_cannot_promise_yet_sends_the_client_away() -> None:
+    scene = Scene()
+    scene.create(1)
+    scene.change(converging="m1")
+    assert response(scene.create(1))["status"]["code"] == 429
+    assert scene.promised() == {GPU: 1}
+
+
+def test_with_a_name_that_a_policy_adds_the_same_ledger_goes_on() -> None:
+    scene = Scene()
+    scene.create(1)
+    scene.policies = Scene(CAP.replace("gpu: 4", "gpu: 4, pods: 1")).policies
+    assert response(scene.create(1))["allowed"]
+    assert scene.promised() == {GPU: 2, "pods": 1}
+    assert not response(scene.create(1))["allowed"]

@@ -37,7 +37,12 @@ class Counted:
         """What a pod holds under this cap: nothing when there is none, or when the cap does not count it."""
         if pod is None or not _counts(self.cap.pods, pod):
             return Charge()
-        return charge(pod, self.hard.keys() | self.soft.keys())
+        return charge(pod, self.names)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What it counts, bounded or only watched."""
+        return frozenset(self.hard.keys() | self.soft.keys())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from webhook.accounting.amounts import Amounts, shown
 from webhook.accounting.problem import Problem, Reason
 from webhook.admission.codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
-from webhook.gate.charging import Booked
+from webhook.gate.promising import Booked
 
 
 def refusals(booked: Booked) -> Iterator[Problem]:

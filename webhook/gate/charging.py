@@ -4,54 +4,16 @@ Check all first, or a full cap would starve its neighbour with promises; write i
 nobody waits for nobody; take back what was written when a later one has no room any more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import Counted
-from webhook.errors import TallygateError
-from webhook.state.ledger import Granted, Kind, Ledger, Refused, Reservation, reserve, withdraw
-from webhook.state.ports import LedgerKey, LedgerStore, StoreUnavailableError
+from webhook.gate.promising import Asked, Booked, Mode, Promise, Who, Withdrawal
+from webhook.gate.sight import Sight
+from webhook.state.ledger import Deferred
+from webhook.state.ports import BusyError, LedgerKey, Ledgers, StoreUnavailableError
 
-
-class BusyError(TallygateError):
-    """The deadline passed before every ledger was written; nothing is promised."""
-
-
-@dataclass(frozen=True, slots=True)
-class Who:
-    """The pod that asks, and the nonce of this attempt."""
-
-    uid: str
-    namespace: str
-    name: str
-    by: str
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a pod holds (`old`) and asks for (`new`) under one cap; `exceeds` when this user may go over it."""
-
-    counted: Counted
-    old: Amounts
-    new: Amounts
-    exceeds: bool
-
-    def key(self, namespace: str) -> LedgerKey:
-        """The ledger that counts it."""
-        return LedgerKey(self.counted.key, "" if self.counted.cap.shared else namespace)
-
-
-@dataclass(frozen=True, slots=True)
-class Booked:
-    """How one cap answers: the ledger as it is (refused) or will be (granted), and by how much the ask goes over."""
-
-    asked: Asked
-    before: Ledger
-    ledger: Ledger
-    excess: Amounts
+_GRACE_SECONDS = 1.0  # to take a promise back in, after the deadline: else it stands in others' way until it expires
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +25,40 @@ class Outcome:
 
 
 class Charging:
-    """One attempt to charge one pod."""
+    """One attempt to charge one pod, before `deadline` (seconds of the monotonic clock).
 
-    def __init__(self, store: LedgerStore, who: Who, in_time: Callable[[], bool]) -> None:
-        self._store = store
+    `sight` shows the pods that are there, where they are watched.
+    """
+
+    def __init__(self, ledgers: Ledgers, who: Who, deadline: float, sight: Sight | None = None) -> None:
+        self._ledgers = ledgers
+        self._sight = sight
         self._who = who
-        self._in_time = in_time
-        self._tried: dict[LedgerKey, None] = {}
+        self._deadline = deadline
+        self._tried: list[LedgerKey] = []
 
     def check(self, asked: Sequence[Asked]) -> Outcome:
-        """What the caps say now; nothing is written."""
-        answers = [(each, self._read(each)[0]) for each in asked]
-        return _outcome([_booked(each, ledger, self._reserve(each, ledger)) for each, ledger in answers])
+        """What the caps say now; nothing is written.
+
+        Raises:
+            BusyError: a ledger cannot promise now.
+            StoreUnavailableError: a ledger could not be read.
+        """
+        return _outcome([self._transact(each, Mode.LOOK) for each in asked])
 
     def charge(self, asked: Sequence[Asked]) -> Outcome:
         """Check all, then promise under each in turn.
 
         Raises:
-            BusyError: others kept writing until the deadline.
+            BusyError: others kept writing until the deadline, or a ledger cannot promise now.
             StoreUnavailableError: a ledger could not be read or written.
         """
-        if len(asked) > 1 and (outcome := self.check(asked)).refused:
-            return outcome
+        if len(asked) > 1:
+            checked = _outcome([self._transact(each, Mode.CHECK) for each in asked])
+            if checked.refused:
+                return checked
         try:
-            outcome = self._write_all(asked)
+            outcome = self._promise_all(asked)
         except (BusyError, StoreUnavailableError):
             self._withdraw()
             raise
@@ -94,69 +66,36 @@ class Charging:
             self._withdraw()
         return outcome
 
-    def _write_all(self, asked: Sequence[Asked]) -> Outcome:
-        booked: list[Booked] = []
+    def _promise_all(self, asked: Sequence[Asked]) -> Outcome:
+        answers: list[Booked | Deferred] = []
         for each in asked:
-            booked.append(self._write(each))
-            if booked[-1].excess:
+            self._tried.append(each.key(self._who.namespace))  # before it is: a lost answer may have been written
+            answers.append(self._transact(each, Mode.PROMISE))
+            if not isinstance(answers[-1], Booked) or answers[-1].excess:
                 break
-        return _outcome(booked)
+        return _outcome(answers)
 
-    def _write(self, asked: Asked) -> Booked:
-        key = asked.key(self._who.namespace)
-        while self._in_time():
-            ledger, version = self._read(asked)
-            answer = self._reserve(asked, ledger)
-            if isinstance(answer, Refused) or answer.free:
-                return _booked(asked, ledger, answer)
-            self._tried[key] = None  # before it is: where the answer is lost, it may have been written
-            if self._store.write(key, answer.ledger, version):
-                return _booked(asked, ledger, answer)
-        raise BusyError(f"the ledger of cap {asked.counted.cap.name} is busy")
+    def _transact(self, asked: Asked, mode: Mode) -> Booked | Deferred:
+        attempt = Promise(self._who, asked, mode, alone=self._ledgers.alone, sight=self._sight)
+        return self._ledgers.transact(asked.key(self._who.namespace), attempt, self._deadline)
 
     def _withdraw(self) -> None:
         for key in self._tried:
-            # A ledger out of reach keeps its promise; that is no reason to keep those of the others.
-            with suppress(StoreUnavailableError):
-                self._take_back(key)
-        self._tried.clear()
-
-    def _take_back(self, key: LedgerKey) -> None:
-        while (found := self._store.read(key)) is not None:
-            ledger = withdraw(found.ledger, self._who.uid, self._who.by)
-            if ledger is found.ledger or self._store.write(key, ledger, found.version):
-                return
-
-    def _read(self, asked: Asked) -> tuple[Ledger, str | None]:
-        """The ledger with this policy's own bounds, and its version."""
-        found = self._store.read(asked.key(self._who.namespace))
-        if found is None:
-            return Ledger(asked.counted.hard), None
-        return replace(found.ledger, hard=asked.counted.hard), found.version
-
-    def _reserve(self, asked: Asked, ledger: Ledger) -> Granted | Refused:
-        who = self._who
-        return reserve(
-            ledger,
-            Reservation(
-                who.uid,
-                who.namespace,
-                who.name,
-                old=asked.old,
-                new=asked.new,
-                by=who.by,
-                kind=who.kind,
-                hard=asked.counted.hard,
-                exceeds=asked.exceeds,
-            ),
-        )
+            # A ledger out of reach keeps its promise until it expires; that is no reason to keep those of the others.
+            with suppress(StoreUnavailableError, BusyError):
+                self._ledgers.transact(key, Withdrawal(self._who), self._deadline + _GRACE_SECONDS)
 
 
-def _booked(asked: Asked, before: Ledger, answer: Granted | Refused) -> Booked:
-    excess = answer.excess if isinstance(answer, Refused) else Amounts()
-    return Booked(asked, before, answer.ledger, excess)
+def _outcome(answers: Sequence[Booked | Deferred]) -> Outcome:
+    """All together: a refusal is one whatever else must happen first.
 
-
-def _outcome(booked: list[Booked]) -> Outcome:
-    refused = tuple(each for each in booked if each.excess)
-    return Outcome(refused=refused) if refused else Outcome(granted=tuple(booked))
+    Raises:
+        BusyError: none refuses, and one must be asked again later.
+    """
+    booked = tuple(each for each in answers if isinstance(each, Booked))
+    if refused := tuple(each for each in booked if each.excess):
+        return Outcome(refused=refused)
+    for each in answers:
+        if isinstance(each, Deferred):
+            raise BusyError(f"nothing is promised now: {each.first}")
+    return Outcome(granted=booked)

@@ -21,14 +21,16 @@ from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.admission.workloads import target
 from webhook.errors import TallygateError
 from webhook.gate.arithmetic import exceeded, no_limit, refusals, soft_warnings
-from webhook.gate.charging import Asked as AskedOfCap
-from webhook.gate.charging import BusyError, Charging, Outcome, Who
+from webhook.gate.charging import Charging, Outcome
 from webhook.gate.foresight import WORKLOADS, changed, foresee
+from webhook.gate.promising import Asked as AskedOfCap
+from webhook.gate.promising import Look, Who
+from webhook.gate.sight import Sight
 from webhook.objects.pods import Pod
 from webhook.policy.model import Foresight, PolicySet
 from webhook.policy.resolve import matches_subjects
 from webhook.state.ledger import Kind, Ledger
-from webhook.state.ports import LedgerKey, LedgerStore, NamespaceLister, StoreUnavailableError
+from webhook.state.ports import BusyError, LedgerKey, Ledgers, NamespaceLister, StoreUnavailableError
 
 _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 _RETRY_AFTER_SECONDS = 1
@@ -96,20 +98,23 @@ class Gate:
     """Answers reviews by the policies in force, charging caps in the validating phase.
 
     `policies` gives the set in force, `nonce` a text that no other attempt of any process has, `monotonic` seconds.
+    `sight` shows the pods that are there, where they are watched.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # ports, each by its name
         self,
         *,
         policies: Callable[[], PolicySet],
         namespaces: NamespaceLister,
-        ledgers: LedgerStore,
+        ledgers: Ledgers,
         monotonic: Callable[[], float],
         nonce: Callable[[], str],
+        sight: Sight | None = None,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
         self._ledgers = ledgers
+        self._sight = sight
         self._monotonic = monotonic
         self._nonce = nonce
         self._force = _InForce(policies())
@@ -128,8 +133,12 @@ class Gate:
         if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(change):
             return self._charged(sitting, labels, deadline)
         if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and change.kind in WORKLOADS:
-            return self._foreseen(sitting, labels)
+            return self._foreseen(sitting, labels, deadline)
         return _by_rules(sitting)
+
+    def caps(self) -> CapIndex:
+        """The caps in force."""
+        return self._in_force().caps
 
     def _in_force(self) -> _InForce:
         policies = self._policies()
@@ -162,7 +171,7 @@ class Gate:
             return _refused(sitting, missing)
         return self._booked(sitting, asked, _who(change, new, self._nonce()), deadline)
 
-    def _foreseen(self, sitting: _Sitting, labels: Mapping[str, str] | None) -> Answer:
+    def _foreseen(self, sitting: _Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
         """What the caps will say to the pods of a workload: told now, and refused now where a cap wants that."""
         found = target(sitting.change)
         asked, stored = changed(sitting.change, found) if found else (None, None)
@@ -173,7 +182,8 @@ class Gate:
         for counted in sitting.force.caps.over(sitting.change.namespace, labels).caps:
             if counted.cap.workloads is Foresight.IGNORE:
                 continue
-            ledger = partial(self._kept, LedgerKey(counted.key, "" if counted.cap.shared else sitting.change.namespace))
+            key = LedgerKey(counted.key, "" if counted.cap.shared else sitting.change.namespace)
+            ledger = partial(self._kept, key, deadline)
             hold = partial(_held, counted)
             before = stored.costs(hold) if stored else Amounts()
             for each in foresee(asked, counted, hold, before, ledger):
@@ -186,22 +196,22 @@ class Gate:
             sitting = replace(sitting, verdict=verdict)
         return _by_rules(sitting)
 
-    def _kept(self, key: LedgerKey) -> Ledger | None:
+    def _kept(self, key: LedgerKey, deadline: float) -> Ledger | None:
         """The ledger; none yet is an empty one, and None is one out of reach: no reason to stop a workload."""
         try:
-            found = self._ledgers.read(key)
-        except StoreUnavailableError:
+            found = self._ledgers.transact(key, Look(), deadline)
+        except (BusyError, StoreUnavailableError):
             return None
-        return found.ledger if found else Ledger(Amounts())
+        return found or Ledger(Amounts())
 
     def _booked(self, sitting: _Sitting, asked: list[AskedOfCap], who: Who, deadline: float) -> Answer:
-        charging = Charging(self._ledgers, who, lambda: self._monotonic() < deadline)
+        if self._monotonic() >= deadline:
+            return _busy(sitting)
+        charging = Charging(self._ledgers, who, deadline, self._sight)
         try:
             outcome = charging.check(asked) if sitting.change.dry_run else charging.charge(asked)
         except BusyError:
-            status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS)
-            body = answer.answer(sitting.uid, _matter(sitting), Verdict(), sitting.phase, status)
-            return Answer(body, _record(sitting, "busy"))
+            return _busy(sitting)
         except StoreUnavailableError as error:
             raise UndecidedError(f"the ledgers are out of reach: {error}") from error
         if outcome.refused:
@@ -258,6 +268,12 @@ def _by_rules(sitting: _Sitting) -> Answer:
     verdict = sitting.verdict
     body = answer.rules_answer(sitting.uid, _matter(sitting), verdict, sitting.phase)
     return Answer(body, _record(sitting, "allow" if verdict.allowed else "deny", verdict.problems))
+
+
+def _busy(sitting: _Sitting) -> Answer:
+    status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS)
+    body = answer.answer(sitting.uid, _matter(sitting), Verdict(), sitting.phase, status)
+    return Answer(body, _record(sitting, "busy"))
 
 
 def _refused(sitting: _Sitting, problems: list[Problem]) -> Answer:

@@ -6,14 +6,14 @@ from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import ResourceList
 
 
-class NodeStatus(msgspec.Struct, rename="camel", frozen=True):
+class NodeStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a node: what it has, and what of that may be used."""
 
     capacity: ResourceList | None = None
     allocatable: ResourceList | None = None
 
 
-class Node(msgspec.Struct, rename="camel", frozen=True):
+class Node(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """A node."""
 
     metadata: ObjectMeta | None = None

@@ -12,7 +12,7 @@ class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
     controller: bool | None = None
 
 
-class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
+class ObjectMeta(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`metadata` of any object (k8s.io/apimachinery/pkg/apis/meta/v1, ObjectMeta)."""
 
     name: str | None = None

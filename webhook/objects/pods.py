@@ -8,14 +8,14 @@ ResourceList = dict[str, msgspec.Raw]
 """Resource name to quantity, the quantity as the JSON text that was sent (`"3Ki"`, `3`, `null` …)."""
 
 
-class ClaimReference(msgspec.Struct, rename="camel", frozen=True):
+class ClaimReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One entry of `resources.claims`."""
 
     name: str | None = None
     request: str | None = None
 
 
-class ResourceRequirements(msgspec.Struct, rename="camel", frozen=True):
+class ResourceRequirements(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`resources` of a container or of a pod."""
 
     requests: ResourceList | None = None
@@ -23,7 +23,7 @@ class ResourceRequirements(msgspec.Struct, rename="camel", frozen=True):
     claims: list[ClaimReference] | None = None
 
 
-class Container(msgspec.Struct, rename="camel", frozen=True):
+class Container(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """A container of any kind. `restart_policy` "Always" makes an init container a sidecar."""
 
     name: str | None = None
@@ -31,19 +31,19 @@ class Container(msgspec.Struct, rename="camel", frozen=True):
     restart_policy: str | None = None
 
 
-class PodOS(msgspec.Struct, rename="camel", frozen=True):
+class PodOS(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec.os`."""
 
     name: str | None = None
 
 
-class PodResourceClaim(msgspec.Struct, rename="camel", frozen=True):
+class PodResourceClaim(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One entry of `spec.resourceClaims`: containers refer to it by name."""
 
     name: str | None = None
 
 
-class PodSpec(msgspec.Struct, rename="camel", frozen=True):
+class PodSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec` of a pod or pod template."""
 
     containers: list[Container] | None = None
@@ -59,7 +59,7 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True):
     os: PodOS | None = None
 
 
-class ContainerStatus(msgspec.Struct, rename="camel", frozen=True):
+class ContainerStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """What the kubelet says a container has: `resources` actually configured, `allocated_resources` promised to it."""
 
     name: str | None = None
@@ -67,7 +67,7 @@ class ContainerStatus(msgspec.Struct, rename="camel", frozen=True):
     allocated_resources: ResourceList | None = None
 
 
-class PodCondition(msgspec.Struct, rename="camel", frozen=True):
+class PodCondition(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One entry of `status.conditions`."""
 
     type: str | None = None
@@ -75,7 +75,7 @@ class PodCondition(msgspec.Struct, rename="camel", frozen=True):
     reason: str | None = None
 
 
-class PodStatus(msgspec.Struct, rename="camel", frozen=True):
+class PodStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a pod, as far as it changes what the pod costs."""
 
     phase: str | None = None
@@ -86,7 +86,7 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True):
     allocated_resources: ResourceList | None = None
 
 
-class Pod(msgspec.Struct, rename="camel", frozen=True):
+class Pod(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """A pod. A pod template is one without a status."""
 
     metadata: ObjectMeta | None = None

@@ -107,6 +107,7 @@ def one_of(*words: str) -> Kind[str]:
     return Kind("|".join(words), read)
 
 
+TEXT = Kind("TEXT", _text)
 PATH = Kind("FILE", _path)
 PATHS = Kind("PATH", _paths, many=True)
 COUNT = Kind("N", _count)

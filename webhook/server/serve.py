@@ -5,20 +5,28 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
 from webhook.gate import Gate
+from webhook.gate.keeping import Keeper
+from webhook.server.following.cluster import Cluster, connection
+from webhook.server.following.figures import Figures
+from webhook.server.following.keeping import LedgerKeeping
 from webhook.server.life import Life, Voice
 from webhook.server.lines import Lines
 from webhook.server.logs import forward_library_logs, new_logger
 from webhook.server.metrics import Build, Metrics
 from webhook.server.policies import LivePolicies
+from webhook.server.ports import Admit, Readiness
 from webhook.server.settings import Settings
 from webhook.state import namespaces
 from webhook.state.memory import MemoryLedgers
-from webhook.state.ports import NamespaceLister
+
+_LEAST_BOUND_SECONDS = 34.0  # a create or update has so long in the API server (apiserver config.go, RequestTimeout)
 
 
 def serve(settings: Settings) -> int:
@@ -32,18 +40,14 @@ def serve(settings: Settings) -> int:
     lines = Lines(sys.stderr.buffer)
     voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build(_version())))
     policies = LivePolicies(settings.policies, voice)
-    gate = Gate(
-        policies=policies.store.current,
-        namespaces=_lister(settings),
-        ledgers=MemoryLedgers(),
-        monotonic=time.monotonic,
-        nonce=_nonces(),
-    )
-    life = Life(gate.admit, settings, voice, [policies.check])
+    access = connection(settings)
+    parts = _alone(settings, policies) if access is None else _beside(Cluster(access), settings, policies, voice)
+    life = Life(parts.admit, settings, voice, [policies.check, *parts.checks])
     forward_library_logs(voice.log)
     policies.store.start()
     try:
-        return life.run()
+        with parts.running():
+            return life.run()
     finally:
         policies.store.stop()
         lines.flush()
@@ -60,9 +64,64 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _lister(settings: Settings) -> NamespaceLister:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What decides, what more there is to ask when ready is asked, and what runs beside it."""
+
+    admit: Admit
+    checks: Sequence[Readiness] = ()
+    running: Callable[[], AbstractContextManager[object]] = nullcontext
+
+
+def _alone(settings: Settings, policies: LivePolicies) -> _Parts:
+    """The gate without a cluster: labels from a file, and promises that nothing settles."""
     path = settings.namespaces_file
-    return namespaces.read(path) if path else namespaces.UnknownNamespaces()
+    gate = Gate(
+        policies=policies.store.current,
+        namespaces=namespaces.read(path) if path else namespaces.UnknownNamespaces(),
+        ledgers=MemoryLedgers(),
+        monotonic=time.monotonic,
+        nonce=_nonces(),
+    )
+    return _Parts(gate.admit)
+
+
+def _beside(cluster: Cluster, settings: Settings, policies: LivePolicies, voice: Voice) -> _Parts:
+    """The gate beside a cluster that is followed."""
+    if settings.in_flight_bound < _LEAST_BOUND_SECONDS:
+        voice.log.warning("in-flight-bound-too-short", seconds=settings.in_flight_bound, least=_LEAST_BOUND_SECONDS)
+    nonces, ledgers = _nonces(), MemoryLedgers(alone=False)
+    gate = Gate(
+        policies=policies.store.current,
+        namespaces=cluster.namespaces,
+        ledgers=ledgers,
+        monotonic=time.monotonic,
+        nonce=nonces,
+        sight=cluster.sight,
+    )
+    keeper = Keeper(
+        caps=gate.caps,
+        sight=cluster.sight,
+        ledgers=ledgers,
+        reader=cluster.reader,
+        monotonic=cluster.monotonic,
+        maker=nonces,
+        bound=settings.in_flight_bound,
+    )
+    figures = Figures(voice.metrics.registry, cluster.followed)
+    keeping = LedgerKeeping(cluster, keeper, gate.caps, voice.log, figures)
+
+    @contextmanager
+    def running() -> Iterator[None]:
+        keeping.start()
+        cluster.start()
+        try:
+            yield
+        finally:
+            keeping.stop()
+            cluster.stop()
+
+    return _Parts(gate.admit, (cluster.check, keeping.check), running)
 
 
 def _nonces() -> Callable[[], str]:

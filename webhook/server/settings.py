@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from webhook.server.kinds import ADDRESS, COUNT, DURATION, PATH, PATHS, SIZE, Address, Kind, one_of
+from webhook.server.kinds import ADDRESS, COUNT, DURATION, PATH, PATHS, SIZE, TEXT, Address, Kind, one_of
 
 ENVIRONMENT_PREFIX = "TALLYGATE_"
 
@@ -71,6 +71,23 @@ class Settings:
         "",
         "Namespaces with their labels (kubectl get namespaces -o json), for policies that select by label. Without it "
         "labels are unknown, and what depends on them is said to be.",
+    )
+    cluster: str = _option(
+        one_of("none", "in-cluster", "kubeconfig"),
+        "none",
+        "The cluster whose namespaces and pods are followed: none, that of the pod this runs in, or that of a "
+        "kubeconfig. With it labels are known, promises are settled against the pods that are there, and after a start "
+        "nothing is promised under a cap until in_flight_bound has passed.",
+    )
+    kubeconfig: Path | None = _option(
+        PATH, "", "The kubeconfig of that cluster. Without it, the one that kubectl would use ($KUBECONFIG)."
+    )
+    context: str = _option(TEXT, "", "The context in it. Without it, the current one.", absent="")
+    in_flight_bound: float = _option(
+        DURATION,
+        "40s",
+        "How long after it was asked about a pod the API server may still store it. Below 34s caps may be exceeded: "
+        "that is for tests only.",
     )
     decision_timeout: float = _option(
         DURATION, "10s", "The longest that one decision may take. The API server's own ?timeout= counts when shorter."

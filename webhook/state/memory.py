@@ -3,30 +3,32 @@
 Nothing is written anywhere: after a restart the ledgers are empty. Atomic between the threads of this process.
 """
 
+from collections.abc import Mapping
 from threading import Lock
+from types import MappingProxyType
+from typing import TypeVar
 
 from webhook.state.ledger import Ledger
-from webhook.state.ports import LedgerKey, Versioned
+from webhook.state.ports import Attempt, LedgerKey
+
+T = TypeVar("T")
 
 
 class MemoryLedgers:
-    """A `LedgerStore` in a dict."""
+    """`Ledgers` in a dict, at first as they are handed in.
 
-    def __init__(self) -> None:
+    Not `alone` means that pods were promised room before this process was there, and are watched now.
+    """
+
+    def __init__(self, ledgers: Mapping[LedgerKey, Ledger] = MappingProxyType({}), *, alone: bool = True) -> None:
+        self.alone = alone
         self._lock = Lock()
-        self._ledgers: dict[LedgerKey, tuple[Ledger, int]] = {}
+        self._ledgers = dict(ledgers)
 
-    def read(self, key: LedgerKey) -> Versioned | None:
-        """The ledger now, or None when there is none yet."""
+    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:  # noqa: ARG002  # nobody waits here
+        """Carry the attempt out at once."""
         with self._lock:
-            found = self._ledgers.get(key)
-        return Versioned(found[0], str(found[1])) if found else None
-
-    def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
-        """Store the ledger if it is still at `version` (None: if there is none yet); whether it was stored."""
-        with self._lock:
-            found = self._ledgers.get(key)
-            if (str(found[1]) if found else None) != version:
-                return False
-            self._ledgers[key] = (ledger, found[1] + 1 if found else 1)
-            return True
+            step = attempt(self._ledgers.get(key))
+            if step.ledger is not None:
+                self._ledgers[key] = step.ledger
+        return step.outcome

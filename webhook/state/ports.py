@@ -2,14 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
+from webhook.accounting.amounts import Amounts
 from webhook.errors import TallygateError
 from webhook.state.ledger import Ledger
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class BusyError(TallygateError):
+    """Nothing is decided, and trying again is right: the deadline passed, or a ledger must first be counted."""
+
+
+class LedgerFullError(BusyError):
+    """The ledger would be larger than its store takes: promises must settle first. Nothing was written."""
+
 
 class StoreUnavailableError(TallygateError):
-    """The store did not answer: nothing is known to be read or written."""
+    """The store did not answer, or not as it should: nothing is known of the ledger, and nothing was written."""
+
+
+class LostAnswerError(StoreUnavailableError):
+    """It cannot be told whether a write was done, or is still to be done: read again (rule 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +37,78 @@ class LedgerKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Step(Generic[T_co]):
+    """What an attempt comes to on one state of a ledger.
+
+    `outcome` is the caller's, and holds once `ledger` is stored. Where that is None there is nothing to store, and it
+    holds if this is how the ledger is now: who keeps it then looks again, unless the outcome is `sure` anyhow.
+    `refused` is what there was no room for, by name: such an outcome may be remembered for a moment, for who asks for
+    at least as much (rule 9).
+    """
+
+    outcome: T_co
+    ledger: Ledger | None = None
+    sure: bool = False
+    refused: Amounts | None = None
+
+
+class Attempt(Protocol[T_co]):
+    """One transition that somebody waits for. Pure: it may be called again and again, in any thread."""
+
+    def __call__(self, ledger: Ledger | None, /) -> Step[T_co]:
+        """What it makes of the ledger, or of none where there is none yet."""
+        ...
+
+    def is_in(self, ledger: Ledger, /) -> bool:
+        """Whether this ledger shows that what this very attempt wrote is stored (rule 1)."""
+        ...
+
+
+class Ledgers(Protocol):
+    """Changes ledgers, one at a time for each."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether this process alone keeps them: a ledger that is not there was never there."""
+        ...
+
+    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+        """Carry the attempt out, before `deadline` (monotonic seconds), and give its outcome once that holds.
+
+        Raises:
+            BusyError: others were in the way until the deadline, or the ledger is full. After this and after any
+                other failure the attempt may have been written, or may still be: withdraw what it promised.
+            StoreUnavailableError: the store is out of reach.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Versioned:
-    """A ledger as it was read; `version` names this state of it and no other."""
+    """A ledger as it was read or written; `version` names this state of it and no other."""
 
     ledger: Ledger
     version: str
 
 
 class LedgerStore(Protocol):
-    """Keeps ledgers; every write is one compare-and-swap."""
+    """Where replicas meet: every write is one compare-and-swap. `patience` is how many seconds a call may take."""
 
-    def read(self, key: LedgerKey) -> Versioned | None:
-        """The ledger now, or None when there is none yet.
+    def read(self, key: LedgerKey, patience: float) -> Versioned | None:
+        """The ledger as it is after this call began, or None when there is none.
 
         Raises:
             StoreUnavailableError: it cannot be told.
         """
         ...
 
-    def write(self, key: LedgerKey, ledger: Ledger, version: str | None) -> bool:
-        """Store the ledger if it is still at `version` (None: if there is none yet); whether it was stored.
+    def write(self, key: LedgerKey, ledger: Ledger, version: str | None, patience: float) -> str | None:
+        """Store the ledger if it is still at `version` (None: if there is none); its version then, or None if not.
 
         Raises:
-            StoreUnavailableError: it cannot be told whether it was.
+            LedgerFullError: it is too large to be stored.
+            LostAnswerError: it may have been stored.
+            StoreUnavailableError: it was not stored.
         """
         ...
 

@@ -3,6 +3,7 @@
 The very charging of the gate, over a ledger in memory whose tally is what the snapshot counts.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +18,9 @@ from webhook.cli.checking.merging import Said
 from webhook.cli.checking.snapshot import Snapshot, SnapshotError
 from webhook.cli.report.finding import Level
 from webhook.gate.arithmetic import no_limit, refusals, soft_warnings
-from webhook.gate.charging import Asked, Charging, Who
+from webhook.gate.charging import Charging
 from webhook.gate.foresight import Workload, foresee, workload
+from webhook.gate.promising import Asked, Look, Who
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import Pod
 from webhook.policy.model import Foresight, PolicySet
@@ -43,11 +45,10 @@ class Caps:
 
     def __init__(self, policies: PolicySet, snapshot: Snapshot) -> None:
         self._index = CapIndex(policies)
-        self._ledgers = MemoryLedgers()
         self._pods: dict[str, list[Pod]] = {}
         for pod in snapshot.pods:
             self._pods.setdefault(_meta(pod).namespace or "", []).append(pod)
-        self._count(snapshot)
+        self._ledgers = self._counted(snapshot)
         self._attempts = 0
 
     def charge(self, known: Known, labels: Labels | None) -> Capped:
@@ -89,8 +90,7 @@ class Caps:
         return tuple(said)
 
     def _ledger(self, key: LedgerKey) -> Ledger:
-        found = self._ledgers.read(key)
-        return found.ledger if found else Ledger(_NOTHING)
+        return self._ledgers.transact(key, Look(), math.inf) or Ledger(_NOTHING)
 
     def _charged(self, known: Known, pod: Pod, caps: Sequence[Counted], count: int) -> tuple[Said, ...]:
         stored = self._stored(known, pod)
@@ -106,7 +106,7 @@ class Caps:
             return tuple(_cap(problem, Level.ERROR) for problem in missing)
         self._attempts += 1
         who = Who(f"{self._attempts}", known.subject.namespace, known.subject.name, f"{self._attempts}", Kind.CREATE)
-        outcome = Charging(self._ledgers, who, lambda: True).charge(asked)
+        outcome = Charging(self._ledgers, who, math.inf).charge(asked)
         refused = [_cap(problem, Level.ERROR) for booked in outcome.refused for problem in refusals(booked)]
         soft = [_cap(problem, Level.WARNING) for booked in outcome.granted for problem in soft_warnings(booked)]
         return (*refused, *soft)
@@ -119,7 +119,7 @@ class Caps:
         wanted = (_meta(pod).labels or {}).items()
         return [each for each in pods if wanted and wanted <= (_meta(each).labels or {}).items()]
 
-    def _count(self, snapshot: Snapshot) -> None:
+    def _counted(self, snapshot: Snapshot) -> MemoryLedgers:
         tallies: dict[LedgerKey, tuple[Counted, Amounts]] = {}
         for pod in snapshot.pods:
             namespace = _meta(pod).namespace or ""
@@ -127,8 +127,7 @@ class Caps:
                 key = LedgerKey(counted.key, "" if counted.cap.shared else namespace)
                 before = tallies.get(key, (counted, _NOTHING))[1]
                 tallies[key] = (counted, before + _held(counted, pod))
-        for key, (counted, tally) in tallies.items():
-            self._ledgers.write(key, Ledger(counted.hard, tally), None)
+        return MemoryLedgers({key: Ledger(counted.hard, tally) for key, (counted, tally) in tallies.items()})
 
 
 def _held(counted: Counted, pod: Pod) -> Amounts:

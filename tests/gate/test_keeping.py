@@ -1,0 +1,183 @@
+"""Promises become tally, or come to nothing: the gate and its keeper over a cluster that is seen late."""
+
+from tests.gate.scene import CAP
+from tests.gate.world import BOUND, World
+from tests.state.attempts import Put
+from webhook.accounting.amounts import Amounts
+from webhook.state.ledger import Ledger
+from webhook.state.ports import LedgerKey
+
+SHARED = CAP.replace("hard:", "shared: true\n  hard:")
+BY_LABEL = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {gpu: 'yes'}}")
+
+
+def opened(text: str = CAP) -> World:
+    """A world whose ledgers promise."""
+    world = World(text)
+    world.open()
+    return world
+
+
+def test_after_a_start_nothing_is_promised_until_what_was_in_flight_is_counted() -> None:
+    world = World()
+    world.store("old", 3)
+    assert world.code("u1") == 429
+    world.keep()
+    assert world.code("u1") == 429
+    world.see("old")
+    world.keep(BOUND - 1)
+    assert world.code("u1") == 429
+    world.keep(1)
+    world.keep()
+    assert world.code("u1", 2) == 403
+    assert world.code("u1", 1) == 200
+    assert world.sums() == (3, 1)
+
+
+def test_a_namespace_that_is_new_need_not_wait() -> None:
+    world = World()
+    world.labelled("team-new")
+    assert world.code("u1", 4, "team-new") == 200
+    assert world.code("u2", 1, "team-new") == 403
+    assert world.code("u1") == 429
+
+
+def test_a_new_namespace_gets_its_ledger_before_anybody_asks() -> None:
+    world = World()
+    world.labelled("team-new")
+    world.keep()
+    assert not world.kept("team-new").converging
+    assert world.kept("team-a").converging
+
+
+def test_a_promise_becomes_tally_when_its_pod_is_seen() -> None:
+    world = opened()
+    assert world.code("u1", 3) == 200
+    world.store("u1", 3)
+    world.keep()
+    assert world.sums() == (0, 3)
+    world.see("u1")
+    world.keep()
+    assert world.sums() == (3, 0)
+    assert not world.kept().rows
+
+
+def test_room_comes_back_when_a_pod_ends_without_waiting_for_the_keeper() -> None:
+    world = opened()
+    assert world.code("u1", 4) == 200
+    world.store("u1", 4)
+    world.see("u1")
+    assert world.code("u2", 1) == 403
+    world.end("u1")
+    assert world.code("u2", 4) == 200
+    assert world.sums() == (0, 4)
+
+
+def test_a_promise_whose_pod_never_came_is_kept_for_the_bound_and_then_dropped() -> None:
+    world = opened()
+    assert world.code("u1", 4) == 200
+    world.keep()
+    world.keep(BOUND - 1)
+    assert world.code("u2") == 403
+    world.keep(1)
+    world.keep()
+    assert world.code("u2", 4) == 200
+
+
+def test_a_pod_that_is_stored_late_and_not_seen_is_not_forgotten() -> None:
+    world = opened()
+    assert world.code("u1", 4) == 200
+    world.keep()
+    world.store("u1", 4)
+    for _ in range(5):
+        world.keep(BOUND)
+    assert world.sums() == (0, 4)
+    assert world.code("u2") == 403
+    world.relist()
+    world.keep()
+    assert world.sums() == (4, 0)
+
+
+def test_a_deletion_that_was_missed_frees_its_room_after_the_list() -> None:
+    world = opened()
+    assert world.code("u1", 4) == 200
+    world.store("u1", 4)
+    world.see("u1")
+    world.keep()
+    del world.truth["u1"]
+    world.relist()
+    world.keep()
+    assert world.sums() == (0, 0)
+
+
+def test_a_visit_that_finds_nothing_new_writes_nothing() -> None:
+    world = opened()
+    before = world.kept()
+    world.relist()
+    world.keep(1)
+    assert world.kept() is before
+
+
+def test_a_shared_cap_counts_the_pods_of_all_its_namespaces() -> None:
+    world = World(SHARED, namespaces=("team-a", "team-b", "other"))
+    for uid, namespace in (("u1", "team-a"), ("u2", "team-b"), ("u3", "other")):
+        world.store(uid, 1, namespace)
+        world.see(uid)
+    world.open()
+    assert world.sums() == (2, 0)
+    assert world.code("u4", 2, "team-b") == 200
+    assert world.code("u5", 1, "team-a") == 403
+
+
+def test_a_namespace_that_enters_a_shared_cap_brings_its_pods() -> None:
+    world = World(BY_LABEL.replace("hard:", "shared: true\n  hard:"))
+    world.labelled("team-a", gpu="yes")
+    world.labelled("team-b")
+    world.store("u1", 3, "team-b")
+    world.see("u1")
+    world.open()
+    assert world.sums() == (0, 0)
+    world.labelled("team-b", gpu="yes")
+    assert world.code("u2", 2) == 403
+    world.keep()
+    assert world.sums() == (3, 0)
+    world.labelled("team-b")
+    assert world.code("u2", 2) == 200
+
+
+def test_lowering_a_cap_admits_nothing_more_and_removes_nothing() -> None:
+    world = opened()
+    assert world.code("u1", 3) == 200
+    world.store("u1", 3)
+    world.see("u1")
+    (counted,) = world.caps.all()
+    key = LedgerKey(counted.key, "team-a")
+    lowered = type(counted)(counted.cap, counted.key, Amounts({"nvidia.com/gpu": 2}), counted.soft)
+    world.keeper.visit(key, lowered)
+    assert world.kept().hard == {"nvidia.com/gpu": 2}
+    assert world.sums() == (3, 0)
+    assert world.code("u2") == 403
+
+
+def test_a_name_that_a_cap_counts_anew_counts_the_pods_that_are_there() -> None:
+    world = opened()
+    world.store("u1", 3)
+    world.see("u1")
+    (counted,) = world.caps.all()
+    key = LedgerKey(counted.key, "team-a")
+    world.ledgers.transact(key, Put(lambda _: Ledger(counted.hard)), 0.0)
+    assert world.code("u2", 2) == 403
+    assert world.code("u3", 1) == 200
+    assert world.kept().counts == {"nvidia.com/gpu"}
+
+
+def test_only_ledgers_with_promises_are_visited_again_unasked() -> None:
+    world = opened()
+    assert world.keeper.unsettled() == ()
+    assert world.code("u1", 1) == 200
+    world.keep()
+    assert len(world.keeper.unsettled()) == 1
+    world.store("u1", 1)
+    world.see("u1")
+    world.keep()
+    assert world.keeper.unsettled() == ()

@@ -1,0 +1,152 @@
+"""A gate, a keeper, and a cluster as watches show it: what is stored, deleted and seen is told step by step."""
+
+import json
+from typing import Any
+
+from tests.gate.scene import CAP, GPU, Scene
+from tests.state.attempts import Look
+from tests.state.watch.pods import line, page
+from tests.state.watch.pods import pod as stored_pod
+from webhook.admission.capping import CapIndex
+from webhook.gate import Gate
+from webhook.gate.keeping import Keeper
+from webhook.gate.sight import Sight
+from webhook.state.ledger import Ledger
+from webhook.state.memory import MemoryLedgers
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.events import Changed, Deleted, Event, Replaced
+from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
+from webhook.state.watch.view import PodView
+
+BOUND = 40.0
+
+
+class _Quorum:
+    """What a read of one pod says."""
+
+    def __init__(self, truth: dict[str, dict[str, Any]]) -> None:
+        self._truth = truth
+
+    def revision(self, namespace: str, name: str, uid: str) -> int | None:
+        """The revision of what is stored."""
+        found = self._truth.get(uid)
+        if found is None:
+            return None
+        assert (found["metadata"]["namespace"], found["metadata"]["name"]) == (namespace, name)
+        return int(found["metadata"]["resourceVersion"])
+
+
+class World(Scene):
+    """One replica with eyes; time, pods and namespaces move when a test says so."""
+
+    def __init__(self, text: str = CAP, namespaces: tuple[str, ...] = ("team-a",)) -> None:
+        super().__init__(text, ledgers=MemoryLedgers(alone=False))
+        self.at = 100
+        self.pods, self.namespaces = PodView(), NamespaceView()
+        self.truth: dict[str, dict[str, Any]] = {}
+        self.sight = Sight(self.pods, self.namespaces, lambda: self.now, lambda: self.now)
+        self.caps = CapIndex(self.policies)
+        self.gate = Gate(
+            policies=lambda: self.policies,
+            namespaces=self.namespaces,
+            ledgers=self.ledgers,
+            monotonic=lambda: self.now,
+            nonce=self._nonce,
+            sight=self.sight,
+        )
+        self.keeper = Keeper(
+            caps=lambda: self.caps,
+            sight=self.sight,
+            ledgers=self.ledgers,
+            reader=_Quorum(self.truth),
+            monotonic=self._tick,
+            maker=self._nonce,
+            bound=BOUND,
+        )
+        self._count = 0
+        self.namespaces.apply(Replaced([_namespace(name, self.at) for name in namespaces], self.at))
+        self.pods.apply(page(self.at))
+
+    def deadline(self) -> float:
+        """Five seconds from now."""
+        return self.now + 5.0
+
+    def labelled(self, name: str, **labels: str) -> None:
+        """A namespace comes, or is labelled."""
+        self.at += 1
+        self.namespaces.apply(Changed(_namespace(name, self.at, labels), self.at))
+
+    def store(self, uid: str, gpus: int = 1, namespace: str = "team-a") -> dict[str, Any]:
+        """A pod is stored; the watch has not told yet."""
+        self.at += 1
+        self.truth[uid] = stored_pod(uid, self.at, str(gpus), namespace)
+        return self.truth[uid]
+
+    def see(self, uid: str) -> None:
+        """The watch tells of a pod as it is."""
+        self._apply(line("MODIFIED", self.truth[uid]))
+
+    def end(self, uid: str) -> None:
+        """A pod is deleted, and the watch tells."""
+        gone = self.truth.pop(uid)
+        self.at += 1
+        gone["metadata"]["resourceVersion"] = str(self.at)
+        self._apply(line("DELETED", gone))
+
+    def relist(self) -> None:
+        """The watch broke, and begins again with a list."""
+        self.at += 1
+        self.pods.apply(page(self.at, *self.truth.values()))
+
+    def keep(self, seconds: float = 0.0) -> None:
+        """So much time passes, then every ledger is visited."""
+        self.now += seconds
+        keys = dict(self.keeper.keys([row.name for row in self.namespaces.rows()]))
+        for key, counted in keys.items():
+            self.keeper.visit(key, counted)
+
+    def open(self) -> None:
+        """Let the ledgers be opened after the start: the bound, a write after it, a look after that."""
+        for _ in range(3):
+            self.keep(BOUND)
+
+    def kept(self, namespace: str = "team-a") -> Ledger:
+        """The ledger of the only cap."""
+        (counted,) = self.caps.all()
+        key = LedgerKey(counted.key, "" if counted.cap.shared else namespace)
+        found = self.ledgers.transact(key, Look(), self.now + 1)
+        assert found is not None
+        return found
+
+    def sums(self, namespace: str = "team-a") -> tuple[int, int]:
+        """GPUs held and promised."""
+        ledger = self.kept(namespace)
+        return ledger.tally.get(GPU, 0), ledger.promised.get(GPU, 0)
+
+    def code(self, uid: str, gpus: int = 1, namespace: str = "team-a", **request: Any) -> int:
+        """Ask for a pod to be created: 200, or the code of the refusal."""
+        asked = stored_pod(uid, 0, str(gpus), namespace)
+        answer = self.admit(asked, namespace=namespace, name=f"pod-{uid}", **request)
+        said = json.loads(answer.body)["response"]
+        return 200 if said["allowed"] else int(said["status"]["code"])
+
+    def _apply(self, event: Event[Any]) -> None:
+        assert isinstance(event, Changed | Deleted)
+        self.pods.apply(event)
+
+    def _nonce(self) -> str:
+        self._count += 1
+        return f"n{self._count}"
+
+    def _tick(self) -> float:
+        """Reads of a clock come one after another."""
+        self.now += 0.001
+        return self.now
+
+
+def _namespace(name: str, revision: int, labels: dict[str, str] | None = None) -> NamespaceRow:
+    body = {"metadata": {"name": name, "uid": f"u-{name}", "resourceVersion": str(revision), "labels": labels or {}}}
+    event = NAMESPACES.event(json.dumps({"type": "ADDED", "object": body}).encode())
+    assert isinstance(event, Changed)
+    row: NamespaceRow = event.item
+    return row

@@ -1,0 +1,43 @@
+"""Callers in threads of their own, who come while a call of the store is under way."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from tests.state.batching.script import KEY, Clock, ScriptedStore
+from webhook.state.batching import BatchedLedgers
+from webhook.state.ports import Attempt
+
+T = TypeVar("T")
+
+_LOOKS = 2  # at the clock, before a caller waits
+_PATIENCE = 30.0  # seconds, for a thread to get there
+
+
+class Crowd:
+    """A scripted store, the ledgers over it, and who comes to them."""
+
+    def __init__(self, store: ScriptedStore) -> None:
+        self.store = store
+        self.clock = Clock()
+        self.ledgers = BatchedLedgers(store, self.clock)
+        self.came: list[Future[Any]] = []
+        self._pool = ThreadPoolExecutor(64)
+
+    def ask(self, attempt: Attempt[T], deadline: float = 10.0) -> T:
+        """Come and wait."""
+        return self.ledgers.transact(KEY, attempt, deadline)
+
+    def come(self, *attempts: Attempt[Any], deadline: float = 10.0) -> None:
+        """Let them come, each in a thread, one after the other; return once all stand in line."""
+        while self.clock.looks.acquire(blocking=False):
+            pass
+        for attempt in attempts:
+            self.came.append(self._pool.submit(self.ask, attempt, deadline))
+            for _ in range(_LOOKS):
+                assert self.clock.looks.acquire(timeout=_PATIENCE)
+
+    def outcomes(self) -> list[Any]:
+        """How it ended for those who came: what they got, or the failure."""
+        ended = [future.exception(_PATIENCE) or future.result() for future in self.came]
+        self._pool.shutdown()
+        return ended

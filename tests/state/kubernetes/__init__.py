@@ -1,0 +1,1 @@
+"""Tests of ledgers in the cluster."""

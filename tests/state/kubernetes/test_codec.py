@@ -1,0 +1,176 @@
+"""A ledger as a CapLedger and back."""
+
+import dataclasses
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.state.attempts import GPU, room
+from webhook.accounting.amounts import Amounts
+from webhook.state.kubernetes.codec import MOST_BYTES, Place, decode, encode
+from webhook.state.kubernetes.definition import definition
+from webhook.state.kubernetes.naming import object_name
+from webhook.state.ledger import Kind, Ledger, Row
+from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
+
+KEY = LedgerKey("gpus-0123456789", "team-a")
+NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
+PLACE = Place("uid-1", "7", "0", "")
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+amounts = st.dictionaries(texts, st.integers(-(10**30), 10**30), max_size=3).map(Amounts)
+revisions = st.integers(0, 2**64)
+rows = st.builds(
+    Row,
+    namespace=texts | st.just("team-a"),
+    name=texts,
+    base=amounts,
+    to=amounts,
+    by=texts,
+    sole=st.booleans(),
+    kind=st.sampled_from(Kind),
+)
+ledgers = st.builds(
+    lambda held, **fields: Ledger(**fields).with_rows(held.items()),
+    held=st.dictionaries(texts, rows, max_size=3),
+    hard=amounts,
+    tally=amounts,
+    counts=st.frozensets(texts, max_size=3),
+    as_of=revisions,
+    ns_as_of=revisions,
+    members=texts,
+    converging=texts,
+)
+keys = st.builds(LedgerKey, texts, texts | st.just("team-a"))
+
+
+def written(ledger: Ledger, key: LedgerKey = KEY, place: Place = PLACE) -> dict[str, Any]:
+    """The object as JSON."""
+    found: dict[str, Any] = json.loads(encode(key, ledger, "here", place, NOW).body)
+    return found
+
+
+def read(object_: dict[str, Any], key: LedgerKey = KEY) -> Ledger:
+    """The ledger of an object."""
+    return decode(json.dumps(object_).encode(), key).ledger
+
+
+@given(keys, ledgers)
+def test_a_ledger_comes_back_as_it_was(key: LedgerKey, ledger: Ledger) -> None:
+    assert decode(encode(key, ledger, "here", PLACE, NOW).body, key).ledger == ledger
+
+
+@given(keys, ledgers)
+def test_what_is_written_is_what_the_definition_describes(key: LedgerKey, ledger: Ledger) -> None:
+    schema = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    jsonschema.validate(written(ledger, key), schema)
+    for part in ("spec", "status"):
+        assert written(ledger, key)[part].keys() <= schema["properties"][part]["properties"].keys()
+
+
+@given(ledgers, revisions, texts.filter(lambda text: "/" not in text))
+def test_a_version_says_which_state_and_since_when_it_is_counted(ledger: Ledger, revision: int, uid: str) -> None:
+    place = Place(uid, f"{revision}", f"{ledger.as_of}", "2026-01-01T00:00:00+00:00")
+    version = decode(encode(KEY, ledger, "here", place, NOW).body, KEY).version
+    assert Place.of(version) == place
+
+
+def test_a_count_from_newer_pods_is_stamped_and_any_other_write_keeps_the_stamp() -> None:
+    counted = dataclasses.replace(room(4), as_of=5)
+    first = encode(KEY, counted, "here", PLACE, NOW)
+    assert (first.as_of, first.counted_at) == ("5", "2026-11-21T12:00:00+00:00")
+    place = Place("uid-1", "8", first.as_of, first.counted_at)
+    later = NOW + timedelta(hours=1)
+    assert encode(KEY, counted, "here", place, later).counted_at == first.counted_at
+    recounted = dataclasses.replace(counted, as_of=6)
+    assert encode(KEY, recounted, "here", place, later).counted_at == "2026-11-21T13:00:00+00:00"
+    assert written(counted, place=place)["status"]["shown"]["countedAt"] == "2026-11-21T12:00:00Z"
+
+
+def test_people_read_amounts_as_they_write_them() -> None:
+    hard = Amounts({"memory": 64 << 30, GPU: 8, "cpu": 1500})
+    row = Row("team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", sole=True, kind=Kind.CREATE)
+    shown = written(Ledger(hard, tally=Amounts({GPU: 3})).with_row("u", row))["status"]["shown"]
+    assert shown == {
+        "hard": "1500m cpu, 64Gi memory, 8 nvidia.com/gpu",
+        "held": "3 nvidia.com/gpu",
+        "promised": "2 nvidia.com/gpu",
+        "rows": 1,
+    }
+
+
+def test_rows_are_lines_that_leave_out_what_goes_without_saying() -> None:
+    row = Row("team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", sole=True, kind=Kind.CREATE)
+    changed = dataclasses.replace(row, namespace="b", base=Amounts({"x": 1}), sole=False)
+    assert written(room(4).with_row("u1", row).with_row("u2", changed))["status"]["rows"].splitlines() == [
+        '{"uid":"u1","name":"p","to":{"nvidia.com/gpu":"2"},"by":"n1"}',
+        '{"uid":"u2","name":"p","to":{"nvidia.com/gpu":"2"},"by":"n1","namespace":"b","base":{"x":"1"},"sole":false}',
+    ]
+
+
+def test_a_ledger_too_large_for_etcd_is_refused_before_it_is_sent() -> None:
+    to = Amounts({f"example.com/{'x' * 60}{number}": 1 for number in range(50)})
+    row = Row("team-a", "p" * 253, Amounts(), to, "n1", sole=True, kind=Kind.CREATE)
+    fits = room(4).with_rows((f"u{each}", row) for each in range(200))
+    assert len(encode(KEY, fits, "here", PLACE, NOW).body) < MOST_BYTES
+    full = room(4).with_rows((f"u{each}", row) for each in range(400))
+    with pytest.raises(
+        LedgerFullError, match=r"may have 1500000: it holds promises to 400 pods, of which some must be"
+    ):
+        encode(KEY, full, "here", PLACE, NOW)
+
+
+def test_the_largest_number_of_rows_fits() -> None:
+    row = Row("team-a", "p" * 100, Amounts(), Amounts({GPU: 8}), "0123456789abcdef-fffff", sole=True, kind=Kind.CREATE)
+    uid = "01234567-89ab-cdef-0123-4567"
+    most = room(4).with_rows((f"{uid}{each:08}", row) for each in range(3000))
+    assert len(encode(KEY, most, "here", PLACE, NOW).body) < MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": 2}, "unknown field `format`"),
+        ({"rows": '{"uid":"u","name":"p","to":{},"by":"n","lease":"x"}\n'}, "unknown field `lease`"),
+        ({"rows": '{"uid":"u","name":"p","to":{},"by":"n","kind":"move"}\n'}, "Invalid enum value 'move'"),
+        ({"rows": '{"uid":"u"}\n'}, "missing required field `name`"),
+        ({"rows": '{"uid":"u","name":"p","to":{},"by":"n"}\n' * 2}, "two rows of one pod"),
+        ({"rows": "{" * 1000}, "malformed"),
+        ({"rows": "[" * 100_000}, "cannot be read"),
+        ({"rows": 5}, "Expected `str`"),
+        ({"hard": {"x": 1}}, "Expected `str`, got `int`"),
+        ({"hard": {"x": "1.5"}}, "matching regex"),
+        ({"hard": {"x": "1\n"}}, "matching regex"),
+        ({"hard": {"x": "\N{ARABIC-INDIC DIGIT ONE}"}}, "matching regex"),
+        ({"hard": {"x": "9" * 65}}, "matching regex"),
+        ({"asOf": "-1"}, "matching regex"),
+        ({"converging": None}, "Expected `str`"),
+    ],
+)
+def test_what_this_version_would_not_have_written_is_not_touched(change: dict[str, Any], says: str) -> None:
+    object_ = written(room(4))
+    object_["status"] |= change
+    with pytest.raises(StoreUnavailableError, match="and so is not touched") as caught:
+        read(object_)
+    assert says in str(caught.value)
+    assert object_name(KEY) in str(caught.value)
+
+
+@given(
+    st.binary(max_size=64)
+    | st.recursive(st.none() | st.booleans() | st.text(), st.lists).map(json.dumps).map(str.encode)
+)
+def test_no_bytes_are_more_than_unreadable(body: bytes) -> None:
+    with pytest.raises(StoreUnavailableError):
+        decode(body, KEY)
+
+
+@pytest.mark.parametrize("key", [LedgerKey("other-0123456789", "team-a"), LedgerKey(KEY.cap, "")])
+def test_an_object_that_says_it_is_another_ledger_is_not_touched(key: LedgerKey) -> None:
+    with pytest.raises(StoreUnavailableError, match="somebody has made it by hand"):
+        read(written(room(4)), key)

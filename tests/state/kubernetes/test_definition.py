@@ -1,0 +1,45 @@
+"""The CustomResourceDefinition in deploy/ is the one of this code."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tests.state.kubernetes.generate import PATH, generated
+from webhook.state.kubernetes import wire
+from webhook.state.kubernetes.definition import definition
+
+
+def schema() -> dict[str, Any]:
+    """What the API server checks."""
+    found: dict[str, Any] = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return found
+
+
+def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every part of a schema."""
+    yield node
+    for child in (*node.get("properties", {}).values(), node.get("items"), node.get("additionalProperties")):
+        if child:
+            yield from nodes(child)
+
+
+def test_what_is_deployed_is_current() -> None:
+    assert PATH.read_text(encoding="utf-8") == generated(), "python -m tests.state.kubernetes.generate writes it anew"
+
+
+def test_every_field_that_is_written_is_described_and_no_other() -> None:
+    for struct, described in (
+        (wire.Spec, schema()["properties"]["spec"]),
+        (wire.Status, schema()["properties"]["status"]),
+        (wire.Shown, schema()["properties"]["status"]["properties"]["shown"]),
+    ):
+        assert {field.encode_name for field in msgspec.structs.fields(struct)} == described["properties"].keys()
+
+
+def test_every_map_and_list_has_one_owner() -> None:
+    for node in nodes(schema()):
+        if "additionalProperties" in node:
+            assert node["x-kubernetes-map-type"] == "atomic"
+        if node["type"] == "array":
+            assert node["x-kubernetes-list-type"] == "atomic"

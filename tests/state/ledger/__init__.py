@@ -1,0 +1,1 @@
+"""Tests of the ledger's transitions, rule by rule."""

@@ -1,0 +1,42 @@
+"""Namespaces from a file, or from nowhere."""
+
+from pathlib import Path
+
+import pytest
+
+from webhook.state.namespaces import NamespacesError, UnknownNamespaces, read
+
+
+def test_nobody_knows_no_labels() -> None:
+    assert UnknownNamespaces().labels("default") is None
+
+
+def test_a_file_of_namespaces_gives_their_labels(tmp_path: Path) -> None:
+    path = tmp_path / "namespaces.json"
+    path.write_text(
+        '{"kind":"List","items":[{"metadata":{"name":"a","labels":{"gpu":"yes"}}},{"metadata":{"name":"b"}},{}]}'
+    )
+    lister = read(path)
+    assert (lister.labels("a"), lister.labels("b"), lister.labels("c")) == ({"gpu": "yes"}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "is not a list of namespaces"),
+        (b"[]", "is not a list of namespaces"),
+        (b'{"items": 5}', "is not a list of namespaces"),
+        (b"[" * 100_000, "is not a list of namespaces"),
+        (b'{"items": ' + b"[" * 100_000, "is not a list of namespaces"),
+        (b"\xff", "is not a list of namespaces"),
+    ],
+)
+def test_a_file_that_is_something_else_is_refused_with_what_would_pass(
+    tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    path = tmp_path / "namespaces.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(NamespacesError, match=says):
+        read(path)

@@ -1,0 +1,1 @@
+"""Following a cluster by lists and watches."""

@@ -1,0 +1,55 @@
+"""Pods as the API server sends them, and caps that count them."""
+
+import json
+from typing import Any
+
+from webhook.accounting.quantity import Quantity
+from webhook.admission.capping import CapIndex, Counted
+from webhook.policy.model import LabelSelector, NamespaceCap, NamespaceSelector, PodFilter, PolicySet, Source, Subjects
+from webhook.state.watch.events import Event, Replaced
+from webhook.state.watch.pods import PodRow, reading
+from webhook.state.watch.shapes import Shapes
+
+GPU = "nvidia.com/gpu"
+PODS = reading(Shapes())
+
+
+def cap(*names: str, pods: PodFilter | None = None) -> Counted:
+    """A cap that counts these names, of the pods that the filter lets through."""
+    written = NamespaceCap(
+        name="cap",
+        namespaces=NamespaceSelector(),
+        hard={name: Quantity.of(10) for name in names},
+        soft={},
+        shared=False,
+        pods=pods or PodFilter(),
+        exceed=Subjects(),
+        source=Source("caps.yaml", 1, 1),
+    )
+    return CapIndex(PolicySet(rules=(), caps=(written,))).all()[0]
+
+
+GPUS = cap(GPU, "pods", "limits.memory")
+BATCH = cap(GPU, pods=PodFilter(objects=LabelSelector(match_labels={"tier": "batch"})))
+
+
+def pod(uid: str, revision: int, gpus: str = "1", namespace: str = "team-a", **more: Any) -> dict[str, Any]:
+    """A pod as the API server sends it."""
+    container = {"name": "main", "resources": {"requests": {GPU: gpus}, "limits": {GPU: gpus}}}
+    meta = {"name": f"pod-{uid}", "namespace": namespace, "uid": uid, "resourceVersion": str(revision)}
+    return {
+        "metadata": meta | more.get("metadata", {}),
+        "spec": {"containers": [container], "nodeName": "n1"} | more.get("spec", {}),
+        "status": {"phase": "Running"} | more.get("status", {}),
+    }
+
+
+def line(kind: str, item: dict[str, Any]) -> Event[PodRow]:
+    """What a line of a watch says."""
+    return PODS.event(json.dumps({"type": kind, "object": item}).encode())
+
+
+def page(revision: int, *items: dict[str, Any]) -> Replaced[PodRow]:
+    """What a list says."""
+    body = json.dumps({"metadata": {"resourceVersion": str(revision)}, "items": items}).encode()
+    return Replaced(PODS.page(body).items, revision)

@@ -1,0 +1,212 @@
+"""An API server with a history, an etcd that forgets, a watch cache that may hang, and a network at its worst."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+from tests.state.watch.pods import pod
+from tests.state.watch.script import FakeClock, refusal, status
+from webhook.state.watch.failure import Reason, WatchError
+from webhook.state.watch.ports import Answer, Stream
+
+_PAGE = 3
+_MOST_PODS = 12
+
+
+class Written(NamedTuple):
+    """One write of a pod."""
+
+    at: float
+    revision: int
+    kind: str
+    item: dict[str, Any]
+
+
+@dataclass
+class Cluster:
+    """The truth: pods as they are, every write of them, and what each revision looked like."""
+
+    clock: FakeClock
+    chance: Random
+    revision: int = 100
+    pods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    history: list[Written] = field(default_factory=list)
+    states: list[tuple[int, dict[str, str]]] = field(default_factory=lambda: [(100, {})])
+    lived: int = 0
+
+    def at(self, revision: int) -> dict[str, str]:
+        """The pods there were at a revision: the revision of each by UID."""
+        return self.states[bisect_right(self.states, revision, key=lambda state: state[0]) - 1][1]
+
+    def revision_at(self, time: float) -> int:
+        """The revision of the last write of a pod by then."""
+        done = bisect_right(self.history, time, key=lambda written: written.at)
+        return self.history[done - 1].revision if done else 0
+
+    def live(self, seconds: float) -> None:
+        """Let time pass, and others write."""
+        self.clock.time += seconds
+        for _ in range(int(seconds * 2) + (self.chance.random() < seconds * 2 % 1)):
+            self.revision += 1
+            if self.chance.random() < 0.2:
+                self._write()
+
+    def _write(self) -> None:
+        uid = self.chance.choice([*self.pods, "new", "new"])
+        if uid == "new" and len(self.pods) < _MOST_PODS:
+            self.lived += 1
+            uid = f"u{self.lived}"
+            kind, self.pods[uid] = "ADDED", pod(uid, self.revision)
+        elif uid == "new" or self.chance.random() < 0.5:
+            kind, uid = "DELETED", uid if uid != "new" else next(iter(self.pods))
+        else:
+            kind, self.pods[uid] = "MODIFIED", pod(uid, self.revision, str(self.chance.randrange(9)))
+        item = json.loads(json.dumps(self.pods[uid]))
+        item["metadata"]["resourceVersion"] = str(self.revision)
+        if kind == "DELETED":
+            del self.pods[uid]
+        self.history.append(Written(self.clock.time, self.revision, kind, item))
+        self.states.append(
+            (self.revision, {uid: item["metadata"]["resourceVersion"] for uid, item in self.pods.items()})
+        )
+
+
+@dataclass
+class Simulated:
+    """A `Transport` to that cluster; `trouble` is how likely each thing is to go wrong."""
+
+    cluster: Cluster
+    trouble: float
+    forgotten: int = 0
+    cached: int = 0
+    hangs_until: float = 0.0
+
+    def get(self, path: str, query: Mapping[str, str]) -> Answer:
+        """A page of a list, or why there is none."""
+        assert path == "/api/v1/pods"
+        self.cluster.live(0.05)
+        if (fault := self._fault()) is not None:
+            return fault
+        if "continue" not in query:
+            revision, first = self.cluster.revision, 0
+            self._progress()
+        else:
+            revision, first = (int(part) for part in query["continue"].split(":"))
+        if revision < self.forgotten:
+            return refusal(410, "The provided continue parameter is too old", metadata={"continue": "inconsistent"})
+        state = self.cluster.at(revision)
+        limit = min(_PAGE, int(query["limit"]))
+        items = [self._item(uid, at) for uid, at in list(state.items())[first : first + limit]]
+        meta = {"resourceVersion": str(revision)}
+        if first + limit < len(state):
+            meta["continue"] = f"{revision}:{first + limit}"
+        body = json.dumps({"metadata": meta, "items": items}).encode()
+        self.cluster.live(0.3)  # an answer is on its way for a while, and the cluster goes on
+        return Answer(200, body)
+
+    def open(self, path: str, query: Mapping[str, str]) -> Stream | Answer:
+        """A watch."""
+        assert path == "/api/v1/pods"
+        self.cluster.live(0.05)
+        if (fault := self._fault()) is not None:
+            return fault
+        revision = int(query["resourceVersion"])
+        gone = revision < self.forgotten
+        if gone and self._bad(0.5):
+            return refusal(410, "too old resource version")
+        return Watched(self, revision, float(query["timeoutSeconds"]), is_gone=gone)
+
+    def bad(self, often: float = 1.0) -> bool:
+        """Whether something goes wrong now."""
+        return self.cluster.chance.random() < self.trouble * often
+
+    def caught_up(self) -> int:
+        """The revision that the watch cache is at: that of pods, or what a quorum read made it ask etcd for."""
+        if self.cluster.clock.time >= self.hangs_until:
+            self.cached = max(self.cached, self.cluster.revision_at(self.cluster.clock.time))
+        return self.cached
+
+    def _progress(self) -> None:
+        if self.cluster.clock.time >= self.hangs_until:
+            self.cached = max(self.cached, self.cluster.revision)
+
+    def _fault(self) -> Answer | None:
+        """Etcd may forget, the cache may hang; then the request may fail."""
+        if self.bad(0.3):
+            self.forgotten = self.cluster.revision - self.cluster.chance.randrange(30)
+        if self.bad(0.1):
+            self.hangs_until = self.cluster.clock.time + self.cluster.chance.randrange(400)
+        if not self.bad():
+            return None
+        if self._bad(0.4):
+            self.cluster.live(10.0)
+            raise WatchError(Reason.TIMEOUT, "no answer")
+        if self._bad(0.3):
+            raise WatchError(Reason.RESET, "reset")
+        return self.cluster.chance.choice(
+            [refusal(429, retry_after=3), refusal(503), refusal(403), Answer(200, b"<html>"), refusal(401)]
+        )
+
+    def _bad(self, often: float) -> bool:
+        return self.cluster.chance.random() < often
+
+    def _item(self, uid: str, revision: str) -> dict[str, Any]:
+        (written,) = (w.item for w in self.cluster.history if w.revision == int(revision))
+        assert written["metadata"]["uid"] == uid
+        return written
+
+
+class Watched:
+    """The stream of a watch: chunks end anywhere, and it may be dead, cut, reset, or end in the middle of a line."""
+
+    def __init__(self, server: Simulated, revision: int, seconds: float, *, is_gone: bool) -> None:
+        self._server = server
+        self._chance = server.cluster.chance
+        self._start = self._sent = revision
+        now = server.cluster.clock.time
+        self._ends = now + seconds
+        self._bookmark = min(now + 60, self._ends - 2)
+        self._is_dead = server.bad(2.0)
+        self._ready = _line("ERROR", status(410, "too old", reason="Expired")) if is_gone else b""
+
+    def read(self, patience: float) -> bytes | None:
+        """Bytes, the end, or silence."""
+        self._server.cluster.live(patience)
+        if self._is_dead:
+            return None
+        self._collect()
+        if self._server.bad(0.02):
+            self._is_dead = True
+        if self._server.bad(0.05):
+            raise WatchError(Reason.RESET, "reset")
+        if self._server.bad(0.05):
+            return b""
+        if self._ready:
+            cut = self._chance.randrange(1, len(self._ready) + 1)
+            chunk, self._ready = self._ready[:cut], self._ready[cut:]
+            return chunk
+        return b"" if self._server.cluster.clock.time >= self._ends else None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _collect(self) -> None:
+        upto, now = self._server.caught_up(), self._server.cluster.clock.time
+        if now >= self._ends or (self._sent < self._server.forgotten and self._start == self._sent):
+            return
+        for written in self._server.cluster.history:
+            if self._sent < written.revision <= upto:
+                self._ready += _line(written.kind, written.item)
+                self._sent = written.revision
+        if now >= self._bookmark:
+            self._bookmark = min(now + 60, self._ends - 2) if now < self._ends - 2 else self._ends + 1
+            if upto > self._start:
+                self._ready += _line("BOOKMARK", {"metadata": {"resourceVersion": str(upto)}})
+                self._sent = max(self._sent, upto)
+
+
+def _line(kind: str, item: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": item}).encode() + b"\n"

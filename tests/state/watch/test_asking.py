@@ -1,0 +1,66 @@
+"""One pod read from the quorum."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from webhook.state.watch.asking import QuorumReader
+from webhook.state.watch.failure import Reason, WatchError
+from webhook.state.watch.ports import Answer, Stream
+
+POD = b'{"kind": "Pod", "metadata": {"uid": "u1", "resourceVersion": "42"}}'
+
+
+class Server:
+    """Answers everything alike, and remembers what it was asked."""
+
+    def __init__(self, status: int, body: bytes = b"") -> None:
+        self._answer = Answer(status, body)
+        self.asked: list[tuple[str, Mapping[str, str]]] = []
+
+    def get(self, path: str, query: Mapping[str, str]) -> Answer:
+        """The one answer."""
+        self.asked.append((path, query))
+        return self._answer
+
+    def open(self, path: str, query: Mapping[str, str]) -> Stream | Answer:
+        """Nobody watches here."""
+        raise AssertionError((path, query))
+
+
+def read(server: Server, uid: str = "u1") -> int | None:
+    """What a reader says of the pod."""
+    return QuorumReader(server).revision("team-a", "p", uid)
+
+
+def test_a_pod_that_is_there_is_told_by_its_revision() -> None:
+    server = Server(200, POD)
+    assert read(server) == 42
+    assert server.asked == [("/api/v1/namespaces/team-a/pods/p", {})]  # without a resourceVersion: from the quorum
+
+
+@pytest.mark.parametrize("server", [Server(404), Server(200, POD.replace(b"u1", b"u2")), Server(200, b"{}")])
+def test_no_pod_or_another_one_is_none(server: Server) -> None:
+    assert read(server) is None
+
+
+@pytest.mark.parametrize(
+    ("server", "reason"),
+    [
+        (Server(403), Reason.REFUSED),
+        (Server(500), Reason.REFUSED),
+        (Server(200, b"{"), Reason.UNREADABLE),
+        (Server(200, POD.replace(b'"42"', b'"x"')), Reason.UNREADABLE),
+        (Server(200, POD.replace(b'"42"', b"42")), Reason.UNREADABLE),
+    ],
+)
+def test_what_cannot_be_told_is_no_answer(server: Server, reason: Reason) -> None:
+    with pytest.raises(WatchError, match="pod team-a/p cannot be read") as caught:
+        read(server)
+    assert caught.value.reason is reason
+
+
+def test_a_name_stays_one_segment_of_the_path() -> None:
+    server = Server(404)
+    QuorumReader(server).revision("a/b", "../c", "u")
+    assert server.asked[0][0] == "/api/v1/namespaces/a%2Fb/pods/..%2Fc"

@@ -1,0 +1,133 @@
+"""Where the API server is: kubeconfigs, pods, proxies, tokens."""
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Self
+
+import pytest
+import urllib3
+from kubernetes.config import incluster_config
+
+from tests.state.watch.raw import raw_server, whole
+from tests.state.watch.test_pool import connected, kubeconfig
+from webhook.state.watch.connect import ConnectError, connect, connect_in_cluster
+from webhook.state.watch.failure import WatchError
+from webhook.state.watch.pool import PooledTransport
+
+
+def test_the_context_that_is_named_counts(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, "https://one.example:6443/")
+    content = json.loads(path.read_text())
+    content["clusters"].append({"name": "d", "cluster": {"server": "https://two.example/prefix"}})
+    content["contexts"].append({"name": "there", "context": {"cluster": "d", "user": "u"}})
+    path.write_text(json.dumps(content))
+    assert connect(path).server == "https://one.example:6443"
+    assert connect(path, "there").server == "https://two.example/prefix"
+
+
+def test_without_a_name_the_environments_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "https://one.example")))
+    assert connect().server == "https://one.example"
+
+
+def test_without_anything_the_users_own_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".kube").mkdir()
+    kubeconfig(tmp_path, "https://home.example").rename(tmp_path / ".kube" / "config")
+    assert connect().server == "https://home.example"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "a: [", "current-context: x", "\x00", '{"clusters": 1}', "- - -"])
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "broken"
+    path.write_text(content)
+    with pytest.raises(ConnectError, match=r"broken does not say where .*--kubeconfig"):
+        connect(path)
+
+
+def test_a_missing_file_and_a_missing_context_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConnectError, match="nowhere does not say"):
+        connect(tmp_path / "nowhere")
+    with pytest.raises(ConnectError, match="context elsewhere, does not say"):
+        connect(kubeconfig(tmp_path, "https://one.example"), "elsewhere")
+
+
+def test_outside_a_cluster_there_is_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ConnectError, match="this is not a pod"):
+        connect_in_cluster()
+
+
+def test_in_a_pod_its_account_counts_and_a_new_token_is_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, authority = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("one")
+    authority.write_text("none")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
+    connection = connect_in_cluster()
+    assert connection.server == "https://[fd00::1]:443"
+    assert connection.headers() == {"Authorization": "bearer one"}
+    token.write_text("two")
+    assert connection.headers() == {"Authorization": "bearer one"}
+    _expire(monkeypatch)
+    assert connection.headers() == {"Authorization": "bearer two"}
+    token.unlink()
+    _expire(monkeypatch)
+    with pytest.raises(WatchError, match="token cannot be renewed"):
+        connection.headers()
+
+
+def _expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let it be later than any token lasts."""
+
+    class Later(dt.datetime):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> Self:
+            return super().now(tz) + dt.timedelta(hours=1)
+
+    monkeypatch.setattr(dt, "datetime", Later)
+
+
+PROXY = "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "HTTP_PROXY"])
+def test_no_proxy_of_the_environment_is_used_for_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, PROXY)
+    with raw_server([whole(b"{}")]) as server:
+        answer = PooledTransport(connected(server, tmp_path)).get("/api", {})
+    assert (answer.status, answer.body) == (200, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("server", "through"),
+    [
+        ("https://one.example", True),
+        ("https://localhost:6443", False),
+        ("https://[::1]:6443", False),
+        ("https://127.9.9.9", False),
+    ],
+)
+def test_a_proxy_of_the_environment_is_used_for_others(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    server: str,
+    through: bool,  # noqa: FBT001  # a row of the table
+) -> None:
+    monkeypatch.setenv("https_proxy", PROXY)
+    pool = connect(kubeconfig(tmp_path, server)).pool
+    assert isinstance(pool, urllib3.ProxyManager) is through
+
+
+def test_a_proxy_that_the_kubeconfig_names_is_meant(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, "https://localhost:6443")
+    path.write_text(path.read_text().replace('"server":', '"proxy-url": "http://127.0.0.1:9", "server":'))
+    assert isinstance(connect(path).pool, urllib3.ProxyManager)

@@ -1,0 +1,102 @@
+"""The thread that follows: it starts, feeds the view, says how it goes, and stops at once."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import enumerate as threads
+
+import pytest
+
+from tests.state.watch.raw import HEAD, RawServer, chunk, raw_server, whole
+from tests.state.watch.script import listed, thing, told
+from tests.state.watch.test_pool import connected
+from webhook.objects.cluster import Namespace
+from webhook.state.watch.events import Changed, Event
+from webhook.state.watch.failure import Reason
+from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
+from webhook.state.watch.runner import ClusterWatch, Follower
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait until it is so, for a while."""
+    deadline = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def following(server: RawServer, folder: Path, view: NamespaceView) -> Follower[Namespace, NamespaceRow]:
+    """A follower of its namespaces."""
+    return Follower(NAMESPACES, connected(server, folder), view.apply, view.__len__)
+
+
+def test_it_feeds_the_view_says_how_it_goes_and_stops_within_a_second(tmp_path: Path) -> None:
+    view = NamespaceView()
+    with raw_server([]) as server:
+        server.plays = [
+            [whole(listed(7, thing("a", 3)).body)],
+            [HEAD, chunk(told("ADDED", thing("b", 8))), server.stall],
+        ]
+        follower = following(server, tmp_path, view)
+        assert follower.followed().stale == "namespaces: not listed yet"
+        follower.start()
+        until(lambda: view.revision == 8)
+        now = follower.followed()
+        assert (now.name, now.objects, now.revision, now.stale, now.lists, now.crash) == (
+            "namespaces", 2, 8, None, 1, None,
+        )  # fmt: skip
+        assert now.age is not None
+        assert now.age < 5
+        begun = time.monotonic()
+        follower.stop()
+        assert time.monotonic() - begun < 1
+    assert not any(thread.name in ("watch-namespaces", "watch-stream") for thread in threads())
+
+
+def test_it_stops_at_once_while_it_waits_to_try_again(tmp_path: Path) -> None:
+    with raw_server() as server:
+        follower = following(server, tmp_path, NamespaceView())
+    follower.start()
+    until(lambda: follower.followed().restarts.get(Reason.UNREACHABLE, 0) >= 1)
+    stale = follower.followed().stale
+    assert stale is not None
+    assert "last trouble (unreachable): the API server cannot be reached" in stale
+    begun = time.monotonic()
+    follower.stop()
+    assert time.monotonic() - begun < 1
+
+
+def test_it_stops_within_a_second_while_the_server_does_not_answer(tmp_path: Path) -> None:
+    with raw_server([]) as server:
+        server.plays = [[server.stall]] * 3
+        watch = ClusterWatch(connected(server, tmp_path))
+        watch.start()
+        until(lambda: len(server.requests) == 3)
+        begun = time.monotonic()
+        watch.stop()
+        assert time.monotonic() - begun < 1.5
+        assert {followed.name for followed in watch.followed()} == {"pods", "namespaces", "nodes"}
+
+
+def test_a_fault_of_our_own_is_told_and_followed_by_a_new_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.state.watch.runner._AFTER_A_CRASH_SECONDS", 0.0)
+    view = NamespaceView()
+
+    def apply(event: Event[NamespaceRow]) -> None:
+        if isinstance(event, Changed):
+            raise ZeroDivisionError("oops")
+        view.apply(event)
+
+    with raw_server([]) as server:
+        server.plays = [
+            [whole(listed(7).body)],
+            [HEAD, chunk(told("ADDED", thing("b", 8))), server.stall],
+            [whole(listed(9, thing("b", 8)).body)],
+            [HEAD, server.stall],
+        ]
+        follower = Follower(NAMESPACES, connected(server, tmp_path), apply, view.__len__)
+        follower.start()
+        until(lambda: view.revision == 9)
+        until(lambda: follower.followed().lists == 2)
+        assert follower.followed().crash == "ZeroDivisionError: oops"
+        follower.stop()

@@ -1,0 +1,182 @@
+"""The pods of a cluster in columns: what they hold, and what is known of those that are gone."""
+
+import json
+
+import pytest
+
+from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
+from webhook.accounting.amounts import Amounts
+from webhook.objects.pods import PodCondition
+from webhook.state.watch.columns import Columns
+from webhook.state.watch.deletions import Deletions
+from webhook.state.watch.events import Bookmark, Changed, Deleted, Event, Replaced
+from webhook.state.watch.failure import WatchError
+from webhook.state.watch.pods import PodRow
+from webhook.state.watch.view import NotListedError, PodView
+
+
+def viewed(*events: Event[PodRow]) -> PodView:
+    """A view that was told this."""
+    view = PodView()
+    for event in events:
+        view.apply(event)
+    return view
+
+
+def test_before_the_first_list_nothing_is_known() -> None:
+    view = viewed(line("ADDED", pod("u1", 5)), Bookmark(9))
+    assert (view.revision, len(view), view.find("u1")) == (None, 0, None)
+    for ask in (view.held, view.count):
+        with pytest.raises(NotListedError):
+            ask(GPUS, ["team-a"])
+
+
+def test_what_each_pod_holds_and_all_together() -> None:
+    other = pod("u3", 7, namespace="team-b")
+    view = viewed(page(7, pod("u1", 5, "2"), pod("u2", 6), other))
+    assert view.held(GPUS, ["team-a"]) == {"u1": Amounts({GPU: 2, "pods": 1}), "u2": Amounts({GPU: 1, "pods": 1})}
+    assert view.count(GPUS, ["team-a"]).tally == Amounts({GPU: 3, "pods": 2})
+    assert view.count(GPUS, ["team-a", "team-b", "nowhere"]).tally == Amounts({GPU: 4, "pods": 3})
+    assert view.count(GPUS, []).tally == Amounts()
+
+
+def test_ended_pods_cost_nothing_and_terminating_ones_still_do() -> None:
+    dying = pod("u2", 6, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    view = viewed(page(7, pod("u1", 5, status={"phase": "Succeeded"}), dying))
+    assert view.held(GPUS, ["team-a"]) == {"u2": Amounts({GPU: 1, "pods": 1})}
+    place = view.find("u2")
+    assert place is not None
+    assert (place.is_terminating, place.has_ended) == (True, False)
+
+
+def test_a_pod_of_which_the_cap_counts_nothing_holds_nothing() -> None:
+    view = viewed(page(7, pod("u1", 5), pod("u2", 6, metadata={"labels": {"tier": "batch"}})))
+    assert view.held(BATCH, ["team-a"]) == {"u2": Amounts({GPU: 1})}
+
+
+def test_a_resize_counts_with_the_largest_of_all() -> None:
+    statuses = [{"name": "main", "resources": {"requests": {GPU: "4"}}, "allocatedResources": {GPU: "3"}}]
+    view = viewed(page(7, pod("u1", 5, "2", status={"containerStatuses": statuses})))
+    assert view.count(cap(GPU), ["team-a"]).tally == Amounts({GPU: 4})
+
+
+def test_a_count_tells_there_from_deleted_from_absent() -> None:
+    view = viewed(
+        page(7, pod("u1", 5, "2"), pod("u2", 6), pod("u3", 6, namespace="team-b"), pod("u4", 7)),
+        line("DELETED", pod("u2", 8)),
+        page(9, pod("u1", 5, "2"), pod("u3", 6, namespace="team-b")),
+        line("DELETED", pod("never-seen", 10)),
+    )
+    count = view.count(GPUS, ["team-a"], ["u1", "u2", "u3", "u4", "u5", "never-seen"])
+    assert count.revision == 10
+    assert count.there == {"u1": Amounts({GPU: 2, "pods": 1}), "u3": Amounts()}
+    assert count.deleted == {"u2", "never-seen"}
+    assert view.deleted_since(9) == (frozenset({"never-seen"}), True)
+    assert view.deleted_since(8) == (frozenset({"never-seen"}), False)
+
+
+def test_a_pod_with_a_quantity_that_is_none_is_named_and_harms_no_other() -> None:
+    view = viewed(page(7, pod("u1", 5, "1"), pod("u2", 6, "many")))
+    count = view.count(GPUS, ["team-a"], ["u2"])
+    assert (count.tally, count.unreadable) == (Amounts({GPU: 1, "pods": 1}), ("u2",))
+    assert count.there == {"u2": Amounts()}
+
+
+def test_a_new_policy_counts_anew() -> None:
+    view = viewed(page(7, pod("u1", 5, "2")))
+    assert view.count(cap("pods"), ["team-a"]).tally == Amounts({"pods": 1})
+    assert view.count(cap(GPU), ["team-a"]).tally == Amounts({GPU: 2})
+
+
+def test_pods_of_one_shape_share_it_and_it_goes_with_the_last() -> None:
+    view = PodView()
+    body = {"metadata": {"resourceVersion": "7"}, "items": [*(pod(f"u{n}", 5) for n in range(50)), pod("v", 6, "2")]}
+    view.apply(Replaced(view.reading.page(json.dumps(body).encode()).items, 7))
+    one, other = view.find("u1"), view.find("u2")
+    assert one is not None
+    assert other is not None
+    assert one.shape is other.shape
+    assert view.shapes == 2
+    view.apply(line("DELETED", pod("v", 8)))
+    assert view.shapes == 1
+
+
+def test_a_shape_is_the_same_whatever_the_order_of_its_keys() -> None:
+    one = pod("u1", 5, metadata={"labels": {"a": "1", "b": "2"}}, spec={"nodeSelector": {"x": "1", "y": "2"}})
+    other = pod("u2", 6, metadata={"labels": {"b": "2", "a": "1"}}, spec={"nodeSelector": {"y": "2", "x": "1"}})
+    assert len({row.shape for row in page(7, one, other).items}) == 1
+
+
+def test_a_shape_says_what_caps_ask_for() -> None:
+    whole = pod(
+        "u1", 5, "2",
+        metadata={"labels": {"tier": "batch"}, "annotations": {"a": "b"}},
+        spec={"priorityClassName": "high", "overhead": {"cpu": "1"}, "tolerations": [{"key": "x"}]},
+        status={"allocatedResources": {"cpu": "3"}, "startTime": "2026-01-01T00:00:00Z", "conditions": [
+            {"type": "Ready", "status": "True"}, {"type": "PodResizePending", "status": "True", "reason": "Deferred"},
+        ]},
+    )  # fmt: skip
+    read = page(7, whole).items[0].shape.pod()
+    assert read.metadata is not None
+    assert read.spec is not None
+    assert (read.metadata.labels, read.metadata.annotations, read.metadata.name) == ({"tier": "batch"}, None, None)
+    assert read.status is not None
+    assert (read.spec.priority_class_name, read.spec.node_name, read.status.phase) == ("high", None, None)
+    assert read.status.allocated_resources is not None
+    assert bytes(read.status.allocated_resources["cpu"]) == b'"3"'
+    assert read.status.conditions == [PodCondition("PodResizePending", "True", "Deferred")]
+
+
+def test_room_that_pods_leave_is_used_again() -> None:
+    columns = Columns()
+    for number in range(100):
+        columns.put(page(7, pod(f"u{number}", 5)).items[0])
+        columns.remove(f"u{number}")
+    assert len(columns._uid) == 1  # noqa: SLF001  # it can be seen nowhere else
+    assert len(columns) == 0
+
+
+def test_a_pod_without_a_uid_makes_its_page_none() -> None:
+    with pytest.raises(WatchError, match="a pod without uid"):
+        page(7, pod("", 5))
+
+
+def test_a_cluster_that_went_back_in_time_is_taken_as_it_is() -> None:
+    view = viewed(page(70, pod("u1", 5)), line("DELETED", pod("u1", 71)), page(40, pod("u1", 5)))
+    assert view.revision == 40
+    assert view.deleted_at("u1") is None
+    assert view.find("u1") is not None
+
+
+def test_deletions_are_remembered_within_bounds_and_say_whether_they_are_all() -> None:
+    deletions = Deletions(most=3)
+    for revision in range(1, 6):
+        deletions.seen(f"u{revision}", revision)
+    assert deletions.since(2) == (frozenset({"u3", "u4", "u5"}), True)
+    assert deletions.since(4) == (frozenset({"u5"}), True)
+    assert deletions.since(1) == (frozenset({"u3", "u4", "u5"}), False)
+    deletions.missed_until(4)
+    assert deletions.since(3) == (frozenset({"u4", "u5"}), False)
+    assert (deletions.at("u2"), deletions.at("u3")) == (None, 3)
+
+
+def test_who_listens_is_told_where_what_is_held_may_have_changed() -> None:
+    view = PodView()
+    told: list[str | None] = []
+    view.listen(told.append)
+    view.apply(page(7, pod("u1", 5)))
+    view.apply(line("MODIFIED", pod("u1", 8, spec={"nodeName": "n2"})))
+    view.apply(Bookmark(9))
+    assert told == [None]
+    view.apply(line("ADDED", pod("u2", 10, namespace="team-b")))
+    view.apply(line("MODIFIED", pod("u2", 11, "3", namespace="team-b")))
+    view.apply(line("MODIFIED", pod("u2", 12, "3", namespace="team-b", status={"phase": "Failed"})))
+    view.apply(line("DELETED", pod("u2", 13, "3", namespace="team-b", status={"phase": "Failed"})))
+    view.apply(line("DELETED", pod("never-seen", 14, namespace="team-c")))
+    view.apply(line("DELETED", pod("never-seen", 14, namespace="team-c")))
+    assert told[1:] == ["team-b"] * 4 + ["team-c"]
+
+
+def test_kinds_of_events_are_what_they_say() -> None:
+    assert isinstance(line("MODIFIED", pod("u1", 5)), Changed)
+    assert isinstance(line("DELETED", pod("u1", 5)), Deleted)

@@ -1,0 +1,182 @@
+"""Keeping ledgers true: the second use case. Promises become tally, or come to nothing; nobody is asked to wait for it.
+
+Any number of replicas may do this at once, each with what it sees and remembers itself: the transitions are such that
+none can undo what another knows better (docs/caps.md).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from webhook.admission.capping import CapIndex, Counted
+from webhook.gate.sight import Sight
+from webhook.state.ledger import Ages, Closed, Ledger, Reading, expire, govern, recount, reopen
+from webhook.state.ports import LedgerKey, Ledgers, Step
+
+BOUND_SECONDS = 40.0
+"""B, the in-flight bound: the API server stores nothing later than that after the gate was asked."""
+
+_VISIT_SECONDS = 5.0  # for one transaction of a ledger
+_MOST_READS = 50  # quorum reads in one visit
+
+
+class PodReader(Protocol):
+    """Reads one pod from the quorum, not from a cache."""
+
+    def revision(self, namespace: str, name: str, uid: str) -> int | None:
+        """The pod's resourceVersion; None when there is none of that name, or another one.
+
+        Raises:
+            TallygateError: it cannot be told.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One visit: the ledger as it is now, how many promises it lost by expiry, and whether the visit wrote it."""
+
+    ledger: Ledger | None
+    expired: int = 0
+    wrote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Keep:
+    """Everything that may be done to one ledger, in one write."""
+
+    counted: Counted
+    key: LedgerKey
+    sight: Sight
+    ages: Ages
+    readings: Sequence[Reading]
+    maker: str
+    marks: bool
+
+    def __call__(self, found: Ledger | None) -> Step[Kept]:
+        before = self._made() if found is None else found
+        ledger = self._counted(self._governed(before))
+        rows = len(ledger.rows)
+        for reading in self.readings:
+            ledger = expire(ledger, self.ages, reading)
+        if found is not None and not self.marks and _same(found, ledger):
+            return Step(Kept(found), sure=True)
+        return Step(Kept(ledger, rows - len(ledger.rows), wrote=True), ledger)
+
+    def is_in(self, _: Ledger) -> bool:
+        """It leaves nothing to be known by; done again, it does no harm."""
+        return False
+
+    def _made(self) -> Ledger:
+        """A ledger of unknown past, or an empty one where there is no past."""
+        new = self.key.namespace and self.sight.is_new(self.key.namespace)
+        return Ledger(self.counted.hard, converging="" if new else self.maker)
+
+    def _governed(self, ledger: Ledger) -> Ledger:
+        if ledger.hard == self.counted.hard and ledger.counts <= self.counted.names:
+            return ledger
+        return govern(ledger, self.counted.hard, self.counted.names)
+
+    def _counted(self, ledger: Ledger) -> Ledger:
+        view = self.sight.view(self.counted, self.key, ledger.rows)
+        if view is None:
+            return ledger
+        if ledger.converging:
+            listed = self.sight.current_at()
+            opened = None if listed is None else reopen(ledger, self.ages, view, listed)
+            return ledger if opened is None or isinstance(opened, Closed) or not isinstance(opened, Ledger) else opened
+        counted = recount(ledger, view)
+        return counted if isinstance(counted, Ledger) else ledger
+
+
+class Keeper:
+    """Visits ledgers. Not to be used by two threads at once.
+
+    `caps` gives the caps in force, `maker` a nonce for each ledger made, `bound` B in seconds of `monotonic`.
+    """
+
+    def __init__(  # noqa: PLR0913  # ports, each by its name
+        self,
+        *,
+        caps: Callable[[], CapIndex],
+        sight: Sight,
+        ledgers: Ledgers,
+        reader: PodReader,
+        monotonic: Callable[[], float],
+        maker: Callable[[], str],
+        bound: float = BOUND_SECONDS,
+    ) -> None:
+        self._caps = caps
+        self._sight = sight
+        self._ledgers = ledgers
+        self._reader = reader
+        self._monotonic = monotonic
+        self._maker = maker
+        self._bound = bound
+        self._ages: dict[LedgerKey, Ages] = {}
+        self._open: dict[LedgerKey, Ledger] = {}
+
+    def keys(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, Counted]]:
+        """The ledgers that count pods of these namespaces, by the labels that are known now."""
+        found: dict[LedgerKey, Counted] = {}
+        for namespace in namespaces:
+            for counted in self._caps().all():
+                key = LedgerKey(counted.key, "" if counted.cap.shared else namespace)
+                members = None if key in found else self._sight.members(counted, key)
+                if members is not None and namespace in members.names:
+                    found[key] = counted
+        yield from found.items()
+
+    def unsettled(self) -> tuple[LedgerKey, ...]:
+        """The ledgers that had promises, or promised nothing yet, when they were last visited."""
+        return tuple(self._open)
+
+    def visit(self, key: LedgerKey, counted: Counted) -> Kept:
+        """Make one ledger, count it anew, and drop what came to nothing, as far as that is known now.
+
+        Raises:
+            BusyError: others were in the way.
+            TallygateError: the ledger, or a pod, is out of reach.
+        """
+        ages = self._ages.get(key) or Ages(self._bound)
+        readings = list(self._readings(key, ages))
+        begun = self._monotonic()
+        attempt = _Keep(counted, key, self._sight, ages, readings, self._maker(), ages.awaits_mark(begun))
+        kept = self._ledgers.transact(key, attempt, begun + _VISIT_SECONDS)
+        self._remember(key, ages, kept, begun)
+        return kept
+
+    def forget(self, key: LedgerKey) -> None:
+        """A ledger that no cap in force has any more."""
+        self._ages.pop(key, None)
+        self._open.pop(key, None)
+
+    def _remember(self, key: LedgerKey, ages: Ages, kept: Kept, begun: float) -> None:
+        if kept.ledger is None or not (kept.ledger.rows or kept.ledger.converging):
+            self.forget(key)
+            return
+        now = self._monotonic()
+        if kept.wrote:
+            ages = ages.committed(begun, now)
+        self._ages[key], self._open[key] = ages.seen(kept.ledger, now), kept.ledger
+
+    def _readings(self, key: LedgerKey, ages: Ages) -> Iterator[Reading]:
+        """What quorum reads say of the rows that are old enough."""
+        ledger = self._open.get(key)
+        for uid in ages.marked()[:_MOST_READS] if ledger else ():
+            row = ledger.rows.get(uid) if ledger else None
+            if row is not None:
+                begun = self._monotonic()
+                yield Reading(uid, begun, self._reader.revision(row.namespace, row.name, uid))
+
+
+def _same(one: Ledger, other: Ledger) -> bool:
+    """Whether nobody would miss it if the other were not written: all but the revisions that it was counted at."""
+    return (
+        one.rows == other.rows
+        and one.tally == other.tally
+        and one.hard == other.hard
+        and one.counts == other.counts
+        and one.members == other.members
+        and one.converging == other.converging
+    )

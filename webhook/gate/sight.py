@@ -1,0 +1,111 @@
+"""What the gate sees of the cluster: which namespaces a cap holds, and what their pods hold under it.
+
+From the views that watches keep. What they show is never taken for the present: a ledger says from which revision it
+was counted, and takes no older view (docs/caps.md, rule 4).
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from webhook.admission.capping import Counted
+from webhook.policy.resolve import matches_namespace
+from webhook.state.ledger import View
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.namespaces import Labels, NamespaceView
+from webhook.state.watch.view import NotListedError, PodView
+
+_NEW_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The namespaces that draw on one ledger: their names, a hash of them, and the revision at which it was so."""
+
+    names: frozenset[str]
+    hash: str
+    revision: int
+
+
+class Sight:
+    """Views of the cluster, asked by cap and ledger. Any thread may ask.
+
+    `monotonic` is in seconds; `current_at` says since when, by that clock, pods and namespaces are known to be as the
+    views show them, None before they were listed.
+    """
+
+    def __init__(
+        self,
+        pods: PodView,
+        namespaces: NamespaceView,
+        monotonic: Callable[[], float],
+        current_at: Callable[[], float | None],
+    ) -> None:
+        self._pods = pods
+        self._namespaces = namespaces
+        self._monotonic = monotonic
+        self.current_at = current_at
+        self._uids: dict[str, str] | None = None
+        self._born: dict[str, float] = {}
+        namespaces.listen(self._seen)
+
+    def members(self, counted: Counted, key: LedgerKey) -> Membership | None:
+        """The namespaces that draw on a ledger; None before namespaces are known."""
+        if not key.namespace:
+            found = self._namespaces.members(counted.key, _selects(counted))
+            return None if found is None else Membership(found.names, _hash(found.names), found.revision)
+        revision = self._namespaces.revision
+        if revision is None:
+            return None
+        labels = self._namespaces.labels(key.namespace)
+        is_in = labels is not None and matches_namespace(counted.cap.namespaces, key.namespace, labels)
+        names = frozenset({key.namespace} if is_in else ())
+        return Membership(names, _hash(names), revision)
+
+    def view(self, counted: Counted, key: LedgerKey, uids: Iterable[str]) -> View | None:
+        """What the pods under a ledger hold, those of `uids` one by one; None before pods and namespaces are known."""
+        members = self.members(counted, key)
+        if members is None:
+            return None
+        try:
+            count = self._pods.count(counted, members.names, uids)
+        except NotListedError:
+            return None
+        return View(
+            revision=count.revision,
+            ns_revision=members.revision,
+            members=members.hash,
+            names=counted.names,
+            counted=count.there,
+            total=count.tally,
+            gone=count.deleted,
+        )
+
+    def is_new(self, namespace: str) -> bool:
+        """Whether the namespace came into being a moment ago, so that nothing was promised in it before that."""
+        born = self._born.get(namespace)
+        return born is not None and self._monotonic() - born < _NEW_SECONDS
+
+    def _seen(self, names: Collection[str]) -> None:
+        """Those of the first list may be of any age; what comes later is new."""
+        now = self._monotonic()
+        first, known = self._uids is None, self._uids or {}
+        self._born = {name: at for name, at in self._born.items() if now - at < _NEW_SECONDS}
+        for name in names:
+            row = self._namespaces.row(name)
+            if row is None:
+                known.pop(name, None)
+                self._born.pop(name, None)
+            elif known.get(name) != row.uid:
+                known[name] = row.uid
+                if not first:
+                    self._born[name] = now
+        self._uids = known
+
+
+def _selects(counted: Counted) -> Callable[[str, Labels], bool]:
+    return lambda name, labels: bool(matches_namespace(counted.cap.namespaces, name, labels))
+
+
+def _hash(names: Collection[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]

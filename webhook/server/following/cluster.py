@@ -1,0 +1,73 @@
+"""The cluster that a server follows, put together from its settings."""
+
+from collections.abc import Callable
+from threading import Event
+
+from webhook.gate.sight import Sight
+from webhook.server.ports import Check
+from webhook.server.settings import Settings
+from webhook.state.watch.asking import QuorumReader
+from webhook.state.watch.connect import Connection, connect, connect_in_cluster
+from webhook.state.watch.pool import PooledTransport
+from webhook.state.watch.runner import ClusterWatch, Followed, RunningClock
+
+_CAPS_GO_BY = ("namespaces", "pods")
+
+
+def connection(settings: Settings) -> Connection | None:
+    """The API server that the settings name; None when the gate stands alone.
+
+    Raises:
+        ConnectError: nothing says where it is.
+    """
+    if settings.cluster == "none":
+        return None
+    if settings.cluster == "in-cluster":
+        return connect_in_cluster()
+    return connect(settings.kubeconfig, settings.context or None)
+
+
+class Cluster:
+    """Eyes on one cluster. `sight` is what the gate sees, `reader` reads single pods."""
+
+    def __init__(self, access: Connection) -> None:
+        self._watch = ClusterWatch(access)
+        self._transport = PooledTransport(access)
+        self.namespaces = self._watch.namespaces
+        self.pods = self._watch.pods
+        self.reader = QuorumReader(self._transport)
+        self.monotonic: Callable[[], float] = RunningClock(Event()).now
+        self.sight = Sight(self.pods, self.namespaces, self.monotonic, self._current_at)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._watch.start()
+
+    def stop(self) -> None:
+        """End within a second or so."""
+        self._transport.close()
+        self._watch.stop()
+
+    def followed(self) -> tuple[Followed, ...]:
+        """How it goes with each resource."""
+        return self._watch.followed()
+
+    def check(self) -> Check:
+        """Ready once pods and namespaces were listed; what has become old is told, and still better than no gate."""
+        followed = self.followed()
+        ready = all(each.revision is not None for each in followed if each.name in _CAPS_GO_BY)
+        return Check("cluster", ready, {each.name: _shown(each) for each in followed})
+
+    def _current_at(self) -> float | None:
+        """Since when pods and namespaces are both known to be as they are seen."""
+        ages = [each.age for each in self.followed() if each.name in _CAPS_GO_BY]
+        known = [age for age in ages if age is not None]
+        return self.monotonic() - max(known) if len(known) == len(ages) else None
+
+
+def _shown(followed: Followed) -> dict[str, object]:
+    detail: dict[str, object] = {"objects": followed.objects, "revision": followed.revision}
+    if followed.age is not None:
+        detail["ageSeconds"] = round(followed.age, 1)
+    troubles = {"stale": followed.stale, "crash": followed.crash}
+    return detail | {name: text for name, text in troubles.items() if text}

@@ -1,0 +1,171 @@
+"""The attempts of many callers, carried out by as few reads and writes as there can be.
+
+Who comes first serves: applies the attempts of all who wait, in the order of their coming, to the newest ledger that
+this process knows, writes once, and gives each its outcome. Who comes meanwhile waits for the next round. A serial
+create so costs one write and no read, since what was written last is mostly still there; where it is not, the write
+fails, and the ledger is read. What rests on no write of its own (a refusal, something free) holds only if the ledger is
+like that now: the write of the same round proves it, or else a read.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from webhook.state.batching.desk import Desk
+from webhook.state.batching.line import Waiter
+from webhook.state.ledger import Ledger
+from webhook.state.ports import (
+    Attempt,
+    LedgerFullError,
+    LedgerKey,
+    LedgerStore,
+    LostAnswerError,
+    Step,
+    StoreUnavailableError,
+    T,
+    Versioned,
+)
+
+_MOST_DESKS = 10_000
+_LONGEST_CALL = 5.0  # seconds that one call of the store may take
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What every attempt makes of a ledger, one after the other, and the ledger after all of them."""
+
+    steps: Sequence[tuple[Waiter[Any], Step[Any]]]
+    ledger: Ledger | None
+
+    @property
+    def writes(self) -> bool:
+        return any(step.ledger is not None for _, step in self.steps)
+
+
+class BatchedLedgers:
+    """`Ledgers` over a store that replicas share. `monotonic` gives seconds, by the clock of the deadlines."""
+
+    alone = False
+
+    def __init__(self, store: LedgerStore, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._lock = Lock()
+        self._desks: dict[LedgerKey, Desk] = {}
+
+    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+        """Carry the attempt out together with those of others, and give its outcome once that holds.
+
+        Raises:
+            BusyError: others were in the way until the deadline, or the ledger is full.
+            StoreUnavailableError: the store is out of reach.
+        """
+        desk = self._desk(key)
+        if (refusal := desk.recalled(attempt, self._monotonic())) is not None:
+            return refusal.outcome
+        mine = Waiter(attempt, deadline)
+        try:
+            if not desk.line.join(mine):
+                mine.wait(deadline - self._monotonic())
+            while desk.line.serves(mine) and not mine.is_decided and self._monotonic() < deadline:
+                self._serve(key, desk, desk.line.waiting(), deadline)
+        finally:
+            desk.line.leave(mine)
+        return mine.outcome()
+
+    def _desk(self, key: LedgerKey) -> Desk:
+        """The ledger's own; of very many those unused the longest go. A line that is lost so only shares less."""
+        with self._lock:
+            desk = self._desks.pop(key) if key in self._desks else Desk()
+            self._desks[key] = desk
+            if len(self._desks) > _MOST_DESKS:
+                del self._desks[next(iter(self._desks))]
+        return desk
+
+    def _serve(self, key: LedgerKey, desk: Desk, batch: Sequence[Waiter[Any]], deadline: float) -> None:
+        """One try for all of them, with one read and one write at most. Who is not decided by it stays in line."""
+        try:
+            self._try(key, desk, batch, deadline)
+        except LedgerFullError as error:
+            if len(batch) == 1:
+                desk.line.decide(batch[0], error)
+                return
+            for each in batch:  # one by one there may be room for some
+                if not each.is_decided:
+                    self._serve(key, desk, [each], deadline)
+        except StoreUnavailableError as error:
+            desk.known = None
+            if self._monotonic() < deadline:  # else the server had too little time; others may have more
+                _fail(desk, batch, error)
+        except BaseException as error:
+            desk.known = None
+            _fail(desk, batch, error if isinstance(error, Exception) else StoreUnavailableError("interrupted"))
+            raise
+
+    def _try(self, key: LedgerKey, desk: Desk, batch: Sequence[Waiter[Any]], deadline: float) -> None:
+        begun = self._monotonic()
+        found, is_live = desk.known, desk.known is None
+        if is_live:
+            found = self._store.read(key, self._patience(deadline))
+            batch = [each for each in batch if not _has_arrived(desk, each, found)]
+        round_ = _applied(desk, batch, found)
+        if round_.writes:
+            if (written := self._written(key, desk, found, round_, deadline)) is None:
+                return
+            found, is_live = written, True
+        for waiter, step in round_.steps:
+            if is_live or step.sure:
+                desk.line.decide(waiter, step)
+        if is_live:
+            refused = [step.refused for _, step in round_.steps if step.refused is not None]
+            desk.saw(found, begun, refused[0] if refused else None)
+        else:
+            desk.known = None  # the others' outcomes need a look
+
+    def _written(
+        self, key: LedgerKey, desk: Desk, found: Versioned | None, round_: _Round, deadline: float
+    ) -> Versioned | None:
+        """The ledger as it was stored, or None when it must be read again: others wrote, or no answer came."""
+        assert round_.ledger is not None  # noqa: S101  # the round writes
+        desk.known = None
+        try:
+            before = found.version if found else None
+            version = self._store.write(key, round_.ledger, before, self._patience(deadline))
+        except LostAnswerError:
+            for waiter, step in round_.steps:
+                if step.ledger is not None:
+                    waiter.sent = step
+            return None
+        return None if version is None else Versioned(round_.ledger, version)
+
+    def _patience(self, deadline: float) -> float:
+        return min(max(deadline - self._monotonic(), 0.0), _LONGEST_CALL)
+
+
+def _has_arrived(desk: Desk, waiter: Waiter[Any], found: Versioned | None) -> bool:
+    """Whether the ledger shows the waiter's write whose answer was lost (rule 1): then it is decided."""
+    if waiter.sent is None or found is None or not waiter.attempt.is_in(found.ledger):
+        return False
+    desk.line.decide(waiter, waiter.sent)
+    return True
+
+
+def _applied(desk: Desk, batch: Sequence[Waiter[Any]], found: Versioned | None) -> _Round:
+    ledger = found.ledger if found else None
+    steps: list[tuple[Waiter[Any], Step[Any]]] = []
+    for waiter in batch:
+        try:
+            step = waiter.attempt(ledger)
+        except Exception as error:  # noqa: BLE001  # a fault of one attempt is told to its caller, and to no other
+            desk.line.decide(waiter, error)
+            continue
+        steps.append((waiter, step))
+        if step.ledger is not None:
+            ledger = step.ledger
+    return _Round(steps, ledger)
+
+
+def _fail(desk: Desk, batch: Sequence[Waiter[Any]], error: Exception) -> None:
+    for waiter in batch:
+        desk.line.decide(waiter, error)

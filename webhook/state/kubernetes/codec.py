@@ -1,0 +1,176 @@
+"""A ledger to a CapLedger and back, exactly."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from webhook.accounting.amounts import Amounts, shown
+from webhook.state.kubernetes import naming, wire
+from webhook.state.ledger import Ledger, Row
+from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, Versioned
+
+MOST_BYTES = 1_500_000
+"""Of an object. etcd takes requests of 1.5 MiB (1,572,864 bytes), with what the API server adds to it."""
+
+_DECODER = msgspec.json.Decoder(wire.CapLedger)
+_ROWS = msgspec.json.Decoder(wire.Promise)
+_ENCODER = msgspec.json.Encoder()
+
+
+class Place(NamedTuple):
+    """What a version stands for: a state of one object, and when the ledger that it holds was last counted anew."""
+
+    uid: str
+    revision: str
+    as_of: str
+    counted_at: str
+
+    def text(self) -> str:
+        """The version."""
+        return "/".join(self)
+
+    @staticmethod
+    def of(version: str) -> "Place":
+        """Read a version that `text` has written."""
+        return Place(*version.split("/"))
+
+
+class Written(NamedTuple):
+    """An object to be stored; `as_of` and `counted_at` are for the version that it will have."""
+
+    body: bytes
+    as_of: str
+    counted_at: str
+
+
+def encode(key: LedgerKey, ledger: Ledger, namespace: str, place: Place | None, now: datetime) -> Written:
+    """The object in `namespace`, in place of what is there (None: nothing), as it is written at this wall clock time.
+
+    Raises:
+        LedgerFullError: it is too large for etcd.
+    """
+    as_of = f"{ledger.as_of}"
+    counted_at = place.counted_at if place and place.as_of == as_of else _stamp(ledger, now)
+    metadata = wire.Metadata(
+        name=naming.object_name(key),
+        namespace=namespace,
+        uid=place.uid if place else "",
+        resource_version=place.revision if place else "",
+        finalizers=[naming.FINALIZER],
+    )
+    object_ = wire.CapLedger(
+        f"{naming.GROUP}/{naming.VERSION}",
+        naming.KIND,
+        metadata,
+        wire.Spec(key.cap, key.namespace),
+        _status(key, ledger, counted_at),
+    )
+    body = _ENCODER.encode(object_)
+    if len(body) > MOST_BYTES:
+        raise LedgerFullError(
+            f"ledger {metadata.name} would have {len(body)} bytes and may have {MOST_BYTES}: it holds promises to "
+            f"{len(ledger.rows)} pods, of which some must be counted first"
+        )
+    return Written(body, as_of, counted_at)
+
+
+def decode(body: bytes, key: LedgerKey) -> Versioned:
+    """The ledger and its version.
+
+    Raises:
+        StoreUnavailableError: the object is none of this version of tallygate, or another ledger's.
+    """
+    name = naming.object_name(key)
+    try:
+        object_ = _DECODER.decode(body)
+        rows = _rows(key, object_.status.rows)
+    except (ValueError, RecursionError) as error:
+        raise StoreUnavailableError(
+            f"capledger {name} cannot be read, and so is not touched ({error}): a newer tallygate may have written it"
+        ) from None
+    if LedgerKey(object_.spec.cap, object_.spec.namespace) != key:
+        raise StoreUnavailableError(
+            f"capledger {name} is not the ledger of cap {key.cap} and namespace {key.namespace!r}, but says that it is "
+            f"of cap {object_.spec.cap} and namespace {object_.spec.namespace!r}: somebody has made it by hand"
+        )
+    metadata, status = object_.metadata, object_.status
+    at = status.shown.counted_at
+    place = Place(metadata.uid, metadata.resource_version, status.as_of, at.isoformat() if at else "")
+    return Versioned(_ledger(status).with_rows(rows.items()), place.text())
+
+
+def _status(key: LedgerKey, ledger: Ledger, counted_at: str) -> wire.Status:
+    return wire.Status(
+        hard=_digits(ledger.hard),
+        tally=_digits(ledger.tally),
+        counts=sorted(ledger.counts),
+        as_of=f"{ledger.as_of}",
+        ns_as_of=f"{ledger.ns_as_of}",
+        members=ledger.members,
+        converging=ledger.converging,
+        rows=_ENCODER.encode_lines([_promise(key, uid, row) for uid, row in ledger.rows.items()]).decode(),
+        shown=wire.Shown(
+            hard=_told(ledger.hard),
+            held=_told(ledger.tally),
+            promised=_told(ledger.promised),
+            rows=len(ledger.rows),
+            counted_at=datetime.fromisoformat(counted_at) if counted_at else None,
+        ),
+    )
+
+
+def _promise(key: LedgerKey, uid: str, row: Row) -> wire.Promise:
+    namespace = None if row.namespace == key.namespace else row.namespace
+    return wire.Promise(uid, row.name, _digits(row.to), row.by, namespace, _digits(row.base), row.sole, row.kind)
+
+
+def _ledger(status: wire.Status) -> Ledger:
+    """Without its rows."""
+    return Ledger(
+        hard=_amounts(status.hard),
+        tally=_amounts(status.tally),
+        counts=frozenset(status.counts),
+        as_of=int(status.as_of),
+        ns_as_of=int(status.ns_as_of),
+        members=status.members,
+        converging=status.converging,
+    )
+
+
+def _rows(key: LedgerKey, lines: str) -> dict[str, Row]:
+    """The rows by UID.
+
+    Raises:
+        ValueError: a line is none, or a pod has two.
+    """
+    promises = _ROWS.decode_lines(lines)
+    rows = {promise.uid: _row(key, promise) for promise in promises}
+    if len(rows) != len(promises):
+        raise ValueError("two rows of one pod")
+    return rows
+
+
+def _row(key: LedgerKey, promise: wire.Promise) -> Row:
+    namespace = key.namespace if promise.namespace is None else promise.namespace
+    base, to = _amounts(promise.base), _amounts(promise.to)
+    return Row(namespace, promise.name, base, to, promise.by, promise.sole, promise.kind)
+
+
+def _digits(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: f"{amount}" for name, amount in amounts.items()}
+
+
+def _amounts(digits: Mapping[str, str]) -> Amounts:
+    return Amounts({name: int(amount) for name, amount in digits.items()})
+
+
+def _told(amounts: Amounts) -> str:
+    """As a person would say it: `8 nvidia.com/gpu, 64Gi memory`."""
+    return ", ".join(f"{shown(name, amounts[name])} {name}" for name in sorted(amounts))
+
+
+def _stamp(ledger: Ledger, now: datetime) -> str:
+    """To the second, as Kubernetes writes times; empty for a ledger that was never counted."""
+    return now.replace(microsecond=0).isoformat() if ledger.as_of else ""

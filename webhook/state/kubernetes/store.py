@@ -1,0 +1,132 @@
+"""The ledgers' store in a cluster: get, create and update CapLedgers, and what each answer means."""
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from http import HTTPStatus
+
+import msgspec
+
+from webhook.state.kubernetes import codec, naming, wire
+from webhook.state.kubernetes.calls import Access, Answer, Request, call
+from webhook.state.kubernetes.codec import Place
+from webhook.state.ledger import Ledger
+from webhook.state.ports import LedgerFullError, LedgerKey, LostAnswerError, StoreUnavailableError, Versioned
+
+_WHOLE = "application/json"
+_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_STRICT = "?fieldValidation=Strict"  # else an older definition would have a field of ours dropped, and nobody told
+_MOST_TOLD = 500  # characters of a server's message
+
+
+class _Details(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    """A Status that says no."""
+
+    message: str = "no reason given"
+    details: _Details | None = None
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    metadata: wire.Metadata
+
+
+_REFUSAL = msgspec.json.Decoder(_Refusal)
+_STORED = msgspec.json.Decoder(_Stored)
+
+
+class KubernetesLedgers:
+    """A `LedgerStore` in one namespace of a cluster; `now` gives the wall clock's time, for people to read."""
+
+    def __init__(self, access: Access, namespace: str, now: Callable[[], datetime]) -> None:
+        self._access = access
+        self._namespace = namespace
+        self._now = now
+        self._path = f"/apis/{naming.GROUP}/{naming.VERSION}/namespaces/{namespace}/{naming.PLURAL}"
+
+    def read(self, key: LedgerKey, patience: float) -> Versioned | None:
+        """The ledger as it is after this call began, or None when there is none: a quorum read.
+
+        Raises:
+            StoreUnavailableError: it cannot be told.
+        """
+        answer = self._got(Request("GET", self._of(key), _WHOLE), patience)
+        if answer.status == HTTPStatus.OK:
+            return codec.decode(answer.body, key)
+        refusal = _refusal(answer)
+        named = refusal.details.name if refusal.details else ""
+        if answer.status == HTTPStatus.NOT_FOUND and named == naming.object_name(key):
+            return None
+        raise self._failure(answer, refusal)
+
+    def write(self, key: LedgerKey, ledger: Ledger, version: str | None, patience: float) -> str | None:
+        """Store the ledger if it is still at `version` (None: if there is none); its version then, or None if not.
+
+        Raises:
+            LedgerFullError: it is too large to be stored.
+            LostAnswerError: it may have been stored.
+            StoreUnavailableError: it was not stored.
+        """
+        place = None if version is None else Place.of(version)
+        written = codec.encode(key, ledger, self._namespace, place, self._now())
+        if place is None:
+            request = Request("POST", self._path + _STRICT, _METADATA_ONLY, written.body)
+        else:
+            request = Request("PUT", f"{self._of(key)}{_STRICT}", _METADATA_ONLY, written.body)
+        answer = call(self._access, request, patience)
+        if answer.status in (HTTPStatus.OK, HTTPStatus.CREATED):
+            stored = _stored(answer)
+            return Place(stored.uid, stored.resource_version, written.as_of, written.counted_at).text()
+        if answer.status == HTTPStatus.CONFLICT or (answer.status == HTTPStatus.NOT_FOUND and place is not None):
+            return None
+        raise self._failure(answer, _refusal(answer))
+
+    def _of(self, key: LedgerKey) -> str:
+        return f"{self._path}/{naming.object_name(key)}"
+
+    def _got(self, request: Request, patience: float) -> Answer:
+        """An answer, though the first connection taken from the pool may just have been closed by the other side."""
+        until = time.monotonic() + patience
+        try:
+            return call(self._access, request, patience)
+        except LostAnswerError:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise
+            return call(self._access, request, left)
+
+    def _failure(self, answer: Answer, refusal: _Refusal) -> LedgerFullError | StoreUnavailableError:
+        """What an answer means that is none of those hoped for; whether it may have been done is in the type."""
+        said = f"the API server says {answer.status}: {refusal.message[:_MOST_TOLD]}"
+        resource = f"{naming.PLURAL}.{naming.GROUP}"
+        match answer.status:
+            case HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                return LedgerFullError(said)
+            case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+                may = f"get, create and update {resource} in namespace {self._namespace}"
+                return StoreUnavailableError(f"{said}; the gate must be allowed to {may}")
+            case HTTPStatus.NOT_FOUND:
+                needed = f"a namespace {self._namespace} and this version's CustomResourceDefinition {resource}"
+                return StoreUnavailableError(f"{said}; there must be {needed}")
+            case status if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                return LostAnswerError(said)
+            case _:
+                return StoreUnavailableError(said)
+
+
+def _stored(answer: Answer) -> wire.Metadata:
+    try:
+        return _STORED.decode(answer.body).metadata
+    except ValueError as error:
+        raise LostAnswerError(f"the API server's answer is no object: {error}") from None
+
+
+def _refusal(answer: Answer) -> _Refusal:
+    """Its own words, where it has any."""
+    try:
+        return _REFUSAL.decode(answer.body)
+    except (ValueError, RecursionError):
+        return _Refusal()

@@ -1,0 +1,148 @@
+"""Rule 2, reserve, with the guards of rules 5, 7 and 8: promise room to a pod, or say what must happen first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.accounting.amounts import Amounts
+from webhook.state.ledger.ledger import Kind, Ledger, Row
+
+MOST_ROWS = 3000
+"""Promises in one ledger. It is rewritten at every write, and etcd takes no more than 1.5 MiB: 500 bytes for a row."""
+
+_SHARE = 4
+"""One namespace's promises may take a quarter of a shared cap, but always one pod."""
+
+_NOTHING = Amounts()
+
+
+class First(StrEnum):
+    """What must happen before a ledger can promise."""
+
+    OPEN = "the ledger was made anew, and what is in flight is not known yet"
+    CATCH_UP = "the ledger was counted with newer namespaces than this writer has seen"
+    COUNT_NAMES = "the ledger does not count all that is asked for yet"
+    COUNT_MEMBERS = "the ledger was counted with other namespaces"
+    SETTLE_NAMESPACE = "too much is promised to pods of this namespace that are not counted yet"
+    SETTLE_ROWS = "too many pods are promised room and not counted yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What one attempt wants promised.
+
+    `old` and `new` are what the stored and the asked-for pod hold under this cap; `by` is the attempt's nonce;
+    `hard` what the asking replica's own policy allows; `exceeds` whether this user may go over. `ns_as_of` and
+    `members` say which namespaces the writer knows of, `shared` whether several of them draw on this ledger, so that
+    the promises of one are bounded. `most_rows` bounds all promises; None where nothing settles them.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    old: Amounts
+    new: Amounts
+    by: str
+    kind: Kind
+    hard: Amounts
+    exceeds: bool = False
+    ns_as_of: int = 0
+    members: str = ""
+    shared: bool = False
+    most_rows: int | None = MOST_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The promise holds once `ledger` is stored; `free` when nothing need be written."""
+
+    ledger: Ledger
+    free: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """There is no room: `excess` is what goes over, by name."""
+
+    ledger: Ledger
+    excess: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Nothing is decided until `first` has happened: a recount in the same write, or somebody's in a moment."""
+
+    ledger: Ledger
+    first: First
+
+
+def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused | Deferred:
+    """Promise room to a pod (rule 2).
+
+    The guard looks only at names of which the pod asks for more than it has and whose charge grows: a pod that asks for
+    none of an overfull name passes, and so does a change that takes less, though a tally that is behind makes its
+    charge look larger for a moment.
+    """
+    row = ledger.rows.get(wanted.uid)
+    more = wanted.new.short_of(wanted.old)
+    if row is None and not more:
+        return Granted(ledger, free=True)
+    if (first := _first(ledger, wanted)) is not None:
+        return Deferred(ledger, first)
+    after = ledger.with_row(wanted.uid, _row(row, wanted))
+    grown = [name for name in more if after.promised.get(name, 0) > ledger.promised.get(name, 0)]
+    if grown and not wanted.exceeds:
+        if excess := _excess(after, grown, wanted.hard):
+            return Refused(ledger, excess)
+        if wanted.shared and _is_unsettled(after, grown, wanted):
+            return Deferred(ledger, First.SETTLE_NAMESPACE)
+    if row is None and wanted.most_rows is not None and len(ledger.rows) >= wanted.most_rows:
+        return Deferred(ledger, First.SETTLE_ROWS)
+    return Granted(after, free=False)
+
+
+def _first(ledger: Ledger, wanted: Reservation) -> First | None:
+    if ledger.converging:
+        return First.OPEN
+    if wanted.ns_as_of < ledger.ns_as_of:
+        return First.CATCH_UP
+    if wanted.members != ledger.members:
+        return First.COUNT_MEMBERS
+    if not (ledger.counts >= wanted.new.keys() and ledger.counts >= wanted.old.keys()):
+        return First.COUNT_NAMES
+    return None
+
+
+def _row(row: Row | None, wanted: Reservation) -> Row:
+    if row is None:
+        return Row(wanted.namespace, wanted.name, wanted.old, wanted.new, wanted.by, sole=True, kind=wanted.kind)
+    both_create = row.kind is Kind.CREATE and wanted.kind is Kind.CREATE
+    return Row(
+        row.namespace,
+        row.name,
+        base=_least(row.base, wanted.old),
+        to=row.to.max_with(wanted.new),
+        by=wanted.by,
+        sole=False,
+        kind=Kind.CREATE if both_create else Kind.CHANGE,
+    )
+
+
+def _least(one: Amounts, other: Amounts) -> Amounts:
+    """The smaller of both by name; absent is zero."""
+    return Amounts({name: least for name, amount in one.items() if (least := min(amount, other.get(name, 0)))})
+
+
+def _excess(after: Ledger, grown: Sequence[str], own: Amounts) -> Amounts:
+    """By how much the names that grow go over the smaller of both bounds (rule 8)."""
+    charged = Amounts({name: after.tally.get(name, 0) + after.promised[name] for name in grown})
+    return charged.over(own).max_with(charged.over(after.hard))
+
+
+def _is_unsettled(after: Ledger, grown: Sequence[str], wanted: Reservation) -> bool:
+    """Whether this namespace would hold more than its share of a shared cap by the promises of several pods."""
+    promised = after.promised_in.get(wanted.namespace, _NOTHING)
+    if promised == after.rows[wanted.uid].promised():
+        return False
+    bounds = [(name, hard[name]) for hard in (after.hard, wanted.hard) for name in grown if name in hard]
+    return any(promised.get(name, 0) > bound // _SHARE for name, bound in bounds)

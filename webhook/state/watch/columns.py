@@ -1,0 +1,132 @@
+"""All pods of a cluster, in columns: one list per field, one place per pod, an index by UID and by namespace.
+
+A hundred thousand pods as objects would be a gigabyte. Not to be used by two threads at once; `view` sees to that.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from webhook.state.watch.pods import PodRow
+from webhook.state.watch.shapes import Shape
+
+_ENDED = 1
+_TERMINATING = 2
+
+
+class Place(NamedTuple):
+    """One pod as it is kept."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    revision: int
+    has_ended: bool
+    is_terminating: bool
+    shape: Shape
+
+
+class Columns:
+    """Pods by UID."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._in: dict[str, set[int]] = {}
+        self._free: list[int] = []
+        self._uid: list[str] = []
+        self._namespace: list[str] = []
+        self._name: list[str] = []
+        self._node: list[str] = []
+        self._shape: list[Shape | None] = []
+        self._revision = array("q")
+        self._flags = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._places
+
+    def uids(self) -> Iterator[str]:
+        """Every pod's UID."""
+        return iter(self._places)
+
+    def namespaces(self) -> Sequence[str]:
+        """The namespaces that have pods."""
+        return tuple(self._in)
+
+    def put(self, row: PodRow) -> bool:
+        """Keep a pod as it is now; whether what it costs may be another than before."""
+        place = self._places.get(row.uid)
+        if place is None:
+            place = self._new_place(row)
+        matters = self._shape[place] is not row.shape or bool(self._flags[place] & _ENDED) is not row.has_ended
+        self._node[place] = row.node
+        self._shape[place] = row.shape
+        self._revision[place] = row.revision
+        self._flags[place] = _ENDED * row.has_ended | _TERMINATING * row.is_terminating
+        return matters
+
+    def remove(self, uid: str) -> bool:
+        """Keep a pod no longer; whether it was kept."""
+        place = self._places.pop(uid, None)
+        if place is None:
+            return False
+        namespace = self._namespace[place]
+        there = self._in[namespace]
+        there.discard(place)
+        if not there:
+            del self._in[namespace]
+        self._uid[place] = self._namespace[place] = self._name[place] = self._node[place] = ""
+        self._shape[place] = None
+        self._free.append(place)
+        return True
+
+    def find(self, uid: str) -> Place | None:
+        """One pod, if it is kept."""
+        place = self._places.get(uid)
+        return None if place is None else self._read(place)
+
+    def within(self, namespace: str) -> Iterator[Place]:
+        """The pods of a namespace, in no order."""
+        return map(self._read, self._in.get(namespace, ()))
+
+    def costing(self, namespace: str) -> Iterator[tuple[str, Shape]]:
+        """UID and shape of the pods of a namespace that have not ended."""
+        for place in self._in.get(namespace, ()):
+            shape = self._shape[place]
+            if shape is not None and not self._flags[place] & _ENDED:
+                yield self._uid[place], shape
+
+    def _new_place(self, row: PodRow) -> int:
+        namespace = row.namespace
+        if self._free:
+            place = self._free.pop()
+            self._uid[place], self._namespace[place], self._name[place] = row.uid, namespace, row.name
+        else:
+            place = len(self._uid)
+            self._uid.append(row.uid)
+            self._namespace.append(namespace)
+            self._name.append(row.name)
+            self._node.append("")
+            self._shape.append(None)
+            self._revision.append(0)
+            self._flags.append(0)
+        self._places[row.uid] = place
+        self._in.setdefault(namespace, set()).add(place)
+        return place
+
+    def _read(self, place: int) -> Place:
+        shape, flags = self._shape[place], self._flags[place]
+        assert shape is not None  # noqa: S101  # only places without a pod have none, and they are in no index
+        return Place(
+            self._uid[place],
+            self._namespace[place],
+            self._name[place],
+            self._node[place],
+            self._revision[place],
+            bool(flags & _ENDED),
+            bool(flags & _TERMINATING),
+            shape,
+        )

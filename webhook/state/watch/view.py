@@ -1,0 +1,189 @@
+"""The pods of the cluster as of one revision: what is told is applied, what is asked is answered, by any thread."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from webhook.accounting.amounts import Amounts
+from webhook.state.watch.columns import Columns, Place
+from webhook.state.watch.costs import NOTHING, Caps, Costs, Counts
+from webhook.state.watch.deletions import Deletions, Seen
+from webhook.state.watch.events import Bookmark, Changed, Deleted, Event, Replaced
+from webhook.state.watch.pods import PodRow, reading
+from webhook.state.watch.shapes import Shape, Shapes
+
+Listener = Callable[[str | None], None]
+"""Is told the namespace in which what pods hold may have changed, None for every one. Quick, and does not raise."""
+
+
+class NotListedError(LookupError):
+    """Nothing is known yet: there was no whole list so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What one ledger's pods hold, all as of `revision`.
+
+    Of the pods asked for, `there` says with what each is counted that is there, were it nothing; `deleted` are those
+    whose deletion was seen. What is in neither is absent: not there, and nobody knows whether it may yet come.
+    `unreadable` pods have a quantity that is none; they are counted with nothing.
+    """
+
+    revision: int
+    tally: Amounts
+    there: Mapping[str, Amounts]
+    deleted: frozenset[str]
+    unreadable: tuple[str, ...] = ()
+
+
+class PodView:
+    """Pods, kept current by the events of their reflector, which is to read them by `reading`."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._shapes = Shapes()
+        self.reading = reading(self._shapes)
+        self._columns = Columns()
+        self._deletions = Deletions()
+        self._caps = Caps()
+        self._revision: int | None = None
+        self._listeners: list[Listener] = []
+
+    def apply(self, event: Event[PodRow]) -> None:
+        """Take up what was told. What was told before is passed over."""
+        if isinstance(event, Replaced):
+            self._replace(event)
+            self._tell(None)
+            return
+        with self._lock:
+            matters = self._change(event)
+        if matters and not isinstance(event, Bookmark):
+            self._tell(event.item.namespace)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell it of changes from now on, in the thread that applies them."""
+        self._listeners.append(listener)
+
+    @property
+    def revision(self) -> int | None:
+        """Everything up to here is in; None before the first list."""
+        return self._revision
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def shapes(self) -> int:
+        """How many different shapes the pods have."""
+        return len(self._shapes)
+
+    def find(self, uid: str) -> Place | None:
+        """One pod, if it is there."""
+        with self._lock:
+            return self._columns.find(uid)
+
+    def within(self, namespace: str) -> tuple[Place, ...]:
+        """The pods of a namespace."""
+        with self._lock:
+            return tuple(self._columns.within(namespace))
+
+    def deleted_at(self, uid: str) -> int | None:
+        """The revision of a pod's deletion, if this watch saw it and still remembers."""
+        with self._lock:
+            return self._deletions.at(uid)
+
+    def deleted_since(self, revision: int) -> Seen:
+        """The pods whose deletion was seen after a revision, and whether those are all."""
+        with self._lock:
+            return self._deletions.since(revision)
+
+    def held(self, cap: Counts, namespaces: Iterable[str]) -> dict[str, Amounts]:
+        """What each pod of these namespaces holds under a cap, by UID; pods that hold nothing are left out.
+
+        Raises:
+            NotListedError: nothing is known yet.
+        """
+        with self._lock:
+            self._known()
+            costs = self._caps.of(cap)
+            return {
+                uid: cost
+                for namespace in namespaces
+                for uid, shape in self._columns.costing(namespace)
+                if (cost := costs.of(shape))
+            }
+
+    def count(self, cap: Counts, namespaces: Iterable[str], uids: Iterable[str] = ()) -> Count:
+        """What the pods of these namespaces hold together under a cap, and how it stands with the pods asked for.
+
+        Raises:
+            NotListedError: nothing is known yet.
+        """
+        members = frozenset(namespaces)
+        with self._lock:
+            revision = self._known()
+            costs = self._caps.of(cap)
+            tally, unreadable = self._tally(costs, members)
+            there: dict[str, Amounts] = {}
+            deleted: list[str] = []
+            for uid in uids:
+                if (place := self._columns.find(uid)) is not None:
+                    there[uid] = _counted(place, costs, members)
+                elif self._deletions.at(uid) is not None:
+                    deleted.append(uid)
+            return Count(revision, tally, there, frozenset(deleted), unreadable)
+
+    def _change(self, event: Changed[PodRow] | Deleted[PodRow] | Bookmark) -> bool:
+        """Apply one event; whether what anybody holds may be another than before."""
+        if self._revision is None or event.revision <= self._revision:
+            return False
+        self._revision = event.revision
+        if isinstance(event, Changed):
+            return self._columns.put(event.item)
+        if isinstance(event, Deleted):
+            self._deletions.seen(event.item.uid, event.revision)
+            self._columns.remove(event.item.uid)
+            return True
+        return False
+
+    def _tell(self, namespace: str | None) -> None:
+        for listener in self._listeners:
+            listener(namespace)
+
+    def _tally(self, costs: Costs, namespaces: Iterable[str]) -> tuple[Amounts, tuple[str, ...]]:
+        shapes: Counter[Shape] = Counter()
+        unreadable: list[str] = []
+        for namespace in namespaces:
+            for uid, shape in self._columns.costing(namespace):
+                shapes[shape] += 1
+                if costs.of(shape) is None:
+                    unreadable.append(uid)
+        total: Counter[str] = Counter()
+        for shape, pods in shapes.items():
+            for name, amount in (costs.of(shape) or NOTHING).items():
+                total[name] += amount * pods
+        return Amounts(total), tuple(unreadable)
+
+    def _known(self) -> int:
+        if self._revision is None:
+            raise NotListedError("pods have not been listed yet")
+        return self._revision
+
+    def _replace(self, event: Replaced[PodRow]) -> None:
+        """Build the new columns beside the old ones, so that nobody waits for more than the change."""
+        columns = Columns()
+        for row in event.items:
+            columns.put(row)
+        with self._lock:
+            if self._revision is not None and event.revision < self._revision:
+                self._deletions.forget()
+            self._deletions.missed_until(event.revision)
+            self._columns, self._revision = columns, event.revision
+
+
+def _counted(place: Place, costs: Costs, namespaces: Collection[str]) -> Amounts:
+    """What one pod is counted with: nothing when it has ended or is in another ledger's namespace."""
+    if place.has_ended or place.namespace not in namespaces:
+        return NOTHING
+    return costs.of(place.shape) or NOTHING
