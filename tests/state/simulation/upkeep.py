@@ -65,9 +65,12 @@ class Upkeep:
         if replica is None or book.ledger is None:
             return ""
         before = replica.ages(key).known
-        ages = replica.observe(key)
-        if ages.known != before:
-            return f"replica {replica.number} looks at {key}"
+        looked = f"replica {replica.number} looks at {key}" if replica.observe(key).known != before else ""
+        return self._tended(replica, key, c) or looked
+
+    def _tended(self, replica: Replica, key: Key, c: int) -> str:
+        book, ages = self.cluster.books[key], replica.ages(key)
+        assert book.ledger is not None
         if c % 4 and ages.awaits_mark(replica.clock()):
             return self._of_its_own(replica, Write(key, book.ledger, book.counted, book.version, "mark"))
         if book.ledger.converging:
