@@ -46,7 +46,7 @@ class Upkeep:
 
     def count(self, a: int, b: int, _c: int) -> str:
         """A recount of its own."""
-        replica, key = self._awake(a), self._key(b)
+        replica, key = self._awake(a), self.cluster.key(b)
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
@@ -60,7 +60,7 @@ class Upkeep:
 
     def tend(self, a: int, b: int, c: int) -> str:
         """Whatever an observer has to do about old promises next."""
-        replica, key = self._awake(a), self._key(b)
+        replica, key = self._awake(a), self.cluster.key(b)
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
@@ -106,7 +106,7 @@ class Upkeep:
 
     def lead(self, a: int, b: int, _c: int) -> str:
         """Who takes itself for the leader writes the bounds; two may."""
-        replica, key = self._awake(a % 2), self._key(b)
+        replica, key = self._awake(a % 2), self.cluster.key(b)
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
@@ -166,7 +166,3 @@ class Upkeep:
     def _awake(self, number: int) -> Replica | None:
         replica = self.replicas[number % len(self.replicas)]
         return None if replica.frozen else replica
-
-    def _key(self, number: int) -> Key:
-        keys = self.cluster.ledgers()
-        return keys[number % len(keys)]
