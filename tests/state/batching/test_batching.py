@@ -6,7 +6,7 @@ import pytest
 
 from tests.state.attempts import GPU, Look, Put, Take, room
 from tests.state.batching.crowd import Crowd
-from tests.state.batching.script import Happening, ScriptedStore, done, down, lost, nothing, pending
+from tests.state.batching.script import Happening, ScriptedStore, done, down, lost, nothing, pending, throttled
 from tests.state.contract import Crashing
 from webhook.state.batching import BatchedLedgers
 from webhook.state.batching.desk import Desk
@@ -170,10 +170,11 @@ def test_all_whose_answer_was_lost_together_are_told() -> None:
     assert asked.store.now.charged() == {GPU: 3}
 
 
-def test_a_store_out_of_reach_is_told_to_all_who_wait() -> None:
-    asked = crowded(lambda crowd: crowd.come(Take("u1"), Take("u2")), writes=(down,))
+@pytest.mark.parametrize(("fault", "says"), [(down, "connection refused"), (throttled, "too many requests")])
+def test_a_store_out_of_reach_is_told_to_all_who_wait(fault: Happening, says: str) -> None:
+    asked = crowded(lambda crowd: crowd.come(Take("u1"), Take("u2")), writes=(fault,))
     assert asked.ask(Take("u0"))
-    assert [str(each) for each in asked.outcomes()] == ["connection refused"] * 2
+    assert [str(each) for each in asked.outcomes()] == [says] * 2
     assert asked.ask(Take("u3"))
     assert asked.store.calls == ["write", "write", "read", "write"]
 

@@ -17,6 +17,7 @@ from webhook.state.batching.line import Waiter
 from webhook.state.ledger import Ledger
 from webhook.state.ports import (
     Attempt,
+    BusyError,
     LedgerFullError,
     LedgerKey,
     LedgerStore,
@@ -58,7 +59,7 @@ class BatchedLedgers:
         """Carry the attempt out together with those of others, and give its outcome once that holds.
 
         Raises:
-            BusyError: others were in the way until the deadline, or the ledger is full.
+            BusyError: others were in the way until the deadline, the store has too much to do, or the ledger is full.
             StoreUnavailableError: the store is out of reach.
         """
         desk = self._desk(key)
@@ -94,7 +95,7 @@ class BatchedLedgers:
             for each in batch:  # one by one there may be room for some
                 if not each.is_decided:
                     self._serve(key, desk, [each], deadline)
-        except StoreUnavailableError as error:
+        except (BusyError, StoreUnavailableError) as error:
             desk.doubt()
             if self._monotonic() < deadline:  # else the server had too little time; others may have more
                 _fail(desk, batch, error)
