@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class BusyError(TallygateError):
-    """Nothing is decided, and trying again is right: the deadline passed, or a ledger must first be counted."""
+    """Nothing is decided, and trying again is right: there was no time, or a ledger must first be counted."""
 
 
 class LedgerFullError(BusyError):
@@ -98,6 +98,7 @@ class LedgerStore(Protocol):
         """The ledger as it is after this call began, or None when there is none.
 
         Raises:
+            BusyError: it cannot be told, since the store has too much to do.
             StoreUnavailableError: it cannot be told.
         """
         ...
@@ -106,6 +107,7 @@ class LedgerStore(Protocol):
         """Store the ledger if it is still at `version` (None: if there is none); its version then, or None if not.
 
         Raises:
+            BusyError: it was not stored, since the store has too much to do.
             LedgerFullError: it is too large to be stored.
             LostAnswerError: it may have been stored.
             StoreUnavailableError: it was not stored.

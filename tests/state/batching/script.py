@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from threading import Lock, Semaphore
 
 from webhook.state.ledger import Ledger
-from webhook.state.ports import LedgerKey, LostAnswerError, StoreUnavailableError, Versioned
+from webhook.state.ports import BusyError, LedgerKey, LostAnswerError, StoreUnavailableError, Versioned
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 Happening = Callable[["ScriptedStore"], None]
@@ -96,6 +96,11 @@ def pending(_: ScriptedStore) -> None:
 def down(_: ScriptedStore) -> None:
     """Be out of reach."""
     raise StoreUnavailableError("connection refused")
+
+
+def throttled(_: ScriptedStore) -> None:
+    """Have too much to do."""
+    raise BusyError("too many requests")
 
 
 class Clock:

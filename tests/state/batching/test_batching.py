@@ -6,10 +6,11 @@ import pytest
 
 from tests.state.attempts import GPU, Look, Put, Take, room
 from tests.state.batching.crowd import Crowd
-from tests.state.batching.script import Happening, ScriptedStore, done, down, lost, nothing, pending
+from tests.state.batching.script import Happening, ScriptedStore, done, down, lost, nothing, pending, throttled
 from tests.state.contract import Crashing
 from webhook.state.batching import BatchedLedgers
-from webhook.state.ports import BusyError, LedgerFullError, LedgerKey, StoreUnavailableError
+from webhook.state.batching.desk import Desk
+from webhook.state.ports import BusyError, LedgerFullError, LedgerKey, StoreUnavailableError, Versioned
 
 Come = Callable[[Crowd], None]
 
@@ -53,6 +54,30 @@ def test_of_those_who_share_a_write_the_first_to_come_get_the_room() -> None:
     assert asked.ask(Take("u0"))
     assert asked.outcomes() == [True, False, True, False]
     assert asked.store.calls == ["write", "write"]
+
+
+def test_where_others_have_written_it_is_read_before_it_is_written_until_they_no_longer_do() -> None:
+    asked = crowd(9)
+    for number in range(3):
+        assert asked.ask(Take(f"u{number}"))
+        asked.store.change(asked.store.now)
+    asked.store.calls.append("|")
+    for number in range(3, 6):
+        assert asked.ask(Take(f"u{number}"))
+    assert "".join(call[0] for call in asked.store.calls) == "rwwrwrw|rwrww"
+
+
+def test_a_crowd_leaves_room_for_another_replica_now_and_then() -> None:
+    desk = Desk()
+    desk.read(Versioned(room(9), "0"))
+    for number in range(8):
+        desk.saw(0.0, None)
+        assert desk.may_write_blind(2)
+        desk.wrote(Versioned(room(9), f"{number + 1}"))
+    assert not desk.may_write_blind(2)
+    assert desk.may_write_blind(1)
+    desk.read(Versioned(room(9), "8"))
+    assert desk.may_write_blind(2)
 
 
 def test_a_refusal_alone_is_looked_up() -> None:
@@ -145,10 +170,11 @@ def test_all_whose_answer_was_lost_together_are_told() -> None:
     assert asked.store.now.charged() == {GPU: 3}
 
 
-def test_a_store_out_of_reach_is_told_to_all_who_wait() -> None:
-    asked = crowded(lambda crowd: crowd.come(Take("u1"), Take("u2")), writes=(down,))
+@pytest.mark.parametrize(("fault", "says"), [(down, "connection refused"), (throttled, "too many requests")])
+def test_a_store_out_of_reach_is_told_to_all_who_wait(fault: Happening, says: str) -> None:
+    asked = crowded(lambda crowd: crowd.come(Take("u1"), Take("u2")), writes=(fault,))
     assert asked.ask(Take("u0"))
-    assert [str(each) for each in asked.outcomes()] == ["connection refused"] * 2
+    assert [str(each) for each in asked.outcomes()] == [says] * 2
     assert asked.ask(Take("u3"))
     assert asked.store.calls == ["write", "write", "read", "write"]
 
@@ -318,5 +344,5 @@ def test_of_very_many_ledgers_those_unused_the_longest_are_forgotten(monkeypatch
     for uid, cap in enumerate("abacab"):
         ledgers.transact(LedgerKey(cap, ""), Take(f"u{uid}"), 1.0)
         store.calls.append(cap)
-    # The store has one ledger for all: what somebody else has written since makes a conflict.
-    assert "".join(call[0] for call in store.calls) == "rwarwbwrwarwcwrwarwb"
+    # The store has one ledger for all, so that what is known of one cap is wrong after a write to another.
+    assert "".join(call[0] for call in store.calls) == "rwarwbwrwarwcrwarwb"

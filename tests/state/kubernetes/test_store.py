@@ -11,6 +11,7 @@ from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.kubernetes.codec import Place, encode
 from webhook.state.kubernetes.naming import object_name
 from webhook.state.ports import (
+    BusyError,
     LedgerFullError,
     LedgerKey,
     LostAnswerError,
@@ -96,7 +97,7 @@ def test_a_write_that_may_have_been_done_is_told_from_one_that_was_not(play: Pla
         put(scripted)
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 422, 429])
+@pytest.mark.parametrize("status", [400, 401, 403, 422])
 def test_a_write_that_was_refused_was_not_done(status: int) -> None:
     with server(refusal(status)) as scripted, pytest.raises(StoreUnavailableError) as caught:
         put(scripted)
@@ -121,6 +122,14 @@ def test_without_a_token_nothing_is_asked() -> None:
         scripted.anonymous = True
         with pytest.raises(StoreUnavailableError, match="the token cannot be renewed"):
             put(scripted)
+
+
+def test_a_server_that_has_too_much_to_do_is_to_be_asked_again() -> None:
+    with server(refusal(429, "later"), refusal(429, "later")) as scripted:
+        with pytest.raises(BusyError, match="later"):
+            put(scripted)
+        with pytest.raises(BusyError, match="later"):
+            store(scripted).read(KEY, SOON)
 
 
 def test_a_ledger_that_the_server_finds_too_large_is_full() -> None:

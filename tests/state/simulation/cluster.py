@@ -97,6 +97,11 @@ class Cluster:
         """Every ledger that there can be."""
         return list(self.books)
 
+    def key(self, number: int) -> Key:
+        """One of them, by number."""
+        keys = self.ledgers()
+        return keys[number % len(keys)]
+
     def commit(self, transaction: Callable[[], None]) -> None:
         """Hand a transaction to etcd: at once, unless something waits there already."""
         if self.stalled or self.waiting:

@@ -66,9 +66,23 @@ SCENARIOS: Mapping[str, Scenario] = {
     "shared, filtered": Scenario(
         caps=(Cap(6, shared=True), Cap(4, filtered=True)), namespaces=2, replicas=3, pods=((0, 1), (1, 2))
     ),
-    "resizes": Scenario(pods=((0, 1), (0, 3)), caps=(Cap(7),), weights={"create": 0.7, "change": 8}),
-    "etcd stalls": Scenario(weights={"stall": 3, "commit": 4, "tick": 9, "freeze": 0}),
-    "lost ledgers": Scenario(weights={"forget": 1, "tick": 9, "tend": 16}, steps=300),
+    "resizes": Scenario(
+        pods=((0, 1), (0, 3)),
+        caps=(Cap(7),),
+        steps=400,
+        weights={"create": 0.7, "change": 6, "tend": 30, "land": 25, "tick": 7},
+    ),
+    "old promises": Scenario(
+        caps=(Cap(9), Cap(8, shared=True)),
+        namespaces=2,
+        pods=((0, 1), (0, 2), (1, 1)),
+        steps=500,
+        weights={"tick": 9, "tend": 45, "land": 30, "lose": 3, "crash": 0.7, "watch": 4, "count": 2, "call": 12},
+    ),
+    "etcd stalls": Scenario(
+        weights={"stall": 3, "commit": 4, "tick": 9, "tend": 25, "land": 25, "freeze": 0}, steps=400
+    ),
+    "lost ledgers": Scenario(weights={"forget": 0.7, "tick": 9, "tend": 30, "land": 25, "relist": 4}, steps=500),
     "labels move": Scenario(
         caps=(Cap(6, shared=True), Cap(4)),
         namespaces=3,

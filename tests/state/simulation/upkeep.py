@@ -46,7 +46,7 @@ class Upkeep:
 
     def count(self, a: int, b: int, _c: int) -> str:
         """A recount of its own."""
-        replica, key = self._awake(a), self._key(b)
+        replica, key = self._awake(a), self.cluster.key(b)
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
@@ -60,14 +60,17 @@ class Upkeep:
 
     def tend(self, a: int, b: int, c: int) -> str:
         """Whatever an observer has to do about old promises next."""
-        replica, key = self._awake(a), self._key(b)
+        replica, key = self._awake(a), self.cluster.key(b)
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
         before = replica.ages(key).known
-        ages = replica.observe(key)
-        if ages.known != before:
-            return f"replica {replica.number} looks at {key}"
+        looked = f"replica {replica.number} looks at {key}" if replica.observe(key).known != before else ""
+        return self._tended(replica, key, c) or looked
+
+    def _tended(self, replica: Replica, key: Key, c: int) -> str:
+        book, ages = self.cluster.books[key], replica.ages(key)
+        assert book.ledger is not None
         if c % 4 and ages.awaits_mark(replica.clock()):
             return self._of_its_own(replica, Write(key, book.ledger, book.counted, book.version, "mark"))
         if book.ledger.converging:
@@ -103,7 +106,7 @@ class Upkeep:
 
     def lead(self, a: int, b: int, _c: int) -> str:
         """Who takes itself for the leader writes the bounds; two may."""
-        replica, key = self._awake(a % 2), self._key(b)
+        replica, key = self._awake(a % 2), self.cluster.key(b)
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
@@ -163,7 +166,3 @@ class Upkeep:
     def _awake(self, number: int) -> Replica | None:
         replica = self.replicas[number % len(self.replicas)]
         return None if replica.frozen else replica
-
-    def _key(self, number: int) -> Key:
-        keys = self.cluster.ledgers()
-        return keys[number % len(keys)]

@@ -139,7 +139,7 @@ VARIANTS: Mapping[str, Variant] = {
         837,
     ),
     "age_by_uid": Variant(
-        6, "counts a row's age from its pod's first attempt", replace(PRODUCT, ages=wrong.AgesByUid), _AGAIN, 102
+        6, "counts a row's age from its pod's first attempt", replace(PRODUCT, ages=wrong.AgesByUid), _AGAIN, 80
     ),
     "age_by_stamp": Variant(
         6,
@@ -163,7 +163,7 @@ VARIANTS: Mapping[str, Variant] = {
         13,
     ),
     "read_then_drop": Variant(
-        6, "reads without a write first", replace(PRODUCT, ages=wrong.UnmarkedAges), SCENARIOS["etcd stalls"], 243
+        6, "reads without a write first", replace(PRODUCT, ages=wrong.UnmarkedAges), SCENARIOS["etcd stalls"], 21
     ),
     "mark_sent_early": Variant(
         6,
@@ -177,14 +177,14 @@ VARIANTS: Mapping[str, Variant] = {
         "is content with a read begun before the write had committed",
         replace(PRODUCT, ages=wrong.EarlyReadAges),
         _SLOW,
-        776,
+        1414,
     ),
     "opens_at_once": Variant(
         7,
         "promises from a lost ledger at once",
         replace(PRODUCT, reopen=wrong.opened_at_once),
         SCENARIOS["lost ledgers"],
-        57,
+        56,
     ),
     "list_then_wait": Variant(
         7, "lists, waits, and opens with that list", replace(PRODUCT, reopen=wrong.list_then_wait), _UNWATCHED, 314

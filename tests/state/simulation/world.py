@@ -47,7 +47,17 @@ class World:
         self._populate()
         self.replicas = [Replica(number, self.cluster, rules) for number in range(scenario.replicas)]
         upkeep = Upkeep(self.cluster, rules, self.replicas, self.policies, self.handlers, self._send)
-        self._acts: dict[str, Act] = {
+        self._acts = self._all_acts(upkeep)
+
+    def step(self, step: Step) -> str:
+        """Take a step; says what happened, or nothing when nothing could."""
+        op, a, b, c = step
+        self._token = c
+        return self._acts[op](a, b, c)
+
+    def _all_acts(self, upkeep: Upkeep) -> dict[str, Act]:
+        """What each operation of a schedule does."""
+        return {
             "create": self._create,
             "change": self._change,
             "delete": self._delete,
@@ -76,12 +86,6 @@ class World:
             "freeze": upkeep.freeze,
             "thaw": upkeep.thaw,
         }
-
-    def step(self, step: Step) -> str:
-        """Take a step; says what happened, or nothing when nothing could."""
-        op, a, b, c = step
-        self._token = c
-        return self._acts[op](a, b, c)
 
     def _populate(self) -> None:
         for namespace, size in self.scenario.pods:
@@ -327,7 +331,7 @@ class World:
 
     def _forget(self, a: int, _b: int, _c: int) -> str:
         """A ledger is lost: a memory store's process restarted, or somebody removed the finalizer."""
-        key = self._key(a)
+        key = self.cluster.key(a)
         if self.cluster.books[key].ledger is None or self.cluster.waiting:
             return ""
         self.cluster.revision += 1
@@ -367,10 +371,6 @@ class World:
         names = frozenset({X, Y}) if Y not in last.names else frozenset({X})
         self.policies.append(replace(last, hard=tuple(hard)) if c % 3 else replace(last, names=names))
         return f"policy {len(self.policies) - 1} is published: {hard if c % 3 else sorted(names)}"
-
-    def _key(self, number: int) -> Key:
-        keys = self.cluster.ledgers()
-        return keys[number % len(keys)]
 
 
 class _Tokened(Protocol):

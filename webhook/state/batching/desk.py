@@ -8,6 +8,7 @@ from webhook.state.ledger import Ledger
 from webhook.state.ports import Attempt, Step, T, Versioned
 
 _REMEMBERED_SECONDS = 1.0  # rule 9
+_MOST_BLIND = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +21,43 @@ class _Refusal:
 
 
 class Desk:
-    """The line at one ledger and the newest known state of it; None when it must be read. Changed by who serves."""
+    """The line at one ledger and the newest state of it that is known. Changed by who serves."""
 
     def __init__(self) -> None:
         self.line = Line()
         self.known: Versioned | None = None
+        self._is_doubtful = True
+        self._is_contested = False
+        self._blind = 0
         self._refusal: _Refusal | None = None
 
-    def saw(self, found: Versioned | None, at: float, refused: Amounts | None) -> None:
-        """Be told of the ledger as a read or a write begun `at` showed it, and of what was refused for good."""
+    def may_write_blind(self, crowd: int) -> bool:
+        """Whether a write may be tried on what is known, with so many waiting, or the ledger is better read first.
+
+        Where others have just written, most likely they have again. And under a crowd one write follows the other so
+        closely that another replica, which has to read before it writes, would never come in between.
+        """
+        return not (self._is_doubtful or self._is_contested or (crowd > 1 and self._blind >= _MOST_BLIND))
+
+    def doubt(self) -> None:
+        """What is known may not be so any more."""
+        self._is_doubtful = True
+
+    def read(self, found: Versioned | None) -> None:
+        """Be told of the ledger as a read shows it."""
+        self._is_contested = self.known is not None and (found is None or found.version != self.known.version)
+        self._blind = 0
         self.known = found
-        ledger = found.ledger if found else None
+
+    def wrote(self, written: Versioned) -> None:
+        """Be told of the ledger as it was written here."""
+        self._blind += 1
+        self.known = written
+
+    def saw(self, at: float, refused: Amounts | None) -> None:
+        """Be told that what is known was so after `at`, and of what was refused for good by it."""
+        self._is_doubtful = False
+        ledger = self.known.ledger if self.known else None
         if refused is not None:
             self._refusal = _Refusal(at, refused, ledger)
         elif self._refusal is not None:

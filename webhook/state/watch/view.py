@@ -107,12 +107,8 @@ class PodView:
         with self._lock:
             self._known()
             costs = self._caps.of(cap)
-            return {
-                uid: cost
-                for namespace in namespaces
-                for uid, shape in self._columns.costing(namespace)
-                if (cost := costs.of(shape))
-            }
+            pods = list(self._columns.costing(namespaces))
+        return {uid: cost for uid, shape in pods if (cost := costs.of(shape))}
 
     def count(self, cap: Counts, namespaces: Iterable[str], uids: Iterable[str] = ()) -> Count:
         """What the pods of these namespaces hold together under a cap, and how it stands with the pods asked for.
@@ -124,15 +120,13 @@ class PodView:
         with self._lock:
             revision = self._known()
             costs = self._caps.of(cap)
-            tally, unreadable = self._tally(costs, members)
-            there: dict[str, Amounts] = {}
-            deleted: list[str] = []
-            for uid in uids:
-                if (place := self._columns.find(uid)) is not None:
-                    there[uid] = _counted(place, costs, members)
-                elif self._deletions.at(uid) is not None:
-                    deleted.append(uid)
-            return Count(revision, tally, there, frozenset(deleted), unreadable)
+            shapes = self._columns.shapes(members)
+            places = {uid: self._columns.find(uid) for uid in uids}
+            deleted = frozenset(uid for uid in places if self._deletions.at(uid) is not None)
+        # What costs time is done without the lock: the first count of a cap reads every shape.
+        tally, is_whole = _tally(costs, shapes)
+        there = {uid: _counted(place, costs, members) for uid, place in places.items() if place is not None}
+        return Count(revision, tally, there, deleted, () if is_whole else self._unreadable(costs, members))
 
     def _change(self, event: Changed[PodRow] | Deleted[PodRow] | Bookmark) -> bool:
         """Apply one event; whether what anybody holds may be another than before."""
@@ -151,19 +145,10 @@ class PodView:
         for listener in self._listeners:
             listener(namespace)
 
-    def _tally(self, costs: Costs, namespaces: Iterable[str]) -> tuple[Amounts, tuple[str, ...]]:
-        shapes: Counter[Shape] = Counter()
-        unreadable: list[str] = []
-        for namespace in namespaces:
-            for uid, shape in self._columns.costing(namespace):
-                shapes[shape] += 1
-                if costs.of(shape) is None:
-                    unreadable.append(uid)
-        total: Counter[str] = Counter()
-        for shape, pods in shapes.items():
-            for name, amount in (costs.of(shape) or NOTHING).items():
-                total[name] += amount * pods
-        return Amounts(total), tuple(unreadable)
+    def _unreadable(self, costs: Costs, members: frozenset[str]) -> tuple[str, ...]:
+        with self._lock:
+            pods = list(self._columns.costing(members))
+        return tuple(uid for uid, shape in pods if costs.of(shape) is None)
 
     def _known(self) -> int:
         if self._revision is None:
@@ -180,6 +165,18 @@ class PodView:
                 self._deletions.forget()
             self._deletions.missed_until(event.revision)
             self._columns, self._revision = columns, event.revision
+
+
+def _tally(costs: Costs, shapes: Mapping[Shape, int]) -> tuple[Amounts, bool]:
+    """What so many pods of each shape hold together, and whether all of them could be read."""
+    total: Counter[str] = Counter()
+    is_whole = True
+    for shape, pods in shapes.items():
+        cost = costs.of(shape)
+        is_whole = is_whole and cost is not None
+        for name, amount in (cost or NOTHING).items():
+            total[name] += amount * pods
+    return Amounts(total), is_whole
 
 
 def _counted(place: Place, costs: Costs, namespaces: Collection[str]) -> Amounts:

@@ -1,0 +1,326 @@
+"""Following a real API server: what comes and goes, restarts, compacted history, rights, and how current a view is."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+
+from e2e.local.cluster import LocalCluster
+from e2e.ports import Cluster
+from e2e.waiting import until
+from webhook.state.watch.connect import Connection, connect
+from webhook.state.watch.events import Event, Replaced
+from webhook.state.watch.failure import Reason
+from webhook.state.watch.pods import PodRow
+from webhook.state.watch.pool import PooledTransport
+from webhook.state.watch.ports import Answer, Stream
+from webhook.state.watch.reflector import Pace, Reflector
+from webhook.state.watch.runner import ClusterWatch, Followed
+from webhook.state.watch.view import PodView
+from webhook.state.watch.wire import refused, revision_of
+
+_WITHIN = 30.0  # seconds
+_IMAGE = "example.com/none:1"
+
+
+class _Clock:
+    """Real time."""
+
+    def now(self) -> float:
+        """Seconds."""
+        return time.monotonic()
+
+    def rest(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+@pytest.fixture
+def transport(cluster: Cluster) -> Iterator[PooledTransport]:
+    """The way to the API server, as its administrator."""
+    transport = PooledTransport(connect(cluster.kubeconfig))
+    yield transport
+    transport.close()
+
+
+@pytest.fixture(scope="module")
+def watch(cluster: Cluster) -> Iterator[ClusterWatch]:
+    """Pods, namespaces and nodes, followed while the cases of this module run; it asks often how current it is."""
+    watch = ClusterWatch(connect(cluster.kubeconfig), Pace(ask=1.0, doubt=4.0, short=6.0))
+    watch.start()
+    until("everything is listed", lambda: all(one.revision for one in watch.followed()), _WITHIN)
+    yield watch
+    begun = time.monotonic()
+    watch.stop()
+    assert time.monotonic() - begun < 1.0
+
+
+def _said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+    done = cluster.kubectl(*args, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def _pod(cluster: Cluster, namespace: str, name: str, **labels: str) -> str:
+    """Make a pod that nothing schedules; its UID."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "schedulerName": "nobody",
+            "containers": [
+                {"name": "main", "image": _IMAGE, "resources": {"limits": {"example.com/dongle": "3"}}},
+            ],
+        },
+    }
+    _said(cluster, "create", "-f", "-", stdin=json.dumps(pod))
+    return _uid(cluster, namespace, name)
+
+
+def _uid(cluster: Cluster, namespace: str, name: str) -> str:
+    return _said(cluster, "get", "pod", "-n", namespace, name, "--output=jsonpath={.metadata.uid}")
+
+
+def _delete(cluster: Cluster, namespace: str, name: str) -> None:
+    _said(cluster, "delete", "pod", "-n", namespace, name, "--grace-period=0", "--force", "--timeout=60s")
+
+
+def _followed(watch: ClusterWatch, name: str) -> Followed:
+    (followed,) = (one for one in watch.followed() if one.name == name)
+    return followed
+
+
+def test_pods_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
+    uid = _pod(cluster, namespace, "one", tier="batch")
+    until("the pod is seen", lambda: watch.pods.find(uid) is not None, _WITHIN)
+    place = watch.pods.find(uid)
+    assert place is not None
+    assert (place.namespace, place.name, place.node, place.has_ended) == (namespace, "one", "", False)
+    shape = place.shape.pod()
+    assert shape.metadata is not None
+    assert shape.metadata.labels == {"tier": "batch"}
+    _said(cluster, "label", "pod", "-n", namespace, "one", "tier=web", "--overwrite")
+    until("the label is seen", lambda: _labels(watch, uid) == {"tier": "web"}, _WITHIN)
+    _delete(cluster, namespace, "one")
+    until("the deletion is seen", lambda: watch.pods.deleted_at(uid) is not None, _WITHIN)
+    assert watch.pods.find(uid) is None
+
+
+def _labels(watch: ClusterWatch, uid: str) -> Mapping[str, str] | None:
+    place = watch.pods.find(uid)
+    meta = place.shape.pod().metadata if place else None
+    return meta.labels if meta else None
+
+
+def test_a_pod_that_has_ended_is_seen_to_have(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
+    _said(cluster, "create", "job", "once", "-n", namespace, f"--image={_IMAGE}")
+    until("the job's pod ended", lambda: [pod.has_ended for pod in watch.pods.within(namespace)] == [True], _WITHIN)
+    (place,) = watch.pods.within(namespace)
+    assert place.node
+
+
+def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
+    told: set[str] = set()
+    watch.namespaces.listen(told.update)
+    _said(cluster, "label", "namespace", namespace, "team=vision")
+    until("the label is seen", lambda: (watch.namespaces.labels(namespace) or {}).get("team") == "vision", _WITHIN)
+    members = watch.namespaces.members("vision", lambda _, labels: labels.get("team") == "vision")
+    assert members is not None
+    assert members.names == {namespace}
+    assert told == {namespace}
+    _said(cluster, "create", "namespace", f"{namespace}-more")
+    until("the new one is seen", lambda: watch.namespaces.labels(f"{namespace}-more") is not None, _WITHIN)
+    _said(cluster, "delete", "namespace", f"{namespace}-more", "--timeout=60s")
+    until("it is gone", lambda: watch.namespaces.labels(f"{namespace}-more") is None, _WITHIN)
+
+
+def test_nodes_are_seen_with_what_they_have(cluster: Cluster, watch: ClusterWatch) -> None:
+    names = json.loads(_said(cluster, "get", "nodes", "--output=json"))["items"]
+    expected = {item["metadata"]["name"]: item["status"]["allocatable"] for item in names}
+    found = {
+        node.metadata.name: {name: json.loads(bytes(raw)) for name, raw in (node.status.allocatable or {}).items()}
+        for node in watch.nodes.nodes()
+        if node.metadata and node.status
+    }
+    assert found == expected
+
+
+def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Cluster, watch: ClusterWatch) -> None:
+    """Leases move the cluster's revision on; nothing moves that of namespaces but bookmarks."""
+    restarts = _followed(watch, "namespaces").restarts
+    ages: list[float] = []
+    end = time.monotonic() + 45
+    while time.monotonic() < end:
+        now = _followed(watch, "namespaces")
+        assert now.stale is None
+        assert now.age is not None
+        ages.append(now.age)
+        _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
+        time.sleep(0.5)
+    # A mark is in doubt after 4 s, and the short watch that follows gets its bookmark 4 s later, or the next one does.
+    assert max(ages) < 25
+    new = {reason: count - restarts.get(reason, 0) for reason, count in _followed(watch, "namespaces").restarts.items()}
+    assert {reason for reason, count in new.items() if count} <= {Reason.SILENT, Reason.ENDED}
+    assert _followed(watch, "namespaces").lists == 1
+
+
+def test_a_short_watch_gets_a_bookmark_before_its_end_that_says_all(
+    cluster: Cluster, transport: PooledTransport
+) -> None:
+    path = "/api/v1/namespaces"
+    before = _revision(transport.get(path, {"limit": "1"}))
+    _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
+    now = _revision(transport.get(path, {"limit": "1"}))
+    assert now > before
+    query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": str(before), "timeoutSeconds": "5"}
+    stream = transport.open(path, query)
+    assert not isinstance(stream, Answer)
+    lines = _lines(stream)
+    assert {line["type"] for line in lines} == {"BOOKMARK"}
+    assert int(lines[-1]["object"]["metadata"]["resourceVersion"]) >= now
+
+
+def _revision(answer: Answer) -> int:
+    assert answer.status == 200
+    return revision_of(json.loads(answer.body)["metadata"]["resourceVersion"])
+
+
+def _lines(stream: Stream) -> list[dict[str, Any]]:
+    content = b""
+    while (chunk := stream.read(20)) != b"":
+        assert chunk is not None
+        content += chunk
+    stream.close()
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def test_an_api_server_that_restarts_is_followed_on(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
+    before = _pod(cluster, namespace, "before")
+    until("the pod is seen", lambda: watch.pods.find(before) is not None, _WITHIN)
+    cluster.restart_api_server()
+    after = _pod(cluster, namespace, "after")
+    until("what came after is seen", lambda: watch.pods.find(after) is not None, 2 * _WITHIN)
+    assert watch.pods.find(before) is not None
+    until("the view is current", lambda: (_followed(watch, "pods").age or 99.0) < 5, 2 * _WITHIN)
+    assert sum(_followed(watch, "pods").restarts.values()) > 0
+    assert [one.crash for one in watch.followed()] == [None] * 3
+
+
+def test_what_was_deleted_in_a_gap_is_absent_and_not_seen_to_be_deleted(
+    cluster: Cluster, namespace: str, transport: PooledTransport
+) -> None:
+    gone, stays = _pod(cluster, namespace, "gone"), _pod(cluster, namespace, "stays")
+    view = PodView()
+    reflector = Reflector(view.reading, transport, _Clock(), lambda: 0.0)
+    events = reflector.events()
+    _next(events, view)
+    assert view.find(gone) is not None
+    _delete(cluster, namespace, "gone")
+    _forget_history(cluster)
+    told = _next(events, view)
+    events.close()
+    assert isinstance(told, Replaced)
+    assert reflector.status().restarts.get(Reason.EXPIRED) == 1
+    assert (view.find(gone), view.deleted_at(gone)) == (None, None)
+    assert view.find(stays) is not None
+    assert not view.deleted_since(0).is_whole
+
+
+def _next(events: Generator[Event[PodRow] | None], view: PodView) -> Event[PodRow]:
+    """Take up the next event."""
+    event = next(event for event in events if event is not None)
+    view.apply(event)
+    return event
+
+
+class _Meddling:
+    """A transport with pages of one pod; something happens before the first page but one."""
+
+    def __init__(self, transport: PooledTransport, happens: Callable[[], None]) -> None:
+        self._transport = transport
+        self._happens: Callable[[], None] | None = happens
+        self.pages: list[Answer] = []
+
+    def get(self, path: str, query: Mapping[str, str]) -> Answer:
+        """A page."""
+        if self._happens is None:
+            return self._transport.get(path, query)
+        if "continue" in query:
+            happens, self._happens = self._happens, None
+            happens()
+        self.pages.append(self._transport.get(path, {**query, "limit": "1"}))
+        return self.pages[-1]
+
+    def open(self, path: str, query: Mapping[str, str]) -> Stream | Answer:
+        """A watch."""
+        return self._transport.open(path, query)
+
+
+def test_a_list_whose_continuation_is_gone_is_begun_anew(
+    cluster: Cluster, namespace: str, transport: PooledTransport
+) -> None:
+    uids = {_pod(cluster, namespace, f"pod-{number}") for number in range(3)}
+    meddling = _Meddling(transport, lambda: _forget_history(cluster))
+    view = PodView()
+    reflector = Reflector(view.reading, meddling, _Clock(), lambda: 0.0)
+    events = reflector.events()
+    _next(events, view)
+    events.close()
+    first, gone = meddling.pages
+    assert (first.status, gone.status, refused(gone).reason) == (200, 410, Reason.EXPIRED)
+    assert json.loads(gone.body)["metadata"]["continue"], "the server offers to go on inconsistently"
+    assert reflector.status().restarts == {Reason.EXPIRED: 1}
+    assert {place.uid for place in view.within(namespace)} == uids
+
+
+def _forget_history(cluster: Cluster) -> None:
+    """Compact etcd at its revision, and restart the API server, whose caches remember longer than that."""
+    if not isinstance(cluster, LocalCluster):
+        pytest.skip("etcd is out of reach here")
+    _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
+    (etcd,) = (component for component in cluster.components if component.name == "etcd")
+    arguments = Path(f"/proc/{etcd.pid}/cmdline").read_text().split("\0")
+    (url,) = (each.partition("=")[2] for each in arguments if each.startswith("--listen-client-urls="))
+    listed = json.loads(_said(cluster, "get", "--raw", "/api/v1/namespaces/default/pods?limit=1"))
+    body = json.dumps({"revision": listed["metadata"]["resourceVersion"], "physical": True}).encode()
+    request = Request(f"{url}/v3/kv/compaction", body, {"Content-Type": "application/json"})  # noqa: S310  # our own etcd
+    with build_opener(ProxyHandler({})).open(request, timeout=_WITHIN) as answer:
+        assert answer.status == 200
+    cluster.restart_api_server()
+
+
+def test_who_may_not_list_is_told_in_the_servers_words(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    token = _said(cluster, "create", "token", "default", "-n", namespace)
+    watch = ClusterWatch(_as(cluster, token, tmp_path))
+    watch.start()
+    until("it was refused", lambda: bool(_followed(watch, "pods").restarts.get(Reason.FORBIDDEN)), _WITHIN)
+    stale = _followed(watch, "pods").stale
+    watch.stop()
+    assert stale is not None
+    assert stale.startswith(
+        "pods: not listed yet; last trouble (forbidden): the API server says 403: pods is forbidden"
+    )
+    assert f'User "system:serviceaccount:{namespace}:default" cannot list resource "pods"' in stale
+
+
+def _as(cluster: Cluster, token: str, folder: Path) -> Connection:
+    """A connection as somebody else."""
+    content = json.loads(cluster.kubeconfig.read_text())
+    content["users"][0]["user"] = {"token": token}
+    path = folder / "kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(content))
+    return connect(path)
+
+
+def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "HTTPS_PROXY", "http://127.0.0.1:1")
+    assert PooledTransport(connect(cluster.kubeconfig)).get("/readyz", {}).body == b"ok"
