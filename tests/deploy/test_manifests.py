@@ -14,7 +14,12 @@ from webhook.policy.load import read
 from webhook.server.settings import Settings
 from webhook.server.sources import load_settings
 
-CLUSTER_SCOPED = {"Namespace", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+CLUSTER_SCOPED = {
+    "Namespace",
+    "CustomResourceDefinition",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+}
 END_SECONDS = 5  # of the grace that is left when the drain is over
 
 

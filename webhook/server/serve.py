@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
@@ -16,7 +17,7 @@ from webhook.gate.keeping import Keeper
 from webhook.server.following.cluster import Cluster, connection
 from webhook.server.following.figures import Figures
 from webhook.server.following.keeping import LedgerKeeping
-from webhook.server.life import Life, Voice
+from webhook.server.life import Life, ServeError, Voice
 from webhook.server.lines import Lines
 from webhook.server.logs import forward_library_logs, new_logger
 from webhook.server.metrics import Build, Metrics
@@ -24,7 +25,11 @@ from webhook.server.policies import LivePolicies
 from webhook.server.ports import Admit, Readiness
 from webhook.server.settings import Settings
 from webhook.state import namespaces
+from webhook.state.batching import BatchedLedgers
+from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.memory import MemoryLedgers
+from webhook.state.ports import Ledgers
+from webhook.state.watch.connect import Connection
 
 _LEAST_BOUND_SECONDS = 34.0  # a create or update has so long in the API server (apiserver config.go, RequestTimeout)
 
@@ -41,7 +46,7 @@ def serve(settings: Settings) -> int:
     voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build(_version())))
     policies = LivePolicies(settings.policies, voice)
     access = connection(settings)
-    parts = _alone(settings, policies) if access is None else _beside(Cluster(access), settings, policies, voice)
+    parts = _alone(settings, policies) if access is None else _beside(access, settings, policies, voice)
     life = Life(parts.admit, settings, voice, [policies.check, *parts.checks])
     forward_library_logs(voice.log)
     policies.store.start()
@@ -75,6 +80,8 @@ class _Parts:
 
 def _alone(settings: Settings, policies: LivePolicies) -> _Parts:
     """The gate without a cluster: labels from a file, and promises that nothing settles."""
+    if settings.ledgers == "kubernetes":
+        raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
     path = settings.namespaces_file
     gate = Gate(
         policies=policies.store.current,
@@ -86,11 +93,12 @@ def _alone(settings: Settings, policies: LivePolicies) -> _Parts:
     return _Parts(gate.admit)
 
 
-def _beside(cluster: Cluster, settings: Settings, policies: LivePolicies, voice: Voice) -> _Parts:
+def _beside(access: Connection, settings: Settings, policies: LivePolicies, voice: Voice) -> _Parts:
     """The gate beside a cluster that is followed."""
+    cluster = Cluster(access)
     if settings.in_flight_bound < _LEAST_BOUND_SECONDS:
         voice.log.warning("in-flight-bound-too-short", seconds=settings.in_flight_bound, least=_LEAST_BOUND_SECONDS)
-    nonces, ledgers = _nonces(), MemoryLedgers(alone=False)
+    nonces, ledgers = _nonces(), _ledgers(access, settings)
     gate = Gate(
         policies=policies.store.current,
         namespaces=cluster.namespaces,
@@ -104,7 +112,7 @@ def _beside(cluster: Cluster, settings: Settings, policies: LivePolicies, voice:
         sight=cluster.sight,
         ledgers=ledgers,
         reader=cluster.reader,
-        monotonic=cluster.monotonic,
+        monotonic=time.monotonic,
         maker=nonces,
         bound=settings.in_flight_bound,
     )
@@ -122,6 +130,14 @@ def _beside(cluster: Cluster, settings: Settings, policies: LivePolicies, voice:
             cluster.stop()
 
     return _Parts(gate.admit, (cluster.check, keeping.check), running)
+
+
+def _ledgers(access: Connection, settings: Settings) -> Ledgers:
+    """Where ledgers are kept beside a cluster."""
+    if settings.ledgers == "memory":
+        return MemoryLedgers(alone=False)
+    store = KubernetesLedgers(access, settings.namespace, lambda: datetime.now(UTC))
+    return BatchedLedgers(store, time.monotonic)
 
 
 def _nonces() -> Callable[[], str]:

@@ -83,6 +83,13 @@ class Settings:
         PATH, "", "The kubeconfig of that cluster. Without it, the one that kubectl would use ($KUBECONFIG)."
     )
     context: str = _option(TEXT, "", "The context in it. Without it, the current one.", absent="")
+    ledgers: str = _option(
+        one_of("memory", "kubernetes"),
+        "memory",
+        "Where caps are kept: in this process's memory, for one replica, or in the cluster as CapLedgers, for any "
+        "number of them.",
+    )
+    namespace: str = _option(TEXT, "tallygate-system", "The gate's own namespace, where CapLedgers are kept.")
     in_flight_bound: float = _option(
         DURATION,
         "40s",

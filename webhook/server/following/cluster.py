@@ -1,7 +1,6 @@
 """The cluster that a server follows, put together from its settings."""
 
-from collections.abc import Callable
-from threading import Event
+import time
 
 from webhook.gate.sight import Sight
 from webhook.server.ports import Check
@@ -9,7 +8,7 @@ from webhook.server.settings import Settings
 from webhook.state.watch.asking import QuorumReader
 from webhook.state.watch.connect import Connection, connect, connect_in_cluster
 from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.runner import ClusterWatch, Followed, RunningClock
+from webhook.state.watch.runner import ClusterWatch, Followed
 
 _CAPS_GO_BY = ("namespaces", "pods")
 
@@ -36,8 +35,7 @@ class Cluster:
         self.namespaces = self._watch.namespaces
         self.pods = self._watch.pods
         self.reader = QuorumReader(self._transport)
-        self.monotonic: Callable[[], float] = RunningClock(Event()).now
-        self.sight = Sight(self.pods, self.namespaces, self.monotonic, self._current_at)
+        self.sight = Sight(self.pods, self.namespaces, time.monotonic, self._current_at)
 
     def start(self) -> None:
         """Begin to follow."""
@@ -59,10 +57,13 @@ class Cluster:
         return Check("cluster", ready, {each.name: _shown(each) for each in followed})
 
     def _current_at(self) -> float | None:
-        """Since when pods and namespaces are both known to be as they are seen."""
+        """Since when pods and namespaces are both known to be as they are seen.
+
+        Ages go on while the machine sleeps, this clock may not: then the time is earlier than it was, which is safe.
+        """
         ages = [each.age for each in self.followed() if each.name in _CAPS_GO_BY]
         known = [age for age in ages if age is not None]
-        return self.monotonic() - max(known) if len(known) == len(ages) else None
+        return time.monotonic() - max(known) if len(known) == len(ages) else None
 
 
 def _shown(followed: Followed) -> dict[str, object]:
