@@ -34,6 +34,22 @@ def test_after_a_start_nothing_is_promised_until_what_was_in_flight_is_counted()
     assert world.sums() == (3, 1)
 
 
+def test_a_view_that_is_too_old_to_open_a_ledger_is_asked_for_anew_now_and_then() -> None:
+    world = World()
+    world.keep()
+    world.seen_at = world.now
+    world.keep(BOUND)
+    assert world.hurries == 1
+    world.keep(1)
+    assert world.hurries == 1
+    world.keep(5)
+    assert world.hurries == 2
+    assert world.code("u1") == 429
+    world.seen_at = world.now
+    world.keep(1)
+    assert world.code("u1") == 200
+
+
 def test_a_namespace_that_is_new_need_not_wait() -> None:
     world = World()
     world.labelled("team-new")

@@ -44,7 +44,9 @@ class World(Scene):
         self.at = 100
         self.pods, self.namespaces = PodView(), NamespaceView()
         self.truth: dict[str, dict[str, Any]] = {}
-        self.sight = Sight(self.pods, self.namespaces, lambda: self.now, lambda: self.now)
+        self.hurries = 0
+        self.seen_at: float | None = None
+        self.sight = Sight(self.pods, self.namespaces, lambda: self.now, self._current_at, self._hurry)
         self.caps = CapIndex(self.policies)
         self.gate = Gate(
             policies=lambda: self.policies,
@@ -133,6 +135,13 @@ class World(Scene):
     def _apply(self, event: Event[Any]) -> None:
         assert isinstance(event, Changed | Deleted)
         self.pods.apply(event)
+
+    def _current_at(self) -> float:
+        """Views are never old here, unless a test says so."""
+        return self.now if self.seen_at is None else self.seen_at
+
+    def _hurry(self) -> None:
+        self.hurries += 1
 
     def _nonce(self) -> str:
         self._count += 1

@@ -31,7 +31,7 @@ class Sight:
     """Views of the cluster, asked by cap and ledger. Any thread may ask.
 
     `monotonic` is in seconds; `current_at` says since when, by that clock, pods and namespaces are known to be as the
-    views show them, None before they were listed.
+    views show them, None before they were listed; `hurry` asks for that to be found out soon.
     """
 
     def __init__(
@@ -40,11 +40,13 @@ class Sight:
         namespaces: NamespaceView,
         monotonic: Callable[[], float],
         current_at: Callable[[], float | None],
+        hurry: Callable[[], None] = lambda: None,
     ) -> None:
         self._pods = pods
         self._namespaces = namespaces
         self._monotonic = monotonic
         self.current_at = current_at
+        self.hurry = hurry
         self._uids: dict[str, str] | None = None
         self._born: dict[str, float] = {}
         namespaces.listen(self._seen)

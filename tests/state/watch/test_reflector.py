@@ -336,6 +336,21 @@ def test_a_watch_that_does_not_get_to_where_the_cluster_is_is_replaced_by_a_shor
     assert f.reflector.status().stale is None
 
 
+def test_whoever_is_in_a_hurry_knows_within_seconds_how_the_cluster_is() -> None:
+    f = follow(listed(7), [SILENCE], [bookmark(50), SILENCE], [SILENCE], at=7)
+    f.next()
+    f.server.at = 50
+    f.reflector.hurry()
+    assert f.until(3) == [Bookmark(50)]
+    assert [query.get("timeoutSeconds") for query in f.server.asked] == [None, "360", "4"]
+    assert f.server.streams[0].closed
+    assert f.server.questions == 1
+    age = f.reflector.status().age
+    assert age is not None
+    assert age < 3
+    assert restarted(f) == {}
+
+
 def test_what_a_dead_connection_kept_back_comes_with_the_next_watch() -> None:
     f = follow(listed(7), [SILENCE], [told("DELETED", thing("a", 8)), bookmark(99), SILENCE], at=99)
     f.next()

@@ -35,7 +35,7 @@ class Cluster:
         self.namespaces = self._watch.namespaces
         self.pods = self._watch.pods
         self.reader = QuorumReader(self._transport)
-        self.sight = Sight(self.pods, self.namespaces, time.monotonic, self._current_at)
+        self.sight = Sight(self.pods, self.namespaces, time.monotonic, self._current_at, self._watch.hurry)
 
     def start(self) -> None:
         """Begin to follow."""

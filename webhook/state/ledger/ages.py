@@ -55,6 +55,11 @@ class Ages:
         known = self.known.get((uid, by))
         return known is not None and known.marked is not None and begun >= known.marked
 
+    @property
+    def opens_after(self) -> float | None:
+        """When a ledger of unknown past may be counted from a view that is no older; None before that is known."""
+        return next((each.marked for (uid, _), each in self.known.items() if uid == MAKER), None)
+
     def marked(self) -> list[str]:
         """The pods worth a quorum read."""
         return [uid for (uid, _), each in self.known.items() if uid != MAKER and each.marked is not None]

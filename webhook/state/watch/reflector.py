@@ -44,10 +44,12 @@ class Pace:
     A watch is told to end after `watch` to twice that. The server's revision is asked every `ask`; a watch that has not
     reached it `doubt` later is replaced by one of `short`; a view that was not current for `relist` is listed anew.
     `stale` is the age from which on a view should not be relied on. Bookmarks come every minute, so `doubt` is longer.
+    Whoever cannot wait for one has the watch replaced by one of `hurried`.
     """
 
     watch: float = 240.0
     short: float = 10.0
+    hurried: float = 4.0
     ask: float = 15.0
     doubt: float = 75.0
     relist: float = 300.0
@@ -93,8 +95,13 @@ class Reflector(Generic[W, R]):
         self._trouble: WatchError | None = None
         self._expired = 0
         self._lists = 0
-        self._is_short = False
+        self._next_watch: float | None = None
+        self._is_hurried = False
         self._ask_at = 0.0
+
+    def hurry(self) -> None:
+        """Find out soon how the cluster is now; may be called from any thread."""
+        self._is_hurried = True
 
     def events(self) -> Generator[Event[R] | None]:
         """What is there and what changes, for ever; None when there is nothing to tell yet.
@@ -130,7 +137,7 @@ class Reflector(Generic[W, R]):
     def _fell(self, failure: WatchError, *, is_listing: bool) -> None:
         self._restarts[failure.reason] += 1
         self._trouble = failure
-        self._is_short = failure.reason is Reason.SILENT
+        self._next_watch = self._pace.short if failure.reason is Reason.SILENT else None
         self._expired = self._expired + 1 if is_listing and failure.reason is Reason.EXPIRED else 0
 
     def _went_well(self) -> None:
@@ -176,8 +183,8 @@ class Reflector(Generic[W, R]):
         Raises:
             WatchError: it ended otherwise.
         """
-        seconds = self._pace.short if self._is_short else self._pace.watch * (1 + self._chance())
-        self._is_short = False
+        seconds = self._next_watch or self._pace.watch * (1 + self._chance())
+        self._next_watch = None
         opened_at = self._clock.now()
         stream = self._open(seconds)
         lines, told = Lines(_MOST_LINE), False
@@ -190,6 +197,9 @@ class Reflector(Generic[W, R]):
                     self._went_well()
                     told = True
                 self._look_around(opened_at, seconds)
+                if self._is_hurried:
+                    self._begin_to_hurry()
+                    return
                 if chunk is None:
                     yield None
         finally:
@@ -232,6 +242,12 @@ class Reflector(Generic[W, R]):
             raise WatchError(Reason.BEHIND, f"watches of {self._reading.name} do not get to where the cluster is")
         if now - max(since, opened_at) > self._pace.doubt:
             raise WatchError(Reason.SILENT, f"a watch of {self._reading.name} did not get to where the cluster is")
+
+    def _begin_to_hurry(self) -> None:
+        """Ask at once, and watch so shortly that a bookmark soon tells whether that revision was reached."""
+        self._is_hurried = False
+        self._ask(self._clock.now())
+        self._next_watch = self._pace.hurried
 
     def _ask(self, now: float) -> None:
         """Find out which revision the cluster is at; a question without an answer is no reason to end the watch."""
