@@ -19,6 +19,11 @@ def entries(**asked: Any) -> list[dict[str, Any]]:
     return [webhook for configuration in registration(SERVICE, **asked) for webhook in configuration["webhooks"]]
 
 
+def judging(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that are asked for a verdict: of namespaces the gate is only told."""
+    return [webhook for webhook in webhooks if not webhook["name"].startswith("namespaces.")]
+
+
 def sent(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
     """What their rules name: group, resource with subresource, operation, scope."""
     return {
@@ -39,6 +44,7 @@ def test_the_names_tell_phase_and_part() -> None:
     assert [each["name"] for each in validating["webhooks"]] == [
         "validate.tallygate.dev",
         "nodes.validate.tallygate.dev",
+        "namespaces.validate.tallygate.dev",
     ]
 
 
@@ -51,14 +57,14 @@ def test_exactly_what_is_judged_is_sent() -> None:
         for operation in (("UPDATE",) if part else ("CREATE", "UPDATE"))
     }
     for configuration in registration(SERVICE):
-        assert sent(configuration["webhooks"]) == expected
+        assert sent(judging(configuration["webhooks"])) == expected
     assert ("", "pods/resize", "UPDATE", "Namespaced") in expected
     assert len(expected) == 2 * len(TARGETS) + 3
 
 
 def test_nothing_is_sent_that_the_gate_passes_over() -> None:
     kinds = {found.plural: kind for (_, kind), found in TARGETS.items()}
-    for group, resource, operation, _ in sent(entries()):
+    for group, resource, operation, _ in sent(judging(entries())):
         plural, _, part = resource.partition("/")
         assert target(Change(kinds[plural], operation, b"{}", group=group, subresource=part)) is not None
 
@@ -66,11 +72,20 @@ def test_nothing_is_sent_that_the_gate_passes_over() -> None:
 def test_a_cluster_may_register_nodes_while_the_gate_is_away() -> None:
     for policy in ("Fail", "Ignore"):
         for webhook in entries(failure_policy=policy):
-            assert webhook["failurePolicy"] == ("Ignore" if webhook["name"].startswith("nodes.") else policy)
+            told = webhook["name"].startswith(("nodes.", "namespaces."))
+            assert webhook["failurePolicy"] == ("Ignore" if told else policy)
+
+
+def test_of_namespaces_the_gate_is_told_when_their_labels_change() -> None:
+    (webhook,) = (each for each in entries() if each["name"].startswith("namespaces."))
+    assert sent([webhook]) == {("", "namespaces", "UPDATE", "Cluster")}
+    assert [each["expression"] for each in webhook["matchConditions"]] == [
+        "object.metadata.?labels != oldObject.metadata.?labels"
+    ]
 
 
 def test_the_gate_does_not_stand_in_its_own_way() -> None:
-    for webhook in entries(own_namespace="gates"):
+    for webhook in judging(entries(own_namespace="gates")):
         if webhook["name"].startswith("nodes."):
             assert "namespaceSelector" not in webhook
             assert sent([webhook]) == {
@@ -117,12 +132,12 @@ def test_the_gate_is_reached_by_service_or_by_url(
     reached: Service | Url, token: str, clients: list[dict[str, Any]]
 ) -> None:
     for configuration, client in zip(registration(reached, token=token), clients, strict=True):
-        assert [webhook["clientConfig"] for webhook in configuration["webhooks"]] == [client, client]
+        assert [webhook["clientConfig"] for webhook in judging(configuration["webhooks"])] == [client, client]
 
 
 def test_the_authorities_are_given_in_base64() -> None:
     pem = b"-----BEGIN CERTIFICATE-----\n"
-    assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in entries(ca_bundle=pem)] == [pem] * 4
+    assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in entries(ca_bundle=pem)] == [pem] * 5
     assert not any("caBundle" in webhook["clientConfig"] for webhook in entries())
 
 

@@ -135,7 +135,8 @@ def objects(kind: str) -> st.SearchStrategy[dict[str, Any]]:
 def compared(phase: Phase, kind: str) -> list[list[str]]:
     """The fields that the match condition for a kind compares, each as the keys that lead to it."""
     configuration = registration(Service())[list(Phase).index(phase)]
-    (webhook,) = (each for each in configuration["webhooks"] if each["name"].startswith("nodes.") == (kind == "Node"))
+    part = "nodes." if kind == "Node" else ""
+    (webhook,) = (each for each in configuration["webhooks"] if each["name"] == f"{part}{phase}.tallygate.dev")
     (condition,) = webhook["matchConditions"]
     first, *comparisons = condition["expression"].split(" || ")
     assert first == "request.operation != 'UPDATE'"

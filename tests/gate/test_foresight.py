@@ -171,6 +171,14 @@ def test_templates_without_a_counted_limit_are_told_before_their_pods_are_refuse
     assert refusal(Scene(LIMITS + "  workloads: deny\n"), workload(1))["code"] == 403
 
 
+def test_a_limit_that_a_stored_template_lacks_too_is_not_told_at_every_update() -> None:
+    assert told(Scene(LIMITS), workload(1, image="b"), oldObject=workload(1)) == []
+    more = workload(1)
+    more["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
+    (warning,) = told(Scene(LIMITS), more, oldObject=workload(1))
+    assert "no such limit on sidecar: set one" in warning
+
+
 def test_the_filter_of_a_cap_goes_by_the_template() -> None:
     text = CAP + "  pods: {objects: {matchLabels: {tier: batch}}}\n"
     batch = workload(2, replicas=3)

@@ -156,6 +156,17 @@ WORKLOAD_ROLLOUT = Code(
     "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 4  # of 2 GPUs each\n"
     "  strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}\n",
 )
+NAMESPACE_OVER_CAP = Code(
+    "TG207",
+    "namespace-over-cap",
+    "A namespace comes under a cap with pods that take it over what it allows.",
+    "Labels of a namespace say which caps are over it. Pods that are there already are not removed, so the cap holds "
+    "more than it allows for a while, and lets nothing more in. `tallygate usage` shows it.",
+    "# cap batch: shared, hard: {nvidia.com/gpu: 8}, holds 6\nkind: Namespace  # its pods hold 4\nmetadata:\n"
+    "  labels: {team: batch}\n",
+    "# cap batch: shared, hard: {nvidia.com/gpu: 8}, holds 4\nkind: Namespace  # its pods hold 4\nmetadata:\n"
+    "  labels: {team: batch}\n",
+)
 
 CODES: tuple[Code, ...] = (
     NOT_WHOLE,
@@ -175,5 +186,6 @@ CODES: tuple[Code, ...] = (
     WORKLOAD_OVER_CAP,
     WORKLOAD_WAITS,
     WORKLOAD_ROLLOUT,
+    NAMESPACE_OVER_CAP,
 )
 """Every code of this room, for `tallygate explain` and the documentation."""

@@ -5,7 +5,7 @@ admissionregistration.k8s.io/v1 (k8s.io/api/admissionregistration/v1/types.go, v
 """
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -41,6 +41,7 @@ _CHANGES_NODES = (
     " || object.?status.?allocatable != oldObject.?status.?allocatable"
     " || object.metadata.?labels != oldObject.metadata.?labels"
 )
+_CHANGES_LABELS = "object.metadata.?labels != oldObject.metadata.?labels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,14 @@ def registration(
     `own_namespace` where the gate runs, which it must not stand in the way of, and `token` the secret segment of its
     paths, where it has one.
     """
+    moves = {f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _namespaces()}
 
-    def webhooks(phase: Phase, **further: str) -> list[dict[str, Any]]:
+    def webhooks(phase: Phase, more: Mapping[str, dict[str, Any]], **further: str) -> list[dict[str, Any]]:
         path = f"{ADMIT_PREFIX}{token}/{phase}" if token else f"{ADMIT_PREFIX}{phase}"
         parts = {
             f"{phase}.{_DOMAIN}": _objects(failure_policy, ("kube-system", own_namespace)),
             f"nodes.{phase}.{_DOMAIN}": _nodes(),
+            **more,
         }
         return [
             {"name": name, "clientConfig": _client(reached, path, ca_bundle)} | part | _always() | further
@@ -90,8 +93,8 @@ def registration(
         ]
 
     return (
-        _configuration("MutatingWebhookConfiguration", webhooks(Phase.MUTATING, reinvocationPolicy="IfNeeded")),
-        _configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING)),
+        _configuration("MutatingWebhookConfiguration", webhooks(Phase.MUTATING, {}, reinvocationPolicy="IfNeeded")),
+        _configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING, moves)),
     )
 
 
@@ -132,6 +135,15 @@ def _nodes() -> dict[str, Any]:
         "failurePolicy": "Ignore",
         "matchConditions": [{"name": "changes-what-is-judged", "expression": _CHANGES_NODES}],
         "rules": _rules(_CLUSTER_SCOPED, "Cluster"),
+    }
+
+
+def _namespaces() -> dict[str, Any]:
+    """A namespace that comes under a cap by its labels is told of it, and never refused."""
+    return {
+        "failurePolicy": "Ignore",
+        "matchConditions": [{"name": "changes-labels", "expression": _CHANGES_LABELS}],
+        "rules": [_rule("", ["namespaces"], [UPDATE], "Cluster")],
     }
 
 

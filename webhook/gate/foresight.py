@@ -40,13 +40,13 @@ class _WithTemplate(msgspec.Struct):
 class Workload:
     """The pods of a workload, one of them, and where its template stands.
 
-    `fresh` when it is new, `rolls` when its template changes.
+    `stored` is the template that it replaces, None when the workload is new; `rolls` when that is another.
     """
 
     pods: Replicas
     template: Pod
     path: str
-    fresh: bool = True
+    stored: Pod | None = None
     rolls: bool = False
 
     def costs(self, hold: Callable[[Pod], Charge]) -> Amounts:
@@ -80,9 +80,10 @@ def changed(change: Change, found: Target) -> tuple[Workload | None, Workload | 
     new = workload(change.kind, judged, found.view(judged))
     if new is None or change.old is None:
         return new, None
-    before = decoded(found, change, change.old)
+    judged = decoded(found, change, change.old)
+    before, view = workload(change.kind, judged, found.view(judged)), found.view(judged)
     rolls = _template(change.object) != _template(change.old)
-    return replace(new, fresh=False, rolls=rolls), workload(change.kind, before, found.view(before))
+    return replace(new, stored=view.pod if view else Pod(), rolls=rolls), before
 
 
 def foresee(
@@ -99,8 +100,10 @@ def foresee(
     """
     charge = hold(asked.template)
     if asked.pods.count:
+        lacked = hold(asked.stored).unlimited if asked.stored else {}
         for name, containers in charge.unlimited.items():
-            yield Foreseen(no_limit(counted.cap.name, name, containers, asked.path), final=True)
+            if new := tuple(each for each in containers if each not in lacked.get(name, ())):
+                yield Foreseen(no_limit(counted.cap.name, name, new, asked.path), final=True)
     wanted = _times(charge.amounts, asked.pods.count)
     more = wanted.short_of(before)
     for name in sorted(charge.amounts.keys() & counted.hard.keys()):
@@ -133,7 +136,7 @@ class _Sight:
         """A rollout has no room for its first new pod, or for all that it would start at once."""
         pods, hard = self.asked.pods, self.counted.hard[self.name]
         ask, cap = f"with a rollout's {pods.surge} more, {self._ask(pods.count + pods.surge)}", self._cap()
-        if pods.held and (pods.count + 1) * self.each > hard and (self.asked.rolls or self.asked.fresh):
+        if pods.held and (pods.count + 1) * self.each > hard and (self.asked.rolls or self.asked.stored is None):
             text = f"{ask}, {cap}: a rollout can never go on, since maxUnavailable lets it end no old pod first"
             return self._foreseen(WORKLOAD_ROLLOUT, text, final=self.asked.rolls)
         if pods.surge and self.asked.rolls and (pods.count + pods.surge) * self.each > hard:

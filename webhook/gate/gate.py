@@ -1,28 +1,23 @@
 """The gate itself: bytes of a review in, bytes of an answer out."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
-
-import msgspec
-from msgspec.structs import replace
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.caps import Charge
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity import QuantityError
-from webhook.admission import answer
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.change import Change, Phase
 from webhook.admission.decide import decoded, judge
 from webhook.admission.review import Asked, ReviewError, decode
-from webhook.admission.selection import RuleIndex
-from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.admission.workloads import target
 from webhook.errors import TallygateError
-from webhook.gate.arithmetic import exceeded, no_limit, refusals, soft_warnings
-from webhook.gate.charging import Charging, Outcome
+from webhook.gate.answering import Answer, InForce, Sitting, busy, by_rules, granted, refused, told
+from webhook.gate.arithmetic import no_limit, refusals
+from webhook.gate.charging import Charging
 from webhook.gate.foresight import WORKLOADS, changed, foresee
+from webhook.gate.moving import is_move, moved
 from webhook.gate.promising import Asked as AskedOfCap
 from webhook.gate.promising import Look, Who
 from webhook.gate.sight import Sight
@@ -33,65 +28,10 @@ from webhook.state.ledger import Kind, Ledger
 from webhook.state.ports import BusyError, LedgerKey, Ledgers, NamespaceLister, StoreUnavailableError
 
 _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
-_RETRY_AFTER_SECONDS = 1
 
 
 class UndecidedError(TallygateError):
     """No decision could be reached, and that is not the user's fault: the cluster's failurePolicy decides."""
-
-
-class Record(msgspec.Struct, frozen=True):
-    """What one decision was, for logs and metrics: names and codes, never the object.
-
-    `verdict` is `allow`, `deny` or `busy`; `rules` are those that denied, `exceeded` the caps that a privileged user
-    went over.
-    """
-
-    uid: str
-    user: str
-    operation: str
-    kind: str
-    namespace: str
-    name: str
-    phase: Phase
-    dry_run: bool
-    verdict: str
-    codes: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    audits: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    exceeded: tuple[str, ...] = ()
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """Bytes to send, and what they say."""
-
-    body: bytes
-    record: Record
-
-
-class _InForce:
-    """One policy set, indexed."""
-
-    def __init__(self, policies: PolicySet) -> None:
-        self.policies = policies
-        self.rules = RuleIndex(policies)
-        self.caps = CapIndex(policies)
-        self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
-        self.whys: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules} | {
-            cap.name: cap.why for cap in policies.caps
-        }
-
-
-class _Sitting(msgspec.Struct, frozen=True):
-    """One review before the policies in force."""
-
-    uid: str
-    change: Change
-    phase: Phase
-    force: _InForce
-    verdict: Verdict
 
 
 class Gate:
@@ -117,7 +57,7 @@ class Gate:
         self._sight = sight
         self._monotonic = monotonic
         self._nonce = nonce
-        self._force = _InForce(policies())
+        self._force = InForce(policies())
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Answer:
         """Answer a review before `deadline` (seconds of the monotonic clock).
@@ -129,25 +69,27 @@ class Gate:
         asked: Asked = decode(body)
         change, force = asked.change, self._in_force()
         labels = self._namespaces.labels(change.namespace) if force.needs_labels and change.namespace else None
-        sitting = _Sitting(asked.uid, change, phase, force, judge(change, force.rules, labels, phase))
+        sitting = Sitting(asked.uid, change, phase, force, judge(change, force.rules, labels, phase))
         if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(change):
             return self._charged(sitting, labels, deadline)
         if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and change.kind in WORKLOADS:
             return self._foreseen(sitting, labels, deadline)
-        return _by_rules(sitting)
+        if phase is Phase.VALIDATING and force.caps and is_move(change) and self._sight is not None:
+            return told(sitting, moved(change, force.caps, self._sight, partial(self._kept, deadline=deadline)))
+        return by_rules(sitting)
 
     def caps(self) -> CapIndex:
         """The caps in force."""
         return self._in_force().caps
 
-    def _in_force(self) -> _InForce:
+    def _in_force(self) -> InForce:
         policies = self._policies()
         force = self._force
         if force.policies is not policies:
-            force = self._force = _InForce(policies)
+            force = self._force = InForce(policies)
         return force
 
-    def _charged(self, sitting: _Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
+    def _charged(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
         change = sitting.change
         caps = sitting.force.caps.over(change.namespace, labels)
         if caps.unknown:
@@ -156,7 +98,7 @@ class Gate:
                 "are not known here"
             )
         if not caps.caps:
-            return _by_rules(sitting)
+            return by_rules(sitting)
         new, old = _pods(change)
         asked: list[AskedOfCap] = []
         missing: list[Problem] = []
@@ -168,17 +110,17 @@ class Gate:
                 missing += _no_limits(each, before, after)
             asked.append(each)
         if missing:
-            return _refused(sitting, missing)
+            return refused(sitting, missing)
         return self._booked(sitting, asked, _who(change, new, self._nonce()), deadline)
 
-    def _foreseen(self, sitting: _Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
+    def _foreseen(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
         """What the caps will say to the pods of a workload: told now, and refused now where a cap wants that."""
         found = target(sitting.change)
         asked, stored = changed(sitting.change, found) if found else (None, None)
         if asked is None:
-            return _by_rules(sitting)
+            return by_rules(sitting)
         denied: list[Problem] = []
-        told: list[Problem] = []
+        foreseen: list[Problem] = []
         for counted in sitting.force.caps.over(sitting.change.namespace, labels).caps:
             if counted.cap.workloads is Foresight.IGNORE:
                 continue
@@ -188,13 +130,10 @@ class Gate:
             before = stored.costs(hold) if stored else Amounts()
             for each in foresee(asked, counted, hold, before, ledger):
                 denies = each.final and counted.cap.workloads is Foresight.DENY
-                (denied if denies else told).append(each.problem)
+                (denied if denies else foreseen).append(each.problem)
         if denied:
-            return _refused(sitting, denied)
-        if told:
-            verdict = dataclasses.replace(sitting.verdict, warnings=(*sitting.verdict.warnings, *told))
-            sitting = replace(sitting, verdict=verdict)
-        return _by_rules(sitting)
+            return refused(sitting, denied)
+        return told(sitting, foreseen)
 
     def _kept(self, key: LedgerKey, deadline: float) -> Ledger | None:
         """The ledger; none yet is an empty one, and None is one out of reach: no reason to stop a workload."""
@@ -204,19 +143,19 @@ class Gate:
             return None
         return found or Ledger(Amounts())
 
-    def _booked(self, sitting: _Sitting, asked: list[AskedOfCap], who: Who, deadline: float) -> Answer:
+    def _booked(self, sitting: Sitting, asked: list[AskedOfCap], who: Who, deadline: float) -> Answer:
         if self._monotonic() >= deadline:
-            return _busy(sitting)
+            return busy(sitting)
         charging = Charging(self._ledgers, who, deadline, self._sight)
         try:
             outcome = charging.check(asked) if sitting.change.dry_run else charging.charge(asked)
         except BusyError:
-            return _busy(sitting)
+            return busy(sitting)
         except StoreUnavailableError as error:
             raise UndecidedError(f"the ledgers are out of reach: {error}") from error
         if outcome.refused:
-            return _refused(sitting, [problem for booked in outcome.refused for problem in refusals(booked)])
-        return _granted(sitting, outcome)
+            return refused(sitting, [problem for booked in outcome.refused for problem in refusals(booked)])
+        return granted(sitting, outcome)
 
 
 def _no_limits(asked: AskedOfCap, before: Charge, after: Charge) -> list[Problem]:
@@ -258,61 +197,3 @@ def _who(change: Change, pod: Pod, nonce: str) -> Who:
         raise ReviewError("object.metadata.uid is empty: caps are charged in the validating webhook, where it is set")
     kind = Kind.CREATE if change.old is None else Kind.CHANGE
     return Who(uid, change.namespace, change.name, nonce, kind)
-
-
-def _matter(sitting: _Sitting) -> answer.Matter:
-    return answer.Matter(sitting.change, sitting.force.whys)
-
-
-def _by_rules(sitting: _Sitting) -> Answer:
-    verdict = sitting.verdict
-    body = answer.rules_answer(sitting.uid, _matter(sitting), verdict, sitting.phase)
-    return Answer(body, _record(sitting, "allow" if verdict.allowed else "deny", verdict.problems))
-
-
-def _busy(sitting: _Sitting) -> Answer:
-    status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS)
-    body = answer.answer(sitting.uid, _matter(sitting), Verdict(), sitting.phase, status)
-    return Answer(body, _record(sitting, "busy"))
-
-
-def _refused(sitting: _Sitting, problems: list[Problem]) -> Answer:
-    status = answer.denial(_matter(sitting), answer.FORBIDDEN, "Forbidden", problems)
-    body = answer.answer(sitting.uid, _matter(sitting), sitting.verdict, sitting.phase, status)
-    return Answer(body, _record(sitting, "deny", tuple(problems)))
-
-
-def _granted(sitting: _Sitting, outcome: Outcome) -> Answer:
-    warnings = tuple(warning for booked in outcome.granted for warning in soft_warnings(booked))
-    over = tuple(booked.asked.counted.cap.name for booked in outcome.granted if exceeded(booked))
-    if warnings or over:
-        told = dataclasses.replace(sitting.verdict, warnings=(*sitting.verdict.warnings, *warnings), exceeded=over)
-        sitting = replace(sitting, verdict=told)
-    body = answer.answer(sitting.uid, _matter(sitting), sitting.verdict, sitting.phase, None)
-    return Answer(body, _record(sitting, "allow"))
-
-
-def _record(sitting: _Sitting, verdict: str, problems: tuple[Problem, ...] = ()) -> Record:
-    change, judged = sitting.change, sitting.verdict
-    record = Record(
-        uid=sitting.uid,
-        user=change.user.name,
-        operation=change.operation,
-        kind=change.kind,
-        namespace=change.namespace,
-        name=change.name,
-        phase=sitting.phase,
-        dry_run=change.dry_run,
-        verdict=verdict,
-    )
-    if judged is ALLOWED and not problems:
-        return record
-    return replace(
-        record,
-        codes=tuple(problem.code for problem in problems),
-        rules=tuple(dict.fromkeys(problem.rule for problem in problems)),
-        warnings=tuple(problem.code for problem in judged.warnings),
-        audits=tuple(problem.code for problem in judged.audits),
-        unknown=judged.unknown,
-        exceeded=judged.exceeded,
-    )

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
+from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import Counted
 from webhook.policy.resolve import matches_namespace
 from webhook.state.ledger import View
@@ -82,6 +83,13 @@ class Sight:
             total=count.tally,
             gone=count.deleted,
         )
+
+    def held(self, counted: Counted, namespace: str) -> Amounts:
+        """What the pods of one namespace would hold under a cap, whether it is over them or not."""
+        try:
+            return self._pods.count(counted, (namespace,)).tally
+        except NotListedError:
+            return Amounts()
 
     def is_new(self, namespace: str) -> bool:
         """Whether the namespace came into being a moment ago, so that nothing was promised in it before that."""
