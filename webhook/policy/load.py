@@ -20,6 +20,7 @@ from webhook.policy.codes import UNREADABLE
 from webhook.policy.finding import Finding, Severity
 from webhook.policy.lint import lint
 from webhook.policy.model import PolicySet, Source
+from webhook.policy.nodes import Node
 from webhook.policy.parse import Parsed, parse
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -60,8 +61,10 @@ class Status:
     crash: Exception | None = None
 
 
-def read(paths: Sequence[Path]) -> Parsed:
+def read(paths: Sequence[Path], written: Sequence[tuple[str, Node]] = ()) -> Parsed:
     """Read and lint all policy files at these paths: files, and folders of files (not of folders).
+
+    `written` are further policies that are read already, each with the name of its file.
 
     A folder's files are read by name, each once however many names it has, as `*.yaml`, `*.yml` or `*.json`; what
     cannot be read is a finding.
@@ -74,7 +77,7 @@ def read(paths: Sequence[Path]) -> Parsed:
         if content is not None and total <= MAX_TOTAL_BYTES:
             contents.append((str(path), content))
             total += len(content)
-    parsed = parse(contents)
+    parsed = parse(contents, written)
     if contents and parsed.usable and not (parsed.policies.rules or parsed.policies.caps):
         # An editor empties a file before it writes it; taken at its word, that would let everything through.
         findings.extend(_unreadable(Path(name), "says no policy, nor does any file beside it") for name, _ in contents)

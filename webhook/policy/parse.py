@@ -10,16 +10,15 @@ from hashlib import sha256
 
 from webhook.policy import bounds
 from webhook.policy.build import Fields, cap, rule
-from webhook.policy.codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE, TOO_LARGE, UNREADABLE
+from webhook.policy.codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE, TOO_LARGE
 from webhook.policy.compose import compose
+from webhook.policy.decode import decoded
 from webhook.policy.finding import Finding, Severity
 from webhook.policy.formats import bare_name, shown
 from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, Source
 from webhook.policy.nodes import Mapping, Node, Number, Scalar
 from webhook.policy.nodes import Sequence as SequenceNode
 from webhook.policy.shape import misshapen
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,8 @@ class _Reading:
         self.findings.add(Finding.at(source, code, severity, message))
 
 
-def parse(files: Sequence[tuple[str, bytes]]) -> Parsed:
-    """Read files, given as name and content, into one set.
+def parse(files: Sequence[tuple[str, bytes]], written: Sequence[tuple[str, Node]] = ()) -> Parsed:
+    """Read files, given as name and content, into one set, and after them documents that are nodes already.
 
     The digest is of the contents in their order: the same files give the same digest wherever they are mounted.
     """
@@ -58,6 +57,8 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Parsed:
     if _within_bounds(files, reading):
         for name, content in files:
             _read_file(name, content, reading)
+    for name, document in written:
+        _read_document(name, document, reading, set())
     policies = PolicySet(
         rules=tuple(reading.rules),
         caps=tuple(reading.caps),
@@ -91,8 +92,9 @@ def _within_bounds(files: Sequence[tuple[str, bytes]], reading: _Reading) -> boo
 
 
 def _read_file(name: str, content: bytes, reading: _Reading) -> None:
-    text = _decoded(name, content, reading)
-    if text is None:
+    text = decoded(name, content)
+    if isinstance(text, Finding):
+        reading.findings.add(text)
         return
     documents, findings = compose(name, text)
     reading.findings.update(findings)
@@ -106,41 +108,11 @@ def _read_file(name: str, content: bytes, reading: _Reading) -> None:
             _read_document(name, document, reading, {(finding.line, finding.column) for finding in findings})
 
 
-def _decoded(name: str, content: bytes, reading: _Reading) -> str | None:
-    """The text of a file, or `None` and a finding. A byte order mark of UTF-8 is passed over."""
-    if len(content) > bounds.MAX_FILE_BYTES:
-        message = f"more than {bounds.MAX_FILE_BYTES:,} bytes, which is all that is read of one file: split it"
-        reading.say(Source(name, 1, 1), TOO_LARGE, message)
-        return None
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
-        reading.say(Source(name, line, column), UNREADABLE, "not UTF-8 text; save the file as UTF-8")
-        return None
-    found = _CONTROL.search(text)
-    if found:
-        line = text.count("\n", 0, found.start()) + 1
-        column = found.start() - (text.rfind("\n", 0, found.start()) + 1) + 1
-        message = f"a control character (U+{ord(found[0]):04X}) cannot stand in a policy file; remove it"
-        reading.say(Source(name, line, column), UNREADABLE, message)
-        return None
-    lines = text.count("\n") + text.count("\r")
-    if lines > bounds.MAX_LINES:
-        message = f"more than {bounds.MAX_LINES:,} lines, which is all that is read of one file: split it"
-        reading.say(Source(name, bounds.MAX_LINES, 1), TOO_LARGE, message)
-        return None
-    return text.replace("\t", " ") if name.endswith(".json") else text
-
-
 def _read_document(name: str, document: Node, reading: _Reading, told: set[tuple[int, int]]) -> None:
     """Judge one document; of a value at a place that was told of already, nothing more is said."""
     misshapes = misshapen(name, document)
     reading.findings.update(one for one in misshapes if (one.line, one.column) not in told)
-    for number in _ambiguous(document):
-        said = f"{shown(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
-        reading.say(Source(name, number.line, number.column), AMBIGUOUS_NUMBER, said, Severity.WARNING)
+    reading.findings.update(ambiguous(name, document))
     _check_named_twice(name, document, reading)
     if isinstance(document, Mapping) and not misshapes:
         _add(name, document, reading)
@@ -160,6 +132,13 @@ def _add(name: str, document: Mapping, reading: _Reading) -> None:
         reading.rules.append(rule(fields, source))
     else:
         reading.caps.append(cap(fields, source))
+
+
+def ambiguous(name: str, document: Node) -> Iterator[Finding]:
+    """A warning of each number that is another one to other readers of YAML."""
+    for number in _ambiguous(document):
+        said = f"{shown(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
+        yield Finding.at(Source(name, number.line, number.column), AMBIGUOUS_NUMBER, Severity.WARNING, said)
 
 
 def _ambiguous(node: Node) -> Iterator[Scalar]:

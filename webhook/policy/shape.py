@@ -6,10 +6,8 @@ what would pass.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from webhook.policy.codes import (
@@ -22,10 +20,10 @@ from webhook.policy.codes import (
     WRONG_TYPE,
 )
 from webhook.policy.finding import Finding, Severity
-from webhook.policy.formats import FormatError, checker, clipped, shown
+from webhook.policy.formats import FormatError, clipped, shown
 from webhook.policy.model import Source
 from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend, joined
-from webhook.policy.schema import homes, schema
+from webhook.policy.schema import Language, policies
 from webhook.policy.suggest import did_you_mean
 
 _Told = tuple[Node, str, str]
@@ -36,6 +34,7 @@ _Told = tuple[Node, str, str]
 class _Refused:
     """One error of jsonschema: the node and its path, what the keyword asked, and in which part of the schema."""
 
+    language: Language
     kind: str
     node: Node
     path: str
@@ -50,18 +49,13 @@ _HEAD = frozenset({"apiVersion", "kind"})
 _MOST_HOMES = 2
 
 
-@cache
-def _validator() -> Draft202012Validator:
-    return Draft202012Validator(schema(), format_checker=checker())
-
-
-def misshapen(file: str, document: Node) -> set[Finding]:
-    """Everything that the schema holds against a document."""
+def misshapen(file: str, document: Node, language: Language | None = None) -> set[Finding]:
+    """Everything that the schema of a language, or that of policies, holds against a document."""
+    language = language or policies()
     if not isinstance(document, Mapping):
-        said = "a document must be a mapping with apiVersion, kind, metadata and spec"
-        return {_finding(file, (document, UNKNOWN_KIND, said))}
-    errors = _validator().iter_errors(document.value)
-    return {_finding(file, told) for error in errors for told in _tell(document, error)}
+        return {_finding(file, (document, UNKNOWN_KIND, language.whole))}
+    errors = language.validator.iter_errors(document.value)
+    return {_finding(file, told) for error in errors for told in _tell(document, error, language)}
 
 
 def _finding(file: str, told: _Told) -> Finding:
@@ -69,7 +63,7 @@ def _finding(file: str, told: _Told) -> Finding:
     return Finding.at(Source(file, node.line, node.column), code, Severity.ERROR, message)
 
 
-def _tell(document: Mapping, error: ValidationError) -> Iterator[_Told]:
+def _tell(document: Mapping, error: ValidationError, language: Language) -> Iterator[_Told]:
     node = descend(document, iter(error.absolute_path))
     of_key = "propertyNames" in error.absolute_schema_path
     key = node.key(str(error.instance)) if of_key and isinstance(node, Mapping) else None
@@ -77,7 +71,8 @@ def _tell(document: Mapping, error: ValidationError) -> Iterator[_Told]:
     if tell is not None:
         kind = document.get("kind")
         named = kind.text if isinstance(kind, Scalar) else ""
-        yield from tell(_Refused(named, node, _path(error), error.validator_value, error.schema, error.cause, key))
+        path, asked = _path(error), error.validator_value
+        yield from tell(_Refused(language, named, node, path, asked, error.schema, error.cause, key))
 
 
 def _path(error: ValidationError) -> str:
@@ -97,13 +92,13 @@ def _unknown_fields(refused: _Refused) -> Iterator[_Told]:
     for key, _ in refused.node.pairs if isinstance(refused.node, Mapping) else ():
         if key.text not in known:
             field = f"{refused.path}.{clipped(key.text)}".removeprefix(".")
-            choice = did_you_mean(key.text, known) or _belongs(refused.kind, key.text) or f"; known: {', '.join(known)}"
+            choice = did_you_mean(key.text, known) or _belongs(refused, key.text) or f"; known: {', '.join(known)}"
             yield key, UNKNOWN_FIELD, f"{field}: there is no such field here{choice}"
 
 
-def _belongs(kind: str, name: str) -> str:
+def _belongs(refused: _Refused, name: str) -> str:
     """Where a field of this name would be right, if that is one place or two."""
-    where = [path or "the top level" for path in homes(kind).get(name, ())]
+    where = [path or "the top level" for path in refused.language.homes(refused.kind).get(name, ())]
     return f"; it belongs in {' or '.join(where)}" if 0 < len(where) <= _MOST_HOMES else ""
 
 
@@ -118,8 +113,8 @@ def _example(refused: _Refused, name: str) -> str:
     """What to write for a missing field, from the schema's own examples."""
     described = refused.within.get("properties", {}).get(name, {})
     if name in _HEAD:
-        return "write apiVersion: tallygate.dev/v1alpha1 and kind: ResourceRule or NamespaceCap"
-    examples = schema()["$defs"].get(described.get("$ref", "").rpartition("/")[2], described).get("examples")
+        return f"write {refused.language.head}"
+    examples = refused.language.definitions.get(described.get("$ref", "").rpartition("/")[2], described).get("examples")
     return f"write {name}: {_written(examples[0])}" if examples else "In and NotIn need values"
 
 

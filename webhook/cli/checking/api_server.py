@@ -13,35 +13,35 @@ from webhook.accounting.validation import (
     validate_pod,
     validate_quota,
 )
-from webhook.cli.checking.known import Known
+from webhook.admission.workloads import Judged, PodView
 from webhook.objects.cluster import LimitRange, Node, ResourceQuota
 
 
-def refusals(known: Known) -> Sequence[Problem]:
+def refusals(judged: Judged, view: PodView | None) -> Sequence[Problem]:
     """What the API server's own validation would refuse, after its defaulting."""
-    if known.view is not None:
-        return validate_pod(known.view.pod, known.view.path, template=known.view.template)
-    match known.judged:
+    if view is not None:
+        return validate_pod(view.pod, view.path, template=view.template)
+    match judged:
         case Node():
-            return validate_node(known.judged)
+            return validate_node(judged)
         case ResourceQuota():
-            return validate_quota(known.judged)
+            return validate_quota(judged)
         case LimitRange():
-            return validate_limit_range(known.judged)
+            return validate_limit_range(judged)
         case _:
             return ()
 
 
-def lets_through(known: Known) -> Sequence[Problem]:
+def lets_through(judged: Judged, view: PodView | None) -> Sequence[Problem]:
     """What it would store, and tallygate calls wrong."""
-    if known.view is not None:
-        return pod_lets_through(known.view.pod, known.view.path, template=known.view.template)
-    match known.judged:
+    if view is not None:
+        return pod_lets_through(view.pod, view.path, template=view.template)
+    match judged:
         case Node():
-            return node_lets_through(known.judged)
+            return node_lets_through(judged)
         case ResourceQuota():
-            return quota_lets_through(known.judged)
+            return quota_lets_through(judged)
         case LimitRange():
-            return limit_range_lets_through(known.judged)
+            return limit_range_lets_through(judged)
         case _:
             return ()

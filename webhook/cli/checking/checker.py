@@ -75,9 +75,9 @@ class Checker:
 
 def _by_kubernetes(found: Known) -> Iterator[Said]:
     """What the API server refuses, and what it lets through though it should not."""
-    for problem in api_server.refusals(found):
+    for problem in api_server.refusals(found.judged, found.view):
         yield Said(problem, API_SERVER, Level.ERROR)
-    for problem in api_server.lets_through(found):
+    for problem in api_server.lets_through(found.judged, found.view):
         yield Said(problem, LETS_THROUGH, Level.WARNING)
 
 
