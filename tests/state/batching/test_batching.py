@@ -303,6 +303,17 @@ def test_where_all_together_are_too_large_each_is_tried_alone() -> None:
     assert list(asked.store.now.rows) == ["u0", "u1", "u3"]
 
 
+def test_who_is_decided_already_is_not_tried_alone() -> None:
+    def lost_while_another_comes(store: ScriptedStore) -> None:
+        asked.come(Take("u3"))
+        done(store)
+
+    asked = crowded(lambda crowd: crowd.come(Take("u1"), Take("u2")), writes=(lost_while_another_comes, full))
+    assert asked.ask(Take("u0"))
+    assert asked.outcomes() == [True] * 3
+    assert asked.store.calls == ["write", "write", "read", "write", "read", "write"]
+
+
 def test_a_refusal_is_remembered_a_second_for_those_who_ask_for_as_much_or_more() -> None:
     asked = crowd(2)
     assert not asked.ask(Take("u1", 4))
