@@ -65,6 +65,13 @@ def test_a_ledger_comes_back_as_it_was(key: LedgerKey, ledger: Ledger) -> None:
     assert decode(encode(key, ledger, "here", PLACE, NOW).body, key).ledger == ledger
 
 
+def test_every_field_of_a_ledger_and_a_row_is_among_those_that_come_back() -> None:
+    summed = {"promised", "promised_in"}  # from the rows
+    kept = {"hard", "tally", "counts", "as_of", "ns_as_of", "members", "converging", "rows"}
+    assert {field.name for field in dataclasses.fields(Ledger)} == kept | summed
+    assert {field.name for field in dataclasses.fields(Row)} == set("namespace name base to by sole kind".split())
+
+
 @given(keys, ledgers)
 def test_what_is_written_is_what_the_definition_describes(key: LedgerKey, ledger: Ledger) -> None:
     schema = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
