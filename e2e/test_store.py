@@ -76,9 +76,10 @@ def replica(cluster: Cluster, namespace: str) -> Callable[..., BatchedLedgers]:
 @pytest.fixture
 def meddler(cluster: Cluster) -> Iterator[Meddler]:
     """Between the replicas and the API server."""
-    port = urlsplit(connect(cluster.kubeconfig).server).port
-    assert port is not None
-    with Meddler(port) as meddler:
+    server = urlsplit(connect(cluster.kubeconfig).server)
+    if server.hostname != "127.0.0.1" or server.port is None:
+        pytest.skip("its certificate would not be good for a proxy on this machine")
+    with Meddler(server.port) as meddler:
         yield meddler
 
 
