@@ -104,7 +104,19 @@ def test_room_that_others_have_taken_is_found_before_anybody_is_granted() -> Non
     assert "u2" not in asked.store.now.rows
 
 
-def test_what_is_sure_anyhow_needs_no_look() -> None:
+def test_what_is_sure_anyhow_needs_no_look_for_some_seconds() -> None:
+    asked = crowd()
+    assert asked.ask(Take("u1"))
+    asked.clock.seconds = 10.0
+    assert asked.ask(Look(sure=True), deadline=99.0) == asked.store.now
+    assert asked.ask(Take("u2"), deadline=99.0)
+    assert asked.store.calls == ["read", "write", "write"]
+    asked.clock.seconds = 20.1
+    assert asked.ask(Look(sure=True), deadline=99.0) == asked.store.now
+    assert asked.store.calls == ["read", "write", "write", "read"]
+
+
+def test_among_those_who_are_sure_one_who_is_not_is_looked_up() -> None:
     asked = crowd()
     assert asked.ask(Take("u1"))
     assert asked.ask(Look(sure=True)) == asked.store.now
