@@ -176,7 +176,7 @@ def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Clust
 def test_a_short_watch_gets_a_bookmark_before_its_end_that_says_all(
     cluster: Cluster, transport: PooledTransport
 ) -> None:
-    path = "/api/v1/namespaces"
+    path = "/api/v1/persistentvolumes"  # there are none
     before = _revision(transport.get(path, {"limit": "1"}))
     _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
     now = _revision(transport.get(path, {"limit": "1"}))
