@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 _PIECE = 256 * 1024
+_LATE_SECONDS = 0.5
 _RESET = struct.pack("ii", 1, 0)
 
 Fault = Callable[[], str]
@@ -45,9 +46,8 @@ class Meddler:
     `requests` and `answers` say what happens to the pieces that clients send, and that the server sends.
     """
 
-    def __init__(self, server: int, late_seconds: float = 0.5) -> None:
+    def __init__(self, server: int) -> None:
         self._server = server
-        self._late = late_seconds
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.requests: Fault = nothing
@@ -84,7 +84,7 @@ class Meddler:
         with one, suppress(OSError):
             while (piece := one.recv(_PIECE)) and (fault := getattr(self, way)()) != "lose":
                 if fault == "late":
-                    pause = self._late
+                    pause = _LATE_SECONDS
                     time.sleep(pause)
                 other.sendall(piece)
             time.sleep(pause)  # the API server stops work for a client that has gone

@@ -41,6 +41,7 @@ spec: {namespaces: {include: [team-a]}, hard: {nvidia.com/gpu: 60}}
 """
 (_COUNTED,) = CapIndex(parse([("cap.yaml", _CAP.encode())]).policies).all()
 _ROOM, _ASKED = 60, 100
+_WITHOUT_FINALIZERS = '{"metadata":{"finalizers":null}}'
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,6 +51,16 @@ def definition(cluster: Cluster) -> None:
     assert applied.returncode == 0, applied.stderr
     waited = cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
     assert waited.returncode == 0, waited.stderr
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """A namespace whose ledgers are let go, or it would never be gone."""
+    yield namespace
+    listed = cluster.kubectl("get", "capledgers", "-n", namespace, "-o", "name")
+    if names := listed.stdout.split():
+        let_go = cluster.kubectl("patch", *names, "-n", namespace, "--type=merge", "-p", _WITHOUT_FINALIZERS)
+        assert let_go.returncode == 0, let_go.stderr
 
 
 @pytest.fixture
@@ -65,9 +76,10 @@ def replica(cluster: Cluster, namespace: str) -> Callable[..., BatchedLedgers]:
 @pytest.fixture
 def meddler(cluster: Cluster) -> Iterator[Meddler]:
     """Between the replicas and the API server."""
-    port = urlsplit(connect(cluster.kubeconfig).server).port
-    assert port is not None
-    with Meddler(port) as meddler:
+    server = urlsplit(connect(cluster.kubeconfig).server)
+    if server.hostname != "127.0.0.1" or server.port is None:
+        pytest.skip("its certificate would not be good for a proxy on this machine")
+    with Meddler(server.port) as meddler:
         yield meddler
 
 
@@ -248,8 +260,8 @@ def test_a_deleted_ledger_stays_in_force_until_it_is_let_go_and_then_promises_no
     assert cluster.kubectl("delete", name, "-n", namespace, "--wait=false").returncode == 0
     assert ledgers.transact(key, Take("u1"), soon())
     assert "deletionTimestamp" in cluster.kubectl("get", name, "-n", namespace, "-o", "yaml").stdout
-    patch = '{"metadata":{"finalizers":null}}'
-    assert cluster.kubectl("patch", name, "-n", namespace, "--type=merge", "-p", patch).returncode == 0
+    let_go = cluster.kubectl("patch", name, "-n", namespace, "--type=merge", "-p", _WITHOUT_FINALIZERS)
+    assert let_go.returncode == 0, let_go.stderr
     creates = _Creates([ledgers], key)
     creates.begin(3)
     assert [len(each) for each in creates.end()] == [0, 0, 3]

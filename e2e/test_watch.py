@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
@@ -163,8 +164,10 @@ def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Clust
         ages.append(now.age)
         _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
         time.sleep(0.5)
-    # A mark is in doubt after 4 s, and the short watch that follows gets its bookmark 4 s later, or the next one does.
-    assert max(ages) < 25
+    # A question is in doubt after 4 s, and the short watch that follows gets its bookmark 4 s later. It is due two
+    # seconds before the end and may be as late, so now and then one is missed and the next one has to do.
+    assert max(ages) < 40
+    assert sum(later < age for age, later in pairwise(ages)) >= 2
     new = {reason: count - restarts.get(reason, 0) for reason, count in _followed(watch, "namespaces").restarts.items()}
     assert {reason for reason, count in new.items() if count} <= {Reason.SILENT, Reason.ENDED}
     assert _followed(watch, "namespaces").lists == 1
@@ -173,15 +176,13 @@ def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Clust
 def test_a_short_watch_gets_a_bookmark_before_its_end_that_says_all(
     cluster: Cluster, transport: PooledTransport
 ) -> None:
-    path = "/api/v1/namespaces"
+    path = "/api/v1/persistentvolumes"  # there are none
     before = _revision(transport.get(path, {"limit": "1"}))
     _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
     now = _revision(transport.get(path, {"limit": "1"}))
     assert now > before
     query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": str(before), "timeoutSeconds": "5"}
-    stream = transport.open(path, query)
-    assert not isinstance(stream, Answer)
-    lines = _lines(stream)
+    lines = next(filter(None, (_lines(transport.open(path, query)) for _ in range(4))))  # one may come too late
     assert {line["type"] for line in lines} == {"BOOKMARK"}
     assert int(lines[-1]["object"]["metadata"]["resourceVersion"]) >= now
 
@@ -191,7 +192,8 @@ def _revision(answer: Answer) -> int:
     return revision_of(json.loads(answer.body)["metadata"]["resourceVersion"])
 
 
-def _lines(stream: Stream) -> list[dict[str, Any]]:
+def _lines(stream: Stream | Answer) -> list[dict[str, Any]]:
+    assert not isinstance(stream, Answer)
     content = b""
     while (chunk := stream.read(20)) != b"":
         assert chunk is not None

@@ -41,7 +41,8 @@ class Step(Generic[T_co]):
     """What an attempt comes to on one state of a ledger.
 
     `outcome` is the caller's, and holds once `ledger` is stored. Where that is None there is nothing to store, and it
-    holds if this is how the ledger is now: who keeps it then looks again, unless the outcome is `sure` anyhow.
+    holds if this is how the ledger is now: who keeps it then looks again, unless the outcome is `sure` anyhow, though
+    others may have written in the last seconds.
     `refused` is what there was no room for, by name: such an outcome may be remembered for a moment, for who asks for
     at least as much (rule 9).
     """

@@ -104,7 +104,19 @@ def test_room_that_others_have_taken_is_found_before_anybody_is_granted() -> Non
     assert "u2" not in asked.store.now.rows
 
 
-def test_what_is_sure_anyhow_needs_no_look() -> None:
+def test_what_is_sure_anyhow_needs_no_look_for_some_seconds() -> None:
+    asked = crowd()
+    assert asked.ask(Take("u1"))
+    asked.clock.seconds = 10.0
+    assert asked.ask(Look(sure=True), deadline=99.0) == asked.store.now
+    assert asked.ask(Take("u2"), deadline=99.0)
+    assert asked.store.calls == ["read", "write", "write"]
+    asked.clock.seconds = 20.1
+    assert asked.ask(Look(sure=True), deadline=99.0) == asked.store.now
+    assert asked.store.calls == ["read", "write", "write", "read"]
+
+
+def test_among_those_who_are_sure_one_who_is_not_is_looked_up() -> None:
     asked = crowd()
     assert asked.ask(Take("u1"))
     assert asked.ask(Look(sure=True)) == asked.store.now
@@ -301,6 +313,17 @@ def test_where_all_together_are_too_large_each_is_tried_alone() -> None:
     assert (one, three) == (True, True)
     assert isinstance(two, LedgerFullError)
     assert list(asked.store.now.rows) == ["u0", "u1", "u3"]
+
+
+def test_who_is_decided_already_is_not_tried_alone() -> None:
+    def lost_while_another_comes(store: ScriptedStore) -> None:
+        asked.come(Take("u3"))
+        done(store)
+
+    asked = crowded(lambda crowd: crowd.come(Take("u1"), Take("u2")), writes=(lost_while_another_comes, full))
+    assert asked.ask(Take("u0"))
+    assert asked.outcomes() == [True] * 3
+    assert asked.store.calls == ["write", "write", "read", "write", "read", "write"]
 
 
 def test_a_refusal_is_remembered_a_second_for_those_who_ask_for_as_much_or_more() -> None:

@@ -49,6 +49,7 @@ class Handler(BaseHTTPRequestHandler):
     """Plays the next play for each request."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     scripted: Scripted
 
     def _play(self) -> None:

@@ -19,6 +19,7 @@ from webhook.state.ledger import Kind, Ledger, Row
 from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
+_ROW = ("namespace", "name", "base", "to", "by", "sole", "kind")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
 PLACE = Place("uid-1", "7", "0", "")
 
@@ -63,6 +64,13 @@ def read(object_: dict[str, Any], key: LedgerKey = KEY) -> Ledger:
 @given(keys, ledgers)
 def test_a_ledger_comes_back_as_it_was(key: LedgerKey, ledger: Ledger) -> None:
     assert decode(encode(key, ledger, "here", PLACE, NOW).body, key).ledger == ledger
+
+
+def test_every_field_of_a_ledger_and_a_row_is_among_those_that_come_back() -> None:
+    summed = {"promised", "promised_in"}  # from the rows
+    kept = {"hard", "tally", "counts", "as_of", "ns_as_of", "members", "converging", "rows"}
+    assert {field.name for field in dataclasses.fields(Ledger)} == kept | summed
+    assert {field.name for field in dataclasses.fields(Row)} == {*_ROW}
 
 
 @given(keys, ledgers)

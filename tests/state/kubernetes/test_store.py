@@ -84,6 +84,14 @@ def test_a_state_that_is_no_more_is_a_conflict(status: int) -> None:
         assert put(scripted) is None
 
 
+def test_a_ledger_cannot_be_made_where_there_is_no_place_for_it() -> None:
+    with (
+        server(refusal(404, 'namespaces "here" not found', name="here")) as scripted,
+        pytest.raises(StoreUnavailableError, match="there must be a namespace here"),
+    ):
+        post(scripted)
+
+
 def test_requests_share_a_connection() -> None:
     with server(STORED, STORED, STORED) as scripted:
         for _ in range(3):

@@ -27,3 +27,8 @@ def test_a_promise_that_two_attempts_share_is_taken_back_by_neither() -> None:
 def test_what_others_were_promised_stays() -> None:
     ledger = granted(granted(empty(), wants(new=2)), wants("u2", by="n2"))
     assert withdraw(ledger, "u1", "n1").charged() == gpus(1)
+
+
+def test_to_take_out_a_row_that_is_not_there_changes_nothing() -> None:
+    ledger = granted(empty(), wants())
+    assert ledger.with_row("u2", None) is ledger

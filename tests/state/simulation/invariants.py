@@ -29,16 +29,17 @@ class Invariants:
         self._requests = requests
         self._foreign: dict[Key, dict[tuple[str, str], tuple[int, int]]] = defaultdict(dict)
 
-    def may_hold(self, key: Key, uid: str) -> int:
-        """What a pod holds under a cap, or may come to hold by an attempt that was promised room, in units of x."""
+    def may_hold(self, key: Key, uid: str, name: str) -> int:
+        """What a pod holds under a cap, or may come to hold by an attempt that was promised room for this name."""
         cluster = self._cluster
         pod = cluster.pods.get(uid)
         most = size_under(cluster.scenario, cluster.labels, key, pod)
         for request in self._requests.get(uid, ()):
             under = key.cap in cluster.labels[request.namespace]
-            if under and key in _promised(request) and self._may_be_stored(request):
+            promised = name in request.names and key in _promised(request)
+            if under and promised and self._may_be_stored(request):
                 most = max(most, request.held(cluster, key)[1])
-        return most
+        return most * _UNITS[name]
 
     def _may_be_stored(self, request: Request) -> bool:
         pod = self._cluster.pods.get(request.uid)
@@ -53,26 +54,13 @@ class Invariants:
         book = self._cluster.books[key]
         if book.ledger is None or book.ledger.converging:
             return
-        needs = self.may_hold(key, uid)
-        if not needs:
-            return
         row, counted = book.ledger.rows.get(uid), book.counted.get(uid, Amounts())
         promised = row.promised() if row else Amounts()
         for name in book.ledger.counts:
+            claim = self.may_hold(key, uid, name)
             charged = counted.get(name, 0) + promised.get(name, 0)
-            if (
-                charged < needs * _UNITS[name]
-                and (uid, name) not in self._foreign[key]
-                and self._counts(key, uid, name)
-            ):
-                raise ViolationError(
-                    f"undercount: {key} charges {uid} {charged} {name}; it holds or may hold {needs * _UNITS[name]}"
-                )
-
-    def _counts(self, key: Key, uid: str, name: str) -> bool:
-        """Whether what may be held was promised under this name; else only what is held counts."""
-        promising = [request for request in self._requests.get(uid, ()) if key in _promised(request)]
-        return not promising or any(name in request.names for request in promising)
+            if charged < claim and (uid, name) not in self._foreign[key]:
+                raise ViolationError(f"undercount: {key} charges {uid} {charged} {name}; it holds or may hold {claim}")
 
     def ledger(self, key: Key, *, counts: bool) -> None:
         """Look at every pod of a ledger that has just been written, `counts` says whether anew."""
@@ -102,7 +90,7 @@ class Invariants:
         """Look at a cap in all."""
         hard = self._cluster.cap(key).hard
         if self._cluster.scenario.fixed:
-            most = sum(self.may_hold(key, uid) for uid in uids)
+            most = sum(self.may_hold(key, uid, X) for uid in uids)
             if most > hard:
                 raise ViolationError(f"over: {key} allows {hard}; {most} are held or promised")
 

@@ -129,5 +129,8 @@ def test_a_proxy_of_the_environment_is_used_for_others(
 
 def test_a_proxy_that_the_kubeconfig_names_is_meant(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, "https://localhost:6443")
-    path.write_text(path.read_text().replace('"server":', '"proxy-url": "http://127.0.0.1:9", "server":'))
-    assert isinstance(connect(path).pool, urllib3.ProxyManager)
+    path.write_text(path.read_text().replace('"server":', '"proxy-url": "http://127.0.0.1:1", "server":'))
+    connection = connect(path)
+    assert isinstance(connection.pool, urllib3.ProxyManager)
+    with pytest.raises(WatchError, match="the proxy in front of the API server cannot be reached"):
+        PooledTransport(connection).get("/api", {})

@@ -394,6 +394,30 @@ def test_a_process_that_was_frozen_is_old_when_it_wakes_until_it_has_asked() -> 
     assert f.reflector.status().stale is None
 
 
+def _frozen_with_a_question_open() -> Following:
+    """A process that sleeps for minutes while it waits for a bookmark."""
+    f = follow(listed(7), [SILENCE], [bookmark(99)], [SILENCE], at=99)
+    f.next()
+    f.until(20)
+    f.clock.time += 320
+    return f
+
+
+def test_what_came_while_a_process_was_frozen_is_read_before_anything_is_doubted() -> None:
+    f = _frozen_with_a_question_open()
+    f.server.streams[0].goes_on(bookmark(99), SILENCE)
+    assert f.until(1) == [Bookmark(99)]
+    assert restarted(f) == {}
+    assert f.reflector.status().stale is None
+
+
+def test_a_process_that_was_frozen_watches_anew_before_it_lists_anew() -> None:
+    f = _frozen_with_a_question_open()
+    assert f.until(20) == [Bookmark(99)]
+    assert restarted(f) == {Reason.SILENT: 1, Reason.ENDED: 1}
+    assert f.reflector.status().lists == 1
+
+
 def test_a_clock_that_jumps_back_makes_nothing_younger_than_now() -> None:
     f = follow(listed(7), [SILENCE], at=7)
     f.next()

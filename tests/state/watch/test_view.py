@@ -1,12 +1,14 @@
 """The pods of a cluster in columns: what they hold, and what is known of those that are gone."""
 
 import json
+import weakref
 
 import pytest
 
 from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
 from webhook.accounting.amounts import Amounts
-from webhook.objects.pods import PodCondition
+from webhook.accounting.caps import Charge
+from webhook.objects.pods import Pod, PodCondition
 from webhook.state.watch.columns import Columns
 from webhook.state.watch.deletions import Deletions
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Event, Replaced
@@ -105,6 +107,33 @@ def test_a_shape_is_the_same_whatever_the_order_of_its_keys() -> None:
     one = pod("u1", 5, metadata={"labels": {"a": "1", "b": "2"}}, spec={"nodeSelector": {"x": "1", "y": "2"}})
     other = pod("u2", 6, metadata={"labels": {"b": "2", "a": "1"}}, spec={"nodeSelector": {"y": "2", "x": "1"}})
     assert len({row.shape for row in page(7, one, other).items}) == 1
+
+
+def test_a_shape_is_the_same_whatever_the_order_of_the_kubelets_statuses() -> None:
+    statuses = [{"name": name, "allocatedResources": {"cpu": "1"}} for name in ("main", "side")]
+    one = pod("u1", 5, status={"containerStatuses": statuses})
+    other = pod("u2", 6, status={"containerStatuses": statuses[::-1]})
+    assert len({row.shape for row in page(7, one, other).items}) == 1
+
+
+def test_costs_of_caps_that_nobody_asks_for_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.state.watch.costs._MOST_CAPS", 2)
+    view = viewed(page(7, pod("u1", 5, "2")))
+    kept: list[weakref.ref[_Tagged]] = []
+    for _ in range(3):
+        tagged = _Tagged()
+        kept.append(weakref.ref(tagged))
+        view.count(tagged, ["team-a"])
+        del tagged
+    assert [each() is None for each in kept] == [True, False, False]
+
+
+class _Tagged:
+    """A cap whose end can be seen."""
+
+    def held(self, pod: Pod | None) -> Charge:
+        """What the GPU cap says."""
+        return GPUS.held(pod)
 
 
 def test_a_shape_says_what_caps_ask_for() -> None:

@@ -1,6 +1,7 @@
 """What this process knows of one ledger: how it was when it was last read or written here, and who was refused then."""
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from webhook.accounting.amounts import Amounts
 from webhook.state.batching.line import Line
@@ -8,6 +9,7 @@ from webhook.state.ledger import Ledger
 from webhook.state.ports import Attempt, Step, T, Versioned
 
 _REMEMBERED_SECONDS = 1.0  # rule 9
+_FRESH_SECONDS = 10.0
 _MOST_BLIND = 8
 
 
@@ -29,6 +31,7 @@ class Desk:
         self._is_doubtful = True
         self._is_contested = False
         self._blind = 0
+        self._seen_at = -inf
         self._refusal: _Refusal | None = None
 
     def may_write_blind(self, crowd: int) -> bool:
@@ -38,6 +41,10 @@ class Desk:
         closely that another replica, which has to read before it writes, would never come in between.
         """
         return not (self._is_doubtful or self._is_contested or (crowd > 1 and self._blind >= _MOST_BLIND))
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether what is known was so a moment ago: good enough for what is sure anyhow, but not for ever."""
+        return now - self._seen_at <= _FRESH_SECONDS
 
     def doubt(self) -> None:
         """What is known may not be so any more."""
@@ -56,7 +63,7 @@ class Desk:
 
     def saw(self, at: float, refused: Amounts | None) -> None:
         """Be told that what is known was so after `at`, and of what was refused for good by it."""
-        self._is_doubtful = False
+        self._is_doubtful, self._seen_at = False, at
         ledger = self.known.ledger if self.known else None
         if refused is not None:
             self._refusal = _Refusal(at, refused, ledger)

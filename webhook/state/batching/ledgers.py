@@ -115,14 +115,14 @@ class BatchedLedgers:
             if not self._write(key, desk, round_, deadline):
                 return
             is_live = True
-        for waiter, step in round_.steps:
-            if is_live or step.sure:
-                desk.line.decide(waiter, step)
         if is_live:
             refused = [step.refused for _, step in round_.steps if step.refused is not None]
             desk.saw(begun, refused[0] if refused else None)
-        else:
-            desk.doubt()  # the others' outcomes need a look
+        for waiter, step in round_.steps:
+            if is_live or (step.sure and desk.is_fresh(begun)):
+                desk.line.decide(waiter, step)
+            else:
+                desk.doubt()  # its outcome needs a look
 
     def _write(self, key: LedgerKey, desk: Desk, round_: _Round, deadline: float) -> bool:
         """Whether the ledger is stored; if not it must be read again: others wrote, or no answer came."""

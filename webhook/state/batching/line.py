@@ -1,6 +1,5 @@
 """The line at one ledger: callers in the order of their coming, of whom one at a time serves all."""
 
-from copy import copy
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
@@ -49,7 +48,7 @@ class Waiter(Generic[T]):
             BusyError: it was not decided in time.
         """
         if self._failure is not None:
-            raise copy(self._failure) from None  # each caller its own: a raised exception belongs to one thread
+            raise self._failure
         if self._step is None:
             raise BusyError("others were in the way until the deadline")
         return self._step.outcome

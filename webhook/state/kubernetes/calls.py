@@ -86,7 +86,7 @@ def _sent(access: Access, request: Request, patience: float) -> urllib3.BaseHTTP
             access.server + request.path,
             body=request.body,
             headers=headers,
-            timeout=urllib3.Timeout(connect=min(_CONNECT_SECONDS, patience), read=patience),
+            timeout=urllib3.Timeout(connect=min(_CONNECT_SECONDS, patience), total=patience),
             retries=False,
             redirect=False,
             preload_content=False,

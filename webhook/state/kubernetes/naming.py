@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from functools import lru_cache
 
 from webhook.state.ports import LedgerKey
 
@@ -16,6 +17,7 @@ _LONGEST_PART = 80  # characters; a cap's key has 74 at most, a namespace 63
 _DIGITS = 20
 
 
+@lru_cache(maxsize=10_000)
 def object_name(key: LedgerKey) -> str:
     """A DNS subdomain (RFC 1123, at most 253 characters): what people look for, and 80 bits of what it stands for.
 

@@ -32,6 +32,7 @@ R = TypeVar("R", bound=Row)
 _PAGE = 500
 _LARGER_PAGE = 4  # times, after each list that expired
 _LARGEST_PAGE = 8000
+_DOUBTS = 2  # watches that have not helped, before a new list is made
 _MOST_ITEMS = 2_000_000
 _MOST_LINE = 8 * 1024 * 1024  # bytes; the API server stores no object over 1.5 MiB, and an event holds one
 _OK = 200
@@ -97,6 +98,7 @@ class Reflector(Generic[W, R]):
         self._lists = 0
         self._next_watch: float | None = None
         self._is_hurried = False
+        self._doubts = 0
         self._ask_at = 0.0
 
     def hurry(self) -> None:
@@ -164,7 +166,7 @@ class Reflector(Generic[W, R]):
         yield Replaced(items, revision)
         self._fresh.listed(revision, begun_at)
         self._lists += 1
-        self._expired = 0
+        self._expired = self._doubts = 0
         self._ask_at = self._clock.now() + self._pace.ask
         self._went_well()
 
@@ -201,6 +203,7 @@ class Reflector(Generic[W, R]):
                     self._begin_to_hurry()
                     return
                 if chunk is None:
+                    self._doubt(opened_at)
                     yield None
         finally:
             stream.close()
@@ -235,12 +238,21 @@ class Reflector(Generic[W, R]):
             self._ask(now)
         if now > opened_at + seconds + self._pace.grace:
             raise WatchError(Reason.OVERDUE, f"a watch of {self._reading.name} did not end when it should have")
-        since = self._fresh.waits_since()
+
+    def _doubt(self, opened_at: float) -> None:
+        """Nothing comes just now: see whether that can be right.
+
+        A process that was frozen finds its view old and its question unanswered when it wakes; so a new list is only
+        made when watches begun since then have not helped either.
+        """
+        now, since = self._clock.now(), self._fresh.waits_since()
         if since is None:
+            self._doubts = 0
             return
-        if (self._fresh.age(now) or 0.0) > self._pace.relist:
+        if self._doubts >= _DOUBTS and (self._fresh.age(now) or 0.0) > self._pace.relist:
             raise WatchError(Reason.BEHIND, f"watches of {self._reading.name} do not get to where the cluster is")
         if now - max(since, opened_at) > self._pace.doubt:
+            self._doubts += 1
             raise WatchError(Reason.SILENT, f"a watch of {self._reading.name} did not get to where the cluster is")
 
     def _begin_to_hurry(self) -> None:
