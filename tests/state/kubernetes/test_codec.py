@@ -112,6 +112,11 @@ def test_people_read_amounts_as_they_write_them() -> None:
     }
 
 
+def test_people_read_nothing_as_0() -> None:
+    shown = written(room(4))["status"]["shown"]
+    assert shown == {"hard": "4 nvidia.com/gpu", "held": "0", "promised": "0", "rows": 0}
+
+
 def test_rows_are_lines_that_leave_out_what_goes_without_saying() -> None:
     row = Row("team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", sole=True, kind=Kind.CREATE)
     changed = dataclasses.replace(row, namespace="b", base=Amounts({"x": 1}), sole=False)

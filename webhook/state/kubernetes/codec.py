@@ -168,7 +168,7 @@ def _amounts(digits: Mapping[str, str]) -> Amounts:
 
 def _told(amounts: Amounts) -> str:
     """As a person would say it: `8 nvidia.com/gpu, 64Gi memory`."""
-    return ", ".join(f"{shown(name, amounts[name])} {name}" for name in sorted(amounts))
+    return ", ".join(f"{shown(name, amounts[name])} {name}" for name in sorted(amounts)) or "0"
 
 
 def _stamp(ledger: Ledger, now: datetime) -> str:

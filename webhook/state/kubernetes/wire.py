@@ -37,7 +37,7 @@ class Shown(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     hard: str = ""
     held: str = ""
     promised: str = ""
-    rows: int = 0
+    rows: int | None = None
     counted_at: datetime | None = None
 
 
