@@ -1,11 +1,14 @@
 """Promises become tally, or come to nothing: the gate and its keeper over a cluster that is seen late."""
 
+from dataclasses import replace
+
 from tests.gate.scene import CAP
 from tests.gate.world import BOUND, World
 from tests.state.attempts import Put
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey
+from webhook.state.watch.events import Bookmark
 
 SHARED = CAP.replace("hard:", "shared: true\n  hard:")
 BY_LABEL = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {gpu: 'yes'}}")
@@ -159,6 +162,24 @@ def test_a_namespace_that_enters_a_shared_cap_brings_its_pods() -> None:
     assert world.sums() == (3, 0)
     world.labelled("team-b")
     assert world.code("u2", 2) == 200
+
+
+def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() -> None:
+    """What is written says no more of namespaces than that nothing has changed since."""
+    world = opened()
+    world.namespaces.apply(Bookmark(world.at + 500))
+    assert world.code("u1") == 200
+    world.keep()
+    assert world.kept().ns_as_of <= world.at
+    (counted,) = world.caps.all()
+    key = LedgerKey(counted.key, "team-a")
+    world.ledgers.transact(key, Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 400)), 0.0)
+    assert world.code("u2") == 200
+    world.keep()
+    assert world.kept().ns_as_of == world.at + 400
+    world.ledgers.transact(key, Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 600)), 0.0)
+    assert world.code("u3") == 429
+    assert world.hurries == 1
 
 
 def test_lowering_a_cap_admits_nothing_more_and_removes_nothing() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from webhook.gate.promising import Asked, Booked, Mode, Promise, Who, Withdrawal
 from webhook.gate.sight import Sight
-from webhook.state.ledger import Deferred
+from webhook.state.ledger import Deferred, First
 from webhook.state.ports import BusyError, LedgerKey, Ledgers, StoreUnavailableError
 
 _GRACE_SECONDS = 1.0  # to take a promise back in, after the deadline: else it stands in others' way until it expires
@@ -77,7 +77,10 @@ class Charging:
 
     def _transact(self, asked: Asked, mode: Mode) -> Booked | Deferred:
         attempt = Promise(self._who, asked, mode, alone=self._ledgers.alone, sight=self._sight)
-        return self._ledgers.transact(asked.key(self._who.namespace), attempt, self._deadline)
+        answer = self._ledgers.transact(asked.key(self._who.namespace), attempt, self._deadline)
+        if self._sight is not None and isinstance(answer, Deferred) and answer.first is First.CATCH_UP:
+            self._sight.hurry()
+        return answer
 
     def _withdraw(self) -> None:
         for key in self._tried:

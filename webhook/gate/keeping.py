@@ -17,7 +17,6 @@ BOUND_SECONDS = 40.0
 """B, the in-flight bound: the API server stores nothing later than that after the gate was asked."""
 
 _VISIT_SECONDS = 5.0  # for one transaction of a ledger
-_HURRY_SECONDS = 5.0
 _MOST_READS = 50  # quorum reads in one visit
 
 
@@ -79,7 +78,7 @@ class _Keep:
         return govern(ledger, self.counted.hard, self.counted.names)
 
     def _counted(self, ledger: Ledger) -> Ledger:
-        view = self.sight.view(self.counted, self.key, ledger.rows)
+        view = self.sight.view(self.counted, self.key, ledger)
         if view is None:
             return ledger
         if ledger.converging:
@@ -116,7 +115,6 @@ class Keeper:
         self._bound = bound
         self._ages: dict[LedgerKey, Ages] = {}
         self._open: dict[LedgerKey, Ledger] = {}
-        self._hurried_at = -_HURRY_SECONDS
 
     def keys(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, Counted]]:
         """The ledgers that count pods of these namespaces, by the labels that are known now."""
@@ -162,13 +160,12 @@ class Keeper:
             ages = ages.committed(begun, now)
         self._ages[key], self._open[key] = ages.seen(kept.ledger, now), kept.ledger
         if kept.ledger.converging and ages.opens_after is not None:
-            self._look_after(ages.opens_after, now)
+            self._look_after(ages.opens_after)
 
-    def _look_after(self, moment: float, now: float) -> None:
+    def _look_after(self, moment: float) -> None:
         """A ledger waits for a view that is no older than this moment: have one made, if it is not on its way."""
         current_at = self._sight.current_at()
-        if (current_at is None or current_at < moment) and now >= self._hurried_at + _HURRY_SECONDS:
-            self._hurried_at = now
+        if current_at is None or current_at < moment:
             self._sight.hurry()
 
     def _readings(self, key: LedgerKey, ages: Ages) -> Iterator[Reading]:

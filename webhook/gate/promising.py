@@ -128,7 +128,7 @@ class Promise:
         """The ledger counted anew, where a newer view is there."""
         if self.alone or self.sight is None or ledger.converging:
             return None
-        view = self.sight.view(self.asked.counted, self._key, ledger.rows)
+        view = self.sight.view(self.asked.counted, self._key, ledger)
         counted = None if view is None else recount(ledger, view)
         return counted if isinstance(counted, Ledger) else None
 

@@ -5,27 +5,40 @@ was counted, and takes no older view (docs/caps.md, rule 4).
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable
+import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import Counted
 from webhook.policy.resolve import matches_namespace
-from webhook.state.ledger import View
+from webhook.state.ledger import Ledger, View
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.namespaces import Labels, NamespaceView
 from webhook.state.watch.view import NotListedError, PodView
 
 _NEW_SECONDS = 60.0
+_HURRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The namespaces that draw on one ledger: their names, a hash of them, and the revision at which it was so."""
+    """The namespaces that draw on one ledger: their names, and a hash of them.
+
+    It was so at `revision`, and at every one before that down to `settled`.
+    """
 
     names: frozenset[str]
     hash: str
     revision: int
+    settled: int
+
+    def as_of(self, least: int) -> int:
+        """The revision to say that it was so at: one that asks as little as can be of replicas that see less far.
+
+        It is `least`, where that lies between both: what idle replicas know differs by bookmarks only.
+        """
+        return max(self.settled, min(least, self.revision))
 
 
 class Sight:
@@ -47,7 +60,8 @@ class Sight:
         self._namespaces = namespaces
         self._monotonic = monotonic
         self.current_at = current_at
-        self.hurry = hurry
+        self._hurry = hurry
+        self._hurried_at = -math.inf
         self._uids: dict[str, str] | None = None
         self._born: dict[str, float] = {}
         namespaces.listen(self._seen)
@@ -56,33 +70,40 @@ class Sight:
         """The namespaces that draw on a ledger; None before namespaces are known."""
         if not key.namespace:
             found = self._namespaces.members(counted.key, _selects(counted))
-            return None if found is None else Membership(found.names, _hash(found.names), found.revision)
-        revision = self._namespaces.revision
+            return None if found is None else Membership(found.names, _hash(found.names), found.revision, found.settled)
+        revision, settled = self._namespaces.revision, self._namespaces.settled
         if revision is None:
             return None
         labels = self._namespaces.labels(key.namespace)
         is_in = labels is not None and matches_namespace(counted.cap.namespaces, key.namespace, labels)
         names = frozenset({key.namespace} if is_in else ())
-        return Membership(names, _hash(names), revision)
+        return Membership(names, _hash(names), revision, settled)
 
-    def view(self, counted: Counted, key: LedgerKey, uids: Iterable[str]) -> View | None:
-        """What the pods under a ledger hold, those of `uids` one by one; None before pods and namespaces are known."""
+    def view(self, counted: Counted, key: LedgerKey, ledger: Ledger) -> View | None:
+        """What the pods under a ledger hold, those of its rows one by one; None before the cluster was listed."""
         members = self.members(counted, key)
         if members is None:
             return None
         try:
-            count = self._pods.count(counted, members.names, uids)
+            count = self._pods.count(counted, members.names, ledger.rows)
         except NotListedError:
             return None
         return View(
             revision=count.revision,
-            ns_revision=members.revision,
+            ns_revision=members.as_of(ledger.ns_as_of),
             members=members.hash,
             names=counted.names,
             counted=count.there,
             total=count.tally,
             gone=count.deleted,
         )
+
+    def hurry(self) -> None:
+        """Have it found out soon how the cluster is; not more often than that takes."""
+        now = self._monotonic()
+        if now >= self._hurried_at + _HURRY_SECONDS:
+            self._hurried_at = now
+            self._hurry()
 
     def held(self, counted: Counted, namespace: str) -> Amounts:
         """What the pods of one namespace would hold under a cap, whether it is over them or not."""

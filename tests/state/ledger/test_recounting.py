@@ -59,8 +59,13 @@ def test_an_older_view_of_pods_counts_nothing() -> None:
     assert recount(empty(as_of=6), view(5, {})) == Behind(Lacks.PODS)
 
 
-def test_an_older_view_of_namespaces_counts_nothing() -> None:
-    assert recount(empty(ns_as_of=6), view(5, {}, ns_revision=5)) == Behind(Lacks.NAMESPACES)
+def test_a_view_of_other_and_older_namespaces_counts_nothing() -> None:
+    assert recount(empty(ns_as_of=6, members="a"), view(5, {}, ns_revision=5)) == Behind(Lacks.NAMESPACES)
+
+
+def test_an_older_view_of_the_same_namespaces_counts_and_the_ledger_grows_no_older() -> None:
+    ledger = recounted(empty(ns_as_of=6, members="a"), view(5, {"u1": 2}, ns_revision=5, members="a"))
+    assert (ledger.charged(), ledger.ns_as_of) == (gpus(2), 6)
 
 
 def test_a_view_that_lacks_a_counted_name_counts_nothing() -> None:

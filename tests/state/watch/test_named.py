@@ -61,12 +61,12 @@ def test_labels_follow_the_events_and_old_ones_are_passed_over() -> None:
 def test_members_are_the_namespaces_selected_as_of_the_revision() -> None:
     view = NamespaceView()
     view.apply(namespaces(7, item("a", 3, labels=VISION), item("b", 5), item("excluded", 6, labels=VISION)))
-    assert view.members("k", is_vision) == Members(frozenset({"a"}), 7)
+    assert view.members("k", is_vision) == Members(frozenset({"a"}), 7, settled=7)
     view.apply(Bookmark(20))
-    assert view.members("k", is_vision) == Members(frozenset({"a"}), 20)
+    assert view.members("k", is_vision) == Members(frozenset({"a"}), 20, settled=7)
     view.apply(namespace("MODIFIED", item("b", 21, labels=VISION)))
     view.apply(namespace("DELETED", item("a", 22)))
-    assert view.members("k", is_vision) == Members(frozenset({"b"}), 22)
+    assert view.members("k", is_vision) == Members(frozenset({"b"}), 22, settled=22)
 
 
 def test_members_are_worked_out_once_for_as_long_as_nothing_changes() -> None:

@@ -20,7 +20,7 @@ class First(StrEnum):
     """What must happen before a ledger can promise."""
 
     OPEN = "the ledger was made anew, and what is in flight is not known yet"
-    CATCH_UP = "the ledger was counted with newer namespaces than this writer has seen"
+    CATCH_UP = "the ledger was counted with other and newer namespaces than this writer has seen"
     COUNT_NAMES = "the ledger does not count all that is asked for yet"
     COUNT_MEMBERS = "the ledger was counted with other namespaces"
     SETTLE_NAMESPACE = "too much is promised to pods of this namespace that are not counted yet"
@@ -104,10 +104,8 @@ def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused | Deferred
 def _first(ledger: Ledger, wanted: Reservation) -> First | None:
     if ledger.converging:
         return First.OPEN
-    if wanted.ns_as_of < ledger.ns_as_of:
-        return First.CATCH_UP
     if wanted.members != ledger.members:
-        return First.COUNT_MEMBERS
+        return First.CATCH_UP if wanted.ns_as_of < ledger.ns_as_of else First.COUNT_MEMBERS
     if not (ledger.counts >= wanted.new.keys() and ledger.counts >= wanted.old.keys()):
         return First.COUNT_NAMES
     return None

@@ -29,6 +29,7 @@ class Named(Generic[R]):
         self._lock = Lock()
         self._rows: dict[str, R] = {}
         self._revision: int | None = None
+        self._settled = 0
         self._generation = 0
         self._listeners: list[Listener] = []
 
@@ -36,6 +37,11 @@ class Named(Generic[R]):
     def revision(self) -> int | None:
         """Everything up to here is in; None before the first list."""
         return self._revision
+
+    @property
+    def settled(self) -> int:
+        """Nothing that matters has changed after this one up to `revision`: that of the last such change, or list."""
+        return self._settled
 
     @property
     def generation(self) -> int:
@@ -63,6 +69,8 @@ class Named(Generic[R]):
         with self._lock:
             changed = self._replaced(event) if isinstance(event, Replaced) else self._changed(event)
             self._generation += bool(changed)
+            if self._revision is not None and (changed or isinstance(event, Replaced)):
+                self._settled = event.revision
         if changed:
             for listener in self._listeners:
                 listener(changed)

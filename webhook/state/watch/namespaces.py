@@ -32,10 +32,11 @@ class NamespaceRow(msgspec.Struct, frozen=True):
 
 
 class Members(NamedTuple):
-    """The namespaces that are selected, as of a revision."""
+    """The namespaces that are selected, as of a revision, and of every one since `settled`."""
 
     names: frozenset[str]
     revision: int
+    settled: int
 
 
 class NamespaceView(Named[NamespaceRow]):
@@ -66,7 +67,7 @@ class NamespaceView(Named[NamespaceRow]):
             self._sets.move_to_end(key)
             if len(self._sets) > _MOST_SETS:
                 self._sets.popitem(last=False)
-            return Members(known[1], self._revision)
+            return Members(known[1], self._revision, self._settled)
 
 
 def digest(namespace: Namespace) -> NamespaceRow:
