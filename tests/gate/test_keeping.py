@@ -178,7 +178,16 @@ def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() ->
     world.keep()
     assert world.kept().ns_as_of == world.at + 400
     world.ledgers.transact(key, Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 600)), 0.0)
-    assert world.code("u3") == 429
+    assert world.code("u3") == 200
+    assert world.hurries == 0
+
+
+def test_a_replica_that_knows_other_and_older_namespaces_looks_again_in_a_hurry() -> None:
+    world = opened()
+    (counted,) = world.caps.all()
+    put = Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 600, members="others"))
+    world.ledgers.transact(LedgerKey(counted.key, "team-a"), put, 0.0)
+    assert world.code("u1") == 429
     assert world.hurries == 1
 
 
