@@ -1,5 +1,6 @@
 """The thread that visits ledgers: soon after something changed under them, and while they promise."""
 
+import time
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 from typing import Final
@@ -9,12 +10,14 @@ from webhook.errors import TallygateError
 from webhook.gate.keeping import Keeper
 from webhook.server.following.cluster import Cluster
 from webhook.server.following.figures import Figures
+from webhook.server.following.round import Round
 from webhook.server.logs import Logger
 from webhook.server.ports import Check
 from webhook.state.ports import LedgerKey
 
 _TOGETHER_SECONDS: Final = 0.2  # what changes within that is one visit
 _AGAIN_SECONDS: Final = 1.0  # for ledgers that promise, or that could not be visited
+_ROUND_SECONDS: Final = 300.0  # in which every ledger is visited once, whatever this process knows of it
 _JOIN_SECONDS: Final = 5.0
 
 
@@ -34,6 +37,7 @@ class LedgerKeeping:
         self._every = True
         self._seen_caps: CapIndex | None = None
         self._wake, self._stop = Event(), Event()
+        self._round = Round(_ROUND_SECONDS)
         self._failure = ""
         self._thread = Thread(target=self._run, name="keep-ledgers", daemon=True)
         cluster.pods.listen(self._pods_changed)
@@ -108,14 +112,19 @@ class LedgerKeeping:
                 due[key] = in_force[key.cap]
             else:
                 self._keeper.forget(key)
-        return due | dict(self._keeper.keys(self._changed(caps)))
+        due |= self._keeper.keys(self._changed(caps))
+        # A replica that died may have left promises where nothing changes: nobody else knows of them.
+        return due | dict(self._round.turn(time.monotonic(), lambda: self._keeper.keys(self._namespaces())))
 
     def _changed(self, caps: CapIndex) -> list[str]:
         """The namespaces in which something has changed since the last time."""
         with self._lock:
             every = self._every or caps is not self._seen_caps
             touched, self._touched, self._every, self._seen_caps = self._touched, set(), False, caps
-        return [row.name for row in self._cluster.namespaces.rows()] if every else sorted(touched)
+        return self._namespaces() if every else sorted(touched)
+
+    def _namespaces(self) -> list[str]:
+        return [row.name for row in self._cluster.namespaces.rows()]
 
     def _note(self, failure: str) -> None:
         """Remember a failure, or that there is none any more; log it when it is another than before."""

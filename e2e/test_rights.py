@@ -1,0 +1,98 @@
+"""The gate with the rights of its own ServiceAccount, and nothing more: it follows, counts, promises and settles."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.gates.process import GateProcess
+from e2e.pods import create
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Cluster, Site
+from e2e.registering import register, unregister
+from e2e.waiting import until
+
+_FOLLOWED = Path(__file__).parents[1] / "deploy" / "kustomize" / "overlays" / "followed"
+_OWN = "tallygate-system"
+_WITHIN = 60.0
+_CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: dongles}
+spec:
+  namespaces: {selector: {matchLabels: {dongles: few}}}
+  hard: {example.com/dongle: 2}
+"""
+
+
+def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+    done = cluster.kubectl(*args, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _as_service_account(cluster: Cluster, folder: Path) -> Path:
+    """A kubeconfig that is the gate's own ServiceAccount."""
+    config = json.loads(_done(cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
+    token = _done(cluster, "create", "token", "tallygate", f"--namespace={_OWN}").strip()
+    config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": token}}]
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
+
+
+@pytest.fixture
+def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
+    """A gate that follows the cluster as its ServiceAccount and keeps its ledgers there; with a cap of two dongles."""
+    cluster = site.cluster
+    if not isinstance(site.gate, GateProcess):
+        pytest.skip("it is about a gate of its own, beside the one of the site")
+    _done(cluster, "apply", "--filename", str(_FOLLOWED.parents[1] / "base" / "namespace.yaml"))
+    _done(cluster, "apply", "--filename", str(_FOLLOWED.parents[1] / "base" / "serviceaccount.yaml"))
+    _done(cluster, "apply", "--filename", str(_FOLLOWED / "crd.yaml"), "--filename", str(_FOLLOWED / "rbac.yaml"))
+    _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
+    kubeconfig = _as_service_account(cluster, tmp_path)
+    arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
+    gate = GateProcess(tmp_path / "gate", arguments=arguments)
+    gate.start()
+    register(cluster, gate)
+    gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
+    yield gate
+    gate.write_policies(SHIPPED_FILES)
+    unregister(cluster)
+    gate.stop()
+
+
+def _ledgers(cluster: Cluster) -> list[dict[str, Any]]:
+    said = json.loads(_done(cluster, "get", "capledgers", f"--namespace={_OWN}", "--output=json"))
+    items: list[dict[str, Any]] = said["items"]
+    return items
+
+
+def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_account_alone(
+    site: Site, namespace: str, following: GateProcess
+) -> None:
+    cluster = site.cluster
+    _done(cluster, "label", "namespace", namespace, "dongles=few")
+    until("the first pod is let in", lambda: create(site, namespace, "first").returncode == 0, _WITHIN)
+    assert create(site, namespace, "second").returncode == 0
+    assert "holds 2 of 2" in create(site, namespace, "third").stderr
+    _done(cluster, "delete", "pod", "first", f"--namespace={namespace}", "--wait")
+    until("room comes back", lambda: create(site, namespace, "third").returncode == 0, _WITHIN)
+    following.stop()
+    following.start()
+    assert "cap dongles of this namespace holds" in create(site, namespace, "fourth").stderr
+    assert any(each["spec"]["namespace"] == namespace for each in _ledgers(cluster))
+    assert "forbidden" not in following.log().lower()
+    followed = following.readiness()["checks"]["cluster"]
+    assert all("stale" not in followed[name] for name in ("pods", "namespaces", "nodes"))
+
+
+def test_the_overlay_is_what_the_api_server_takes(site: Site) -> None:
+    _done(site.cluster, "apply", "--dry-run=server", "--filename", str(_FOLLOWED / "crd.yaml"))
+    rendered = _done(site.cluster, "kustomize", str(_FOLLOWED))
+    whole = site.cluster.kubectl("apply", "--dry-run=server", "--filename", "-", stdin=rendered)
+    # Without the namespace, which a dry run does not make, what is in it cannot be tried.
+    assert [line for line in whole.stderr.splitlines() if f'namespaces "{_OWN}" not found' not in line] == []
