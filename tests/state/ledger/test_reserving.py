@@ -128,7 +128,9 @@ def test_older_and_newer_namespaces_that_are_the_same_need_no_count(revision: in
     assert granted(empty(ns_as_of=7, members="a"), wants(ns_as_of=revision, members="a")).rows
 
 
-@pytest.mark.parametrize("more", [{"converging": "m"}, {"ns_as_of": 9, "members": "x"}, {"members": "x"}, {"counts": frozenset()}])
+@pytest.mark.parametrize(
+    "more", [{"converging": "m"}, {"ns_as_of": 9, "members": "x"}, {"members": "x"}, {"counts": frozenset()}]
+)
 def test_what_asks_for_no_more_waits_for_nothing(more: dict[str, Any]) -> None:
     answer = reserve(empty(**more), wants(new=1, old=2))
     assert isinstance(answer, Granted)
