@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test coverage lint types layers bench bench-e2e fuzz simulate e2e image cluster clean
+.PHONY: help install run test coverage lint types layers bench bench-e2e fuzz simulate storm e2e image cluster clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,7 +44,10 @@ layers: install ## who may import whom
 bench: install ## figures beside what one would use instead (needs wrk)
 	@$(BIN)/python -m tests.bench
 
-bench-e2e: install ## what a webhook adds to the creation of a pod, through a real API server (needs Go; minutes)
+bench-storm: install ## caps under storms of pods and faults, on a real control plane (needs Go; minutes)
+	@$(BIN)/python -m e2e.storm
+
+e2e: install ## what a webhook adds to the creation of a pod, through a real API server (needs Go; minutes)
 	@$(BIN)/python -m e2e.bench
 
 fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300

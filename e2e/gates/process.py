@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,29 +23,36 @@ from webhook.admission.registration import Url
 
 _ROOT = Path(__file__).parents[2]
 _LOOPBACK = "127.0.0.1"
-# This machine, as Go dials it (net.Dial). To an address of loopback an API server would speak HTTP/2, as it never does
-# to a Service (k8s.io/apiserver, pkg/util/webhook/client.go, v1.36).
-_HERE = "0.0.0.0"  # noqa: S104  nothing listens on it
+HERE = "0.0.0.0"  # noqa: S104  nothing listens on it
+"""This machine, as Go dials it (net.Dial). To an address of loopback an API server would speak HTTP/2, as it never does
+to a Service (k8s.io/apiserver, pkg/util/webhook/client.go, v1.36)."""
 _WITHIN = 30.0  # seconds, until it is ready or has taken something up
 _ANSWER = 5.0  # seconds for a health answer
 
 
 class GateProcess:
-    """`tallygate serve`, with everything it reads and writes in one folder; its policies are files in `policies`."""
+    """`tallygate serve`, with everything it reads and writes in one folder; its policies are files in `policies`.
 
-    def __init__(self, folder: Path, host: str = _HERE) -> None:
-        """Make its certificates; the policies are the shipped ones until others are written."""
+    `arguments` are more of its command line. `certificates` names a folder where those of several replicas lie already.
+    """
+
+    def __init__(
+        self, folder: Path, host: str = HERE, arguments: Sequence[str] = (), certificates: Path | None = None
+    ) -> None:
+        """Make its certificates, if there are none; the policies are the shipped ones until others are written."""
         self._folder = folder
         self.policies = folder / "policies"
         self.policies.mkdir(parents=True)
-        self.certificates = folder / "certs"
-        issue(self.certificates, parse_names([host]), datetime.now(UTC))
+        self.certificates = certificates or folder / "certs"
+        if certificates is None:
+            issue(self.certificates, parse_names([host]), datetime.now(UTC))
         # Kept for as long as the gate is: what calls it knows the port, also while the gate is stopped.
-        port, self._monitor = free_ports(2)
-        self.reached = Url(f"https://{f'[{host}]' if ':' in host else host}:{port}")
+        self.port, self._monitor = free_ports(2)
+        self.reached = Url(f"https://{f'[{host}]' if ':' in host else host}:{self.port}")
         # An address by which others reach this machine need not be one that it has: then it listens on all.
-        listen = _LOOPBACK if host == _HERE else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
-        self._command = _command(f"{listen}:{port}", self._monitor, self.certificates, self.policies)
+        listen = _LOOPBACK if host == HERE else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
+        command = _command(f"{listen}:{self.port}", self._monitor, self.certificates, self.policies)
+        self._command = (*command, *arguments)
         self._component: Component | None = None
         self.write_policies(SHIPPED_FILES)
         self._client = build_opener(ProxyHandler({}))

@@ -1,0 +1,107 @@
+"""What every storm needs: a control plane that knows CapLedgers, gates of its own, and namespaces."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from uuid import uuid4
+
+from e2e.bench.client import Access, access
+from e2e.errors import ClusterError
+from e2e.local.cluster import LocalCluster
+from e2e.policy_files import SHIPPED_FILES
+from e2e.registering import register, unregister
+from e2e.storm.replicas import Replicas
+
+_DEFINITION = Path(__file__).parents[2] / "deploy" / "kustomize" / "overlays" / "followed" / "crd.yaml"
+_HOME = "tallygate-system"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A cluster with nothing registered, and how to reach it; `folder` is for whatever storms write."""
+
+    cluster: LocalCluster
+    access: Access
+    folder: Path
+
+    @contextmanager
+    def gates(self, count: int, caps: Sequence[dict[str, Any]], ledgers: str, bound: float) -> Iterator[Replicas]:
+        """So many gates under these caps, registered, for as long as the block runs.
+
+        `ledgers` is where they keep them, `bound` the in-flight bound in seconds.
+
+        Raises:
+            ClusterError: they do not start, or are not called.
+        """
+        arguments = (
+            "--cluster=kubeconfig",
+            f"--kubeconfig={self.cluster.kubeconfig}",
+            f"--ledgers={ledgers}",
+            f"--in-flight-bound={bound:g}s",
+            "--log-level=info",
+        )
+        gates = Replicas(self.folder / uuid4().hex[:8], count, arguments)
+        gates.write_policies(policies(caps))
+        try:
+            gates.start()
+            register(self.cluster, gates)
+            yield gates
+            unregister(self.cluster)
+        finally:
+            gates.stop()
+
+    @contextmanager
+    def namespaces(self, count: int = 1, *others: dict[str, Any]) -> Iterator[list[str]]:
+        """New namespaces that take pods, `storm-…`; and whatever else is to be there, in the first of them."""
+        names = [f"storm-{uuid4().hex[:8]}" for _ in range(count)]
+        self.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names])
+        for name in names:
+            self.kubectl("wait", "--for=create", "--timeout=60s", f"--namespace={name}", "serviceaccount/default")
+        for each in others:
+            each["metadata"]["namespace"] = names[0]
+        self.apply(list(others))
+        yield names
+        for name in names:
+            self.kubectl("delete", "pods", "--all", "--wait=false", "--force", f"--namespace={name}")
+        self.kubectl("delete", "namespace", "--wait=false", *names)
+
+    def apply(self, objects: list[dict[str, Any]]) -> None:
+        """Have these objects."""
+        if objects:
+            listed = {"apiVersion": "v1", "kind": "List", "items": objects}
+            self.kubectl("apply", "--server-side", "--filename=-", stdin=json.dumps(listed))
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> str:
+        """What kubectl says.
+
+        Raises:
+            ClusterError: it fails.
+        """
+        done = self.cluster.kubectl(*args, stdin=stdin)
+        if done.returncode:
+            raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
+        return done.stdout
+
+
+@contextmanager
+def ground(cluster: LocalCluster) -> Iterator[Ground]:
+    """Make the cluster ready for storms.
+
+    Raises:
+        ClusterError: it refuses something.
+    """
+    with TemporaryDirectory(prefix="tallygate-storm-") as folder:
+        made = Ground(cluster, access(cluster.kubeconfig, Path(folder)), Path(folder))
+        made.kubectl("apply", "--filename", str(_DEFINITION))
+        made.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
+        made.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _HOME}}])
+        yield made
+
+
+def policies(caps: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The shipped policies and these caps, as files."""
+    return SHIPPED_FILES | {f"{each['metadata']['name']}.yaml": json.dumps(each) for each in caps}

@@ -1,0 +1,77 @@
+"""Several gates behind one address, with one certificate and the same policies."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from certs.names import parse_names
+from certs.renewal import issue
+from e2e.gates.process import HERE, GateProcess
+from e2e.storm.balancer import Balancer
+from webhook.admission.registration import Url
+
+
+class Replicas:
+    """So many processes, called as one gate. `each` are they: one may be killed, frozen and started again."""
+
+    def __init__(self, folder: Path, count: int, arguments: Sequence[str]) -> None:
+        """Nothing runs yet; `arguments` are more of the command line of each."""
+        self.certificates = folder / "certs"
+        issue(self.certificates, parse_names([HERE]), datetime.now(UTC))
+        self.each = [GateProcess(folder / f"gate-{at}", HERE, arguments, self.certificates) for at in range(count)]
+        self._balancer = Balancer([gate.port for gate in self.each])
+        self.reached = Url(f"https://{HERE}:{self._balancer.port}")
+        self._ends = ExitStack()
+
+    def start(self) -> None:
+        """Run all, and wait until all are ready.
+
+        Raises:
+            ClusterError: one ends, or is not ready in time.
+        """
+        self._ends.enter_context(self._balancer)
+        for gate in self.each:
+            self._ends.callback(gate.stop)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(GateProcess.start, self.each))
+
+    def stop(self) -> None:
+        """End all, and what stands in front of them."""
+        self._ends.close()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Hold all of them up."""
+        with ExitStack() as ends:
+            for gate in self.each:
+                ends.enter_context(gate.frozen())
+            yield
+
+    def write_policies(self, files: Mapping[str, str]) -> None:
+        """Let these be the policy files of all; return once all that run have them.
+
+        Raises:
+            ClusterError: one has not in time.
+        """
+        for gate in self.each:
+            gate.write_policies(files)
+
+    def take_up_certificate(self) -> None:
+        """Return once all serve with what is in `certificates` now.
+
+        Raises:
+            ClusterError: one does not in time.
+        """
+        for gate in self.each:
+            gate.take_up_certificate()
+
+    def readiness(self) -> dict[str, Any]:
+        """What the first one's `/readyz` says."""
+        return self.each[0].readiness()
+
+    def log(self) -> str:
+        """Everything they have logged."""
+        return "\n".join(gate.log() for gate in self.each)

@@ -1,0 +1,49 @@
+"""The outcomes for people: one table in Markdown, and what was not as it should be."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from e2e.storm.outcome import Outcome
+
+_COLUMNS = (
+    "storm",
+    "seconds",
+    "stored",
+    "refused (403)",
+    "busy (429)",
+    "other errors",
+    "most held",
+    "cap",
+    "over",
+    "room back after",
+)
+_LEFT = {"storm", "other errors", "room back after"}
+
+
+def table(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """The lines."""
+    yield _row(*_COLUMNS)
+    yield _row(*("---" if column in _LEFT else "---:" for column in _COLUMNS))
+    for each in outcomes:
+        yield _row(
+            each.title,
+            f"{each.seconds:.1f}",
+            f"{each.stored:,}",
+            f"{each.refused:,}",
+            f"{each.busy:,}",
+            ", ".join(f"{times} × {error}" for error, times in sorted(each.errors.items())) or "none",
+            f"{each.most:g}",
+            f"{each.hard:g}",
+            "OVER" if each.is_over else "never",
+            each.room,
+        )
+
+
+def conclusion(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """What should have been and was not; at the end, whether a cap was ever passed."""
+    for each in outcomes:
+        yield from (f"{each.title}: {unmet}" for unmet in each.unmet)
+    yield "OVER" if any(each.is_over for each in outcomes) else "never over"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
