@@ -44,10 +44,7 @@ layers: install ## who may import whom
 bench: install ## figures beside what one would use instead (needs wrk)
 	@$(BIN)/python -m tests.bench
 
-bench-storm: install ## caps under storms of pods and faults, on a real control plane (needs Go; minutes)
-	@$(BIN)/python -m e2e.storm
-
-e2e: install ## what a webhook adds to the creation of a pod, through a real API server (needs Go; minutes)
+bench-e2e: install ## what a webhook adds to the creation of a pod, through a real API server (needs Go; minutes)
 	@$(BIN)/python -m e2e.bench
 
 fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
@@ -56,6 +53,9 @@ fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
 
 simulate: install ## the ledger's rules under new schedules for a bounded time: make simulate SECONDS=600
 	@$(BIN)/python -m tests.state.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
+
+storm: install ## caps under storms of pods and faults, on a real control plane (needs Go; minutes)
+	@$(BIN)/python -m e2e.storm
 
 e2e: install ## the tests against a real control plane, built once (needs Go); or PROVIDER=kind (docs/e2e.md)
 	@$(if $(filter-out local,$(PROVIDER)),:,$(BIN)/python -m e2e.local.build)
