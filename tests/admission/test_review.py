@@ -265,6 +265,6 @@ def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: l
 
 
 def test_busy_sends_the_client_away_for_a_moment_inside_the_answer() -> None:
-    said = response(answer("u", MATTER, Verdict(), Phase.VALIDATING, busy(CHANGE, 1)))
+    said = response(answer("u", MATTER, Verdict(), Phase.VALIDATING, busy(CHANGE, 1, "cap gpus: wait")))
     assert said["status"]["code"] == 429
     assert said["status"]["details"]["retryAfterSeconds"] == 1

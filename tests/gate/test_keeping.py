@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.gate.scene import CAP
+from tests.gate.scene import CAP, pod, response
 from tests.gate.world import BOUND, World
 from tests.state.attempts import Put
 from webhook.accounting.amounts import Amounts
@@ -35,6 +35,14 @@ def test_after_a_start_nothing_is_promised_until_what_was_in_flight_is_counted()
     assert world.code("u1", 2) == 403
     assert world.code("u1", 1) == 200
     assert world.sums() == (3, 1)
+
+
+def test_who_is_told_to_come_again_hears_of_which_cap_and_why() -> None:
+    answer = World().admit(pod("u1", 1))
+    assert response(answer)["status"]["message"] == (
+        "cap gpus: the ledger was made anew, and what is in flight is not known yet; "
+        "nothing was decided: try again in 1 s"
+    )
 
 
 def test_a_view_that_is_too_old_to_open_a_ledger_is_asked_for_anew_now_and_then() -> None:

@@ -92,13 +92,13 @@ def denial(matter: Matter, code: int, reason: str, problems: Sequence[Problem]) 
     }
 
 
-def busy(change: Change, seconds: int) -> dict[str, Any]:
+def busy(change: Change, seconds: int, why: str) -> dict[str, Any]:
     """The `status` that sends a client away for a moment: nothing was decided, and trying again is right."""
     return {
         "status": "Failure",
         "code": TOO_MANY_REQUESTS,
         "reason": "TooManyRequests",
-        "message": f"the ledger of a cap is busy; nothing was decided: try again in {seconds} s",
+        "message": f"{why}; nothing was decided: try again in {seconds} s",
         "details": {
             "name": change.name,
             "group": change.group,

@@ -10,7 +10,10 @@ from webhook.cli.command import Root
     modules={
         "check": "webhook.cli.check",
         "lint": "webhook.cli.lint",
+        "test": "webhook.cli.sequence_tests",
         "explain": "webhook.cli.explain",
+        "usage": "webhook.cli.usage",
+        "snapshot": "webhook.cli.snapshot",
         "serve": "webhook.cli.serve",
         "certs": "webhook.cli.certificates",
         "completion": "webhook.cli.completion",
@@ -18,7 +21,9 @@ from webhook.cli.command import Root
     examples=(
         ("tallygate check deploy/", "what is wrong with the manifests of a folder"),
         ("tallygate lint policies/", "whether policy files are right"),
+        ("tallygate test policies/tests/", "whether policies do what a story says that they do"),
         ("tallygate explain TG101", "what a code means, with an example that fails and one that passes"),
+        ("tallygate usage --policies policies/", "what caps are, hold and promise in your cluster"),
         ("tallygate serve --tls-cert tls.crt --tls-key tls.key", "answer a cluster's admission reviews"),
     ),
 )

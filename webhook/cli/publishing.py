@@ -10,7 +10,8 @@ from certs.publish import bundle
 from certs.publish import publish as publish_bundle
 from webhook.admission.registration import NAME
 from webhook.cli.certificate_options import FOLDER, saying
-from webhook.cli.command import Command, Misuse
+from webhook.cli.cluster.options import connection_options, only_one
+from webhook.cli.command import Command
 
 
 @click.command(
@@ -23,14 +24,7 @@ from webhook.cli.command import Command, Misuse
 )
 @FOLDER
 @click.option("--name", metavar="NAME", default=NAME, show_default=True, help="The webhook configurations' name.")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="How to reach the cluster. Default: as kubectl does, by $KUBECONFIG or ~/.kube/config.",
-)
-@click.option("--context", metavar="NAME", help="A context of the kubeconfig. Default: its current one.")
-@click.option("--in-cluster", is_flag=True, help="The cluster that this runs in, as the pod's service account.")
+@connection_options
 def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
     """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
 
@@ -40,8 +34,7 @@ def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | Non
 
     Exit codes: 0 published, or nothing to do; 2 it could not be done.
     """
-    if in_cluster and (kubeconfig or context):
-        raise Misuse("--in-cluster takes neither --kubeconfig nor --context: it is the cluster that this runs in")
+    only_one(kubeconfig, context, in_cluster=in_cluster)
     with saying():
         trusted = bundle(folder, datetime.now(UTC))
         for published in publish_bundle(connect(Source(kubeconfig, context, in_cluster)), name, trusted):

@@ -84,9 +84,9 @@ def by_rules(sitting: Sitting) -> Answer:
     return Answer(body, _record(sitting, "allow" if verdict.allowed else "deny", verdict.problems))
 
 
-def busy(sitting: Sitting) -> Answer:
-    """Nothing is decided, and trying again is right."""
-    status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS)
+def busy(sitting: Sitting, why: str) -> Answer:
+    """Nothing is decided, and trying again is right; `why` says what was in the way."""
+    status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS, why)
     body = answer.answer(sitting.uid, _matter(sitting), Verdict(), sitting.phase, status)
     return Answer(body, _record(sitting, "busy"))
 

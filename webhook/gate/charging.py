@@ -44,7 +44,7 @@ class Charging:
             BusyError: a ledger cannot promise now.
             StoreUnavailableError: a ledger could not be read.
         """
-        return _outcome([self._transact(each, Mode.LOOK) for each in asked])
+        return _outcome(asked, [self._transact(each, Mode.LOOK) for each in asked])
 
     def charge(self, asked: Sequence[Asked]) -> Outcome:
         """Check all, then promise under each in turn.
@@ -54,7 +54,7 @@ class Charging:
             StoreUnavailableError: a ledger could not be read or written.
         """
         if len(asked) > 1:
-            checked = _outcome([self._transact(each, Mode.CHECK) for each in asked])
+            checked = _outcome(asked, [self._transact(each, Mode.CHECK) for each in asked])
             if checked.refused:
                 return checked
         try:
@@ -73,7 +73,7 @@ class Charging:
             answers.append(self._transact(each, Mode.PROMISE))
             if not isinstance(answers[-1], Booked) or answers[-1].excess:
                 break
-        return _outcome(answers)
+        return _outcome(asked, answers)
 
     def _transact(self, asked: Asked, mode: Mode) -> Booked | Deferred:
         attempt = Promise(self._who, asked, mode, alone=self._ledgers.alone, sight=self._sight)
@@ -89,7 +89,7 @@ class Charging:
                 self._ledgers.transact(key, Withdrawal(self._who), self._deadline + _GRACE_SECONDS)
 
 
-def _outcome(answers: Sequence[Booked | Deferred]) -> Outcome:
+def _outcome(asked: Sequence[Asked], answers: Sequence[Booked | Deferred]) -> Outcome:
     """All together: a refusal is one whatever else must happen first.
 
     Raises:
@@ -98,7 +98,7 @@ def _outcome(answers: Sequence[Booked | Deferred]) -> Outcome:
     booked = tuple(each for each in answers if isinstance(each, Booked))
     if refused := tuple(each for each in booked if each.excess):
         return Outcome(refused=refused)
-    for each in answers:
-        if isinstance(each, Deferred):
-            raise BusyError(f"nothing is promised now: {each.first}")
+    for each, answer in zip(asked, answers, strict=False):  # where one must be asked again, none after it was asked
+        if isinstance(answer, Deferred):
+            raise BusyError(f"cap {each.counted.cap.name}: {answer.first}")
     return Outcome(granted=booked)

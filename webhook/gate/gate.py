@@ -145,12 +145,12 @@ class Gate:
 
     def _booked(self, sitting: Sitting, asked: list[AskedOfCap], who: Who, deadline: float) -> Answer:
         if self._monotonic() >= deadline:
-            return busy(sitting)
+            return busy(sitting, "the time for a decision was over before a cap could be asked")
         charging = Charging(self._ledgers, who, deadline, self._sight)
         try:
             outcome = charging.check(asked) if sitting.change.dry_run else charging.charge(asked)
-        except BusyError:
-            return busy(sitting)
+        except BusyError as error:
+            return busy(sitting, str(error))
         except StoreUnavailableError as error:
             raise UndecidedError(f"the ledgers are out of reach: {error}") from error
         if outcome.refused:

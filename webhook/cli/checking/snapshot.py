@@ -1,6 +1,6 @@
 """A snapshot: nodes, pods and namespaces of a cluster at one time, from a file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from webhook.objects.meta import Bare
 from webhook.objects.pods import Pod
 
 BOUNDS = Bounds(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
-_HOW = "write it with `kubectl get nodes,pods,namespaces -A -o json`"
+HOW = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
 _LIST = "List"
 
 
@@ -24,11 +24,20 @@ class SnapshotError(TallygateError):
     """The file is no snapshot."""
 
 
+class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
+    resource_version: str = ""
+
+
 class _Listed(msgspec.Struct, frozen=True):
     """A list, or an object by itself."""
 
     kind: str | None = None
     items: list[msgspec.Raw] | None = None
+    metadata: _ListMeta | None = None
+
+
+Take = Callable[[str, msgspec.Raw], bool]
+"""Takes one object of this kind, if it is for anything, and says whether it is."""
 
 
 @dataclass(slots=True)
@@ -45,16 +54,27 @@ def read(path: Path) -> Snapshot:
     Raises:
         SnapshotError: the file cannot be read, or holds something else.
     """
+    snapshot = Snapshot()
+    walk(path, lambda kind, item: _add(snapshot, item, kind))
+    return snapshot
+
+
+def walk(path: Path, take: Take) -> str:
+    """Hand out every object of a snapshot; the resource version that its list says, if it says one.
+
+    Raises:
+        SnapshotError: the file cannot be read, holds none of what is taken, or `take` said so or raised ValueError.
+    """
     try:
-        return _decoded(_bytes(path))
+        return _walked(_bytes(path), take)
     except SnapshotError as error:
-        raise SnapshotError(f"{path}: {error}; {_HOW}") from error
+        raise SnapshotError(f"{path}: {error}; {HOW}") from error
     except OSError as error:
         raise SnapshotError(f"{path}: cannot be read: {error.strerror}") from error
     except Fault as fault:
-        raise SnapshotError(f"{path}:{fault.place.line}:{fault.place.column}: {fault.message}; {_HOW}") from fault
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SnapshotError(f"{path}: no snapshot: {error}; {_HOW}") from error
+        raise SnapshotError(f"{path}:{fault.place.line}:{fault.place.column}: {fault.message}; {HOW}") from fault
+    except (ValueError, RecursionError) as error:  # msgspec's and unicode's errors are ValueErrors
+        raise SnapshotError(f"{path}: no snapshot: {error}; {HOW}") from error
 
 
 def _bytes(path: Path) -> bytes:
@@ -63,17 +83,21 @@ def _bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _decoded(data: bytes) -> Snapshot:
-    snapshot, known, seen = Snapshot(), 0, 0
+def _walked(data: bytes, take: Take) -> str:
+    known, seen, revision = 0, 0, ""
     for document in _documents(data):
         listed = msgspec.json.decode(document, type=_Listed)
-        kind = listed.kind or ""
-        for item in listed.items if listed.items is not None else [msgspec.Raw(document)]:
+        if listed.items is None:
+            items, kind = [msgspec.Raw(document)], listed.kind or ""
+        else:
+            items, kind = listed.items, (listed.kind or "").removesuffix(_LIST)
+            revision = listed.metadata.resource_version if listed.metadata else revision
+        for item in items:
             seen += 1
-            known += _add(snapshot, item, kind.removesuffix(_LIST) if listed.items is not None else kind)
+            known += take(msgspec.json.decode(item, type=Bare).kind or kind, item)
     if seen and not known:
         raise SnapshotError("it holds neither pods nor namespaces nor nodes")
-    return snapshot
+    return revision
 
 
 def _documents(data: bytes) -> Iterator[bytes]:
@@ -86,8 +110,8 @@ def _documents(data: bytes) -> Iterator[bytes]:
 
 
 def _add(snapshot: Snapshot, item: msgspec.Raw, kind: str) -> bool:
-    """Take what an item is for, if for anything; `kind` is what a typed list says that its items are."""
-    match msgspec.json.decode(item, type=Bare).kind or kind:
+    """Take what an item is for, if for anything."""
+    match kind:
         case "Pod":
             snapshot.pods.append(msgspec.json.decode(item, type=Pod))
         case "Namespace":

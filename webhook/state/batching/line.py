@@ -50,7 +50,7 @@ class Waiter(Generic[T]):
         if self._failure is not None:
             raise self._failure
         if self._step is None:
-            raise BusyError("others were in the way until the deadline")
+            raise BusyError("the ledger of a cap is busy: others were in the way until the deadline")
         return self._step.outcome
 
 
