@@ -33,18 +33,19 @@ _ANSWER = 5.0  # seconds for a health answer
 class GateProcess:
     """`tallygate serve`, with everything it reads and writes in one folder; its policies are files in `policies`."""
 
-    def __init__(self, folder: Path, host: str = _HERE) -> None:
+    def __init__(self, folder: Path, host: str = _LOOPBACK) -> None:
         """Make its certificates; the policies are the shipped ones until others are written."""
         self._folder = folder
         self.policies = folder / "policies"
         self.policies.mkdir(parents=True)
         self.certificates = folder / "certs"
-        issue(self.certificates, parse_names([host]), datetime.now(UTC))
+        called = _HERE if host == _LOOPBACK else host
+        issue(self.certificates, parse_names([called]), datetime.now(UTC))
         # Kept for as long as the gate is: what calls it knows the port, also while the gate is stopped.
         port, self._monitor = free_ports(2)
-        self.reached = Url(f"https://{f'[{host}]' if ':' in host else host}:{port}")
+        self.reached = Url(f"https://{f'[{called}]' if ':' in called else called}:{port}")
         # An address by which others reach this machine need not be one that it has: then it listens on all.
-        listen = _LOOPBACK if host == _HERE else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
+        listen = _LOOPBACK if host == _LOOPBACK else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
         self._command = _command(f"{listen}:{port}", self._monitor, self.certificates, self.policies)
         self._component: Component | None = None
         self.write_policies(SHIPPED_FILES)
