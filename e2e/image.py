@@ -68,7 +68,7 @@ def python_of(docker: str, base: str) -> Python:
         BuildError: the image cannot be had, or has no CPython on glibc.
     """
     command = (docker, "run", "--rm", "--network=none", "--entrypoint=python3", base, "-c", _ASK)
-    said = _done(command, f"asking the base image {base} for its Python")
+    said = _done(command, f"asking the base image {base} (BASE_IMAGE, or BASE of make) for its Python")
     found = re.fullmatch(r"(\d+) (\d+) (\w+) glibc 2\.(\d+)", said.strip())
     if found is None:
         raise BuildError(f"the base image {base} has no Python on glibc, which the wheels are for: {said.strip()!r}")

@@ -37,20 +37,21 @@ class GateProcess:
     """
 
     def __init__(
-        self, folder: Path, host: str = HERE, arguments: Sequence[str] = (), certificates: Path | None = None
+        self, folder: Path, host: str = _LOOPBACK, arguments: Sequence[str] = (), certificates: Path | None = None
     ) -> None:
         """Make its certificates, if there are none; the policies are the shipped ones until others are written."""
         self._folder = folder
         self.policies = folder / "policies"
         self.policies.mkdir(parents=True)
         self.certificates = certificates or folder / "certs"
+        called = HERE if host == _LOOPBACK else host
         if certificates is None:
-            issue(self.certificates, parse_names([host]), datetime.now(UTC))
+            issue(self.certificates, parse_names([called]), datetime.now(UTC))
         # Kept for as long as the gate is: what calls it knows the port, also while the gate is stopped.
         self.port, self._monitor = free_ports(2)
-        self.reached = Url(f"https://{f'[{host}]' if ':' in host else host}:{self.port}")
+        self.reached = Url(f"https://{f'[{called}]' if ':' in called else called}:{self.port}")
         # An address by which others reach this machine need not be one that it has: then it listens on all.
-        listen = _LOOPBACK if host == HERE else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
+        listen = _LOOPBACK if host == _LOOPBACK else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
         command = _command(f"{listen}:{self.port}", self._monitor, self.certificates, self.policies)
         self._command = (*command, *arguments)
         self._component: Component | None = None

@@ -46,12 +46,14 @@ class Node:
         Raises:
             ClusterError: there is none, or no other comes.
         """
-        (before,) = self._pids(name) or [""]
-        self._said("kill", "-s", "KILL", before)
-        until(f"{name} runs again on {self._name}", lambda: self._pids(name) not in ([], [before]), _WITHIN)
+        before = self._pids(name)
+        if not before:
+            raise ClusterError(f"no {name} runs on the node {self._name}")
+        self._said("kill", "-s", "KILL", *before)
+        until(f"{name} runs again on {self._name}", lambda: bool(self._pids(name) - before), _WITHIN)
 
-    def _pids(self, name: str) -> list[str]:
-        return self._run("pgrep", "-x", name).stdout.split()
+    def _pids(self, name: str) -> set[str]:
+        return set(self._run("pgrep", "-x", name).stdout.split())
 
     def _said(self, *command: str) -> str:
         done = self._run(*command)

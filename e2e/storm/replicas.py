@@ -21,7 +21,10 @@ class Replicas:
         """Nothing runs yet; `arguments` are more of the command line of each."""
         self.certificates = folder / "certs"
         issue(self.certificates, parse_names([HERE]), datetime.now(UTC))
-        self.each = [GateProcess(folder / f"gate-{at}", HERE, arguments, self.certificates) for at in range(count)]
+        self.each = [
+            GateProcess(folder / f"gate-{at}", arguments=arguments, certificates=self.certificates)
+            for at in range(count)
+        ]
         self._balancer = Balancer([gate.port for gate in self.each])
         self.reached = Url(f"https://{HERE}:{self._balancer.port}")
         self._ends = ExitStack()
