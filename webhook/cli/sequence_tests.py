@@ -1,0 +1,60 @@
+"""`tallygate test`: whether policies do what stories say that they do."""
+
+import click
+
+from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
+from webhook.cli.progress import shown
+from webhook.cli.report import write
+from webhook.cli.sequences import report
+from webhook.cli.sequences.load import load
+from webhook.cli.sequences.play import play
+
+
+@click.command(
+    cls=Command,
+    short_help="Play sequences of requests before policies.",
+    examples=(
+        ("tallygate test policies/examples/tests/", "every sequence in a folder, at any depth"),
+        ("tallygate test -v team-caps.yaml", "each step with its verdict, and what the caps hold then"),
+        ("tallygate test -o json policies/tests/ > report.json", "everything for a program"),
+    ),
+)
+@click.argument("sources", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path())
+@click.option("-v", "--verbose", is_flag=True, help="Show every step, with its verdict and the ledgers after it.")
+@click.option(
+    "-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", show_default=True, help="How to print it."
+)
+@click.pass_context
+def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: bool) -> None:
+    """Test policies by sequences: who sends what in which order, and what is to come of it.
+
+    A sequence is a YAML document: its name, the policies, the namespaces with their labels, and steps (create, update,
+    resize, scale, delete, finish, fail, label, wait), each with what is expected: the verdict, codes, a part of the
+    message, warnings, what is filled in, and what the ledger of a cap holds, has promised and has free. It is played
+    without a cluster, by the very code of the gate, with a clock that only `wait` moves:
+
+    \b
+        name: a team has eight GPUs
+        policies: [../cap-per-team.yaml]
+        namespaces: {team-a: {labels: {team: vision}}}
+        steps:
+        - create: {pod: one, resources: {nvidia.com/gpu: 6, memory: 8Gi}}
+        - create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
+          expect: {verdict: denied, codes: [TG201], message: free 2}
+        - finish: {pod: one}
+        - create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
+
+    The first step of which something else comes ends its sequence; without `expect` a step is expected to be allowed.
+
+    Exit codes: 0 all as expected, 1 some not, 2 something cannot be read.
+    """  # noqa: D301 -- \b keeps click from filling the example
+    loaded = load(sources)
+    if loaded.findings:
+        raise Misuse("\n".join(map(str, loaded.findings)))
+    played = [play(each) for each in shown("playing sequences", loaded.sequences)]
+    if output == "table":
+        write.show(report.page(played, verbose=verbose))
+        click.echo(report.summary(played, loaded.files), err=True)
+    else:
+        write.show_data(report.document(played), output)
+    ctx.exit(EXIT_FINDINGS if any(each.failed for each in played) else 0)

@@ -1,0 +1,62 @@
+"""The language of sequence files: their schema, and the formats that it has beside those of policies."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from jsonschema import FormatChecker
+
+from webhook.policy.codes import BAD_LENGTH, BAD_QUANTITY
+from webhook.policy.formats import FormatError, checker, shown
+from webhook.policy.nodes import Number
+from webhook.policy.schema import Language
+from webhook.server.durations import DurationError, parse_duration
+
+FILE_NAME = "schema.json"
+MOST_PODS: Final = 1000
+"""Pods of one workload; each of them goes through the gate."""
+
+LONGEST_WAIT: Final = 86_400.0
+"""Seconds that one step may wait."""
+
+
+@cache
+def language() -> Language:
+    """What a sequence may say."""
+    schema = json.loads(files("webhook.cli.sequences").joinpath(FILE_NAME).read_text(encoding="utf-8"))
+    return Language(
+        schema,
+        formats(),
+        head="apiVersion and kind as in any manifest: apiVersion: v1 and kind: Pod",
+        whole="a sequence must be a mapping with name and steps; `tallygate test --help` shows one",
+    )
+
+
+def formats() -> FormatChecker:
+    """The formats of policies, and two more: how many, and how long."""
+    made = checker()
+    made.checks("count", raises=FormatError)(_is_count)
+    made.checks("duration", raises=FormatError)(_is_duration)
+    return made
+
+
+def _is_count(instance: Any) -> bool:
+    """A number of pods."""
+    if isinstance(instance, Number):
+        text = instance.text
+        if not (text.isascii() and text.isdigit()) or len(text) > len(str(MOST_PODS)) or int(text) > MOST_PODS:
+            raise FormatError(BAD_QUANTITY, f"{shown(text)} is no number of pods here; write one from 0 to {MOST_PODS}")
+    return True
+
+
+def _is_duration(instance: Any) -> bool:
+    """How long to wait."""
+    if isinstance(instance, str):
+        try:
+            seconds = parse_duration(instance)
+        except DurationError as error:
+            raise FormatError(BAD_QUANTITY, str(error)) from error
+        if seconds > LONGEST_WAIT:
+            raise FormatError(BAD_LENGTH, f"{shown(instance)} is longer than 24h, which is all that one step waits")
+    return True

@@ -1,0 +1,91 @@
+"""Loading: the files that arguments name, as sequences, and everything that is wrong with them.
+
+The one module of this room that touches files, but for manifests and policies, which their own rooms read.
+"""
+
+import os
+import stat
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from webhook.cli.manifest.files import find, printable
+from webhook.cli.sequences.build import build
+from webhook.cli.sequences.language import language
+from webhook.cli.sequences.model import Sequence
+from webhook.policy.bounds import MAX_FILE_BYTES
+from webhook.policy.codes import TOO_LARGE, UNREADABLE
+from webhook.policy.compose import compose
+from webhook.policy.decode import decoded
+from webhook.policy.finding import Finding, Severity
+from webhook.policy.model import Source
+from webhook.policy.nodes import Mapping, Node, Scalar
+from webhook.policy.parse import ambiguous
+from webhook.policy.shape import misshapen
+
+MOST_SEQUENCES: Final = 2_000
+MOST_FINDINGS: Final = 200
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What files say: sequences in the order written, and what is wrong, which keeps all of them from being run."""
+
+    sequences: list[Sequence] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    files: int = 0
+
+
+def load(arguments: tuple[str, ...]) -> Loaded:
+    """Read every file; one that is broken does not hide the others."""
+    loaded = Loaded()
+    for name in find(arguments):
+        if len(loaded.sequences) > MOST_SEQUENCES or len(loaded.findings) > MOST_FINDINGS:
+            break
+        loaded.files += 1
+        _read(name, loaded)
+    if len(loaded.sequences) > MOST_SEQUENCES:
+        loaded.findings.append(_error("", TOO_LARGE, f"more than {MOST_SEQUENCES:,} sequences; test them in parts"))
+    for argument in arguments if not loaded.files else ():
+        loaded.findings.append(_error(argument, UNREADABLE, "no sequence here; put a file named *.yaml into it"))
+    return loaded
+
+
+def _read(name: str, loaded: Loaded) -> None:
+    shown, content = printable(name), _bytes(name)
+    text = content if isinstance(content, Finding) else decoded(shown, content)
+    if isinstance(text, Finding):
+        loaded.findings.append(text)
+        return
+    documents, findings = compose(shown, text)
+    loaded.findings += findings
+    if not findings:
+        _take(shown, [each for each in documents if not (isinstance(each, Scalar) and each.value is None)], loaded)
+
+
+def _take(name: str, documents: list[Node], loaded: Loaded) -> None:
+    if not documents:
+        loaded.findings.append(_error(name, UNREADABLE, "no sequence in it; write one with name and steps"))
+    for document in documents:
+        doubtful = (replace(each, severity=Severity.ERROR) for each in ambiguous(name, document))
+        if found := sorted({*misshapen(name, document, language()), *doubtful}):
+            loaded.findings += found
+        elif isinstance(document, Mapping):
+            sequence, findings = build(name, document)
+            loaded.findings += findings
+            loaded.sequences += [sequence] if sequence is not None else []
+
+
+def _bytes(name: str) -> bytes | Finding:
+    try:
+        if not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116  # a name may be any bytes
+            return _error(name, UNREADABLE, "not a regular file; sequences are files and folders of files")
+        with Path(name).open("rb") as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        return _error(name, UNREADABLE, f"cannot be read: {said}; check that it is there and readable")
+
+
+def _error(name: str, code: str, message: str) -> Finding:
+    return Finding.at(Source(printable(name), 1, 1), code, Severity.ERROR, message)

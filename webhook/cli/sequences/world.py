@@ -1,0 +1,151 @@
+"""A world for one sequence: the gate and the keeper of the server, an API server, controllers, and time.
+
+Watches tell at once; ledgers are kept, and controllers try again, when time passes.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from webhook.accounting.amounts import Amounts
+from webhook.admission.capping import Counted
+from webhook.cli.sequences.api_server import ApiServer
+from webhook.cli.sequences.controllers import Controllers, Worked
+from webhook.cli.sequences.model import Body
+from webhook.cli.sequences.model import Sequence as Story
+from webhook.cli.sequences.store import Key, Store
+from webhook.gate import Gate
+from webhook.gate.keeping import BOUND_SECONDS, Keeper
+from webhook.gate.promising import Look
+from webhook.gate.sight import Sight
+from webhook.objects.cluster import Namespace
+from webhook.state.ledger import Ledger
+from webhook.state.memory import MemoryLedgers
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.events import Replaced
+from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView, digest
+from webhook.state.watch.view import PodView
+
+_FIRST_VISIT: Final = 0.2  # as the server's keeper: soon after a change, then every second while something is promised
+_NEXT_VISIT: Final = 1.0
+_OPENING: Final = 3  # the bound, a write after it, a look after that (docs/caps.md, rule 7)
+_NODE: Final = {"apiVersion": "v1", "kind": "Node"}
+_NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One ledger as it is now; `hard` may be absent for a name that is only watched."""
+
+    counted: Counted
+    namespace: str
+    ledger: Ledger
+
+    def free(self, name: str) -> int | None:
+        """What is left of hard; None where nothing bounds it."""
+        hard = self.counted.hard.get(name)
+        return None if hard is None else max(hard - self.ledger.charged().get(name, 0), 0)
+
+
+class World:
+    """Everything that a sequence meets, in the state in which it begins: ledgers open, no pods."""
+
+    def __init__(self, story: Story) -> None:
+        self.now = 1000.0
+        self._nonces = itertools.count(1)
+        self._pods, self._namespaces = PodView(), NamespaceView()
+        self.store = Store(self._told)
+        self._sight = Sight(self._pods, self._namespaces, self._time, self._time)
+        self._ledgers = MemoryLedgers(alone=False)
+        self._gate = Gate(
+            policies=lambda: story.policies,
+            namespaces=self._namespaces,
+            ledgers=self._ledgers,
+            monotonic=self._time,
+            nonce=self._nonce,
+            sight=self._sight,
+        )
+        self._keeper = Keeper(
+            caps=self._gate.caps,
+            sight=self._sight,
+            ledgers=self._ledgers,
+            reader=self,
+            monotonic=self._time,
+            maker=self._nonce,
+        )
+        self.api = ApiServer(self._gate, self.store, self._time)
+        self.controllers = Controllers(self.api, self.store)
+        self._begin(story)
+
+    def revision(self, namespace: str, name: str, uid: str) -> int | None:
+        """The revision of a stored pod, for the keeper; None when there is none of that name, or another one."""
+        found = self.store.find(Key("Pod", namespace, name))
+        return int(found["metadata"]["resourceVersion"]) if found and found["metadata"]["uid"] == uid else None
+
+    def wait(self, seconds: float) -> Worked:
+        """Let time pass. Controllers that were refused try again after 1, 2, 4, 8 … seconds."""
+        begun, end = self.now, self.now + seconds
+        worked, again = Worked(missing=self.controllers.missing), 1.0
+        self.now = min(begun + _FIRST_VISIT, end)
+        self._keep()
+        while self.now < end:
+            self.now = min(self.now + _NEXT_VISIT, end)
+            if self.now >= begun + again:
+                worked, again = worked + self.controllers.work(again=True), again * 2
+            self._keep()
+            if not self._keeper.unsettled():
+                self.now = max(self.now, min(begun + again, end))
+        return worked
+
+    def accounts(self) -> list[Account]:
+        """Every ledger that counts the pods of these namespaces, in the order of caps and namespaces."""
+        found = [Account(counted, key.namespace, self._kept(key)) for key, counted in self._keys()]
+        return sorted(found, key=lambda account: (account.counted.cap.name, account.namespace))
+
+    def _begin(self, story: Story) -> None:
+        names = story.namespaces.items()
+        for name, body in story.nodes.items():
+            metadata = {"name": name, "uid": self.store.uid(), "labels": body.get("labels", {})}
+            status = {"allocatable": body.get("allocatable", {}), "capacity": body.get("allocatable", {})}
+            self.store.put(Key("Node", "", name), {**_NODE, "metadata": metadata, "status": status})
+        for name, labels in names:
+            metadata = {"name": name, "uid": self.store.uid(), "labels": dict(labels)}
+            self.store.put(Key("Namespace", "", name), {**_NAMESPACE, "metadata": metadata})
+        rows = [_row(body) for _, body in self.store.every("Namespace")]
+        self._namespaces.apply(Replaced(rows, self.store.revision))
+        self._pods.apply(Replaced((), self.store.revision))
+        for _ in range(_OPENING):
+            self.now += BOUND_SECONDS
+            self._keep()
+
+    def _keep(self) -> None:
+        for key, counted in self._keys():
+            self._keeper.visit(key, counted)
+
+    def _keys(self) -> Sequence[tuple[LedgerKey, Counted]]:
+        return list(self._keeper.keys([row.name for row in self._namespaces.rows()]))
+
+    def _kept(self, key: LedgerKey) -> Ledger:
+        return self._ledgers.transact(key, Look(), math.inf) or Ledger(Amounts())
+
+    def _told(self, event: str, key: Key, body: Body) -> None:
+        """What the watches hear; before the first list they hear nothing."""
+        line = msgspec.json.encode({"type": event, "object": body})
+        if key.kind == "Pod":
+            self._pods.apply(self._pods.reading.event(line))
+        elif key.kind == "Namespace":
+            self._namespaces.apply(NAMESPACES.event(line))
+
+    def _time(self) -> float:
+        return self.now
+
+    def _nonce(self) -> str:
+        return f"attempt-{next(self._nonces)}"
+
+
+def _row(body: Body) -> NamespaceRow:
+    return digest(msgspec.json.decode(msgspec.json.encode(body), type=Namespace))
