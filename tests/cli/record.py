@@ -3,6 +3,7 @@
 import sys
 
 from tests.cli.case import FORMATS, cases
+from tests.cli.usage import case as usage
 
 
 def record(names: list[str]) -> None:
@@ -15,6 +16,9 @@ def record(names: list[str]) -> None:
             path = case.folder / f"expected.{form}"
             if path.exists():
                 path.write_text(case.run(form).stdout)
+    for shown in usage.cases():
+        if not names or shown.name in names:
+            shown.expected.write_text(shown.run())
 
 
 if __name__ == "__main__":

@@ -235,7 +235,7 @@ def test_a_snapshot_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(snapshot, "BOUNDS", Bounds(size=1024 * 1024))
     with (tmp_path / "snapshot").open("wb") as sparse:
         sparse.truncate(1024 * 1024 + 1)
-    with pytest.raises(snapshot.SnapshotError, match="snapshot: larger than 1 MiB; write it with `kubectl get"):
+    with pytest.raises(snapshot.SnapshotError, match="snapshot: larger than 1 MiB; write it with `tallygate snapshot`"):
         snapshot.read(tmp_path / "snapshot")
 
 

@@ -1,0 +1,213 @@
+"""`tallygate usage` and `tallygate snapshot` at an API server: pages, refusals, and what is left out."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.cli.usage.clusters import GPU, Object, namespace, pod
+from tests.state.kubernetes.server import Play, says, server
+from tests.state.watch.test_pool import kubeconfig
+from webhook.cli.app import root
+
+CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec: {namespaces: {include: ["team-*"]}, hard: {nvidia.com/gpu: 8}}
+"""
+NODE: Object = {
+    "metadata": {"name": "n1", "uid": "n", "resourceVersion": "7", "annotations": {"a": "hunter2"}},
+    "status": {"capacity": {GPU: "8"}, "allocatable": {GPU: "8"}, "images": [{"names": ["hunter2"]}]},
+}
+NO_LEDGERS = says(404, kind="Status", message="the server could not find the requested resource", code=404)
+
+
+def page(items: Sequence[Object], more: str = "", revision: int = 100) -> Play:
+    """A page of a list."""
+    bare = [{key: value for key, value in item.items() if key not in {"kind", "apiVersion"}} for item in items]
+    return says(200, kind="List", metadata={"resourceVersion": f"{revision}", "continue": more}, items=bare)
+
+
+def run(folder: Path, plays: Sequence[Play], *arguments: str) -> tuple[Result, list[str]]:
+    """Run a command against a server that plays this; and the paths that it was asked for."""
+    (folder / "cap.yaml").write_text(CAP)
+    with server(*plays) as played:
+        options = ["--kubeconfig", str(kubeconfig(folder, played.server))]
+        result = CliRunner().invoke(root, [*arguments, *options])
+    return result, [asked.path for asked in played.asked]
+
+
+def usage(folder: Path, plays: Sequence[Play], *arguments: str) -> tuple[Result, list[str]]:
+    """`tallygate usage` by the cap."""
+    return run(folder, plays, "usage", "--policies", str(folder / "cap.yaml"), *arguments)
+
+
+def held(result: Result) -> dict[str, int]:
+    """What is held in each namespace."""
+    assert result.exit_code == 0, result.stderr
+    return {line["namespace"]: line["held"] for line in json.loads(result.stdout)["usage"]}
+
+
+TEAM = [page([namespace("team-a")])]
+
+
+def test_lists_are_read_page_by_page(tmp_path: Path) -> None:
+    """Ledgers first, pods last."""
+    pods = [pod(f"p{number}", {GPU: "1"}) for number in range(3)]
+    plays = [NO_LEDGERS, *TEAM, page(pods[:2], "next"), page(pods[2:])]
+    result, asked = usage(tmp_path, plays, "-o", "json")
+    assert held(result) == {"team-a": 3}
+    assert [path.split("?")[0] for path in asked] == [
+        "/apis/tallygate.dev/v1alpha1/capledgers",
+        "/api/v1/namespaces",
+        "/api/v1/pods",
+        "/api/v1/pods",
+    ]
+    assert "continue=next" in asked[-1]
+
+
+@pytest.mark.parametrize(
+    "broken", [says(410, kind="Status", code=410), page([pod("q", {GPU: "1"})], revision=101)], ids=["expired", "torn"]
+)
+def test_a_list_that_expires_is_begun_anew(tmp_path: Path, broken: Play) -> None:
+    """With larger pages: one that was continued at another revision is none."""
+    one = pod("p", {GPU: "1"})
+    result, asked = usage(tmp_path, [NO_LEDGERS, *TEAM, page([one], "next"), broken, page([one])], "-o", "json")
+    assert held(result) == {"team-a": 1}
+    assert "limit=2000" in asked[-1]
+
+
+def test_a_list_that_goes_on_expiring_is_given_up(tmp_path: Path) -> None:
+    """After the largest pages."""
+    expired = [page([], "next"), says(410, kind="Status", message="too old", code=410)]
+    result, _ = usage(tmp_path, [NO_LEDGERS, *TEAM, *expired * 3])
+    assert result.exit_code == 2
+    assert "pods cannot be listed at http://127.0.0.1" in result.stderr
+
+
+def test_without_the_right_to_read_ledgers_pods_are_counted(tmp_path: Path) -> None:
+    """And it is said once."""
+    refused = says(403, kind="Status", message='capledgers is forbidden: User "you" cannot list', code=403)
+    result, _ = usage(tmp_path, [refused, *TEAM, page([pod("p", {GPU: "2"})])])
+    assert result.exit_code == 0
+    assert result.stderr.count("promised is not known: CapLedgers may not be read: the API server says 403") == 1
+
+
+@pytest.mark.parametrize(
+    ("plays", "sentence"),
+    [
+        ([says(401, kind="Status", message="Unauthorized", code=401)], "capledgers cannot be listed at http"),
+        ([NO_LEDGERS, says(403, kind="Status", message="no", code=403)], "the API server says 403: no"),
+        ([NO_LEDGERS, says(500)], "namespaces cannot be listed"),
+        (
+            [NO_LEDGERS, says(200, items=[{}], metadata={"resourceVersion": "1"})],
+            "a page that is no list of namespaces",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, plays: list[Play], sentence: str) -> None:
+    """With exit code 2."""
+    for command in (("usage", "--policies", str(tmp_path / "cap.yaml")), ("snapshot",)):
+        result, _ = run(tmp_path, plays, *command)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert sentence in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    """Which names it."""
+    config = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    result = CliRunner().invoke(root, ["usage", "--kubeconfig", str(config)])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("tallygate: capledgers cannot be listed at http://127.0.0.1:1: the API server")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def snapshot_plays(pods: Sequence[Object], ledgers: Play = NO_LEDGERS) -> list[Play]:
+    """What `tallygate snapshot` asks for, in its order."""
+    return [ledgers, page([namespace("team-a", gpu="yes")]), page([NODE]), page(pods, revision=200)]
+
+
+def test_a_snapshot_is_what_check_and_usage_read(tmp_path: Path) -> None:
+    """Usage says the same of it as of the cluster."""
+    labels = {"annotations": {"note": "hunter2"}, "labels": {"app": "x"}, "managedFields": [{"manager": "hunter2"}]}
+    pods = [
+        pod("p", {GPU: "6"}, meta=labels),
+        pod("gone", {GPU: "1"}, meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+    ]
+    path = tmp_path / "now.json"
+    result, _ = run(tmp_path, snapshot_plays(pods), "snapshot", "-o", str(path))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    listed = json.loads(path.read_bytes())
+    assert [item["kind"] for item in listed["items"]] == ["Namespace", "Node", "Pod", "Pod"]
+    assert listed["metadata"] == {"resourceVersion": "200"}
+    arguments = ["--policies", str(tmp_path / "cap.yaml"), "--snapshot", str(path)]
+    stored = CliRunner().invoke(root, ["usage", *arguments, "-o", "json"])
+    live, _ = usage(tmp_path, [NO_LEDGERS, *TEAM, page(pods)], "-o", "json")
+    assert json.loads(stored.stdout)["usage"] == json.loads(live.stdout)["usage"]
+    manifest = tmp_path / "more.json"
+    manifest.write_text(json.dumps(pod("more", {GPU: "2"})))
+    found = CliRunner().invoke(root, ["check", *arguments, "-o", "json", str(manifest)])
+    assert [each["code"] for each in json.loads(found.stdout)["findings"]] == ["TG201"]
+
+
+def test_a_snapshot_gives_nothing_away(tmp_path: Path) -> None:
+    """No environment, image, annotation or managed field."""
+    pods = [pod("p", {GPU: "6"}, meta={"annotations": {"note": "hunter2"}, "managedFields": [{"manager": "hunter2"}]})]
+    result, _ = run(tmp_path, snapshot_plays(pods), "snapshot")
+    assert result.exit_code == 0
+    assert "hunter2" not in result.stdout
+    assert "secret" not in result.stdout
+    assert '"nvidia.com/gpu":"6"' in result.stdout
+
+
+def test_a_snapshot_without_the_right_to_ledgers_says_so(tmp_path: Path) -> None:
+    """And has the rest."""
+    refused = says(403, kind="Status", message="capledgers is forbidden", code=403)
+    result, _ = run(tmp_path, snapshot_plays([], refused), "snapshot")
+    assert result.exit_code == 0
+    assert result.stderr == "tallygate: CapLedgers are left out: the API server says 403: capledgers is forbidden\n"
+    assert json.loads(result.stdout)["items"]
+
+
+def test_a_ledger_of_a_newer_tallygate_is_left_out_and_told(tmp_path: Path) -> None:
+    """What it says is not known here."""
+    newer = {"metadata": {"name": "l", "namespace": "gate", "uid": "l", "resourceVersion": "9"}, "spec": {"cap": "x"}}
+    result, _ = run(tmp_path, snapshot_plays([], page([{**newer, "status": {"grants": 1}}])), "snapshot")
+    assert result.exit_code == 0
+    assert "capledger gate/l is left out" in result.stderr
+    assert "grants" not in result.stdout
+
+
+def test_a_snapshot_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    """And nothing beside it."""
+    path = tmp_path / "now.json"
+    path.write_text("old")
+    result, _ = run(tmp_path, [*snapshot_plays([])[:3], says(500)], "snapshot", "-o", str(path))
+    assert result.exit_code == 2
+    assert path.read_text() == "old"
+    assert sorted(left.name for left in tmp_path.iterdir()) == ["cap.yaml", "kubeconfig", "now.json"]
+
+
+def test_a_snapshot_that_cannot_be_written_is_misuse(tmp_path: Path) -> None:
+    """With the place."""
+    result, _ = run(tmp_path, snapshot_plays([]), "snapshot", "-o", str(tmp_path / "nowhere" / "now.json"))
+    assert result.exit_code == 2
+    assert result.stderr.endswith("nowhere/now.json: cannot be written: No such file or directory\n")
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """Such as a pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    result, _ = run(tmp_path, snapshot_plays([]), "snapshot", "-o", str(pipe))
+    said: dict[str, Any] = json.loads(os.read(reading, 65536))
+    os.close(reading)
+    assert result.exit_code == 0
+    assert said["kind"] == "List"

@@ -1,0 +1,46 @@
+"""Options that say which cluster is meant, the same for every command that asks one."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from webhook.cli.command import Misuse
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KUBECONFIG = click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="How to reach the cluster. Default: as kubectl does, by $KUBECONFIG or ~/.kube/config.",
+)
+_CONTEXT = click.option("--context", metavar="NAME", help="A context of the kubeconfig. Default: its current one.")
+_IN_CLUSTER = click.option(
+    "--in-cluster", is_flag=True, help="The cluster that this runs in, as the pod's service account."
+)
+
+
+def connection_options(command: F) -> F:
+    """`--kubeconfig`, `--context` and `--in-cluster`."""
+    return _KUBECONFIG(_CONTEXT(_IN_CLUSTER(command)))
+
+
+def snapshot_option(meaning: str) -> Callable[[F], F]:
+    """`--snapshot`, for what the command means by it."""
+    return click.option("--snapshot", metavar="FILE", type=click.Path(path_type=Path), help=meaning)
+
+
+def only_one(kubeconfig: Path | None, context: str | None, *, in_cluster: bool, snapshot: Path | None = None) -> None:
+    """Check that the options name one cluster.
+
+    Raises:
+        Misuse: they name two.
+    """
+    if in_cluster and (kubeconfig or context):
+        raise Misuse("--in-cluster takes neither --kubeconfig nor --context: it is the cluster that this runs in")
+    if snapshot and (in_cluster or kubeconfig or context):
+        raise Misuse(
+            "--snapshot takes no --kubeconfig, --context or --in-cluster: a snapshot is read without a cluster"
+        )

@@ -1,0 +1,45 @@
+"""Where the state of a cluster comes from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from webhook.cli.cluster.options import only_one
+from webhook.cli.cluster.seen import Seen, live
+from webhook.cli.cluster.stored import stored
+from webhook.state.watch.connect import Connection, connect, connect_in_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A cluster's API server, or a snapshot.
+
+    Raises:
+        Misuse: two are meant.
+    """
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    in_cluster: bool = False
+    snapshot: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check that one is meant."""
+        only_one(self.kubeconfig, self.context, in_cluster=self.in_cluster, snapshot=self.snapshot)
+
+    def connection(self) -> Connection:
+        """The API server.
+
+        Raises:
+            ConnectError: nothing says where it is.
+        """
+        return connect_in_cluster() if self.in_cluster else connect(self.kubeconfig, self.context)
+
+    def read(self) -> Seen:
+        """What is there now, or was when the snapshot was taken.
+
+        Raises:
+            ConnectError: nothing says where the API server is.
+            ListingError: it does not say what is there.
+            SnapshotError: the snapshot cannot be read.
+        """
+        return stored(self.snapshot) if self.snapshot else live(self.connection())

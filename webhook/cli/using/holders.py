@@ -1,0 +1,142 @@
+"""The pods behind a number: what each holds, and how that adds up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.asks import PodAsk, read_pod
+from webhook.accounting.caps import PODS
+from webhook.accounting.explain import explain
+from webhook.accounting.names import LIMITS_PREFIX
+from webhook.accounting.quantity import QuantityError
+from webhook.accounting.requests import limits_of, requests_of
+from webhook.accounting.resize import View, as_seen
+from webhook.admission.capping import Counted
+from webhook.cli.cluster.seen import Seen
+from webhook.cli.report.table import harmless, table
+from webhook.cli.using.choice import Chosen
+from webhook.cli.using.table import where
+from webhook.objects.pods import Pod, PodSpec
+from webhook.state.ledger import Ledger, Row
+from webhook.state.watch.columns import Place
+
+_NOTHING = Amounts()
+
+
+class Holder(NamedTuple):
+    """What one pod holds of one name, or is promised, and why so much."""
+
+    namespace: str
+    pod: str
+    uid: str
+    node: str
+    state: str
+    amount: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Who is behind the numbers of one name of a ledger; `tally` is what the ledger says, None without one."""
+
+    cap: str
+    namespace: str
+    members: int
+    name: str
+    tally: int | None
+    holders: tuple[Holder, ...]
+
+    @property
+    def held(self) -> int:
+        """What the pods hold that are there."""
+        return sum(holder.amount for holder in self.holders if holder.state != _PROMISED)
+
+
+_HELD, _GOING, _PROMISED = "held", "terminating", "promised"
+
+
+def behind(seen: Seen, chosen: Chosen) -> Iterator[Behind]:
+    """Who is behind each number of a ledger."""
+    counted, key, members = chosen
+    row = seen.ledgers.rows.get(key)
+    ledger = None if row is None else row.ledger
+    found = [*_holders(seen, counted, members), *(_promised(ledger) if ledger else ())]
+    for name in sorted(counted.names):
+        tally = None if ledger is None else ledger.tally.get(name, 0)
+        holders = tuple(holder for each, holder in found if each == name)
+        yield Behind(counted.cap.name, key.namespace, len(members), name, tally, holders)
+
+
+def render(each: Behind) -> RenderableType:
+    """The same for a person."""
+    said = "" if each.tally is None else f", by the ledger {shown(each.name, each.tally)}"
+    head = f"  {where(each.namespace, each.members)}  {each.name}: held {shown(each.name, each.held)}{said}"
+    rows = [
+        (f"{held.namespace}/{held.pod}", held.node, held.state, shown(each.name, held.amount), held.how)
+        for held in each.holders
+    ]
+    body = table(("POD", "NODE", "STATE", "AMOUNT", "HOW"), rows) if rows else Text("no pod")
+    return Group(Text.assemble((harmless(each.cap), "bold"), harmless(head)), body, Text())
+
+
+def data(each: Behind) -> dict[str, Any]:
+    """The same for a program; amounts are milli-cpu for cpu and whole units otherwise."""
+    return {
+        "cap": each.cap,
+        "namespace": each.namespace or None,
+        "namespaces": each.members,
+        "resource": each.name,
+        "held": each.held,
+        "tally": each.tally,
+        "pods": [holder._asdict() for holder in each.holders],
+    }
+
+
+def _holders(seen: Seen, counted: Counted, members: frozenset[str]) -> Iterator[tuple[str, Holder]]:
+    """By name counted, the pods in the order of their names."""
+    for namespace in sorted(members):
+        for place in sorted(seen.pods.within(namespace), key=lambda place: place.name):
+            if not place.has_ended:
+                yield from _holds(place, counted)
+
+
+def _holds(place: Place, counted: Counted) -> Iterator[tuple[str, Holder]]:
+    pod, state = place.shape.pod(), _GOING if place.is_terminating else _HELD
+    who = place.namespace, place.name, place.uid, place.node, state
+    try:
+        held = counted.held(pod).amounts
+        ask = _asked(pod)
+    except QuantityError as error:
+        yield from ((name, Holder(*who, 0, f"cannot be read: {error}")) for name in counted.names)
+        return
+    for name, amount in held.items():
+        yield name, Holder(*who, amount, _how(ask, name))
+
+
+def _asked(pod: Pod) -> PodAsk:
+    """What a cap charges for (accounting.caps)."""
+    return as_seen(read_pod(pod.spec or PodSpec()), pod.status, View.HELD)
+
+
+def _how(ask: PodAsk, name: str) -> str:
+    if name == PODS:
+        return "one pod"
+    resource = name.removeprefix(LIMITS_PREFIX)
+    effective = requests_of(ask) if resource == name else limits_of(ask)
+    return explain(effective, resource).removeprefix(f"{resource} = ")
+
+
+def _promised(ledger: Ledger) -> Iterator[tuple[str, Holder]]:
+    for uid, row in sorted(ledger.rows.items(), key=lambda each: (each[1].namespace, each[1].name)):
+        for name, amount in row.promised().items():
+            yield name, Holder(row.namespace, row.name, uid, "", _PROMISED, amount, _promise(row, name))
+
+
+def _promise(row: Row, name: str) -> str:
+    if name in row.base:
+        return f"to {row.kind}: {shown(name, row.to[name])}, of which {shown(name, row.base[name])} are counted"
+    return f"to {row.kind}: not counted yet"
