@@ -69,6 +69,13 @@ def test_a_namespace_that_is_new_need_not_wait() -> None:
     assert world.code("u1") == 429
 
 
+def test_a_namespace_that_is_not_known_yet_gets_no_ledger_that_would_be_taken_for_a_lost_one() -> None:
+    world = World()
+    assert world.code("u1", 1, "team-new") == 429
+    world.labelled("team-new")
+    assert world.code("u1", 1, "team-new") == 200
+
+
 def test_a_new_namespace_gets_its_ledger_before_anybody_asks() -> None:
     world = World()
     world.labelled("team-new")

@@ -99,6 +99,9 @@ class Gate:
             )
         if not caps.caps:
             return by_rules(sitting)
+        if self._sight is not None and labels is None and self._namespaces.labels(change.namespace) is None:
+            # Its ledger would be taken for one that was lost, and promise nothing for a while.
+            return busy(sitting, f"namespace {change.namespace} is not known here yet")
         new, old = _pods(change)
         asked: list[AskedOfCap] = []
         missing: list[Problem] = []

@@ -17,6 +17,7 @@ from webhook.gate.keeping import Keeper
 from webhook.server.following.cluster import Cluster, connection
 from webhook.server.following.figures import Figures
 from webhook.server.following.keeping import LedgerKeeping
+from webhook.server.following.namespaces import AwaitedNamespaces
 from webhook.server.life import Life, ServeError, Voice
 from webhook.server.lines import Lines
 from webhook.server.logs import forward_library_logs, new_logger
@@ -101,7 +102,7 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
     nonces, ledgers = _nonces(), _ledgers(access, settings)
     gate = Gate(
         policies=policies.store.current,
-        namespaces=cluster.namespaces,
+        namespaces=AwaitedNamespaces(cluster.namespaces),
         ledgers=ledgers,
         monotonic=time.monotonic,
         nonce=nonces,
