@@ -13,7 +13,7 @@ from e2e.local.cluster import LocalCluster
 from e2e.storm.ground import ground
 from e2e.storm.outcome import Outcome
 from e2e.storm.storms import STORMS
-from e2e.storm.table import conclusion, table
+from e2e.storm.table import table
 from webhook.cli.command import EXIT_FAULT, EXIT_FINDINGS, EXIT_MISUSE
 
 
@@ -26,7 +26,7 @@ def main(names: tuple[str, ...]) -> None:
     """
     load = os.getloadavg()[0]
     try:
-        outcomes = _outcomes(names or tuple(STORMS))
+        outcomes, failures = _outcomes(names or tuple(STORMS))
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
         sys.exit(EXIT_MISUSE if isinstance(error, BuildError) else EXIT_FAULT)
@@ -34,19 +34,26 @@ def main(names: tuple[str, ...]) -> None:
         f"Kubernetes {kubernetes_version()} and everything else on {os.cpu_count()} cores, Python "
         f"{platform.python_version()}; load before: {load:.1f}, after: {os.getloadavg()[0]:.1f}.\n"
     )
-    for line in (*table(outcomes), "", *conclusion(outcomes)):
+    unmet = [*failures, *(f"{each.title}: {text}" for each in outcomes for text in each.unmet)]
+    is_over = any(each.is_over for each in outcomes)
+    for line in (*table(outcomes), "", *unmet, "OVER" if is_over else "never over"):
         click.echo(line)
-    sys.exit(EXIT_FINDINGS if any(each.is_over or each.unmet for each in outcomes) else 0)
+    sys.exit(EXIT_FINDINGS if is_over or unmet else 0)
 
 
-def _outcomes(names: tuple[str, ...]) -> list[Outcome]:
+def _outcomes(names: tuple[str, ...]) -> tuple[list[Outcome], list[str]]:
+    """What came of each, and what was said of those that broke off."""
     click.echo("starting a control plane …", err=True)
-    outcomes = []
+    outcomes, failures = list[Outcome](), list[str]()
     with LocalCluster() as cluster, ground(cluster) as made:
         for name in names:
             click.echo(f"{name} …", err=True)
-            outcomes.append(STORMS[name](made))
-    return outcomes
+            try:
+                outcomes.append(STORMS[name](made))
+            except ClusterError as error:
+                failures.append(f"{name}: {error}")
+                made.cluster.check()
+    return outcomes, failures
 
 
 if __name__ == "__main__":

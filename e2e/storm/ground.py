@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,13 +46,12 @@ class Ground:
         )
         gates = Replicas(self.folder / uuid4().hex[:8], count, arguments)
         gates.write_policies(policies(caps))
-        try:
+        with ExitStack() as ends:
+            ends.callback(gates.stop)
             gates.start()
+            ends.callback(unregister, self.cluster)
             register(self.cluster, gates)
             yield gates
-            unregister(self.cluster)
-        finally:
-            gates.stop()
 
     @contextmanager
     def namespaces(self, count: int = 1, *others: dict[str, Any]) -> Iterator[list[str]]:
@@ -64,10 +63,12 @@ class Ground:
         for each in others:
             each["metadata"]["namespace"] = names[0]
         self.apply(list(others))
-        yield names
-        for name in names:
-            self.kubectl("delete", "pods", "--all", "--wait=false", "--force", f"--namespace={name}")
-        self.kubectl("delete", "namespace", "--wait=false", *names)
+        try:
+            yield names
+        finally:
+            for name in names:
+                self.kubectl("delete", "pods", "--all", "--wait=false", "--force", f"--namespace={name}")
+            self.kubectl("delete", "namespace", "--wait=false", *names)
 
     def apply(self, objects: list[dict[str, Any]]) -> None:
         """Have these objects."""

@@ -39,7 +39,7 @@ def outcome(title: str, attempts: Sequence[Attempt], holding: Holding) -> Outcom
         title,
         seconds=max(each.ended for each in attempts) - min(each.begun for each in attempts),
         stored=len(holding.uids()),
-        refused=sum(each.status == HTTPStatus.FORBIDDEN for each in last.values()),
+        refused=sum(each.status == HTTPStatus.FORBIDDEN for each in attempts),
         busy=sum(each.status == HTTPStatus.TOO_MANY_REQUESTS for each in attempts),
         errors=Counter(_errors(attempts)),
         most=holding.most,

@@ -1,15 +1,28 @@
 """Every storm by its name, in the order in which they come."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
+from e2e.storm.changes import ledger_deleted, lowered, relabelled, resized
 from e2e.storm.crowds import Gates, Size, crowd, quota_crowd
+from e2e.storm.faults import API_SERVER, ETCD, KILLED, frozen
 from e2e.storm.ground import Ground
 from e2e.storm.outcome import Outcome
+from e2e.storm.several import refused_after_us, two_caps
 
-_SIZE = Size()
+_SHORT = 8.0  # seconds of the in-flight bound, where nothing is in flight for longer
 
-STORMS: dict[str, Callable[[Ground], Outcome]] = {
-    "killed": lambda ground: crowd(ground, _SIZE, Gates()),
-    "quota": lambda ground: quota_crowd(ground, _SIZE),
-    "memory": lambda ground: crowd(ground, _SIZE, Gates(count=1, ledgers="memory", killed=False)),
+STORMS: Mapping[str, Callable[[Ground], Outcome]] = {
+    "killed": partial(crowd, size=Size(), gates=Gates(fault=KILLED)),
+    "quota": partial(quota_crowd, size=Size()),
+    "memory": partial(crowd, size=Size(), gates=Gates(count=1, ledgers="memory")),
+    "two-caps": two_caps,
+    "refused-after": refused_after_us,
+    "api-server": partial(crowd, size=Size(), gates=Gates(fault=API_SERVER)),
+    "etcd": partial(crowd, size=Size(), gates=Gates(fault=ETCD)),
+    "frozen": partial(crowd, size=Size(), gates=Gates(bound=_SHORT, fault=frozen(_SHORT + 4))),
+    "lowered": lowered,
+    "resized": resized,
+    "relabelled": relabelled,
+    "ledger-deleted": ledger_deleted,
 }

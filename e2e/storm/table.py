@@ -1,6 +1,6 @@
-"""The outcomes for people: one table in Markdown, and what was not as it should be."""
+"""The outcomes for people: one table in Markdown."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from e2e.storm.outcome import Outcome
 
@@ -36,13 +36,6 @@ def table(outcomes: Iterable[Outcome]) -> Iterator[str]:
             "OVER" if each.is_over else "never",
             each.room,
         )
-
-
-def conclusion(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """What should have been and was not; at the end, whether a cap was ever passed."""
-    for each in outcomes:
-        yield from (f"{each.title}: {unmet}" for unmet in each.unmet)
-    yield "OVER" if any(each.is_over for each in outcomes) else "never over"
 
 
 def _row(*cells: str) -> str:

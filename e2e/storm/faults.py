@@ -1,0 +1,50 @@
+"""What happens in mid-storm to the gates, and to what stands around them."""
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from e2e.storm.ground import Ground
+from e2e.storm.replicas import Replicas
+
+_HELD_UP = 10.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens, in words and in fact."""
+
+    title: str
+    happens: Callable[[Ground, Replicas], None]
+
+
+def _killed(_: Ground, replicas: Replicas) -> None:
+    replicas.each[0].kill()
+    replicas.each[0].start()
+
+
+def _api_server(ground: Ground, _: Replicas) -> None:
+    ground.cluster.restart_api_server()
+
+
+def _etcd(ground: Ground, _: Replicas) -> None:
+    (etcd,) = (each for each in ground.cluster.components if each.name == "etcd")
+    etcd.signal(signal.SIGSTOP)
+    time.sleep(_HELD_UP)
+    etcd.signal(signal.SIGCONT)
+
+
+def frozen(seconds: float) -> Fault:
+    """One replica stands still, and goes on as if nothing had been; connections to it are still taken."""
+
+    def happens(_: Ground, replicas: Replicas) -> None:
+        with replicas.each[0].frozen():
+            time.sleep(seconds)
+
+    return Fault(f"one frozen for {seconds:g} s", happens)
+
+
+KILLED = Fault("one killed and started again", _killed)
+API_SERVER = Fault("API server restarted", _api_server)
+ETCD = Fault(f"etcd stopped for {_HELD_UP:g} s", _etcd)
