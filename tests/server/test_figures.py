@@ -1,0 +1,58 @@
+"""Metrics of a followed cluster and of the ledgers that are kept by it."""
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from webhook.accounting.amounts import Amounts
+from webhook.server.following.figures import Figures
+from webhook.state.ledger import Ledger
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.failure import Reason
+from webhook.state.watch.runner import Followed
+
+PODS = Followed("pods", 7, 100, 2.5, None, {Reason.RESET: 3}, 1, None)
+UNLISTED = Followed("nodes", 0, None, None, "not listed yet", {}, 0, None)
+
+
+def shown(registry: CollectorRegistry) -> set[str]:
+    """The lines of /metrics that say a number."""
+    return {line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")}
+
+
+def test_what_is_followed_is_told_by_resource() -> None:
+    registry = CollectorRegistry()
+    Figures(registry, lambda: (PODS, UNLISTED))
+    lines = shown(registry)
+    assert {
+        'tallygate_watch_objects{resource="pods"} 7.0',
+        'tallygate_watch_age_seconds{resource="pods"} 2.5',
+        'tallygate_watch_restarts_total{resource="pods",why="reset"} 3.0',
+        'tallygate_watch_objects{resource="nodes"} 0.0',
+    } <= lines
+    assert not any("age" in line and "nodes" in line for line in lines)
+
+
+def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
+    registry = CollectorRegistry()
+    figures = Figures(registry, tuple)
+    figures.visited("written")
+    figures.expired(2)
+    assert {
+        'tallygate_ledger_visits_total{result="written"} 1.0',
+        "tallygate_promises_expired_total 2.0",
+    } <= shown(registry)
+
+
+def test_the_ledgers_of_a_cap_are_added_up_over_their_namespaces() -> None:
+    registry = CollectorRegistry()
+    figures = Figures(registry, tuple)
+    for namespace, held in (("a", 3), ("b", 4)):
+        ledger = Ledger(Amounts({"nvidia.com/gpu": 8, "cpu": 2500}), tally=Amounts({"nvidia.com/gpu": held}))
+        figures.saw(LedgerKey("gpus-1", namespace), "gpus", ledger)
+    lines = shown(registry)
+    assert {
+        'tallygate_cap_hard{cap="gpus",resource="nvidia.com/gpu"} 16.0',
+        'tallygate_cap_hard{cap="gpus",resource="cpu"} 5.0',
+        'tallygate_cap_held{cap="gpus",resource="nvidia.com/gpu"} 7.0',
+    } <= lines
+    figures.keep_only(["gpus-2"])
+    assert not any(line.startswith("tallygate_cap_") for line in shown(registry))
