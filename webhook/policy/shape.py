@@ -135,6 +135,7 @@ _TYPES = {
     "string": "a text",
     "number": "a number",
     "boolean": "true or false",
+    "null": "null",
 }
 
 

@@ -118,13 +118,14 @@ class ApiServer:
         if key.namespace in _NOT_ADMITTED:
             return Outcome(), ()
         self._reviews += 1
+        body, name = _as_seen(body, key, phase, is_new=before is None)
         asked = {
             "uid": f"review-{self._reviews}",
             "kind": {"group": _group(body), "version": "v1", "kind": key.kind},
             "operation": CREATE if before is None else UPDATE,
             "subResource": request.subresource,
             "namespace": key.namespace if key.kind != "Namespace" else key.name,
-            "name": key.name,
+            "name": name,
             "userInfo": {"username": request.user.name, "groups": request.user.groups},
             "object": body,
             "oldObject": before,
@@ -147,6 +148,14 @@ def _addressed(body: Body, request: Request, store: Store) -> tuple[Body, Key]:
         metadata["namespace"] = namespace
     copied: Body = msgspec.json.decode(msgspec.json.encode({**body, "metadata": metadata}))
     return copied, Key(kind, namespace, str(metadata.get("name") or ""))
+
+
+def _as_seen(body: Body, key: Key, phase: Phase, *, is_new: bool) -> tuple[Body, str]:
+    """The object and its name as a webhook sees them: a name is made from `generateName` after the mutating phase."""
+    if not is_new or phase is not Phase.MUTATING or not body["metadata"].get("generateName"):
+        return body, key.name
+    metadata = {name: each for name, each in body["metadata"].items() if name != "name"}
+    return {**body, "metadata": metadata}, ""
 
 
 def _group(body: Body) -> str:

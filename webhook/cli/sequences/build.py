@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from webhook.accounting.names import REQUESTS_PREFIX
 from webhook.accounting.quantity import Quantity
 from webhook.admission.change import User
 from webhook.cli.sequences.actions import action
@@ -23,7 +24,7 @@ from webhook.policy.codes import UNKNOWN_VALUE
 from webhook.policy.finding import Finding, Severity
 from webhook.policy.formats import shown
 from webhook.policy.load import SHIPPED, read
-from webhook.policy.model import PolicySet, Source
+from webhook.policy.model import NamespaceCap, PolicySet, Source
 from webhook.policy.nodes import Mapping, Node, Scalar
 from webhook.policy.suggest import did_you_mean
 
@@ -121,6 +122,7 @@ class _Builder:
         name = fields.text("cap")
         if self.usable:
             self._known(fields.node("cap") or node, name, list(caps), "cap")
+            self._counted(fields, caps.get(name))
         place = fields.node("namespace")
         if place is not None:
             self._known(place, fields.text("namespace"), namespaces, "namespace")
@@ -129,10 +131,18 @@ class _Builder:
         whose = "" if shared else fields.text("namespace", namespace)
         return LedgerExpected(name, whose, amounts, self._source(node))
 
+    def _counted(self, fields: Fields, cap: NamespaceCap | None) -> None:
+        """What a cap does not count would be taken for nothing of it."""
+        counted = sorted({*cap.hard, *cap.soft}) if cap is not None else []
+        for each in _LOOKED_AT:
+            below = fields.node(each)
+            for key, _ in below.pairs if cap is not None and isinstance(below, Mapping) else ():
+                self._known(key, key.text.removeprefix(REQUESTS_PREFIX), counted, "name that the cap counts")
+
     def _known(self, node: Node, name: str, known: list[str], what: str) -> None:
         if name not in known:
             hint = did_you_mean(name, known) or (f"; there is {', '.join(known[:5])}" if known else "")
-            self._say(node, UNKNOWN_VALUE, f"there is no {what} {shown(name)} here{hint}")
+            self._say(node, UNKNOWN_VALUE, f"{shown(name)} is no {what} here{hint}")
 
     def _say(self, node: Node, code: str, message: str) -> None:
         self.findings.append(Finding.at(self._source(node), code, Severity.ERROR, message))

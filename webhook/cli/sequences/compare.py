@@ -30,7 +30,7 @@ def differences(expected: Expected, outcome: Outcome, accounts: Sequence[Account
     yield from _filled(expected, outcome)
     for what, wanted, found in (("made", expected.made, outcome.made), ("missing", expected.missing, outcome.missing)):
         if wanted is not None and wanted != found:
-            yield Difference(f"pods {what}", str(wanted), "; ".join((str(found), *outcome.events)))
+            yield Difference(f"pods {what}", str(wanted), str(found))
     for ledger in expected.ledgers:
         yield from _ledger(ledger, accounts)
 
@@ -87,7 +87,7 @@ def _ledger(expected: LedgerExpected, accounts: Sequence[Account]) -> Iterator[D
     account = next((each for each in whose if each.namespace == expected.namespace), None)
     title = f"ledger {expected.cap} {expected.namespace}".rstrip()
     if account is None:
-        yield Difference(title, "a ledger", f"cap {expected.cap} does not count this namespace")
+        yield Difference(title, "is there", f"cap {expected.cap} does not count this namespace")
         return
     for what, amounts in expected.amounts.items():
         for written, quantity in amounts.items():

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from jsonschema import FormatChecker
 
-from webhook.policy.codes import BAD_LENGTH, BAD_QUANTITY
+from webhook.policy.codes import BAD_LENGTH, BAD_QUANTITY, UNREADABLE
 from webhook.policy.formats import FormatError, checker, shown
 from webhook.policy.nodes import Number
 from webhook.policy.schema import Language
@@ -28,17 +28,25 @@ def language() -> Language:
     return Language(
         schema,
         formats(),
-        head="apiVersion and kind as in any manifest: apiVersion: v1 and kind: Pod",
+        head="apiVersion: v1 and kind: Pod, say",
         whole="a sequence must be a mapping with name and steps; `tallygate test --help` shows one",
     )
 
 
 def formats() -> FormatChecker:
-    """The formats of policies, and two more: how many, and how long."""
+    """The formats of policies, and three more: where, how many, and how long."""
     made = checker()
+    made.checks("path", raises=FormatError)(_is_path)
     made.checks("count", raises=FormatError)(_is_count)
     made.checks("duration", raises=FormatError)(_is_duration)
     return made
+
+
+def _is_path(instance: Any) -> bool:
+    """A path that can be shown as it is."""
+    if isinstance(instance, str) and not (instance.strip() and instance.isprintable()):
+        raise FormatError(UNREADABLE, f"{shown(instance)!a} is no path; write one as in ../caps.yaml")
+    return True
 
 
 def _is_count(instance: Any) -> bool:

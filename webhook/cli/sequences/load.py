@@ -59,21 +59,23 @@ def _read(name: str, loaded: Loaded) -> None:
         return
     documents, findings = compose(shown, text)
     loaded.findings += findings
-    if not findings:
-        _take(shown, [each for each in documents if not (isinstance(each, Scalar) and each.value is None)], loaded)
-
-
-def _take(name: str, documents: list[Node], loaded: Loaded) -> None:
-    if not documents:
+    written = [each for each in documents if not (isinstance(each, Scalar) and each.value is None)]
+    if not written and not findings:
         loaded.findings.append(_error(name, UNREADABLE, "no sequence in it; write one with name and steps"))
-    for document in documents:
-        doubtful = (replace(each, severity=Severity.ERROR) for each in ambiguous(name, document))
-        if found := sorted({*misshapen(name, document, language()), *doubtful}):
-            loaded.findings += found
-        elif isinstance(document, Mapping):
-            sequence, findings = build(name, document)
-            loaded.findings += findings
-            loaded.sequences += [sequence] if sequence is not None else []
+    told = {(finding.line, finding.column) for finding in findings}
+    for document in written:
+        _take(shown, document, told, loaded)
+
+
+def _take(name: str, document: Node, told: set[tuple[int, int]], loaded: Loaded) -> None:
+    """One document; of a value at a place that was told of already, nothing more is said."""
+    misshapes = misshapen(name, document, language())
+    doubtful = (replace(each, severity=Severity.ERROR) for each in ambiguous(name, document))
+    loaded.findings += sorted({*(one for one in misshapes if (one.line, one.column) not in told), *doubtful})
+    if isinstance(document, Mapping) and not misshapes:
+        sequence, findings = build(name, document)
+        loaded.findings += sorted(findings)
+        loaded.sequences += [sequence] if sequence is not None else []
 
 
 def _bytes(name: str) -> bytes | Finding:
