@@ -51,6 +51,8 @@ def completed(words: str, index: int) -> list[str]:
         ("tallygate check -o s", 3, ["sarif"]),
         ("tallygate certs re", 2, ["renew"]),
         ("tallygate serve --tls-c", 2, ["--tls-cert"]),
+        ("tallygate usage --ver", 2, ["--verify"]),
+        ("tallygate snapshot --in", 2, ["--in-cluster"]),
     ],
 )
 def test_commands_options_and_codes_are_completed(words: str, index: int, offered: list[str]) -> None:

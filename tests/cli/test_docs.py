@@ -18,6 +18,7 @@ from webhook.cli.app import root
 from webhook.server.settings import OPTIONS
 
 REPOSITORY = DOCS.parent
+_COMMANDS = "|".join(name.split()[1] for name, _ in EVERY if " " in name)
 
 
 @pytest.mark.parametrize(("path", "text"), documents().items(), ids=lambda value: getattr(value, "name", ""))
@@ -57,7 +58,7 @@ def shell_lines(path: Path) -> Iterator[str]:
     """Every line of shell in a page that runs tallygate, continued lines put together."""
     for block in re.findall(r"```(?:sh|yaml|console)\n(.*?)```", path.read_text(), re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
-            found = re.search(r"(?:^|[ |(:])(tallygate (?:check|lint|explain|certs|serve|completion)\b[^|>)#]*)", line)
+            found = re.search(rf"(?:^|[ |(:])(tallygate (?:{_COMMANDS})\b[^|>)#]*)", line)
             if found:
                 yield found[1].strip()
 

@@ -7,6 +7,7 @@ import click
 
 from webhook.cli.checking import snapshot as snapshots
 from webhook.cli.checking.checker import Checker, Surroundings
+from webhook.cli.cluster.options import snapshot_option
 from webhook.cli.command import EXIT_FINDINGS, EXIT_MISUSE, Command
 from webhook.cli.intake import UNREADABLE, Intake, take_in
 from webhook.cli.manifest.bounds import DEFAULT
@@ -25,7 +26,7 @@ from webhook.cli.report.summary import Seen, fails
         ("tallygate check deploy/", "every manifest in a folder, by the shipped rules"),
         ("helm template . | tallygate check -", "what a chart renders to"),
         ("kustomize build . | tallygate check --policies policies/ -o github -", "by your own rules, in CI"),
-        ("kubectl get nodes,pods,namespaces -A -o json > now.json", "what the cluster holds now, for the caps ..."),
+        ("tallygate snapshot -o now.json", "what the cluster holds now, for the caps ..."),
         ("tallygate check --policies policies/ --snapshot now.json deploy/", "... is there room for these too?"),
     ),
 )
@@ -37,12 +38,9 @@ from webhook.cli.report.summary import Seen, fails
     type=click.Path(path_type=Path),
     help="A policy file, or a folder of them; may be given several times. Without it the shipped policies count.",
 )
-@click.option(
-    "--snapshot",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="What the cluster holds now, for caps and for rules that select namespaces by label: the output of "
-    "`kubectl get nodes,pods,namespaces -A -o json`, or -o yaml.",
+@snapshot_option(
+    "What the cluster holds now, for caps and for rules that select namespaces by label: what `tallygate snapshot` "
+    "wrote, or `kubectl get nodes,pods,namespaces -A` with -o json or -o yaml."
 )
 @click.option(
     "-n", "--namespace", metavar="NAME", default="default", show_default=True, help="Where objects go that do not say."

@@ -9,11 +9,11 @@ from typing import Generic, TypeVar
 import click
 
 from webhook.admission.capping import CapIndex
+from webhook.cli import progress
 from webhook.cli.cluster.following import following
 from webhook.cli.cluster.seen import Seen
 from webhook.cli.cluster.source import Source
 from webhook.cli.command import Misuse
-from webhook.cli.progress import shown
 from webhook.cli.report import write
 from webhook.cli.using import holders, table, verifying
 from webhook.cli.using.choice import Choice, Chosen
@@ -56,7 +56,8 @@ def _show_usage(found: Usage, output: str) -> None:
         write.show_data(table.data(found), output)
         return
     if found.lines:
-        write.show(table.render(found.lines, bars=write.console(sys.stdout).is_terminal))
+        shown = table.paragraphs if write.console(sys.stdout).is_terminal else table.rows
+        write.show(shown(found.lines))
     else:
         click.echo("no cap counts anything here", err=True)
     _note(found.notes)
@@ -145,7 +146,8 @@ def _drifts(asked: Asked) -> tuple[list[Drift], int]:
             break
         time.sleep(_BETWEEN_LOOKS_SECONDS)
         again, ledgers = _look(asked)
-        found = [drift for drift in found if drift in again]
+        lasting = frozenset(again)
+        found = [drift for drift in found if drift in lasting]
     return found, ledgers
 
 
@@ -154,7 +156,9 @@ def _look(asked: Asked) -> tuple[list[Drift], int]:
     if seen.ledgers.absent:
         raise Misuse(f"there are no ledgers to compare with the pods: {seen.ledgers.absent}")
     chosen = [each for each in _chosen(asked, seen) if verifying.comparable(seen, each)]
-    return [drift for each in shown("comparing ledgers", chosen) for drift in verifying.verify(seen, each)], len(chosen)
+    return [
+        drift for each in progress.shown("comparing ledgers", chosen) for drift in verifying.verify(seen, each)
+    ], len(chosen)
 
 
 def _chosen(asked: Asked, seen: Seen) -> list[Chosen]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from webhook.accounting.amounts import is_milli, shown
@@ -12,17 +12,30 @@ from webhook.cli.report.table import harmless, table
 from webhook.cli.using.lines import Line, Over, Usage
 
 _UNKNOWN = "-"
+_HEAD = ("RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "USED")
 _WIDTH = 10
 """Characters of a bar."""
 _STYLES = {Over.NEITHER: "", Over.SOFT: "yellow", Over.HARD: "bold red"}
 
 
-def render(lines: Sequence[Line], *, bars: bool) -> RenderableType:
-    """The table, with bars where they can be seen."""
-    head = ["CAP", "NAMESPACE", "RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "SINCE", "NOTE"]
-    if bars:
-        head.insert(-2, "USED")
-    return table(head, [_row(line, bars=bars) for line in lines])
+def rows(lines: Sequence[Line]) -> RenderableType:
+    """One row a line, for pipes."""
+    head = ("CAP", "NAMESPACE", "RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "SINCE", "NOTE")
+    return table(head, [_row(line) for line in lines])
+
+
+def paragraphs(lines: Sequence[Line]) -> RenderableType:
+    """One paragraph a ledger, with bars and colours, for terminals: what is too wide for one is the note alone."""
+    cells = [(line.name, *_numbers(line), _bar(line)) for line in lines]
+    widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
+    parts = [Text(_spaced(_HEAD, widths), "bold")]
+    before: Line | None = None
+    for line, row in zip(lines, cells, strict=True):
+        if before is None or (before.cap, before.namespace) != (line.cap, line.namespace):
+            parts.append(_title(line))
+        parts.append(Text(f"{_spaced(row, widths)}{harmless('; '.join(_notes(line)))}", _STYLES[line.over]))
+        before = line
+    return Group(*parts)
 
 
 def data(usage: Usage) -> dict[str, Any]:
@@ -37,23 +50,31 @@ def where(namespace: str, members: int | None) -> str:
     return "shared" if members is None else f"shared, {members} namespace{'s' * (members != 1)}"
 
 
-def _row(line: Line, *, bars: bool) -> list[str | Text]:
-    style = _STYLES[line.over]
-    row: list[str | Text] = [
+def _row(line: Line) -> list[str]:
+    since = _UNKNOWN if line.since is None else _time(line.since)
+    return [
         line.cap,
         where(line.namespace, line.members),
         line.name,
-        _shown(line.name, line.hard),
-        _shown(line.name, line.soft),
-        Text(_shown(line.name, line.held), style),
-        Text(_shown(line.name, line.promised), style),
-        _shown(line.name, line.free),
-        _UNKNOWN if line.since is None else _time(line.since),
-        Text(harmless("; ".join(_notes(line))), style),
+        *_numbers(line),
+        since,
+        "; ".join(_notes(line)),
     ]
-    if bars:
-        row.insert(-2, Text(_bar(line), style))
-    return row
+
+
+def _numbers(line: Line) -> list[str]:
+    amounts = (line.hard, line.soft, line.held, line.promised, line.free)
+    return [_UNKNOWN if amount is None else shown(line.name, amount) for amount in amounts]
+
+
+def _title(line: Line) -> Text:
+    since = f", counted {_time(line.since)}" if line.since else ""
+    place = harmless(where(line.namespace, line.members))
+    return Text.assemble((f"{harmless(line.cap)}  {place}", "bold"), (since, "dim"))
+
+
+def _spaced(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  " + "".join(f"{harmless(cell):{width + 2}}" for cell, width in zip(cells, widths, strict=True))
 
 
 def _notes(line: Line) -> list[str]:
@@ -73,10 +94,6 @@ def _bar(line: Line) -> str:
     held = min(_WIDTH, -(-line.held * _WIDTH // line.hard))
     charged = min(_WIDTH, max(held, -(-line.charged * _WIDTH // line.hard)))
     return "█" * held + "▒" * (charged - held) + "░" * (_WIDTH - charged)
-
-
-def _shown(name: str, amount: int | None) -> str:
-    return _UNKNOWN if amount is None else shown(name, amount)
 
 
 def _time(moment: datetime) -> str:

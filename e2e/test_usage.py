@@ -1,0 +1,226 @@
+"""`tallygate usage` beside a gate that keeps its ledgers in the cluster: what it shows, and what it finds wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.gates.process import GateProcess
+from e2e.pods import DONGLE, create, pod
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Cluster, Site
+from e2e.registering import register, unregister
+from e2e.waiting import until
+
+_ROOT = Path(__file__).parents[1]
+_DEFINITION = _ROOT / "deploy" / "kustomize" / "overlays" / "followed" / "crd.yaml"
+_OWN = "usage-gate"
+_CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: dongles}
+spec:
+  namespaces: {include: ["case-*"]}
+  hard: {example.com/dongle: 8}
+  soft: {example.com/dongle: 2}
+"""
+_WITHIN = 30.0  # seconds, until a ledger is open or has been counted
+_SECONDS = 60.0  # for a command of tallygate
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+    """A gate on this machine that follows the cluster and keeps its ledgers there, registered."""
+    if not isinstance(site.gate, GateProcess):
+        pytest.skip("the gate of this provider runs elsewhere, and keeps its ledgers in memory")
+    for arguments in (
+        ("create", "namespace", _OWN),
+        ("apply", "-f", str(_DEFINITION)),
+        ("wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev"),
+    ):
+        done = site.cluster.kubectl(*arguments)
+        assert done.returncode == 0, done.stderr
+    arguments = ("--cluster=kubeconfig", f"--kubeconfig={site.cluster.kubeconfig}", "--ledgers=kubernetes")
+    gate = GateProcess(
+        tmp_path_factory.mktemp("gate") / "g", arguments=(*arguments, f"--namespace={_OWN}", "--in-flight-bound=2s")
+    )
+    gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
+    gate.start()
+    try:
+        register(site.cluster, gate)
+        yield gate
+        unregister(site.cluster)
+    finally:
+        gate.stop()
+
+
+@pytest.fixture
+def tallygate(site: Site, kept: GateProcess) -> Run:
+    """Runs a command of tallygate at the cluster, by the gate's policies."""
+
+    def run(command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(  # noqa: S603  ours, and no shell
+            [*_command(site.cluster, kept, command), *arguments],
+            env=_environment(site.cluster),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+
+    return run
+
+
+@pytest.fixture
+def three(site: Site, namespace: str, tallygate: Run) -> str:
+    """A namespace in which three pods hold a dongle each, which are counted."""
+    for number in range(3):
+        _until_created(site, namespace, f"pod-{number}")
+    until("three are counted", lambda: _line(tallygate, namespace)["held"] == 3, _WITHIN)
+    return namespace
+
+
+def _command(cluster: Cluster, gate: GateProcess, command: str) -> list[str]:
+    policies = [] if command == "snapshot" else ["--policies", str(gate.policies)]
+    return [sys.executable, "-m", "webhook.cli", command, *policies, "--kubeconfig", str(cluster.kubeconfig)]
+
+
+def _environment(cluster: Cluster) -> dict[str, str]:
+    return {**os.environ, **cluster.environment, "PYTHONPATH": str(_ROOT)}
+
+
+def _until_created(site: Site, namespace: str, name: str) -> None:
+    """Come again as long as the gate says so: a ledger of a new namespace must be counted first."""
+    until(f"{name} is created", lambda: create(site, namespace, name).returncode == 0, _WITHIN)
+
+
+def _line(tallygate: Run, namespace: str, *source: str) -> dict[str, Any]:
+    said = tallygate("usage", "--namespace", namespace, "-o", "json", *source)
+    assert said.returncode == 0, said.stderr
+    (line,) = json.loads(said.stdout)["usage"]
+    assert line["resource"] == DONGLE
+    return dict(line)
+
+
+def _ledger(cluster: Cluster, namespace: str) -> str:
+    """The name of a namespace's CapLedger."""
+    said = cluster.kubectl("get", "capledgers", f"--namespace={_OWN}", "-o", "json")
+    (name,) = [
+        each["metadata"]["name"] for each in json.loads(said.stdout)["items"] if each["spec"]["namespace"] == namespace
+    ]
+    return str(name)
+
+
+def _falsify(cluster: Cluster, namespace: str, tally: int) -> None:
+    patch = json.dumps({"status": {"tally": {DONGLE: f"{tally}"}}})
+    name = _ledger(cluster, namespace)
+    done = cluster.kubectl("patch", "capledger", name, f"--namespace={_OWN}", "--type=merge", "-p", patch)
+    assert done.returncode == 0, done.stderr
+
+
+def test_usage_says_what_pods_hold_and_verify_finds_the_ledgers_right(tallygate: Run, three: str) -> None:
+    until("promises are settled", lambda: _line(tallygate, three)["promised"] == 0, _WITHIN)
+    line = _line(tallygate, three)
+    assert {name: line[name] for name in ("cap", "namespace", "hard", "soft", "held", "free", "over")} == {
+        "cap": "dongles",
+        "namespace": three,
+        "hard": 8,
+        "soft": 2,
+        "held": 3,
+        "free": 5,
+        "over": "soft",
+    }
+    assert line["since"]
+    table = tallygate("usage", "--namespace", three)
+    assert table.stderr == ""
+    assert "1 over soft" in table.stdout
+    verified = tallygate("usage", "--verify", "--namespace", three)
+    assert (verified.returncode, verified.stdout) == (0, "")
+    assert verified.stderr == "1 ledger compared with the pods: no drift\n"
+
+
+def test_explain_lists_the_pods_behind_a_number(tallygate: Run, three: str) -> None:
+    said = tallygate("usage", "--explain", "dongles", three, "-o", "json")
+    (found,) = json.loads(said.stdout)
+    assert (found["held"], found["tally"]) == (3, 3)
+    assert [(each["pod"], each["amount"], each["how"]) for each in found["pods"]] == [
+        (f"pod-{number}", 1, "container 1 = 1") for number in range(3)
+    ]
+
+
+@pytest.mark.parametrize("tally", [2, 7])
+def test_a_ledger_that_was_changed_by_hand_is_found(site: Site, tallygate: Run, three: str, tally: int) -> None:
+    until("promises are settled", lambda: _line(tallygate, three)["promised"] == 0, _WITHIN)
+    _falsify(site.cluster, three, tally)
+    found = tallygate("usage", "--verify", "--namespace", three, "-o", "json")
+    assert found.returncode == 1, found.stdout + found.stderr
+    (drift,) = json.loads(found.stdout)
+    assert (drift["cap"], drift["resource"], drift["ledger"], drift["pods"]) == ("dongles", DONGLE, tally, 3)
+    _until_created(site, three, "another")
+    until("the gate has put it right", lambda: _line(tallygate, three)["held"] == 4, _WITHIN)
+    assert tallygate("usage", "--verify", "--namespace", three).returncode == 0
+
+
+def test_a_pod_that_is_being_deleted_holds_what_it_has_and_is_told(site: Site, tallygate: Run, namespace: str) -> None:
+    """On a node that is not there: nobody ends it, and what collects such pods waits for longer (40 s) than this."""
+    stays = pod(site, "stays")
+    stays["spec"]["nodeName"] = "nowhere"
+    kubectl, here = site.cluster.kubectl, f"--namespace={namespace}"
+    text = json.dumps(stays)
+    until("it is created", lambda: kubectl("create", here, "--filename=-", stdin=text).returncode == 0, _WITHIN)
+    assert kubectl("delete", "pod", "stays", here, "--wait=false").returncode == 0
+    until("it is counted", lambda: _line(tallygate, namespace)["held"] == 1, _WITHIN)
+    assert _line(tallygate, namespace)["terminating"] == 1
+    assert "1 of them terminating" in tallygate("usage", "--namespace", namespace).stdout
+    assert kubectl("delete", "pod", "stays", here, "--force", "--grace-period=0").returncode == 0
+    until("it is gone", lambda: _line(tallygate, namespace)["held"] == 0, _WITHIN)
+    assert tallygate("usage", "--verify", "--namespace", namespace).returncode == 0
+
+
+def test_a_snapshot_says_the_same(site: Site, kept: GateProcess, tallygate: Run, three: str, tmp_path: Path) -> None:
+    until("promises are settled", lambda: _line(tallygate, three)["promised"] == 0, _WITHIN)
+    path = tmp_path / "now.json"
+    taken = tallygate("snapshot", "-o", str(path))
+    assert (taken.returncode, taken.stdout, taken.stderr) == (0, "", "")
+    usage = [sys.executable, "-m", "webhook.cli", "usage", "--policies", str(kept.policies), "--snapshot", str(path)]
+    for more in (("--namespace", three), ("--namespace", three, "--verify"), ("--explain", "dongles", three)):
+        stored = subprocess.run(  # noqa: S603  ours, and no shell
+            [*usage, *more],
+            env=_environment(site.cluster),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+        live = tallygate("usage", *more)
+        assert (stored.returncode, stored.stdout, stored.stderr) == (0, live.stdout, live.stderr)
+    assert b"securityContext" not in path.read_bytes()
+
+
+def test_watch_shows_a_change_and_ends_by_an_interrupt(
+    site: Site, kept: GateProcess, three: str, tmp_path: Path
+) -> None:
+    shown = tmp_path / "shown"
+    with shown.open("w") as output:
+        watching = subprocess.Popen(  # noqa: S603  ours, and no shell
+            [*_command(site.cluster, kept, "usage"), "--watch", "--namespace", three, "-o", "json"],
+            env=_environment(site.cluster),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        until("it shows three", lambda: '"held": 3' in shown.read_text(), _WITHIN)
+        _until_created(site, three, "fourth")
+        until("it shows four", lambda: '"held": 4' in shown.read_text(), _WITHIN, shown.read_text)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(_SECONDS) == 130, shown.read_text()
+    finally:
+        watching.kill()
