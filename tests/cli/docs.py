@@ -1,5 +1,6 @@
 """The generated pages of documentation. `python -m tests.cli.docs` writes them; `test_docs` fails when they are old."""
 
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ _GROUPS = {
     "TG3": ("Policy files", "What `tallygate lint` finds. Errors keep a set from being loaded."),
     "TG4": ("Manifests", "What keeps `tallygate check` from checking a file, or makes the file mean something else."),
 }
+_AS_IT_IS = "\b\n"
 _ABOUT_CODES = """\
 Every problem has a code. `tallygate explain CODE` prints what stands here. This page is generated from the code
 (`python -m tests.cli.docs`).
@@ -84,9 +86,16 @@ def _command(name: str, command: click.Command) -> str:
     with click.Context(command, info_name=name) as context:
         usage = " ".join([name, *command.collect_usage_pieces(context)])
     examples = "\n".join(f"# {meaning}\n{line}" for line, meaning in command.examples)
-    help_text = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    help_text = "\n\n".join(map(_paragraph, (command.help or "").split("\n\n")))
     parts = [f"## {name}\n", f"```text\n{usage}\n```\n", f"{help_text}\n", _options(command)]
     return "\n".join(part for part in (*parts, f"```sh\n{examples}\n```\n") if part)
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of help; one that click is to leave as it is stands for an example of a file."""
+    if text.startswith(_AS_IT_IS):
+        return _fenced(textwrap.dedent(text.removeprefix(_AS_IT_IS))).rstrip()
+    return " ".join(text.split())
 
 
 def _options(command: click.Command) -> str:

@@ -33,7 +33,7 @@ def reference() -> str:
     parts = [_HEAD]
     for kind in ("ResourceRule", "NamespaceCap"):
         parts.append(f"\n## {kind}\n\n{definitions[kind]['description']}\n")
-        parts.extend(_fields(definitions[kind], "", definitions))
+        parts.extend(fields(definitions[kind], "", definitions))
     return "".join(parts) + _limits()
 
 
@@ -48,14 +48,15 @@ def _limits() -> str:
     )
 
 
-def _fields(part: dict[str, Any], path: str, definitions: dict[str, Any]) -> Iterator[str]:
+def fields(part: dict[str, Any], path: str, definitions: dict[str, Any]) -> Iterator[str]:
+    """An entry for each field beneath a part of a schema, and for those beneath it."""
     for name, raw in part.get("properties", {}).items():
         field = _resolved(raw, definitions)
         below = f"{path}.{name}" if path else name
         yield _entry(below, field, required=name in part.get("required", []))
         inner = _resolved(field.get("items", {}), definitions)
-        yield from _fields(field, below, definitions)
-        yield from _fields(inner, f"{below}[]", definitions)
+        yield from fields(field, below, definitions)
+        yield from fields(inner, f"{below}[]", definitions)
 
 
 def _resolved(part: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from webhook.policy.schema import FILE_NAME, schema_text
 
 ROOT = Path(__file__).parents[2]
 POLICIES = ROOT / "policies"
-FILES = sorted(POLICIES.rglob("*.yaml"))
+FILES = sorted([*POLICIES.glob("*.yaml"), *POLICIES.glob("examples/*.yaml")])
 GUIDE = (POLICIES / "README.md").read_text(encoding="utf-8")
 YAML_BLOCKS = re.findall(r"```yaml\n(apiVersion.*?)```", GUIDE, re.DOTALL)
 

@@ -48,6 +48,6 @@ def test_each_fails_where_its_policies_are_not_in_force(path: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
 def test_each_tells_editors_where_its_schema_is(path: Path) -> None:
-    found = re.match(r"# yaml-language-server: \$schema=(\S+)\n", path.read_text())
-    assert found
+    found = re.match(r"# yaml-language-server: \$schema=(\S+)\n#\n# .+\n", path.read_text())
+    assert found, "and says in a comment what it is for"
     assert (path.parent / found[1]).is_file()
