@@ -149,7 +149,7 @@ def ledger_deleted(ground: Ground) -> Outcome:
                 ground.access, _CLIENTS, creates(namespace, (f"pod-{number}" for number in range(pods)))
             ) as storm:
                 storm.until_final(pods // 5)
-                _delete_ledgers(ground, namespace)
+                ground.delete_ledgers(namespace)
             watcher.until_current()
             title = f"{pods} creates by {_CLIENTS} clients, ledger deleted by hand in mid-storm"
             found = outcome(title, storm.attempts, holding)
@@ -190,13 +190,3 @@ def _resize(namespace: str, name: str, thousandths: int) -> Request:
 def _label(namespace: str, number: int, *, is_in: bool) -> Request:
     labels = {name: text if is_in else None for name, text in _BATCH.items()}
     return patch(namespace, f"pod-{number}", {"metadata": {"labels": labels}})
-
-
-def _delete_ledgers(ground: Ground, namespace: str) -> None:
-    """All of a namespace, past their finalizers."""
-    found = ground.kubectl("get", "capledgers", "--namespace=tallygate-system", "--output=name").split()
-    for name in (each for each in found if namespace in each):
-        ground.kubectl("delete", name, "--namespace=tallygate-system", "--wait=false")
-        ground.kubectl(
-            "patch", name, "--namespace=tallygate-system", "--type=merge", '--patch={"metadata":{"finalizers":null}}'
-        )

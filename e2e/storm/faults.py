@@ -13,10 +13,11 @@ _HELD_UP = 10.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens, in words and in fact."""
+    """What happens, in words and in fact; what a client has given up may reach a gate so many seconds `late`."""
 
     title: str
     happens: Callable[[Ground, Replicas], None]
+    late: float = 0.0
 
 
 def _killed(_: Ground, replicas: Replicas) -> None:
@@ -42,9 +43,9 @@ def frozen(seconds: float) -> Fault:
         with replicas.each[0].frozen():
             time.sleep(seconds)
 
-    return Fault(f"one frozen for {seconds:g} s", happens)
+    return Fault(f"one frozen for {seconds:g} s", happens, late=seconds)
 
 
 KILLED = Fault("one killed and started again", _killed)
 API_SERVER = Fault("API server restarted", _api_server)
-ETCD = Fault(f"etcd stopped for {_HELD_UP:g} s", _etcd)
+ETCD = Fault(f"etcd stopped for {_HELD_UP:g} s", _etcd, late=_HELD_UP)

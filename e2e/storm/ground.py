@@ -47,6 +47,7 @@ class Ground:
         gates = Replicas(self.folder / uuid4().hex[:8], count, arguments)
         gates.write_policies(policies(caps))
         with ExitStack() as ends:
+            ends.callback(self.delete_ledgers)
             ends.callback(gates.stop)
             gates.start()
             ends.callback(unregister, self.cluster)
@@ -69,6 +70,14 @@ class Ground:
             for name in names:
                 self.kubectl("delete", "pods", "--all", "--wait=false", "--force", f"--namespace={name}")
             self.kubectl("delete", "namespace", "--wait=false", *names)
+
+    def delete_ledgers(self, part: str = "") -> None:
+        """Delete every ledger with this in its name, past its finalizer."""
+        home = f"--namespace={_HOME}"
+        for name in self.kubectl("get", "capledgers", home, "--output=name").split():
+            if part in name:
+                self.kubectl("delete", name, home, "--wait=false")
+                self.kubectl("patch", name, home, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
 
     def apply(self, objects: list[dict[str, Any]]) -> None:
         """Have these objects."""

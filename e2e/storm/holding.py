@@ -25,14 +25,10 @@ class Limit:
 
 @dataclass(slots=True)
 class Holding:
-    """How much each scope holds, and what one held at most at any moment, in whole units.
-
-    `rises` says when a scope came to hold more, and how much that was then: times as they were handed in.
-    """
+    """How much each scope holds, and what one held at most at any moment, in whole units."""
 
     limit: Limit
     most: float = 0
-    rises: list[tuple[float, float]] = field(default_factory=list)
     _held: dict[str, int] = field(default_factory=dict)
     _pods: dict[str, tuple[str, int]] = field(default_factory=dict)
 
@@ -49,10 +45,9 @@ class Holding:
         """The pods that hold something."""
         return frozenset(self._pods)
 
-    def see(self, pod: Mapping[str, Any], at: float, *, gone: bool = False) -> None:
+    def see(self, pod: Mapping[str, Any], *, gone: bool = False) -> None:
         """The pod is like that now, or was when it was deleted."""
         uid = pod["metadata"]["uid"]
-        before = self._pods.get(uid, ("", 0))
         self.forget(uid)
         scope = self.limit.scope(pod["metadata"]["namespace"], pod["metadata"].get("labels", {}))
         if gone or scope is None or pod.get("status", {}).get("phase") in _ENDED:
@@ -61,8 +56,6 @@ class Holding:
         self._pods[uid] = (scope, amount)
         self._held[scope] = held = self._held.get(scope, 0) + amount
         self.most = max(self.most, held / _THOUSANDTHS)
-        if amount > (before[1] if before[0] == scope else 0):
-            self.rises.append((at, held / _THOUSANDTHS))
 
     def forget(self, uid: str) -> None:
         """The pod holds nothing."""

@@ -51,8 +51,8 @@ def outcome(title: str, attempts: Sequence[Attempt], holding: Holding) -> Outcom
 def unfounded(attempts: Sequence[Attempt], hard: int, bound: float) -> list[Attempt]:
     """The refusals that cannot have been true: when less than `hard` can have been promised, of one unit each.
 
-    An attempt may hold room from when it was sent: for good if it was stored, for `bound` seconds if nobody knows. Only
-    right where nothing is deleted.
+    An attempt may hold room from when it was sent: for good if it was stored, for `bound` seconds after its end if
+    nobody knows. Only right where nothing is deleted.
     """
     claims = [each for each in attempts if each.status not in (HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)]
 

@@ -8,9 +8,11 @@ from e2e.storm.crowds import Gates, Size, crowd, quota_crowd
 from e2e.storm.faults import API_SERVER, ETCD, KILLED, frozen
 from e2e.storm.ground import Ground
 from e2e.storm.outcome import Outcome
+from e2e.storm.retried import retried
 from e2e.storm.several import refused_after_us, two_caps
 
-_SHORT = 8.0  # seconds of the in-flight bound, where nothing is in flight for longer
+_SHORT = 5.0  # seconds of the in-flight bound
+_LONG = Size(pods=3000, hard=1500)  # some twenty seconds
 
 STORMS: Mapping[str, Callable[[Ground], Outcome]] = {
     "killed": partial(crowd, size=Size(), gates=Gates(fault=KILLED)),
@@ -20,9 +22,10 @@ STORMS: Mapping[str, Callable[[Ground], Outcome]] = {
     "refused-after": refused_after_us,
     "api-server": partial(crowd, size=Size(), gates=Gates(fault=API_SERVER)),
     "etcd": partial(crowd, size=Size(), gates=Gates(fault=ETCD)),
-    "frozen": partial(crowd, size=Size(), gates=Gates(bound=_SHORT, fault=frozen(_SHORT + 4))),
+    "frozen": partial(crowd, size=_LONG, gates=Gates(bound=_SHORT, fault=frozen(_SHORT + 2))),
     "lowered": lowered,
     "resized": resized,
+    "replica-sets": retried,
     "relabelled": relabelled,
     "ledger-deleted": ledger_deleted,
 }

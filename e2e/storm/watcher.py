@@ -1,7 +1,6 @@
 """A watch of all pods, from which holdings are counted: event by event, in the order in which etcd stored them."""
 
 import json
-import time
 from collections.abc import Sequence
 from http.client import HTTPException, HTTPSConnection
 from threading import Event, Thread
@@ -96,7 +95,7 @@ class Watcher:
 
     def _see(self, pod: dict[str, Any], *, gone: bool = False) -> None:
         for holding in self._holdings:
-            holding.see(pod, time.monotonic(), gone=gone)
+            holding.see(pod, gone=gone)
         uid = pod["metadata"]["uid"]
         self._uids = self._uids - {uid} if gone else self._uids | {uid}
 
