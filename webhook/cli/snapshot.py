@@ -11,6 +11,7 @@ import click
 
 from webhook.cli.cluster import kept
 from webhook.cli.cluster.kept import Item
+from webhook.cli.cluster.ledgers import PAGE
 from webhook.cli.cluster.listing import ListingError, UnservedError, listed
 from webhook.cli.cluster.options import connection_options
 from webhook.cli.cluster.source import Source
@@ -71,7 +72,7 @@ def _taken(access: Access) -> tuple[list[Item], int]:
 def _ledgers(transport: PooledTransport, where: str) -> Iterator[Item]:
     """The CapLedgers, if the cluster has any and lets us read them; what is left out is told on stderr."""
     try:
-        found = listed(transport, kept.LEDGERS, where).items
+        found = listed(transport, kept.LEDGERS, where, PAGE).items
     except UnservedError:
         return
     except ListingError as error:

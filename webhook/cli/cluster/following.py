@@ -42,17 +42,17 @@ class _LedgerView:
 
 
 class Following:
-    """Pods, namespaces and, unless `absent` says why not, CapLedgers."""
+    """Pods, namespaces and, unless `closed` says why not, CapLedgers."""
 
-    def __init__(self, access: Access, absent: str) -> None:
-        self._absent = absent
+    def __init__(self, access: Access, closed: str) -> None:
+        self._closed = closed
         self._views, self._ledgers = Views(), _LedgerView()
         namespaces, pods = self._views.namespaces, self._views.pods
         self._followers: list[Follower[Any, Any]] = [
             Follower(NAMESPACES, access, namespaces.apply, namespaces.__len__),
             Follower(pods.reading, access, pods.apply, pods.__len__),
         ]
-        if not absent:
+        if not closed:
             self._followers.append(Follower(LEDGERS, access, self._ledgers.apply, self._ledgers.__len__))
 
     def start(self) -> None:
@@ -78,13 +78,14 @@ class Following:
             time.sleep(_PAUSE_SECONDS)
 
     def _seen_ledgers(self) -> Ledgers:
-        return Ledgers(absent=self._absent) if self._absent else self._ledgers.ledgers()
+        closed = self._closed
+        return Ledgers(absent=closed, closed=closed) if closed else self._ledgers.ledgers()
 
 
 @contextmanager
-def following(access: Access, absent: str) -> Iterator[Following]:
+def following(access: Access, closed: str) -> Iterator[Following]:
     """A cluster that is followed for as long as the block runs."""
-    made = Following(access, absent)
+    made = Following(access, closed)
     made.start()
     try:
         yield made

@@ -13,6 +13,8 @@ from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError
 from webhook.state.watch.wire import Reading, revision_of
 
+PAGE = 50
+"""Ledgers in a page of a list: one may have 1.5 MiB, and a page no more than 128 (state.watch.pool)."""
 PATH = f"/apis/{naming.GROUP}/{naming.VERSION}/{naming.PLURAL}"
 """Where the API server lists them, of all namespaces."""
 
@@ -49,10 +51,14 @@ class LedgerRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ledgers:
-    """The ledgers of a cluster by key; `absent` says why there are none, `faults` what is wrong with some."""
+    """The ledgers of a cluster by key; `faults` says what is wrong with some.
+
+    `absent` says why there are none, `closed` why there cannot be any to be seen.
+    """
 
     rows: Mapping[LedgerKey, LedgerRow] = field(default_factory=lambda: MappingProxyType({}))
     absent: str = ""
+    closed: str = ""
     faults: tuple[str, ...] = ()
 
 
@@ -91,7 +97,7 @@ def gathered(rows: Iterable[LedgerRow]) -> Ledgers:
     absent = (
         "" if found or faults else "there are no CapLedgers: the gate keeps its ledgers in memory, or there is none"
     )
-    return Ledgers(MappingProxyType(found), absent, tuple(faults))
+    return Ledgers(MappingProxyType(found), absent, faults=tuple(faults))
 
 
 def _twice(row: LedgerRow, other: LedgerRow) -> str:

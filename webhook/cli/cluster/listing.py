@@ -13,8 +13,9 @@ from webhook.state.watch.wire import Page, Reading, refused
 W = TypeVar("W")
 R = TypeVar("R", bound=Row)
 
-_PAGES = (500, 2000, 8000)
-"""Objects in a page. A list that expires between two pages is begun anew, with larger ones (docs/watching.md)."""
+_PAGE = 500
+_TIMES = (1, 4, 16)
+"""A list that expires between two pages is begun anew, with pages so many times larger (docs/watching.md)."""
 _OK = 200
 _NOT_FOUND = 404
 
@@ -31,18 +32,20 @@ class UnservedError(ListingError):
     """The API server knows no such resource."""
 
 
-def listed(transport: Transport, reading: Reading[W, R], where: str) -> Replaced[R]:
+def listed(transport: Transport, reading: Reading[W, R], where: str, page: int = _PAGE) -> Replaced[R]:
     """Everything there is of a resource; without a `resourceVersion` in the query this is a quorum read.
+
+    `page` is how many objects are asked for at a time.
 
     Raises:
         UnservedError: the API server knows no such resource.
         ListingError: it cannot be listed; the text names it, and `where` that was tried.
     """
-    sizes = iter(_PAGES)
+    sizes = (page * times for times in _TIMES)
     size = next(sizes)
     while True:
         try:
-            return _whole(_pages(transport, reading, size))
+            return _whole(_pages(transport, reading, where, size))
         except WatchError as failure:
             larger = next(sizes, None) if failure.reason in LIST_ANEW else None
             if larger is None:
@@ -59,18 +62,18 @@ def _whole(pages: Iterator[Page[R]]) -> Replaced[R]:
     return Replaced(items, revision)
 
 
-def _pages(transport: Transport, reading: Reading[W, R], size: int) -> Iterator[Page[R]]:
+def _pages(transport: Transport, reading: Reading[W, R], where: str, size: int) -> Iterator[Page[R]]:
     """The pages of one list, told on stderr when they take long."""
-    return growing(f"listing {reading.name}", _asked(transport, reading, size), lambda page: len(page.items))
+    return growing(f"listing {reading.name}", _asked(transport, reading, where, size), lambda page: len(page.items))
 
 
-def _asked(transport: Transport, reading: Reading[W, R], size: int) -> Iterator[Page[R]]:
+def _asked(transport: Transport, reading: Reading[W, R], where: str, size: int) -> Iterator[Page[R]]:
     query, first = {"limit": f"{size}"}, None
     while True:
         answer = transport.get(reading.path, query)
         if answer.status == _NOT_FOUND:
             failure = refused(answer)
-            raise UnservedError(f"the API server has no {reading.name}", failure)
+            raise UnservedError(f"there are no {reading.name} at {where}: {failure}", failure)
         if answer.status != _OK:
             raise refused(answer)
         page = reading.page(answer.body)

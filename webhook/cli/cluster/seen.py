@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from webhook.admission.capping import CapIndex, Counted
-from webhook.cli.cluster.ledgers import LEDGERS, Ledgers, gathered
+from webhook.cli.cluster.ledgers import LEDGERS, PAGE, Ledgers, gathered
 from webhook.cli.cluster.listing import ListingError, UnservedError, listed
 from webhook.gate.sight import Membership, Sight
 from webhook.objects.pods import Pod
@@ -121,13 +121,17 @@ def ledgers_of(transport: Transport, where: str) -> Ledgers:
         ListingError: the API server fails in another way than by refusing.
     """
     try:
-        return gathered(listed(transport, LEDGERS, where).items)
+        return gathered(listed(transport, LEDGERS, where, PAGE).items)
     except UnservedError:
-        return Ledgers(absent="the cluster has no CapLedgers: the gate keeps its ledgers in memory, or there is none")
+        return _closed("the cluster has no CapLedgers: the gate keeps its ledgers in memory, or there is none")
     except ListingError as error:
         if error.cause.reason is not Reason.FORBIDDEN:
             raise
-        return Ledgers(absent=f"CapLedgers may not be read: {error.cause}")
+        return _closed(f"CapLedgers may not be read: {error.cause}")
+
+
+def _closed(why: str) -> Ledgers:
+    return Ledgers(absent=why, closed=why)
 
 
 def _is_going(place: Place) -> bool:

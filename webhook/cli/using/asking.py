@@ -15,6 +15,7 @@ from webhook.cli.cluster.seen import Seen
 from webhook.cli.cluster.source import Source
 from webhook.cli.command import Misuse
 from webhook.cli.report import write
+from webhook.cli.report.table import harmless
 from webhook.cli.using import holders, table, verifying
 from webhook.cli.using.choice import Choice, Chosen
 from webhook.cli.using.holders import Behind
@@ -99,7 +100,7 @@ def watch(asked: Asked, answer: Answer[T]) -> None:
     seen = asked.source.read()
     before: tuple[T, tuple[str, ...]] = (answer.find(asked, seen), ())
     _show_anew(asked, answer, *before)
-    with following(asked.source.connection(), seen.ledgers.absent) as cluster:
+    with following(asked.source.connection(), seen.ledgers.closed) as cluster:
         for now, stale in cluster.changes():
             found = (answer.find(asked, now), stale)
             if found != before:
@@ -119,7 +120,7 @@ def _show_anew(asked: Asked, answer: Answer[T], found: T, stale: Sequence[str]) 
 
 def _note(notes: Sequence[str]) -> None:
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(f"note: {harmless(note)}", err=True)
 
 
 def verify(asked: Asked) -> bool:

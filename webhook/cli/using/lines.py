@@ -1,6 +1,6 @@
 """One line for each ledger and each name that it counts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -146,7 +146,7 @@ def _remarks(seen: Seen, chosen: Chosen, ledger: Ledger | None, count: Count, na
         if written is not None and own is not None and written != own:
             yield f"the policies say {shown(name, own)}, the ledger {shown(name, written)}"
     if count.unreadable:
-        yield f"{len(count.unreadable)} pods with a quantity that is none are counted with nothing"
+        yield f"counted with nothing for a quantity that is none: {_few(_names(seen, count.unreadable))}"
 
 
 def _unexplained(seen: Seen, choice: Choice) -> Iterator[Line]:
@@ -171,6 +171,10 @@ def _written(key: LedgerKey, row: LedgerRow, ledger: Ledger) -> Iterator[Line]:
             converging=bool(ledger.converging),
             remarks=(_CONVERGING,) if ledger.converging else (),
         )
+
+
+def _names(seen: Seen, uids: Iterable[str]) -> list[str]:
+    return sorted(f"{place.namespace}/{place.name}" for place in map(seen.pods.find, uids) if place is not None)
 
 
 def _few(names: list[str]) -> str:
