@@ -54,7 +54,7 @@ def play(sequence: Sequence) -> Played:
     """Play it from the start, in a world of its own."""
     world, done = World(sequence), list[Done]()
     for number, step in enumerate(sequence.steps, 1):
-        outcome = _Player(world, step).outcome()
+        outcome = Player(world, step).outcome()
         accounts = tuple(world.accounts())
         done.append(Done(number, step, outcome, accounts, tuple(differences(step.expected, outcome, accounts))))
         if done[-1].differences:
@@ -62,8 +62,8 @@ def play(sequence: Sequence) -> Played:
     return Played(sequence, tuple(done))
 
 
-class _Player:
-    """Does one step."""
+class Player:
+    """Does one step in a world."""
 
     def __init__(self, world: World, step: Step) -> None:
         self.world = world
