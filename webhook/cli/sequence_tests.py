@@ -5,7 +5,7 @@ import click
 from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
 from webhook.cli.progress import shown
 from webhook.cli.report import write
-from webhook.cli.sequences import report
+from webhook.cli.sequences import junit, report
 from webhook.cli.sequences.load import load
 from webhook.cli.sequences.play import play
 
@@ -22,7 +22,12 @@ from webhook.cli.sequences.play import play
 @click.argument("sources", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path())
 @click.option("-v", "--verbose", is_flag=True, help="Show every step, with its verdict and the ledgers after it.")
 @click.option(
-    "-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", show_default=True, help="How to print it."
+    "-o",
+    "--output",
+    type=click.Choice((*write.DATA_FORMATS, "junit")),
+    default="table",
+    show_default=True,
+    help="How to print it: for people, programs, or as the XML that CI systems show.",
 )
 @click.pass_context
 def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: bool) -> None:
@@ -55,6 +60,8 @@ def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: 
     if output == "table":
         write.show(report.page(played, verbose=verbose))
         click.echo(report.summary(played, loaded.files), err=True)
+    elif output == "junit":
+        click.echo(junit.text(played), nl=False)
     else:
         write.show_data(report.document(played), output)
     ctx.exit(EXIT_FINDINGS if any(each.failed for each in played) else 0)

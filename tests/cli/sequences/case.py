@@ -13,7 +13,7 @@ from tests.cli.case import working_in
 from webhook.cli.app import root
 
 CASES = Path(__file__).parent / "cases"
-FORMATS = ("table", "verbose", "json", "yaml")
+FORMATS = ("table", "verbose", "json", "yaml", "junit")
 
 
 @dataclass(frozen=True)
