@@ -12,6 +12,7 @@ from webhook.server.trial import try_out
 
 _MOST_LINGERING = 4
 _HANDSHAKE_SECONDS = 0.5
+_ACCEPTING_SECONDS = 0.02
 
 
 class Server:
@@ -66,9 +67,7 @@ class Server:
             generations = self._generations()
             for _, timer in self._lingering:
                 timer.cancel()
-            if self._current:
-                self._current.leave_socket()
-            self._listener.close()
+            self._close_listener()
         for generation in generations:
             generation.say_goodbye()
         # Who connected a moment ago has not sent anything yet; closing now would cut the handshake short.
@@ -77,6 +76,14 @@ class Server:
             generation.end()
         ended = [generation.wait(max(0.0, deadline - time.monotonic())) for generation in generations]
         return all(ended)
+
+    def _close_listener(self) -> None:
+        """Accept no more. Who waits to be accepted when the last descriptor goes is cut off, so hardly anybody may."""
+        self._listener.listen(0)
+        time.sleep(_ACCEPTING_SECONDS)
+        self._listener.close()
+        if self._current:
+            self._current.leave_socket()
 
     def _retire(self, old: Generation) -> None:
         old.leave_socket()
