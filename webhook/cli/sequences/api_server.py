@@ -54,9 +54,9 @@ class ApiServer:
         body, key = _addressed(body, request, self._store)
         if not key.name:
             return refused(f"{key.kind}: metadata.name: Required value: name or generateName is required")
-        if key.namespace and self._store.find(Key("Namespace", "", key.namespace)) is None:
+        if key.namespace and Key("Namespace", "", key.namespace) not in self._store:
             return refused(f'namespaces "{key.namespace}" not found')
-        if self._store.find(key) is not None:
+        if key in self._store:
             return refused(f"{key} already exists")
         outcome = self._admitted(body, None, key, request)
         if outcome.stored is not None and not request.dry_run:

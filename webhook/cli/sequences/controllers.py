@@ -69,12 +69,10 @@ class Controllers:
     def _collect(self) -> None:
         """Take away what nobody owns any more, as the garbage collector does."""
         for kind in ("ReplicaSet", "Pod"):
+            owners = {str(body["metadata"]["uid"]) for each in CONTROLLERS for _, body in self._store.every(each)}
             for key, body in list(self._store.every(kind)):
                 owned_by = owner(body)
-                if owned_by is not None and not any(
-                    other["metadata"]["uid"] == owned_by.get("uid")
-                    for _, other in self._store.every(str(owned_by["kind"]))
-                ):
+                if owned_by is not None and str(owned_by.get("uid")) not in owners:
                     self._store.remove(key)
 
     def _rolled_out(self, key: Key, deployment: Body) -> Iterator[str]:
@@ -150,7 +148,7 @@ class Controllers:
     def _name(self, key: Key) -> str:
         """The lowest number that is free; a StatefulSet counts from 0."""
         number = int(key.kind != "StatefulSet")
-        while self._store.find(Key("Pod", key.namespace, f"{key.name}-{number}")) is not None:
+        while Key("Pod", key.namespace, f"{key.name}-{number}") in self._store:
             number += 1
         return f"{key.name}-{number}"
 

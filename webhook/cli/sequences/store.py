@@ -45,6 +45,10 @@ class Store:
         """That of the last change."""
         return self._revision
 
+    def __contains__(self, key: Key) -> bool:
+        """Whether there is such an object."""
+        return key in self._objects
+
     def find(self, key: Key) -> Body | None:
         """A copy of what is stored."""
         return copy.deepcopy(self._objects.get(key))
