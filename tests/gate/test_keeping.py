@@ -84,6 +84,21 @@ def test_a_new_namespace_gets_its_ledger_before_anybody_asks() -> None:
     assert world.kept("team-a").converging
 
 
+def test_a_ledger_that_a_new_namespace_has_lost_again_is_not_taken_for_its_first() -> None:
+    """Somebody deleted it by hand: what it had promised is not known."""
+    world = World()
+    world.labelled("team-new")
+    (counted,) = world.caps.all()
+    key = LedgerKey(counted.key, "team-new")
+    assert world.sight.is_first(key)
+    assert not world.sight.is_first(LedgerKey(counted.key, "team-a"))
+    world.keep()
+    assert not world.sight.is_first(key)
+    world.lose(key)
+    assert world.code("u1", 1, "team-new") == 429
+    assert world.kept("team-new").converging
+
+
 def test_a_promise_becomes_tally_when_its_pod_is_seen() -> None:
     world = opened()
     assert world.code("u1", 3) == 200

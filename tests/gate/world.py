@@ -36,11 +36,20 @@ class _Quorum:
         return int(found["metadata"]["resourceVersion"])
 
 
+class _LosableLedgers(MemoryLedgers):
+    """Ledgers that somebody may delete."""
+
+    def lose(self, key: LedgerKey) -> None:
+        """This one is not there any more."""
+        del self._ledgers[key]
+
+
 class World(Scene):
     """One replica with eyes; time, pods and namespaces move when a test says so."""
 
     def __init__(self, text: str = CAP, namespaces: tuple[str, ...] = ("team-a",)) -> None:
-        super().__init__(text, ledgers=MemoryLedgers(alone=False))
+        self._losable = _LosableLedgers(alone=False)
+        super().__init__(text, ledgers=self._losable)
         self.at = 100
         self.pods, self.namespaces = PodView(), NamespaceView()
         self.truth: dict[str, dict[str, Any]] = {}
@@ -106,6 +115,10 @@ class World(Scene):
         keys = dict(self.keeper.keys([row.name for row in self.namespaces.rows()]))
         for key, counted in keys.items():
             self.keeper.visit(key, counted)
+
+    def lose(self, key: LedgerKey) -> None:
+        """Somebody deletes a ledger."""
+        self._losable.lose(key)
 
     def open(self) -> None:
         """Let the ledgers be opened after the start: the bound, a write after it, a look after that."""

@@ -69,7 +69,7 @@ class _Keep:
 
     def _made(self) -> Ledger:
         """A ledger of unknown past, or an empty one where there is no past."""
-        new = self.key.namespace and self.sight.is_new(self.key.namespace)
+        new = self.sight.is_first(self.key)
         return Ledger(self.counted.hard, converging="" if new else self.maker)
 
     def _governed(self, ledger: Ledger) -> Ledger:
@@ -143,6 +143,7 @@ class Keeper:
         begun = self._monotonic()
         attempt = _Keep(counted, key, self._sight, ages, readings, self._maker(), ages.awaits_mark(begun))
         kept = self._ledgers.transact(key, attempt, begun + _VISIT_SECONDS)
+        self._sight.met(key)
         self._remember(key, ages, kept, begun)
         return kept
 

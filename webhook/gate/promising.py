@@ -117,11 +117,11 @@ class Promise:
     def _shared(self, found: Ledger | None) -> Ledger:
         """The ledger as replicas share it; one that is not there may have been, and what it promised is not known.
 
-        Only where the namespace itself is new, there was none.
+        Only where the namespace itself is new, and nobody has met it, there was none.
         """
         if found is not None:
             return found
-        new = self.sight is not None and self._key.namespace and self.sight.is_new(self._key.namespace)
+        new = self.sight is not None and self.sight.is_first(self._key)
         return Ledger(self.asked.counted.hard, converging="" if new else self.who.by)
 
     def _recounted(self, ledger: Ledger) -> Ledger | None:

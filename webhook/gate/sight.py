@@ -64,6 +64,7 @@ class Sight:
         self._hurried_at = -math.inf
         self._uids: dict[str, str] | None = None
         self._born: dict[str, float] = {}
+        self._met: set[LedgerKey] = set()
         namespaces.listen(self._seen)
 
     def members(self, counted: Counted, key: LedgerKey) -> Membership | None:
@@ -112,16 +113,22 @@ class Sight:
         except NotListedError:
             return Amounts()
 
-    def is_new(self, namespace: str) -> bool:
-        """Whether the namespace came into being a moment ago, so that nothing was promised in it before that."""
-        born = self._born.get(namespace)
-        return born is not None and self._monotonic() - born < _NEW_SECONDS
+    def is_first(self, key: LedgerKey) -> bool:
+        """Whether a ledger that is not there never was: its namespace came a moment ago, and it was not met before."""
+        born = self._born.get(key.namespace)
+        return born is not None and self._monotonic() - born < _NEW_SECONDS and key not in self._met
+
+    def met(self, key: LedgerKey) -> None:
+        """Be told that a ledger is there: if it is not any more, it was lost."""
+        if key.namespace in self._born:
+            self._met.add(key)
 
     def _seen(self, names: Collection[str]) -> None:
         """Those of the first list may be of any age; what comes later is new."""
         now = self._monotonic()
         first, known = self._uids is None, self._uids or {}
         self._born = {name: at for name, at in self._born.items() if now - at < _NEW_SECONDS}
+        self._met = {key for key in self._met.copy() if key.namespace in self._born}
         for name in names:
             row = self._namespaces.row(name)
             if row is None:
