@@ -16,7 +16,7 @@ _PAUSE_SECONDS = 1.0
 """Between two looks: what changes within it is seen at once."""
 
 
-class _LedgerView:
+class LedgerView:
     """CapLedgers as of one revision. The mapping is replaced, never changed, so that any thread may look."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Following:
 
     def __init__(self, access: Access, closed: str) -> None:
         self._closed = closed
-        self._views, self._ledgers = Views(), _LedgerView()
+        self._views, self._ledgers = Views(), LedgerView()
         namespaces, pods = self._views.namespaces, self._views.pods
         self._followers: list[Follower[Any, Any]] = [
             Follower(NAMESPACES, access, namespaces.apply, namespaces.__len__),

@@ -19,7 +19,7 @@ from webhook.cli.report.table import harmless
 from webhook.cli.using import holders, table, verifying
 from webhook.cli.using.choice import Choice, Chosen
 from webhook.cli.using.holders import Behind
-from webhook.cli.using.lines import Usage, usage
+from webhook.cli.using.lines import Line, Usage, usage
 from webhook.cli.using.verifying import Drift
 
 T = TypeVar("T")
@@ -57,11 +57,17 @@ def _show_usage(found: Usage, output: str) -> None:
         write.show_data(table.data(found), output)
         return
     if found.lines:
-        shown = table.paragraphs if write.console(sys.stdout).is_terminal else table.rows
-        write.show(shown(found.lines))
+        _show_lines(found.lines)
     else:
         click.echo("no cap counts anything here", err=True)
     _note(found.notes)
+
+
+def _show_lines(lines: Sequence[Line]) -> None:
+    if write.console(sys.stdout).is_terminal:
+        write.show(table.paragraphs(lines))
+    else:
+        click.echo("\n".join(table.rows(lines)))
 
 
 def _behind(asked: Asked, seen: Seen) -> list[Behind]:
@@ -73,7 +79,8 @@ def _show_behind(found: list[Behind], output: str) -> None:
         write.show_data([holders.data(each) for each in found], output)
         return
     for each in found:
-        write.show(holders.render(each))
+        click.secho(holders.title(each), bold=True)
+        click.echo("\n".join([*holders.rows(each), ""]))
 
 
 USAGE = Answer(_usage, _show_usage)
@@ -133,7 +140,7 @@ def verify(asked: Asked) -> bool:
     if asked.output != "table":
         write.show_data([verifying.data(each) for each in drifts], asked.output)
     elif drifts:
-        write.show(verifying.render(drifts))
+        click.echo("\n".join(verifying.render(drifts)))
     found = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
     click.echo(f"{ledgers} ledger{'s' * (ledgers != 1)} compared with the pods: {found}", err=True)
     return bool(drifts)

@@ -4,9 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from webhook.accounting.amounts import Amounts, shown
 from webhook.accounting.asks import PodAsk, read_pod
 from webhook.accounting.caps import PODS
@@ -17,12 +14,12 @@ from webhook.accounting.requests import limits_of, requests_of
 from webhook.accounting.resize import View, as_seen
 from webhook.admission.capping import Counted
 from webhook.cli.cluster.seen import Seen
-from webhook.cli.report.table import harmless, table
+from webhook.cli.report.table import aligned, harmless
 from webhook.cli.using.choice import Chosen
 from webhook.cli.using.table import where
 from webhook.objects.pods import Pod, PodSpec
 from webhook.state.ledger import Ledger, Row
-from webhook.state.watch.columns import Place
+from webhook.state.watch.shapes import Shape
 
 _NOTHING = Amounts()
 
@@ -71,16 +68,20 @@ def behind(seen: Seen, chosen: Chosen) -> Iterator[Behind]:
         yield Behind(counted.cap.name, key.namespace, len(members), name, tally, holders)
 
 
-def render(each: Behind) -> RenderableType:
-    """The same for a person."""
+def title(each: Behind) -> str:
+    """What the pods are behind of."""
     said = "" if each.tally is None else f", by the ledger {shown(each.name, each.tally)}"
-    head = f"  {where(each.namespace, each.members)}  {each.name}: held {shown(each.name, each.held)}{said}"
-    rows = [
+    held = f"held {shown(each.name, each.held)}{said}"
+    return harmless(f"{each.cap}  {where(each.namespace, each.members)}  {each.name}: {held}")
+
+
+def rows(each: Behind) -> list[str]:
+    """The pods, a line each."""
+    cells = [
         (f"{held.namespace}/{held.pod}", held.node, held.state, shown(each.name, held.amount), held.how)
         for held in each.holders
     ]
-    body = table(("POD", "NODE", "STATE", "AMOUNT", "HOW"), rows) if rows else Text("no pod")
-    return Group(Text.assemble((harmless(each.cap), "bold"), harmless(head)), body, Text())
+    return aligned(("POD", "NODE", "STATE", "AMOUNT", "HOW"), cells) if cells else ["no pod"]
 
 
 def data(each: Behind) -> dict[str, Any]:
@@ -96,25 +97,37 @@ def data(each: Behind) -> dict[str, Any]:
     }
 
 
+class _Why(NamedTuple):
+    """What every pod of one shape holds of a name, and how that adds up."""
+
+    name: str
+    amount: int
+    how: str
+
+
 def _holders(seen: Seen, counted: Counted, members: frozenset[str]) -> Iterator[tuple[str, Holder]]:
     """By name counted, the pods in the order of their names."""
+    known: dict[Shape, list[_Why]] = {}
     for namespace in sorted(members):
         for place in sorted(seen.pods.within(namespace), key=lambda place: place.name):
-            if not place.has_ended:
-                yield from _holds(place, counted)
+            if place.has_ended:
+                continue
+            if place.shape not in known:
+                known[place.shape] = list(_whys(counted, place.shape.pod()))
+            state = _GOING if place.is_terminating else _HELD
+            for why in known[place.shape]:
+                who = place.namespace, place.name, place.uid, place.node
+                yield why.name, Holder(*who, state, why.amount, why.how)
 
 
-def _holds(place: Place, counted: Counted) -> Iterator[tuple[str, Holder]]:
-    pod, state = place.shape.pod(), _GOING if place.is_terminating else _HELD
-    who = place.namespace, place.name, place.uid, place.node, state
+def _whys(counted: Counted, pod: Pod) -> Iterator[_Why]:
     try:
         held = counted.held(pod).amounts
         ask = _asked(pod)
     except QuantityError as error:
-        yield from ((name, Holder(*who, 0, f"cannot be read: {error}")) for name in counted.names)
+        yield from (_Why(name, 0, f"cannot be read: {error}") for name in counted.names)
         return
-    for name, amount in held.items():
-        yield name, Holder(*who, amount, _how(ask, name))
+    yield from (_Why(name, amount, _how(ask, name)) for name, amount in held.items())
 
 
 def _asked(pod: Pod) -> PodAsk:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from webhook.accounting.amounts import is_milli, shown
-from webhook.cli.report.table import harmless, table
+from webhook.cli.report.table import aligned, harmless
 from webhook.cli.using.lines import Line, Over, Usage
 
 _UNKNOWN = "-"
@@ -18,10 +18,10 @@ _WIDTH = 10
 _STYLES = {Over.NEITHER: "", Over.SOFT: "yellow", Over.HARD: "bold red"}
 
 
-def rows(lines: Sequence[Line]) -> RenderableType:
+def rows(lines: Sequence[Line]) -> list[str]:
     """One row a line, for pipes."""
     head = ("CAP", "NAMESPACE", "RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "SINCE", "NOTE")
-    return table(head, [_row(line) for line in lines])
+    return aligned(head, [_row(line) for line in lines])
 
 
 def paragraphs(lines: Sequence[Line]) -> RenderableType:

@@ -15,14 +15,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rich.console import RenderableType
-
 from webhook.accounting.amounts import Amounts, shown
 from webhook.accounting.quantity import QuantityError
 from webhook.admission.capping import Counted
 from webhook.cli.cluster.ledgers import LedgerRow
 from webhook.cli.cluster.seen import Seen
-from webhook.cli.report.table import table
+from webhook.cli.report.table import aligned
 from webhook.cli.using.choice import Chosen
 from webhook.cli.using.table import where
 from webhook.state.ledger import Kind, Ledger
@@ -73,10 +71,10 @@ def verify(seen: Seen, chosen: Chosen) -> Iterator[Drift]:
     yield from _rows(chosen, ledger, sums.known, names)
 
 
-def render(drifts: list[Drift]) -> RenderableType:
+def render(drifts: list[Drift]) -> list[str]:
     """The same for a person."""
     head = ("CAP", "NAMESPACE", "RESOURCE", "POD", "LEDGER", "PODS", "WHAT")
-    return table(
+    return aligned(
         head,
         [
             (
