@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -36,12 +37,13 @@ def gpus(count: int, name: str, revision: int, born: str = JUST_BEFORE, **more: 
     return pod(name, {GPU: f"{count}"}, meta=meta, status=more)
 
 
-def drifts(folder: Path, ledger: Ledger, pods: list[Object]) -> list[Drift]:
-    """What is found."""
+def drifts(folder: Path, ledger: Ledger, pods: list[Object], now: float | None = None) -> list[Drift]:
+    """What is found; `now` is when the cluster was read."""
     stored = json.loads(encode(KEY, ledger, "tallygate-system", None, COUNTED_AT).body)
     stored["metadata"] |= {"uid": "l", "resourceVersion": "120"}
     cluster = seen(folder, [namespace("team-a"), stored, *pods], 200)
     assert not cluster.ledgers.faults
+    cluster.now = now
     return [each for chosen in Choice().of(cluster, INDEX) for each in verify(cluster, chosen)]
 
 
@@ -81,6 +83,15 @@ def test_a_pod_created_long_before_is_counted_whatever_of_it_changed_since(tmp_p
     assert drifts(tmp_path, counted(3), pods) == []
     (found,) = drifts(tmp_path, counted(2), pods)
     assert (found.ledger, found.pods) == (2, 3)
+
+
+@pytest.mark.parametrize(("later", "must"), [(30, False), (120, True)])
+def test_a_gate_has_a_minute_to_count_what_is_new(tmp_path: Path, later: float, must: bool) -> None:  # noqa: FBT001 -- a table
+    """Then a pod that is not counted is found, where it is known how late it is."""
+    pods = [gpus(3, "p", 150)]
+    assert drifts(tmp_path, counted(0), pods) == []
+    assert bool(drifts(tmp_path, counted(0), pods, COUNTED_AT.timestamp() + later)) is must
+    assert drifts(tmp_path, counted(3), pods, COUNTED_AT.timestamp() + later) == []
 
 
 def test_a_pod_that_ended_since_may_have_been_counted(tmp_path: Path) -> None:

@@ -55,10 +55,14 @@ class Views:
 
 @dataclass
 class Seen:
-    """Pods and namespaces, which have been listed, and CapLedgers. It is asked while the views stay as they are."""
+    """Pods and namespaces, which have been listed, and CapLedgers. It is asked while the views stay as they are.
+
+    `now` is when it was read, in seconds since 1970, unless that is not known.
+    """
 
     views: Views
     ledgers: Ledgers
+    now: float | None = None
 
     @property
     def pods(self) -> PodView:
@@ -109,7 +113,7 @@ def live(access: Access) -> Seen:
         views, ledgers = Views(), ledgers_of(transport, access.server)
         views.namespaces.apply(listed(transport, NAMESPACES, access.server))
         views.pods.apply(listed(transport, Reading("pods", PODS_PATH, Pod, views.digest), access.server))
-        return Seen(views, ledgers)
+        return Seen(views, ledgers, time.time())
     finally:
         transport.close()
 

@@ -1,10 +1,11 @@
 """Whether ledgers say what the pods hold.
 
 A ledger says what it counted at a revision (`asOf`), and the pods are listed after it was read. A pod that has not
-changed since then, or was created well before, must be in the tally with what it holds now: what changes a pod without
-changing its cost is no reason to count anew. Any other may have been counted with anything up to what it holds, or
-would hold had it not ended. One that was deleted since leaves no trace, and one that was resized is not told from one
-that was not: so what differs is looked at again, until a gate has had the time to count anew (`asking`).
+changed since then, or was created well before, or so long ago that any gate must have counted it, is to be in the tally
+with what it holds now: what changes a pod without changing its cost is no reason to count anew. Any other may have been
+counted with anything up to what it holds, or would hold had it not ended. One that was deleted since leaves no trace,
+and one that was resized is not told from one that was not: so what differs is looked at again, until a gate has had the
+time to count anew (`asking`).
 
 A row is a promise in flight as long as its pod is not there, or has changed after `asOf`. Else a creation's should have
 been settled when the ledger was counted, and a change's must be based on what its pod holds (docs/caps.md, rule 4).
@@ -30,6 +31,8 @@ from webhook.state.watch.shapes import Shape
 _NOTHING = Amounts()
 _SKEW_SECONDS = 10.0
 """What the clocks of gate and API server may be apart, beside the second to which both are told."""
+_COUNTED_WITHIN_SECONDS = 60.0
+"""A gate that runs counts a pod within a second or two; the rest is for many ledgers, and for clocks."""
 
 
 class Drift(NamedTuple):
@@ -109,7 +112,7 @@ def _tally(chosen: Chosen, ledger: Ledger, sums: _Sums, names: list[str]) -> Ite
     for name in names:
         said, least, more = ledger.tally.get(name, 0), sums.settled[name], sums.changed[name]
         if said < least:
-            why = f"{shown(name, least - said)} less than pods hold that were there when it was counted"
+            why = f"{shown(name, least - said)} less than pods hold that must have been counted"
             yield _drift(chosen, "", name, said, least, why)
         elif said > least + more:
             gone = f"{shown(name, said - least - more)} more than pods hold"
@@ -138,8 +141,7 @@ def _drift(chosen: Chosen, pod: str, name: str, ledger: int, pods: int, why: str
 
 def _sums(seen: Seen, chosen: Chosen, row: LedgerRow) -> _Sums:
     sums, costs = _Sums(), dict[Shape, Amounts]()
-    as_of = row.ledger.as_of if row.ledger else 0
-    counted_at = row.counted_at.timestamp() if row.counted_at else 0.0
+    as_of, before = row.ledger.as_of if row.ledger else 0, _must_be_born_before(seen, row)
     for namespace in chosen.members:
         for place in seen.pods.within(namespace):
             if place.shape not in costs:
@@ -148,11 +150,17 @@ def _sums(seen: Seen, chosen: Chosen, row: LedgerRow) -> _Sums:
             if place.revision <= as_of:
                 sums.known[place.uid] = _NOTHING if place.has_ended else cost
                 sums.settled.update(sums.known[place.uid])
-            elif not place.has_ended and seen.views.born.get(place.uid, counted_at) < counted_at - _SKEW_SECONDS:
+            elif not place.has_ended and seen.views.born.get(place.uid, before) < before:
                 sums.settled.update(cost)
             else:
                 sums.changed.update(cost)
     return sums
+
+
+def _must_be_born_before(seen: Seen, row: LedgerRow) -> float:
+    """Pods created before that are in the tally, whatever of them has changed since."""
+    counted = row.counted_at.timestamp() - _SKEW_SECONDS if row.counted_at else 0.0
+    return max(counted, seen.now - _COUNTED_WITHIN_SECONDS if seen.now else 0.0)
 
 
 def _cost(counted: Counted, place: Place) -> Amounts:
