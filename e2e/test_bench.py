@@ -13,9 +13,10 @@ from e2e.bench.figures import Over, figures
 from e2e.bench.ground import Ground, ground
 from e2e.bench.measure import CLIENTS, Round, Sample, one_round
 from e2e.bench.table import table
-from e2e.bench.variants import CAP, FLASK, NONE, QUOTA, RULES, VARIANTS, Variant
+from e2e.bench.variants import CAP, FLASK, KEPT, NONE, QUOTA, RULES, VARIANTS, Variant
 from e2e.local.cluster import LocalCluster
 from e2e.ports import Site
+from e2e.waiting import until
 
 _CREATES = 4
 _OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
@@ -37,7 +38,7 @@ def taken(made: Ground) -> dict[int, Round]:
 def test_each_server_is_asked_twice_about_each_pod_and_nobody_about_the_others(taken: dict[int, Round]) -> None:
     for each in taken.values():
         asked = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
-        assert asked == {NONE: 0, FLASK: 2, RULES: 2, CAP: 2, QUOTA: 0}
+        assert asked == {NONE: 0, FLASK: 2, RULES: 2, CAP: 2, KEPT: 2, QUOTA: 0}
 
 
 def test_all_pods_of_a_round_are_gone_after_it(made: Ground, taken: dict[int, Round]) -> None:
@@ -49,7 +50,7 @@ def test_only_tallygate_refuses_one_and_a_half_opaque_bananas(made: Ground) -> N
     said = {variant: _create(made, variant, {_OPAQUE: "1500m"}) for variant in VARIANTS}
     refused = {variant for variant, each in said.items() if each.status == 422 and b"TG101" in each.said}
     stored = {variant for variant, each in said.items() if each.status == 201}
-    assert refused == {RULES, CAP}
+    assert refused == {RULES, CAP, KEPT}
     assert stored == {NONE, FLASK, QUOTA}
 
 
@@ -60,6 +61,23 @@ def test_the_cap_is_charged_and_a_new_one_begins_empty(made: Ground) -> None:
     assert b"TG201" in third.said
     made.begin_cap(hard=2)
     assert _create(made, CAP).status == 201
+
+
+def test_the_cap_that_is_kept_in_the_cluster_is_charged_there_and_free_again_when_the_pods_are_gone(
+    made: Ground,
+) -> None:
+    made.clear()
+    assert _create(made, KEPT).status == 201
+    until("the ledger counts the pod", lambda: _held(made) == 1, 30.0)
+    made.clear()
+    until("the ledger is empty", lambda: _held(made) == 0, 30.0)
+
+
+def _held(made: Ground) -> int:
+    """What the ledger of the cap in the cluster says that its pods hold."""
+    said = json.loads(made.cluster.kubectl("get", "capledgers", "--all-namespaces", "--output=json").stdout)
+    (ledger,) = (item for item in said["items"] if item["spec"]["namespace"] == KEPT.namespace)
+    return int(ledger["status"].get("tally", {}).get("nvidia.com/gpu", "0"))
 
 
 def test_the_quota_is_charged_and_free_again_when_the_pods_are_gone(made: Ground) -> None:

@@ -17,7 +17,7 @@ from e2e.bench.calls import Calls, calls_of
 from e2e.bench.client import Access, Client, access
 from e2e.bench.flask_process import flask_port
 from e2e.bench.objects import PLENTY, cap, namespace, pod, quota
-from e2e.bench.variants import CAP, FLASK, QUOTA, RULES, VARIANTS, Variant
+from e2e.bench.variants import CAP, FLASK, KEPT, QUOTA, RULES, VARIANTS, Variant
 from e2e.errors import ClusterError
 from e2e.gates.process import GateProcess
 from e2e.local.cluster import LocalCluster
@@ -27,6 +27,8 @@ from e2e.waiting import until
 _WITHIN = 60.0  # seconds, until something has been taken up
 _CREATED = 201
 _CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
+_OWN = "bench-gate"
+_LEDGERS = Path(__file__).parents[2] / "deploy" / "kustomize" / "overlays" / "followed" / "crd.yaml"
 _PHASES = 2  # each server is asked twice about a pod: mutating and validating
 
 
@@ -81,8 +83,11 @@ def ground(cluster: LocalCluster) -> Iterator[Ground]:
         asks = access(cluster.kubeconfig, folder)
         client = Client(asks)
         ends.callback(client.close)
-        made = Ground(cluster, asks, client, {each: GateProcess(folder / each.name) for each in (RULES, CAP)})
+        made = Ground(cluster, asks, client, _processes(cluster, folder))
         made.begin_cap()
+        made.gates[KEPT].write_policies({**SHIPPED_FILES, "cap.yaml": json.dumps(cap("kept", KEPT.namespace, PLENTY))})
+        _apply(cluster, [namespace(_OWN)])
+        _said(cluster, "apply", "--server-side", f"--filename={_LEDGERS}")
         ends.callback(_delete, cluster, "namespace", "--wait=false", registered.SERVERS, *_namespaces())
         _apply(cluster, [namespace(name) for name in (registered.SERVERS, *_namespaces())])
         _apply(
@@ -94,6 +99,18 @@ def ground(cluster: LocalCluster) -> Iterator[Ground]:
             until(f"pods of {variant.namespace} are created as they should be", _Tried(made, variant), _WITHIN)
         made.clear()
         yield made
+
+
+def _processes(cluster: LocalCluster, folder: Path) -> dict[Variant, GateProcess]:
+    """The gates, stopped: two by themselves, and one that follows the cluster and keeps its ledgers there."""
+    follows = (
+        f"--kubeconfig={cluster.kubeconfig}",
+        "--cluster=kubeconfig",
+        "--ledgers=kubernetes",
+        f"--namespace={_OWN}",
+    )
+    kept = GateProcess(folder / KEPT.name, arguments=(*follows, "--in-flight-bound=2s"))
+    return {each: GateProcess(folder / each.name) for each in (RULES, CAP)} | {KEPT: kept}
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ NONE = Variant("none", "no webhook", asked=False)
 FLASK = Variant("flask", "trivial Flask webhook", asked=True)
 RULES = Variant("rules", "tallygate, shipped rules", asked=True)
 CAP = Variant("cap", "tallygate, shipped rules and a cap", asked=True)
+KEPT = Variant("kept", "tallygate, shipped rules and a cap kept in the cluster", asked=True)
 QUOTA = Variant("quota", "ResourceQuota", asked=False)
 
-VARIANTS = (NONE, FLASK, RULES, CAP, QUOTA)
+VARIANTS = (NONE, FLASK, RULES, CAP, KEPT, QUOTA)
