@@ -75,14 +75,6 @@ class ApiServer:
             self._store.put(key, outcome.stored)
         return outcome
 
-    def relabel(self, body: Body, request: Request) -> Outcome:
-        """Put a namespace with other labels in its place: only the validating webhook is asked about those."""
-        key = Key("Namespace", "", body["metadata"]["name"])
-        outcome, _ = self._ask(body, self._store.find(key), key, request, Phase.VALIDATING)
-        if outcome.allowed and not request.dry_run:
-            self._store.put(key, body)
-        return outcome
-
     def _admitted(self, body: Body, before: Body | None, key: Key, request: Request) -> Outcome:
         """Put an object through everything that may refuse it; `stored` is what would be stored."""
         target = TARGETS.get((_group(body), key.kind))
@@ -91,8 +83,7 @@ class ApiServer:
         except msgspec.ValidationError as error:
             return refused(f"{key} in version {body['apiVersion']} cannot be handled: {error}")
         if target is None:
-            body["metadata"].setdefault("uid", self._store.uid())
-            return Outcome(stored=body)
+            return self._unjudged(body, before, key, request)
         if key.kind == "Pod":
             default_requests(body)
         mutated, patch = self._ask(body, before, key, request, Phase.MUTATING)
@@ -101,15 +92,32 @@ class ApiServer:
         body = json.loads(applied(msgspec.json.encode(body), patch))
         if key.kind == "Pod":
             default_requests(body)
+        self._prepare(body, before, key)
         judged = target.decode(msgspec.json.encode(body))
         if problems := refusals(judged, target.view(judged)):
             return invalid(str(key), problems).after(mutated)
         if before is not None and (forbidden := not_changeable(judged, before, request.subresource)):
             return refused(f"{key} is invalid: {forbidden}").after(mutated)
-        body["metadata"].setdefault("uid", self._store.uid())
         validated, _ = self._ask(body, before, key, request, Phase.VALIDATING)
         outcome = validated.after(mutated)
         return replace(outcome, stored=body) if outcome.allowed else outcome
+
+    def _unjudged(self, body: Body, before: Body | None, key: Key, request: Request) -> Outcome:
+        """A kind that no rule knows. The validating webhook alone is told of a namespace that changes."""
+        self._prepare(body, before, key)
+        if key.kind != "Namespace" or before is None:
+            return Outcome(stored=body)
+        outcome, _ = self._ask(body, before, key, request, Phase.VALIDATING)
+        return replace(outcome, stored=body) if outcome.allowed else outcome
+
+    def _prepare(self, body: Body, before: Body | None, key: Key) -> None:
+        """Give a new object its uid; its status is nobody's to set in this way, but that of a new node."""
+        body["metadata"].setdefault("uid", self._store.uid())
+        status = (before or {}).get("status")
+        if status is not None:
+            body["status"] = status
+        elif before is not None or key.kind != "Node":
+            body.pop("status", None)
 
     def _ask(
         self, body: Body, before: Body | None, key: Key, request: Request, phase: Phase

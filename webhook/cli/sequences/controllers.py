@@ -80,9 +80,9 @@ class Controllers:
         wanted = _count(key.kind, deployment)
         own = Key("ReplicaSet", key.namespace, key.name)
         found = self._store.find(own)
-        if found is not None and found["spec"].get("replicas") == wanted:
+        if found is not None and (not is_owned(found, deployment) or _spec(found).get("replicas") == wanted):
             return
-        spec = {**((found or deployment).get("spec") or {}), "replicas": wanted}
+        spec = {**_spec(found or deployment), "replicas": wanted}
         made = {name: spec[name] for name in ("replicas", "selector", "template") if name in spec}
         metadata = {"name": key.name, "ownerReferences": [reference(key, deployment)]}
         body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": made}
@@ -119,7 +119,7 @@ class Controllers:
         count = _count(key.kind, workload)
         if key.kind != "Job":
             return count
-        spec = workload.get("spec") or {}
+        spec = _spec(workload)
         completions: int | None = spec.get("completions")
         done = sum(phase(pod) == SUCCEEDED for pod in pods)
         if completions is None:
@@ -160,8 +160,13 @@ def _count(kind: str, body: Body) -> int:
     return found.count if found else 0
 
 
+def _spec(body: Body) -> Body:
+    found: Body = body.get("spec") or {}
+    return found
+
+
 def _template(workload: Body) -> Body:
-    found: Body = (workload.get("spec") or {}).get("template") or {}
+    found: Body = _spec(workload).get("template") or {}
     return found
 
 

@@ -130,8 +130,6 @@ class Player:
     def _labelled(self, action: Label, found: Body) -> Outcome:
         labels = {**(found["metadata"].get("labels") or {}), **action.labels}
         found["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
-        if action.target.kind == "Namespace":
-            return self.world.api.relabel(found, self._request())
         return self.world.api.update(found, self._request())
 
     def _key(self, target: Named) -> Key:
