@@ -22,6 +22,9 @@ LIST = [whole(listed(7, thing("a", 3)).body)]
 LINE = json.dumps({"type": "ADDED", "object": thing("ä-\N{BANANA}", 8)}, ensure_ascii=False).encode() + b"\n"
 AFTER = [HEAD, chunk(told("ADDED", thing("z", 9))), END]
 
+# After this answer the connection ends, and the client knows that before it asks again.
+LAST = HEAD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
 
 def kubeconfig(folder: Path, server: str, **user: str) -> Path:
     """A kubeconfig for a server."""
@@ -120,7 +123,7 @@ def test_a_watch_that_is_reset_is_begun_again(tmp_path: Path) -> None:
         ([], Reason.RESET),
         ([b"\x00\x01\x02\r\n\r\n"], Reason.RESET),
         ([whole(LIST[0])[:-30]], Reason.RESET),
-        ([HEAD, chunk(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata'), END], Reason.UNREADABLE),
+        ([LAST, chunk(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata'), END], Reason.UNREADABLE),
         ([whole(b'{"message":"not now"}', "503 Service Unavailable", "Retry-After: 1\r\n")], Reason.SERVER_ERROR),
         ([whole(b"", "302 Found", "Location: http://127.0.0.1:1/\r\n")], Reason.REFUSED),
     ],
