@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from e2e.local.component import Component
 from e2e.storm.ground import Ground
 from e2e.storm.replicas import Replicas
 
@@ -29,11 +30,23 @@ def _api_server(ground: Ground, _: Replicas) -> None:
     ground.cluster.restart_api_server()
 
 
-def _etcd(ground: Ground, _: Replicas) -> None:
-    (etcd,) = (each for each in ground.cluster.components if each.name == "etcd")
+def _etcd_stopped(ground: Ground, _: Replicas) -> None:
+    etcd = _etcd(ground)
     etcd.signal(signal.SIGSTOP)
     time.sleep(_HELD_UP)
     etcd.signal(signal.SIGCONT)
+
+
+def _etcd_killed(ground: Ground, _: Replicas) -> None:
+    etcd = _etcd(ground)
+    etcd.signal(signal.SIGKILL)
+    etcd.stop()
+    etcd.start()
+
+
+def _etcd(ground: Ground) -> Component:
+    (etcd,) = (each for each in ground.cluster.components if each.name == "etcd")
+    return etcd
 
 
 def frozen(seconds: float) -> Fault:
@@ -48,4 +61,5 @@ def frozen(seconds: float) -> Fault:
 
 KILLED = Fault("one killed and started again", _killed)
 API_SERVER = Fault("API server restarted", _api_server)
-ETCD = Fault(f"etcd stopped for {_HELD_UP:g} s", _etcd, late=_HELD_UP)
+ETCD_KILLED = Fault("etcd killed and started again", _etcd_killed)
+ETCD_STOPPED = Fault(f"etcd stopped for {_HELD_UP:g} s", _etcd_stopped, late=_HELD_UP)

@@ -5,7 +5,7 @@ from functools import partial
 
 from e2e.storm.changes import ledger_deleted, lowered, relabelled, resized
 from e2e.storm.crowds import Gates, Size, crowd, quota_crowd
-from e2e.storm.faults import API_SERVER, ETCD, KILLED, frozen
+from e2e.storm.faults import API_SERVER, ETCD_KILLED, ETCD_STOPPED, KILLED, frozen
 from e2e.storm.ground import Ground
 from e2e.storm.outcome import Outcome
 from e2e.storm.retried import retried
@@ -21,7 +21,8 @@ STORMS: Mapping[str, Callable[[Ground], Outcome]] = {
     "two-caps": two_caps,
     "refused-after": refused_after_us,
     "api-server": partial(crowd, size=Size(), gates=Gates(fault=API_SERVER)),
-    "etcd": partial(crowd, size=Size(), gates=Gates(fault=ETCD)),
+    "etcd-stopped": partial(crowd, size=Size(), gates=Gates(fault=ETCD_STOPPED)),
+    "etcd-killed": partial(crowd, size=Size(), gates=Gates(fault=ETCD_KILLED)),
     "frozen": partial(crowd, size=_LONG, gates=Gates(bound=_SHORT, fault=frozen(_SHORT + 2))),
     "lowered": lowered,
     "resized": resized,
