@@ -194,6 +194,33 @@ def test_a_namespace_that_enters_a_shared_cap_brings_its_pods() -> None:
     assert world.code("u2", 2) == 200
 
 
+def test_a_namespace_that_leaves_a_cap_and_comes_back_brings_what_it_took_in_meanwhile() -> None:
+    world = World(BY_LABEL)
+    world.labelled("team-a", gpu="yes")
+    world.open()
+    world.labelled("team-a")
+    world.store("u1", 4)
+    world.see("u1")
+    world.labelled("team-a", gpu="yes")
+    assert world.code("u2", 1) == 403
+    assert world.sums() == (0, 0)
+    world.end("u1")
+    assert world.code("u2", 4) == 200
+    world.labelled("team-a", gpu="yes", other="label")
+    assert world.code("u3", 1) == 403
+
+
+def test_a_ledger_whose_namespace_has_left_is_told_so() -> None:
+    world = World(BY_LABEL)
+    world.labelled("team-a", gpu="yes")
+    world.open()
+    before = world.kept().members
+    world.labelled("team-a")
+    world.keep()
+    assert world.kept().members != before
+    assert list(world.keeper.keys(["team-a"])) == []
+
+
 def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() -> None:
     """What is written says no more of namespaces than that nothing has changed since."""
     world = opened()

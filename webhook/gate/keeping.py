@@ -115,15 +115,16 @@ class Keeper:
         self._bound = bound
         self._ages: dict[LedgerKey, Ages] = {}
         self._open: dict[LedgerKey, Ledger] = {}
+        self._held: set[LedgerKey] = set()  # those that had members when they were last visited
 
     def keys(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, Counted]]:
-        """The ledgers that count pods of these namespaces, by the labels that are known now."""
+        """The ledgers that count pods of these namespaces, by the labels that are known now, or did until now."""
         found: dict[LedgerKey, Counted] = {}
         for namespace in namespaces:
             for counted in self._caps().all():
                 key = LedgerKey(counted.key, "" if counted.cap.shared else namespace)
                 members = None if key in found else self._sight.members(counted, key)
-                if members is not None and namespace in members.names:
+                if members is not None and (namespace in members.names or key in self._held):
                     found[key] = counted
         yield from found.items()
 
@@ -142,7 +143,9 @@ class Keeper:
         readings = list(self._readings(key, ages))
         begun = self._monotonic()
         attempt = _Keep(counted, key, self._sight, ages, readings, self._maker(), ages.awaits_mark(begun))
+        members = self._sight.members(counted, key)
         kept = self._ledgers.transact(key, attempt, begun + _VISIT_SECONDS)
+        (self._held.add if members is not None and members.names else self._held.discard)(key)
         self._sight.met(key)
         self._remember(key, ages, kept, begun)
         return kept

@@ -5,10 +5,11 @@ from enum import Enum, auto
 
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import Counted
-from webhook.gate.sight import Sight
+from webhook.gate.sight import Membership, Sight
 from webhook.state.ledger import (
     MOST_ROWS,
     Deferred,
+    First,
     Granted,
     Kind,
     Ledger,
@@ -79,8 +80,11 @@ class Promise:
     def __call__(self, found: Ledger | None) -> Step[Booked | Deferred]:
         """The cap's answer, and the ledger with the promise."""
         ledger = self._alone(found) if self.alone else self._shared(found)
-        wanted = self._wanted()
+        members = self.sight.members(self.asked.counted, self._key) if self.sight and not self.alone else None
+        wanted = self._wanted(members)
         answer = reserve(ledger, wanted)
+        if isinstance(answer, Granted) and not answer.free and members and ledger.ns_as_of < members.changed:
+            answer = Deferred(ledger, First.COUNT_MEMBERS)
         if not isinstance(answer, Granted) and (counted := self._recounted(ledger)) is not None:
             # A recount in the same write: what was deleted makes room, and what is new to the ledger is counted.
             ledger, answer = counted, reserve(counted, wanted)
@@ -136,9 +140,8 @@ class Promise:
     def _key(self) -> LedgerKey:
         return self.asked.key(self.who.namespace)
 
-    def _wanted(self) -> Reservation:
+    def _wanted(self, members: Membership | None) -> Reservation:
         who, asked = self.who, self.asked
-        members = self.sight.members(asked.counted, self._key) if self.sight and not self.alone else None
         return Reservation(
             who.uid,
             who.namespace,

@@ -25,20 +25,22 @@ _HURRY_SECONDS = 5.0
 class Membership:
     """The namespaces that draw on one ledger: their names, and a hash of them.
 
-    It was so at `revision`, and at every one before that down to `settled`.
+    It was so at `revision`, and at every one before that down to `settled`. A ledger that was counted before `changed`
+    may lack pods: a namespace that was away from the cap for a while took some in that were charged to nobody.
     """
 
     names: frozenset[str]
     hash: str
     revision: int
     settled: int
+    changed: int
 
     def as_of(self, least: int) -> int:
         """The revision to say that it was so at: one that asks as little as can be of replicas that see less far.
 
         It is `least`, where that lies between both: what idle replicas know differs by bookmarks only.
         """
-        return max(self.settled, min(least, self.revision))
+        return max(self.settled, self.changed, min(least, self.revision))
 
 
 class Sight:
@@ -71,14 +73,18 @@ class Sight:
         """The namespaces that draw on a ledger; None before namespaces are known."""
         if not key.namespace:
             found = self._namespaces.members(counted.key, _selects(counted))
-            return None if found is None else Membership(found.names, _hash(found.names), found.revision, found.settled)
+            if found is None:
+                return None
+            return Membership(found.names, _hash(found.names), found.revision, found.settled, found.settled)
         revision, settled = self._namespaces.revision, self._namespaces.settled
         if revision is None:
             return None
-        labels = self._namespaces.labels(key.namespace)
-        is_in = labels is not None and matches_namespace(counted.cap.namespaces, key.namespace, labels)
+        row = self._namespaces.row(key.namespace)
+        if row is None:
+            return Membership(frozenset(), _hash(()), revision, settled, settled)
+        is_in = matches_namespace(counted.cap.namespaces, key.namespace, row.labels)
         names = frozenset({key.namespace} if is_in else ())
-        return Membership(names, _hash(names), revision, settled)
+        return Membership(names, _hash(names), revision, settled, row.revision)
 
     def view(self, counted: Counted, key: LedgerKey, ledger: Ledger) -> View | None:
         """What the pods under a ledger hold, those of its rows one by one; None before the cluster was listed."""

@@ -24,7 +24,7 @@ from webhook.state.watch.view import PodView
 from webhook.state.watch.wire import Reading
 
 PODS_PATH = "/api/v1/pods"
-_NONE = Membership(frozenset(), "", 0, 0)
+_NONE = Membership(frozenset(), "", 0, 0, 0)
 
 
 class Views:
