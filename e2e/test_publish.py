@@ -83,7 +83,7 @@ def test_the_gate_is_called_once_it_is_published(cluster: Cluster, registered: G
     )
     after = webhooks(cluster, "validatingwebhookconfiguration")
     authority = (registered.certificates / "ca.crt").read_bytes()
-    assert [base64.b64decode(each["clientConfig"].pop("caBundle")) for each in after] == [authority, authority]
+    assert {base64.b64decode(each["clientConfig"].pop("caBundle")) for each in after} == {authority}
     assert after == before
 
 
