@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.gates.process import GateProcess
+from e2e.ledgers import forget_ledgers
 from e2e.pods import create
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
@@ -63,6 +64,7 @@ def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     gate.write_policies(SHIPPED_FILES)
     unregister(cluster)
     gate.stop()
+    forget_ledgers(cluster, _OWN)
 
 
 def _ledgers(cluster: Cluster) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.gates.process import GateProcess
+from e2e.ledgers import forget_ledgers
 from e2e.pods import DONGLE, create, pod
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
@@ -60,6 +61,7 @@ def kept(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateP
         unregister(site.cluster)
     finally:
         gate.stop()
+        forget_ledgers(site.cluster, _OWN)
 
 
 @pytest.fixture
