@@ -37,8 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let SIGTERM end the run as Ctrl-C does, so that no control plane outlives it."""
+    """Let SIGTERM end the run as Ctrl-C does, so that no control plane outlives it.
+
+    A shell starts what it runs in the background deaf to Ctrl-C, and so would be what the cases start and interrupt.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -93,7 +97,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     name = f"case-{uuid4().hex[:8]}"
     made = cluster.kubectl("create", "namespace", name)
     assert made.returncode == 0, made.stderr
-    wait = cluster.kubectl("wait", "--for=create", "--timeout=60s", f"--namespace={name}", "serviceaccount/default")
+    wait = cluster.kubectl("wait", "--for=create", "--timeout=110s", f"--namespace={name}", "serviceaccount/default")
     assert wait.returncode == 0, wait.stderr
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -226,3 +226,4 @@ def test_watch_shows_a_change_and_ends_by_an_interrupt(
         assert watching.wait(_SECONDS) == 130, shown.read_text()
     finally:
         watching.kill()
+        watching.wait()

@@ -20,6 +20,7 @@ from e2e.bench.objects import PLENTY, cap, namespace, pod, quota
 from e2e.bench.variants import CAP, FLASK, KEPT, QUOTA, RULES, VARIANTS, Variant
 from e2e.errors import ClusterError
 from e2e.gates.process import GateProcess
+from e2e.ledgers import forget_ledgers
 from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.waiting import until
@@ -85,6 +86,8 @@ def ground(cluster: LocalCluster) -> Iterator[Ground]:
         ends.callback(client.close)
         made = Ground(cluster, asks, client, _processes(cluster, folder))
         made.begin_cap()
+        ends.callback(_delete, cluster, "namespace", "--wait=false", "--ignore-not-found", _OWN)
+        ends.callback(forget_ledgers, cluster, _OWN)
         made.gates[KEPT].write_policies({**SHIPPED_FILES, "cap.yaml": json.dumps(cap("kept", KEPT.namespace, PLENTY))})
         _apply(cluster, [namespace(_OWN)])
         _said(cluster, "apply", "--server-side", f"--filename={_LEDGERS}")
