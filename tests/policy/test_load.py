@@ -190,18 +190,42 @@ def test_a_change_of_a_file_is_seen(tmp_path: Path) -> None:
         assert _names(store) == ["changed"]
 
 
+def _seen(tmp_path: Path, told: "queue.Queue[Status]") -> None:
+    """Write until one is told of, as the watch may not be up."""
+    for attempt in range(100):
+        (tmp_path / "a.yaml").write_text(_rule(f"changed-{attempt}"))
+        try:
+            told.get(timeout=WAIT / 100)
+        except queue.Empty:
+            continue
+        return
+    pytest.fail("no change was seen")
+
+
 def test_a_change_is_seen_by_its_event_not_by_the_clock(tmp_path: Path) -> None:
-    """The clock would take longer than the test may. Written again, as the first may come before the watch is up."""
+    """The clock would take longer than the test may."""
     (tmp_path / "a.yaml").write_text(_rule("a"))
-    with _watched(tmp_path, poll_seconds=10 * WAIT) as (store, told):
-        for attempt in range(100):
-            (tmp_path / "a.yaml").write_text(_rule(f"changed-{attempt}"))
-            try:
-                told.get(timeout=WAIT / 100)
-                break
-            except queue.Empty:
-                continue
-        assert store.status().generation > 1
+    with _watched(tmp_path, poll_seconds=10 * WAIT) as (_, told):
+        _seen(tmp_path, told)
+
+
+def test_a_change_while_another_is_read_is_seen_by_its_event(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(_rule("a"))
+    told: queue.Queue[Status] = queue.Queue()
+
+    def tell(status: Status) -> None:
+        if not (tmp_path / "b.yaml").exists():
+            (tmp_path / "b.yaml").write_text(_rule("b"))
+        told.put(status)
+
+    store = PolicyStore([tmp_path], on_change=tell, now=lambda: NOON, poll_seconds=10 * WAIT)
+    store.start()
+    try:
+        _seen(tmp_path, told)
+        while len(_names(store)) < 2:
+            told.get(timeout=WAIT)
+    finally:
+        store.stop()
 
 
 def test_a_file_named_by_itself_is_watched_even_when_it_is_replaced(tmp_path: Path) -> None:

@@ -130,6 +130,11 @@ def _signature(paths: Sequence[Path]) -> Signature:
     return tuple(_identity(file) for file in (*paths, *_found(paths, [])))
 
 
+def _identities(folders: Sequence[Path]) -> tuple[object, ...]:
+    """What tells that a folder is another one than it was."""
+    return tuple(_identity(folder) for folder in folders)
+
+
 def _identity(path: Path) -> tuple[object, ...]:
     try:
         found = path.stat()
@@ -174,6 +179,7 @@ class PolicyStore:
         poll_seconds: float = 1.0,
     ) -> None:
         self._paths = tuple(paths)
+        self._folders = sorted({path if path.is_dir() else path.parent for path in paths})
         self._on_change = on_change
         self._now = now
         self._poll_milliseconds = max(1, int(poll_seconds * 1000))
@@ -238,10 +244,12 @@ class PolicyStore:
 
     def _watch(self) -> None:
         while not self._stopping.is_set():
+            watched = _identities(self._folders)
             for _ in self._wakings():
                 if _signature(self._paths) != self._signature:
                     self._reload_surely()
-                    break  # what is watched may be another folder now, under the same name
+                if _identities(self._folders) != watched:
+                    break  # another folder under the same name; else watch on, since what changes between is not told
 
     def _reload_surely(self) -> None:
         """Reload, and outlive a crash of whoever is told: nobody is left to tell, so that it is only noted."""
@@ -252,10 +260,9 @@ class PolicyStore:
 
     def _wakings(self) -> Iterator[object]:
         """Something for every change, and now and then without one, until stopped or no longer watching anything."""
-        folders = sorted({str(path if path.is_dir() else path.parent) for path in self._paths})
         try:
             yield from watch(
-                *folders,
+                *self._folders,
                 watch_filter=None,
                 debounce=1000,
                 step=50,
