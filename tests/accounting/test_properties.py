@@ -11,7 +11,7 @@ from webhook.accounting.amounts import amount
 from webhook.accounting.asks import read_pod
 from webhook.accounting.caps import charge
 from webhook.accounting.explain import explain
-from webhook.accounting.fit import insufficient
+from webhook.accounting.node_fit import insufficient
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quota import quota_charge
 from webhook.accounting.requests import limits_of, pod_limits, pod_requests, requests_of

@@ -5,7 +5,7 @@ from typing import Any
 from tests.conformance.case import Case, Outcome
 from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
-from webhook.accounting.fit import insufficient
+from webhook.accounting.node_fit import insufficient
 from webhook.objects.cluster import Node
 from webhook.objects.pods import Pod
 

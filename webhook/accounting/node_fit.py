@@ -56,8 +56,12 @@ def insufficient(pod: Pod, node: Node, others: Collection[Pod]) -> tuple[Insuffi
 
 def counted(pod: Pod) -> Amounts:
     """What the scheduler counts of a pod that is not on a node yet."""
-    amounts = pod_requests(pod.spec or PodSpec()).amounts
-    return Amounts({name: asked for name, asked in amounts.items() if _is_counted(name)})
+    return _counted(pod_requests(pod.spec or PodSpec()).amounts)
+
+
+def counted_on_node(pod: Pod) -> Amounts:
+    """What the scheduler counts of a pod on a node: of one that is being resized, the largest that it may have."""
+    return _counted(pod_requests(pod.spec or PodSpec(), pod.status).amounts)
 
 
 def used_by(pods: Collection[Pod]) -> Amounts:
@@ -76,8 +80,8 @@ def allocatable(node: Node) -> Amounts:
     return Amounts({name: amount(name, quantity) for name, quantity in read_list(listed).items()})
 
 
-def _is_counted(name: str) -> bool:
-    return name in _COMPUTE or is_scheduler_scalar(name)
+def _counted(amounts: Amounts) -> Amounts:
+    return Amounts({name: asked for name, asked in amounts.items() if name in _COMPUTE or is_scheduler_scalar(name)})
 
 
 def _lack(name: str, asked: int, used: int, capacity: int) -> Insufficient | None:

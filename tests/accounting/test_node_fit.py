@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, node, pod, running, sidecar
-from webhook.accounting.fit import Insufficient, insufficient
+from webhook.accounting.node_fit import Insufficient, insufficient
 from webhook.objects.cluster import Node
 from webhook.objects.pods import Pod
 

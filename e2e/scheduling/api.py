@@ -1,0 +1,141 @@
+"""Objects in and out of the API server: created by several hands at once, listed, deleted, and one pod followed."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http import HTTPStatus
+from http.client import HTTPSConnection
+from threading import local
+from typing import Any
+
+from e2e.bench.client import Access
+from e2e.errors import ClusterError
+
+Object = dict[str, Any]
+"""A Kubernetes object, as JSON."""
+
+_HANDS = 6
+_WITHIN = 30.0  # seconds for an answer
+_GROUPS = {
+    "Namespace": "api/v1/namespaces",
+    "Node": "api/v1/nodes",
+    "Pod": "api/v1/pods",
+    "PersistentVolume": "api/v1/persistentvolumes",
+    "PersistentVolumeClaim": "api/v1/persistentvolumeclaims",
+    "StorageClass": "apis/storage.k8s.io/v1/storageclasses",
+    "CSINode": "apis/storage.k8s.io/v1/csinodes",
+    "CSIDriver": "apis/storage.k8s.io/v1/csidrivers",
+    "CSIStorageCapacity": "apis/storage.k8s.io/v1/csistoragecapacities",
+    "VolumeAttachment": "apis/storage.k8s.io/v1/volumeattachments",
+    "PodDisruptionBudget": "apis/policy/v1/poddisruptionbudgets",
+    "PriorityClass": "apis/scheduling.k8s.io/v1/priorityclasses",
+    "RuntimeClass": "apis/node.k8s.io/v1/runtimeclasses",
+}
+_MADE_BY_STATUS = frozenset({"Pod", "PersistentVolumeClaim", "PersistentVolume", "PodDisruptionBudget"})
+"""Whose status a create drops; a Node keeps its own."""
+
+
+class RefusedError(Exception):
+    """The API server did not do it; the text is its message."""
+
+
+class Api:
+    """The API server, as an administrator; any thread may use it."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._own = local()
+        self._hands = ThreadPoolExecutor(_HANDS)
+
+    def close(self) -> None:
+        """Let the hands go."""
+        self._hands.shutdown(cancel_futures=True)
+
+    def make_all(self, objects: Iterable[Object]) -> list[Object | RefusedError]:
+        """Create them, several at a time, and write their status; what is stored, or why not, in their order."""
+        return list(self._hands.map(self._made_or_not, objects))
+
+    def make(self, made: Object) -> Object:
+        """Create it, and write its status; as it is stored.
+
+        Raises:
+            RefusedError: the API server does not take it.
+        """
+        stored = self._ask("POST", _folder(made), made)
+        if made["kind"] in _MADE_BY_STATUS and "status" in made:
+            stored["status"] |= made["status"]
+            stored = self._ask("PUT", f"{_path(stored)}/status", stored)
+        return stored
+
+    def put(self, changed: Object) -> Object:
+        """Let the object be as this; as it is stored.
+
+        Raises:
+            RefusedError: the API server does not take it.
+        """
+        return self._ask("PUT", _path(changed), changed)
+
+    def delete(self, gone: Object, seconds: int = 0) -> None:
+        """Delete it; pods get so many seconds of grace."""
+        self._ask("DELETE", _path(gone), {"gracePeriodSeconds": seconds})
+
+    def clear(self, kind: str, namespaces: Iterable[str] = ()) -> None:
+        """Delete everything of a kind, in these namespaces if it lives in namespaces; it is gone when this returns."""
+        for folder in [_folder({"kind": kind, "metadata": {"namespace": each}}) for each in namespaces] or [_GROUPS[kind]]:
+            self._ask("DELETE", folder, {"gracePeriodSeconds": 0})
+
+    def listed(self, kind: str) -> list[Object]:
+        """All of a kind, by name, each whole in itself."""
+        said = self._ask("GET", _GROUPS[kind])
+        whole = {"kind": kind, "apiVersion": said["apiVersion"]}
+        return [_without_noise(whole | each) for each in said["items"]]
+
+    def changes(self, pod: Object) -> Iterator[Object]:
+        """What becomes of a pod after this, in order, without an end.
+
+        Raises:
+            ClusterError: nothing comes in time.
+        """
+        query = f"watch=1&resourceVersion={pod['metadata']['resourceVersion']}&timeoutSeconds={_WITHIN:.0f}"
+        path = f"{_folder(pod)}?{query}&fieldSelector=metadata.name%3D{pod['metadata']['name']}"
+        with closing(self._connection()) as connection:
+            connection.request("GET", f"/{path}")
+            for line in connection.getresponse():
+                yield json.loads(line)["object"]
+        raise ClusterError(f"nothing became of the pod in {_WITHIN:.0f} s: {json.dumps(pod)}")
+
+    def _made_or_not(self, made: Object) -> Object | RefusedError:
+        try:
+            return self.make(made)
+        except RefusedError as error:
+            return error
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Object:
+        if not hasattr(self._own, "connection"):
+            self._own.connection = self._connection()
+        connection: HTTPSConnection = self._own.connection
+        connection.request(method, f"/{path}", json.dumps(body) if body else None, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        said: Object = json.loads(answer.read())
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise RefusedError(f"{method} {path}: {said.get('message')}")
+        return said
+
+    def _connection(self) -> HTTPSConnection:
+        return HTTPSConnection(self._access.host, self._access.port, timeout=_WITHIN, context=self._access.trust)
+
+
+def _folder(it: Object) -> str:
+    group, _, plural = _GROUPS[it["kind"]].rpartition("/")
+    namespace = it["metadata"].get("namespace")
+    return f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
+
+
+def _path(it: Object) -> str:
+    return f"{_folder(it)}/{it['metadata']['name']}"
+
+
+def _without_noise(it: Object) -> Object:
+    it["metadata"].pop("managedFields", None)
+    return it

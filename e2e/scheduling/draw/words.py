@@ -1,0 +1,61 @@
+"""The names that cases are written in, and what is drawn from them: labels and selectors over labels."""
+
+from typing import Any
+
+from e2e.scheduling.draw.dice import Dice
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+RACK = "example.com/rack"
+GPU, IP, BANANAS = "nvidia.com/gpu", "example.com/ip", "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
+NAMESPACES = {
+    "default": {"team": "a"},
+    "blue": {"team": "b"},
+    "green": {"team": "b", "env": "prod"},
+}
+PRIORITIES = {"low": 10, "mid": 100, "high": 1000, "polite": 1000}
+IMAGE = "example.com/none:1"
+
+_POD_LABELS = {"app": ("web", "db", "cache"), "rev": ("1", "2"), "tier": ("front", "back")}
+
+Json = dict[str, Any]
+
+
+def pod_labels(dice: Dice) -> Json:
+    """Labels of a pod; mostly `app`, mostly few."""
+    chances = {"app": 0.9, "rev": 0.5, "tier": 0.3}
+    return {key: dice.pick(values) for key, values in _POD_LABELS.items() if dice.chance(chances[key])}
+
+
+def pod_selector(dice: Dice) -> Json:
+    """A selector over the labels of pods, also one of nothing in particular."""
+    kind = dice.weighted({"labels": 6, "expressions": 3, "both": 1, "all": 0.5})
+    selector: Json = {}
+    if kind in ("labels", "both"):
+        selector["matchLabels"] = {"app": dice.pick(("web", "db"))}
+    if kind in ("expressions", "both"):
+        selector["matchExpressions"] = [_expression(dice) for _ in range(dice.count(1, 2))]
+    return selector
+
+
+def namespace_selector(dice: Dice) -> Json:
+    """A selector over the labels of namespaces."""
+    return dice.pick(
+        (
+            {},
+            {"matchLabels": {"team": "b"}},
+            {"matchLabels": {"team": "a"}},
+            {"matchExpressions": [{"key": "env", "operator": "DoesNotExist"}]},
+            {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["green", "x"]}]},
+            {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]},
+        )
+    )
+
+
+def _expression(dice: Dice) -> Json:
+    key = dice.weighted({"app": 5, "rev": 3, "tier": 2})
+    operator = dice.pick(("In", "In", "NotIn", "Exists", "DoesNotExist"))
+    if operator in ("Exists", "DoesNotExist"):
+        return {"key": key, "operator": operator}
+    return {"key": key, "operator": operator, "values": dice.some(_POD_LABELS[key], 1, 2)}

@@ -1,0 +1,155 @@
+"""One cluster as a scheduler knows it, changed by one object at a time."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
+from typing import TypeVar
+
+from webhook.accounting.cluster.nodes import Nodes
+from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.shapes import Port, Shape, Shapes
+from webhook.objects.scheduling import PlacingNode
+
+K = TypeVar("K")
+
+_NOBODY: Mapping[str, Placed] = MappingProxyType({})
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class Cluster:
+    """Nodes, the pods on them, and namespaces with their labels.
+
+    `shapes_in` and `repelling` index the shapes of pods that are on a node: by namespace, and those with anti-affinity.
+    """
+
+    def __init__(self) -> None:
+        self.nodes = Nodes()
+        self.shapes = Shapes()
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self._pods: dict[str, Placed] = {}
+        self._on: dict[int, dict[str, Placed]] = {}
+        self._nominated: dict[int, dict[str, Placed]] = {}
+        self._in: dict[str, dict[Shape, int]] = {}
+        self._repelling: dict[Shape, None] = {}
+        self._ports: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+
+    def __len__(self) -> int:
+        """How many pods there are."""
+        return len(self._pods)
+
+    def put_node(self, node: PlacingNode) -> None:
+        """Keep a node as it is now.
+
+        Raises:
+            QuantityError: a quantity of its allocatable is none; nothing has changed then.
+        """
+        self.nodes.put(node)
+
+    def remove_node(self, name: str) -> None:
+        """Keep a node no longer; the pods on it stay where they are until they are removed."""
+        self.nodes.remove(name)
+
+    def put_pod(self, pod: Placed) -> None:
+        """Keep a pod as it is now."""
+        self.remove_pod(pod.uid)
+        self._pods[pod.uid] = pod
+        place = self.nodes.reserve(pod.node or pod.nominated)
+        if pod.node:
+            self._on.setdefault(place, {})[pod.uid] = pod
+            self._stand(pod, place, 1)
+        else:
+            self._nominated.setdefault(place, {})[pod.uid] = pod
+
+    def remove_pod(self, uid: str) -> Placed | None:
+        """Keep a pod no longer; what it was, if it was there."""
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return None
+        place = self.nodes.reserve(pod.node or pod.nominated)
+        there = self._on if pod.node else self._nominated
+        del there[place][uid]
+        if not there[place]:
+            del there[place]
+        if pod.node:
+            self._stand(pod, place, -1)
+        if place not in self._nominated:
+            self.nodes.release(place)
+        return pod
+
+    def pod(self, uid: str) -> Placed | None:
+        """A pod that is there."""
+        return self._pods.get(uid)
+
+    def pods(self) -> Iterable[Placed]:
+        """Every pod that is there."""
+        return self._pods.values()
+
+    def on(self, place: int) -> Mapping[str, Placed]:
+        """The pods on the node at a place, by UID."""
+        return self._on.get(place, _NOBODY)
+
+    def nominated(self) -> Mapping[int, Mapping[str, Placed]]:
+        """The pods to which a node is promised, by its place and by UID."""
+        return self._nominated
+
+    def labels_of(self, namespace: str) -> Mapping[str, str]:
+        """The labels of a namespace; none where it is not known."""
+        return self.namespaces.get(namespace, _NO_LABELS)
+
+    def shapes_in(self, namespace: str) -> AbstractSet[Shape]:
+        """The shapes of the pods of a namespace that are on a node."""
+        return self._in.get(namespace, {}).keys()
+
+    def inhabited(self) -> AbstractSet[str]:
+        """The namespaces that have pods on nodes."""
+        return self._in.keys()
+
+    def repelling(self) -> AbstractSet[Shape]:
+        """The shapes with required anti-affinity of pods that are on a node."""
+        return self._repelling.keys()
+
+    def takers(self, port: Port) -> Mapping[int, Counter[str]]:
+        """Who has this port at some address: how many pods, by address, by place."""
+        return self._ports.get((port.protocol, port.number), {})
+
+    def _stand(self, pod: Placed, place: int, pods: int) -> None:
+        """Count a pod (1) on a node, or count it no more (-1)."""
+        shape = pod.shape
+        sign = shape.requests if pods > 0 else {name: -amount for name, amount in shape.requests.items()}
+        self.nodes.use(place, sign, pods)
+        _count(shape.on, place, pods)
+        if pod.is_leaving:
+            _count(shape.leaving, place, pods)
+        self._index(shape, pods)
+        for port in shape.ports:
+            self._take(port, place, pods)
+
+    def _index(self, shape: Shape, pods: int) -> None:
+        """Count a pod of a shape, or count it no more, where shapes are looked up."""
+        there = self._in.setdefault(shape.namespace, {})
+        _count(there, shape, pods)
+        if not there:
+            del self._in[shape.namespace]
+        if shape.anti_affinity:
+            if shape.on:
+                self._repelling[shape] = None
+            else:
+                self._repelling.pop(shape, None)
+
+    def _take(self, port: Port, place: int, pods: int) -> None:
+        takers = self._ports.setdefault((port.protocol, port.number), {})
+        addresses = takers.setdefault(place, Counter())
+        _count(addresses, port.address, pods)
+        if not addresses:
+            del takers[place]
+        if not takers:
+            del self._ports[port.protocol, port.number]
+
+
+def _count(counts: dict[K, int], key: K, more: int) -> None:
+    total = counts.get(key, 0) + more
+    if total:
+        counts[key] = total
+    else:
+        del counts[key]

@@ -1,0 +1,34 @@
+"""A column of whole numbers, exact whatever their size.
+
+Kubernetes adds amounts up in 64 bits and lets them wrap around. Here a column with a number that large holds Python's
+own integers instead, which is slower and right.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOST = 1 << 62  # the difference of two smaller ones fits in 64 bits
+
+
+class Integers:
+    """A column of `size` zeros."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, size: int) -> None:
+        self.array: NDArray[Any] = np.zeros(size, dtype=np.int64)
+
+    def __getitem__(self, place: int) -> int:
+        return int(self.array[place])
+
+    def __setitem__(self, place: int, number: int) -> None:
+        if not -_MOST < number < _MOST and self.array.dtype != object:
+            self.array = self.array.astype(object)
+        self.array[place] = number
+
+    def grow(self, size: int) -> None:
+        """Make it `size` long, with zeros behind what is there."""
+        more = np.zeros(size - len(self.array), dtype=self.array.dtype)
+        self.array = np.concatenate([self.array, more])

@@ -1,0 +1,51 @@
+"""A pod that is to be placed, read once for all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from webhook.accounting.amounts import Amounts
+from webhook.accounting.cluster.shapes import Port, host_ports
+from webhook.accounting.node_fit import counted
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import PlacedPod, PlacedSpec
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Incoming:
+    """What a pod asks of a node: `requests` are amounts that the scheduler counts, those above zero.
+
+    `uid` is empty for a pod that is not stored yet. `priority` is the number, as the priority admission writes it.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    spec: PlacedSpec
+    requests: Amounts
+    ports: tuple[Port, ...]
+    priority: int
+
+    @staticmethod
+    def of(pod: PlacedPod) -> Incoming:
+        """Read a pod.
+
+        Raises:
+            QuantityError: a quantity that it asks for is none.
+        """
+        meta, spec = pod.metadata or ObjectMeta(), pod.spec or PlacedSpec()
+        return Incoming(
+            meta.uid or "",
+            meta.namespace or "default",
+            meta.name or meta.generate_name or "",
+            meta.labels or _NO_LABELS,
+            spec,
+            Amounts({name: asked for name, asked in counted(pod).items() if asked > 0}),
+            host_ports(spec),
+            spec.priority or 0,
+        )

@@ -1,0 +1,60 @@
+"""Resources of nodes: the columns' side of `webhook.accounting.node_fit`, and ports.
+
+Source: fitsRequest in plugins/noderesources/fit.go and plugins/nodeports/node_ports.go, v1.36.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_now
+from webhook.accounting.node_fit import Insufficient
+
+_PODS = "pods"
+
+
+def insufficient(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+    """Nodes that lack room for one more pod, or for something that it asks for: all that each lacks."""
+    nodes, nothing = cluster.nodes, np.zeros(len(places), dtype=np.int64)
+    room = nodes.allocatable(_PODS)
+    most = nothing if room is None else room.array[places]
+    yield for_now("Too many pods", _over(1, most - nodes.pods.array[places]))
+    for name, asked in pod.requests.items():
+        has, used = nodes.allocatable(name), nodes.used(name)
+        capacity = nothing if has is None else has.array[places]
+        free = capacity if used is None else capacity - used.array[places]
+        lacking = _over(asked, free)
+        if lacking.any():
+            yield Rejection(f"Insufficient {name}", lacking, lacking & _over(asked, capacity))
+
+
+def shortfalls(pod: Incoming, cluster: Cluster, place: int) -> tuple[Insufficient, ...]:
+    """What one node lacks for the pod, in numbers."""
+    nodes = cluster.nodes
+    has, uses = nodes.has(place), nodes.uses(place)
+    pods, most = nodes.pods[place], has.get(_PODS, 0)
+    crowded = [Insufficient(_PODS, 1, pods, most, never=False)] if pods + 1 > most else []
+    lacking = [
+        Insufficient(name, asked, uses.get(name, 0), has.get(name, 0), never=asked > has.get(name, 0))
+        for name, asked in pod.requests.items()
+        if asked > has.get(name, 0) - uses.get(name, 0)
+    ]
+    return (*crowded, *lacking)
+
+
+def ports_taken(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+    """Nodes on which a port that the pod wants is taken, at its address or at every address."""
+    if not pod.ports:
+        return
+    taken = np.zeros(cluster.nodes.size, dtype=np.bool_)
+    for port in pod.ports:
+        for place, addresses in cluster.takers(port).items():
+            taken[place] |= any(port.meets(address) for address in addresses)
+    yield for_now("node(s) didn't have free ports for the requested pod ports", taken[places])
+
+
+def _over(asked: int, free: "np.typing.NDArray[np.int64]") -> Mask:
+    """Where more is asked for than is free; exact for numbers of any size."""
+    return np.asarray(free < asked, dtype=np.bool_)

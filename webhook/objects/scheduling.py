@@ -1,0 +1,186 @@
+"""Pods and nodes as far as a scheduler reads them: what `pods` and `cluster` leave out, for who places pods.
+
+A pod that is judged by rules or counted under a cap is read without all this, since most pods only are.
+"""
+
+import msgspec
+
+from webhook.objects.cluster import Node
+from webhook.objects.meta import ObjectMeta, StringMap
+from webhook.objects.pods import Container, Pod, PodSpec, PodStatus
+from webhook.objects.selectors import LabelSelector, NodeSelector
+
+
+class ContainerPort(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `ports` of a container."""
+
+    container_port: int | None = None
+    host_port: int | None = None
+    host_ip: str | None = msgspec.field(name="hostIP", default=None)
+    protocol: str | None = None
+
+
+class PlacedContainer(Container, rename="camel", frozen=True, omit_defaults=True):
+    """A container with its ports."""
+
+    ports: list[ContainerPort] | None = None
+
+
+class Toleration(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `spec.tolerations`."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class NodeAffinity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`affinity.nodeAffinity`, as far as it is required."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class PodAffinityTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """Which pods to be near, or away from, and how near."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class PodAffinity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`affinity.podAffinity` or `affinity.podAntiAffinity`, as far as it is required."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+
+
+class Affinity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec.affinity`."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class SpreadConstraint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `spec.topologySpreadConstraints`."""
+
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
+
+
+class SchedulingGate(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `spec.schedulingGates`."""
+
+    name: str = ""
+
+
+class ClaimVolume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`persistentVolumeClaim` of a volume."""
+
+    claim_name: str = ""
+    read_only: bool | None = None
+
+
+class Volume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `spec.volumes`, as far as it says where the pod can run."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: msgspec.Raw | None = None
+    gce_persistent_disk: msgspec.Raw | None = msgspec.field(name="gcePersistentDisk", default=None)
+    aws_elastic_block_store: msgspec.Raw | None = msgspec.field(name="awsElasticBlockStore", default=None)
+    rbd: msgspec.Raw | None = None
+    iscsi: msgspec.Raw | None = None
+
+
+class PlacedSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a pod with all that decides where it can run."""
+
+    containers: list[PlacedContainer] | None = None  # type: ignore[assignment]  # read-only, so that narrower is safe
+    init_containers: list[PlacedContainer] | None = None  # type: ignore[assignment]  # as above
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    volumes: list[Volume] | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    runtime_class_name: str | None = None
+    scheduler_name: str | None = None
+    host_network: bool | None = None
+
+
+class PlacedStatus(PodStatus, rename="camel", frozen=True, omit_defaults=True):
+    """`status` of a pod with what matters when others are to make room."""
+
+    nominated_node_name: str | None = None
+    start_time: str | None = None
+
+
+class PlacedPod(Pod, rename="camel", frozen=True, omit_defaults=True):
+    """A pod, or a pod template, with all that decides where it can run."""
+
+    spec: PlacedSpec | None = None
+    status: PlacedStatus | None = None
+
+
+class Taint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `spec.taints` of a node."""
+
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
+
+
+class NodeSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a node, as far as it says who may run there."""
+
+    taints: list[Taint] | None = None
+    unschedulable: bool | None = None
+
+
+class PlacingNode(Node, rename="camel", frozen=True, omit_defaults=True):
+    """A node with all that decides what can run on it."""
+
+    spec: NodeSpec | None = None
+
+
+class PriorityClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A PriorityClass: what a name in `spec.priorityClassName` stands for."""
+
+    metadata: ObjectMeta | None = None
+    value: int = 0
+    global_default: bool | None = None
+    preemption_policy: str | None = None
+
+
+class DisruptionBudgetSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a PodDisruptionBudget."""
+
+    selector: LabelSelector | None = None
+
+
+class DisruptionBudgetStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`status` of a PodDisruptionBudget."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: StringMap | None = None
+
+
+class DisruptionBudget(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A PodDisruptionBudget (policy/v1)."""
+
+    metadata: ObjectMeta | None = None
+    spec: DisruptionBudgetSpec | None = None
+    status: DisruptionBudgetStatus | None = None
