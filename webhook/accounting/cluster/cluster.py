@@ -116,8 +116,7 @@ class Cluster:
     def _stand(self, pod: Placed, place: int, pods: int) -> None:
         """Count a pod (1) on a node, or count it no more (-1)."""
         shape = pod.shape
-        sign = shape.requests if pods > 0 else {name: -amount for name, amount in shape.requests.items()}
-        self.nodes.use(place, sign, pods)
+        self.nodes.use(place, shape.requests, shape.weight, pods)
         _count(shape.on, place, pods)
         if pod.is_leaving:
             _count(shape.leaving, place, pods)

@@ -37,6 +37,7 @@ class Nodes:
         self.taints: Categories[tuple[Taint, ...]] = Categories(_FIRST_SIZE)
         self.unschedulable = np.zeros(_FIRST_SIZE, dtype=np.bool_)
         self.pods = Integers(_FIRST_SIZE)
+        self.weights = {"cpu": Integers(_FIRST_SIZE), "memory": Integers(_FIRST_SIZE)}
 
     def __len__(self) -> int:
         """How many nodes there are."""
@@ -132,13 +133,15 @@ class Nodes:
             self._names[place] = ""
             self._free.append(place)
 
-    def use(self, place: int, amounts: Mapping[str, int], pods: int) -> None:
-        """Add so much, which may be negative, to what is used, by so many pods."""
+    def use(self, place: int, amounts: Mapping[str, int], weight: Mapping[str, int], pods: int) -> None:
+        """Add a pod's amounts and weight, so many times, to what is used; -1 takes them away."""
         for name, amount in amounts.items():
             column = self._used.get(name)
             if column is None:
                 column = self._used[name] = Integers(self._size)
-            column[place] += amount
+            column[place] += pods * amount
+        for name, amount in weight.items():
+            self.weights[name][place] += pods * amount
         self.pods[place] += pods
 
     def _put_amounts(self, place: int, amounts: Mapping[str, int]) -> None:
@@ -175,7 +178,7 @@ class Nodes:
         more = np.zeros(size - self._size, dtype=np.bool_)
         self._there = np.concatenate([self._there, more])
         self.unschedulable = np.concatenate([self.unschedulable, more])
-        for integers in (*self._allocatable.values(), *self._used.values(), self.pods):
+        for integers in (*self._allocatable.values(), *self._used.values(), *self.weights.values(), self.pods):
             integers.grow(size)
         for column in self._by_label.values():
             column.grow(size)

@@ -50,5 +50,10 @@ def placed(pod: PlacedPod, shapes: Shapes) -> Placed | None:
         "" if node else nominated,
         (status.start_time if status else None) or "",
         meta.deletion_timestamp is not None,
-        tuple([volume for volume in spec.volumes or () if volume != Volume(volume.name)]),
+        weighty_volumes(spec),
     )
+
+
+def weighty_volumes(spec: PlacedSpec) -> tuple[Volume, ...]:
+    """The volumes of a pod that say something about nodes."""
+    return tuple([volume for volume in spec.volumes or () if volume != Volume(volume.name)])

@@ -12,6 +12,7 @@ import msgspec
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.node_fit import counted_on_node
+from webhook.accounting.weight import weight
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import Affinity, PlacedPod, PlacedSpec, PlacedStatus, PodAffinity, PodAffinityTerm
 
@@ -35,7 +36,8 @@ class Port(NamedTuple):
 class Shape:
     """One shape; compared by identity, since there is only one of each.
 
-    `requests` are amounts that the scheduler counts, those above zero; `on` says how many pods of the shape are at
+    `requests` are amounts that the scheduler counts, those above zero, `weight` what it
+    weighs when nodes are compared; `on` says how many pods of the shape are at
     each place of a node, `leaving` how many of these are being deleted.
     """
 
@@ -49,6 +51,7 @@ class Shape:
         "ports",
         "priority",
         "requests",
+        "weight",
     )
 
     def __init__(self, pod: PlacedPod) -> None:
@@ -56,6 +59,7 @@ class Shape:
         self.namespace = meta.namespace or ""
         self.labels = meta.labels or _NO_LABELS
         self.requests = Amounts({name: asked for name, asked in counted_on_node(pod).items() if asked > 0})
+        self.weight = weight(pod)
         self.ports = host_ports(spec)
         self.priority = spec.priority or 0
         self.anti_affinity = required_terms(spec.affinity.pod_anti_affinity if spec.affinity else None)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.cluster.shapes import Port, host_ports
 from webhook.accounting.node_fit import counted
+from webhook.accounting.weight import weight
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import PlacedPod, PlacedSpec
 
@@ -17,9 +18,10 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Incoming:
-    """What a pod asks of a node: `requests` are amounts that the scheduler counts, those above zero.
+    """What a pod asks of a node.
 
-    `uid` is empty for a pod that is not stored yet. `priority` is the number, as the priority admission writes it.
+    `requests` are amounts that the scheduler counts, those above zero; `weight` is what it weighs when nodes are
+    compared. `uid` is empty for a pod that is not stored yet. `priority` is a number, as the API server fills it in.
     """
 
     uid: str
@@ -28,6 +30,7 @@ class Incoming:
     labels: Mapping[str, str]
     spec: PlacedSpec
     requests: Amounts
+    weight: Amounts
     ports: tuple[Port, ...]
     priority: int
 
@@ -46,6 +49,7 @@ class Incoming:
             meta.labels or _NO_LABELS,
             spec,
             Amounts({name: asked for name, asked in counted(pod).items() if asked > 0}),
+            weight(pod),
             host_ports(spec),
             spec.priority or 0,
         )

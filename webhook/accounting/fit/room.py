@@ -1,0 +1,175 @@
+"""How many copies of a pod find room, placed one after the other as the scheduler would see them.
+
+Copies that neither shun nor seek each other take what they ask for and nothing else, so that each node's room can be
+counted by itself. All others are placed one by one, on the cluster itself, and taken away again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
+
+import numpy as np
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.pods import Placed, weighty_volumes
+from webhook.accounting.fit import scores
+from webhook.accounting.fit.filtering import Filtered, filtered
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.rejection import Places
+from webhook.accounting.fit.scores import Numbers, Scores
+from webhook.objects.scheduling import PlacedPod
+
+_PODS = "pods"
+_HARD = "DoNotSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where copies go: the place of each in turn; `last` is what the nodes say to the first for which there is none."""
+
+    places: tuple[int, ...]
+    last: Filtered | None
+
+
+def room_for(pod: PlacedPod, cluster: Cluster, copies: int) -> Room:
+    """Place so many copies of a pod, each where the scheduler would like it best. The cluster is as before afterwards.
+
+    Raises:
+        QuantityError: a quantity that the pod asks for is none.
+    """
+    with visiting(cluster) as visit:
+        return visit.settle(pod, copies)
+
+
+def most_of(pod: PlacedPod, cluster: Cluster) -> int:
+    """How many copies of a pod there is room for. The cluster is as before afterwards.
+
+    Raises:
+        QuantityError: a quantity that the pod asks for is none.
+    """
+    incoming = Incoming.of(pod)
+    if is_by_itself(incoming):
+        return int(sum(copies_on(incoming, cluster, filtered(incoming, cluster).fitting)))
+    return len(room_for(pod, cluster, _most_pods(cluster)).places)
+
+
+def is_by_itself(pod: Incoming) -> bool:
+    """Whether copies of a pod are in each other's way by what they take of a node only."""
+    affinity, spec = pod.spec.affinity, pod.spec
+    hard = any(each.when_unsatisfiable == _HARD for each in spec.topology_spread_constraints or ())
+    near = affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
+    return not (hard or near or weighty_volumes(spec))
+
+
+def copies_on(pod: Incoming, cluster: Cluster, places: Places) -> Numbers:
+    """How many copies each of these nodes takes, on each of which one fits."""
+    room = _free(cluster, places, _PODS)
+    if pod.ports:
+        room = np.minimum(room, 1)
+    for name, asked in pod.requests.items():
+        room = np.minimum(room, _free(cluster, places, name) // asked)
+    for place, promised in cluster.nominated().items():
+        at = np.flatnonzero(places == place)
+        rivals = [each for each in promised.values() if each.shape.priority >= pod.priority and each.uid != pod.uid]
+        if len(at) and rivals:
+            room[at] = _beside(pod, cluster, place, rivals)
+    return room
+
+
+def liking(pod: Incoming, cluster: Cluster, places: Places) -> Scores:
+    """How the scheduler likes these nodes by their resources: the scores of its default profile that depend on them."""
+    return scores.allocation(pod, cluster, places) + scores.balance(pod, cluster, places)
+
+
+class Visit:
+    """Copies of pods that are on a cluster for the time being."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.placed: list[Placed] = []
+
+    def settle(self, pod: PlacedPod, copies: int) -> Room:
+        """Place so many copies, or as many as there is room for.
+
+        Raises:
+            QuantityError: a quantity that the pod asks for is none.
+        """
+        incoming = Incoming.of(pod)
+        places = self._apart(pod, incoming, copies) if is_by_itself(incoming) else self._together(pod, incoming, copies)
+        taken = tuple(places)
+        return Room(taken, None if len(taken) == copies else filtered(incoming, self._cluster))
+
+    def _apart(self, pod: PlacedPod, incoming: Incoming, copies: int) -> Iterator[int]:
+        """Those that do not mind each other: only the node that has just taken one is looked at again."""
+        fitting = filtered(incoming, self._cluster).fitting
+        room = dict(zip(fitting.tolist(), copies_on(incoming, self._cluster, fitting).tolist(), strict=True))
+        liked = liking(incoming, self._cluster, fitting).tolist()
+        heap = [(-score, self._cluster.nodes.name(place), place) for place, score in zip(room, liked, strict=True)]
+        heapify(heap)
+        for _ in range(copies):
+            if not heap:
+                return
+            _, name, place = heap[0]
+            self._put(pod, place)
+            yield place
+            room[place] -= 1
+            if room[place]:
+                heapreplace(heap, (-int(liking(incoming, self._cluster, np.array([place]))[0]), name, place))
+            else:
+                heappop(heap)
+
+    def _together(self, pod: PlacedPod, incoming: Incoming, copies: int) -> Iterator[int]:
+        for _ in range(copies):
+            fitting = filtered(incoming, self._cluster).fitting
+            if not len(fitting):
+                return
+            liked = liking(incoming, self._cluster, fitting)
+            place = min(fitting[liked == liked.max()].tolist(), key=self._cluster.nodes.name)
+            self._put(pod, place)
+            yield place
+
+    def _put(self, pod: PlacedPod, place: int) -> None:
+        copy = Placed(
+            f"copy {len(self.placed)}",
+            pod.metadata.name or "" if pod.metadata else "",
+            self._cluster.shapes.of(pod),
+            self._cluster.nodes.name(place),
+            volumes=weighty_volumes(pod.spec) if pod.spec else (),
+        )
+        self.placed.append(copy)
+        self._cluster.put_pod(copy)
+
+
+@contextmanager
+def visiting(cluster: Cluster) -> Iterator[Visit]:
+    """A visit, at the end of which all that was placed is taken away again."""
+    visit = Visit(cluster)
+    try:
+        yield visit
+    finally:
+        for copy in visit.placed:
+            cluster.remove_pod(copy.uid)
+
+
+def _most_pods(cluster: Cluster) -> int:
+    """As many pods as all nodes can take."""
+    return int(np.maximum(_free(cluster, cluster.nodes.places(), _PODS), 0).sum())
+
+
+def _free(cluster: Cluster, places: Places, resource: str) -> Numbers:
+    """What is left of a resource on each of these nodes."""
+    has = cluster.nodes.allocatable(resource)
+    used = cluster.nodes.pods if resource == _PODS else cluster.nodes.used(resource)
+    free: Numbers = np.zeros(len(places), dtype=np.int64) if has is None else has.array[places]
+    return free if used is None else free - used.array[places]
+
+
+def _beside(pod: Incoming, cluster: Cluster, place: int, rivals: list[Placed]) -> int:
+    """How many copies one node takes beside pods that it is promised to."""
+    at = np.array([place])
+    room = int(_free(cluster, at, _PODS)[0]) - len(rivals)
+    for name, asked in pod.requests.items():
+        promised = sum(each.shape.requests.get(name, 0) for each in rivals)
+        room = min(room, (int(_free(cluster, at, name)[0]) - promised) // asked)
+    return min(room, 1) if pod.ports else room

@@ -1,0 +1,165 @@
+"""How well nodes suit a pod: what the scheduler thinks of their resources, from 0 to 100.
+
+Source: plugins/noderesources (resource_allocation.go, least_allocated.go, most_allocated.go,
+requested_to_capacity_ratio.go, balanced_allocation.go) and plugins/helper/shape_score.go, v1.36. Balance is a float
+there, and so it is here; nothing is promised or refused by it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.integers import Integers
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.rejection import Places
+from webhook.accounting.name_families import is_scheduler_scalar
+
+Scores = NDArray[np.int64]
+"""One score for each of some places."""
+
+Numbers = NDArray[Any]
+"""Whole numbers: int64, or Python's where one is too large for that."""
+
+MOST = 100
+_WEIGHED = frozenset({"cpu", "memory"})
+_EXACT = 1 << 56  # a number below it can be multiplied by MOST in 64 bits
+_BOTH = 2
+_DEFAULT: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
+
+
+class Strategy(StrEnum):
+    """What the scheduler prefers: nodes with much left, with little left, or filled to a certain degree."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+    REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """`scoringStrategy` of a scheduler's NodeResourcesFitArgs: `weights` by resource, `shape` by rising utilization.
+
+    A point of the shape is a utilization (0 to 100) and the score there (0 to 10).
+    """
+
+    strategy: Strategy = Strategy.LEAST_ALLOCATED
+    weights: Mapping[str, int] = field(default_factory=lambda: _DEFAULT)
+    shape: Sequence[tuple[int, int]] = ((0, 0), (100, 10))
+
+
+DEFAULT = Scoring()
+
+
+def allocation(pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring = DEFAULT) -> Scores:
+    """The score of NodeResourcesFit at each place."""
+    if scoring.strategy is Strategy.REQUESTED_TO_CAPACITY_RATIO:
+        return _by_ratio(pod, cluster, places, scoring)
+    total, weights = np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
+    for name, weight in scoring.weights.items():
+        capacity, used = _columns(pod, cluster, places, name, weighed=True)
+        counts = capacity > 0
+        within = used <= capacity
+        if scoring.strategy is Strategy.LEAST_ALLOCATED:
+            part = np.where(within, capacity - used, 0)
+        else:
+            part = np.where(within, used, capacity)
+        share = (part * MOST) // np.where(counts, capacity, 1)
+        total += np.where(counts, share * weight, 0).astype(np.int64)
+        weights += np.where(counts, weight, 0)
+    return total // np.maximum(weights, 1)
+
+
+def balance(pod: Incoming, cluster: Cluster, places: Places, resources: Sequence[str] = tuple(_DEFAULT)) -> Scores:
+    """The score of NodeResourcesBalancedAllocation at each place: 0 everywhere for a pod that asks for none of them."""
+    if not any(pod.requests.get(name) for name in resources):
+        return np.zeros(len(places), dtype=np.int64)
+    after = [_columns(pod, cluster, places, name, weighed=False) for name in resources]
+    before = [
+        (capacity, used - pod.requests.get(name, 0)) for name, (capacity, used) in zip(resources, after, strict=True)
+    ]
+    return MOST // 2 + _halved(MOST // 2 + _evenness(after) - _evenness(before))
+
+
+def _by_ratio(pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring) -> Scores:
+    """As `allocation`, where a resource with the score 0 has no weight."""
+    total, weights = np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
+    degrees, heights = zip(*((degree, height * 10) for degree, height in scoring.shape), strict=True)
+    for name, weight in scoring.weights.items():
+        capacity, used = _columns(pod, cluster, places, name, weighed=True)
+        counts = capacity > 0
+        degree = np.where(used > capacity, MOST, (used * MOST) // np.where(counts, capacity, 1)).astype(np.int64)
+        share = np.array([_broken_line(int(each), degrees, heights) for each in degree], dtype=np.int64)
+        counts &= share > 0
+        total += np.where(counts, share * weight, 0)
+        weights += np.where(counts, weight, 0)
+    # math.Round of the quotient: halves go up.
+    return (2 * total + weights) // np.maximum(2 * weights, 1)
+
+
+def _broken_line(at: int, degrees: Sequence[int], heights: Sequence[int]) -> int:
+    """The height there of a line through these points; Go's division drops what is left over."""
+    for index, degree in enumerate(degrees):
+        if at <= degree:
+            if index == 0:
+                return heights[0]
+            rise, run = heights[index] - heights[index - 1], degree - degrees[index - 1]
+            gone = rise * (at - degrees[index - 1])
+            return heights[index - 1] + (gone // run if gone >= 0 else -(-gone // run))
+    return heights[-1]
+
+
+def _columns(pod: Incoming, cluster: Cluster, places: Places, name: str, *, weighed: bool) -> tuple[Numbers, Numbers]:
+    """What nodes have of a resource, and what would be used of it with the pod; zeros where it does not count."""
+    nodes, asked = cluster.nodes, pod.requests.get(name, 0)
+    by_weight = weighed and name in _WEIGHED
+    has = nodes.allocatable(name)
+    if has is None or (not asked and is_scheduler_scalar(name)):
+        return np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
+    used = nodes.weights[name] if by_weight else nodes.used(name)
+    more = pod.weight[name] if by_weight else asked
+    capacity, sum_ = _roomy(has, places), _roomy(used, places)
+    return capacity, np.where(capacity > 0, sum_ + more, 0)
+
+
+def _roomy(column: Integers | None, places: Places) -> Numbers:
+    """A column's numbers, in a type in which they can be multiplied."""
+    if column is None:
+        return np.zeros(len(places), dtype=np.int64)
+    numbers = column.array[places]
+    return numbers.astype(object) if len(numbers) and numbers.max() >= _EXACT else numbers
+
+
+def _evenness(columns: Sequence[tuple[Numbers, Numbers]]) -> Scores:
+    """100 where all resources are used to the same degree, less the standard deviation (balancedResourceScore)."""
+    counts = np.array([capacity > 0 for capacity, _ in columns])
+    shares = np.array([_share(capacity, used) for capacity, used in columns])
+    number = np.maximum(counts.sum(axis=0), 1)
+    mean = np.where(counts, shares, 0.0).sum(axis=0) / number
+    squares = np.where(counts, (shares - mean) ** 2, 0.0).sum(axis=0)
+    deviation = np.sqrt(squares / number)
+    if len(columns) >= _BOTH:
+        first, second = _two(counts, shares)
+        deviation = np.where(number == _BOTH, np.abs((first - second) / 2), deviation)
+    return np.asarray((1 - deviation) * float(MOST)).astype(np.int64)
+
+
+def _two(counts: NDArray[np.bool_], shares: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The first and the last resource that counts at each place."""
+    indices = np.arange(counts.shape[1])
+    return shares[counts.argmax(axis=0), indices], shares[len(counts) - 1 - counts[::-1].argmax(axis=0), indices]
+
+
+def _share(capacity: Numbers, used: Numbers) -> NDArray[np.float64]:
+    share = used.astype(np.float64) / np.where(capacity > 0, capacity, 1).astype(np.float64)
+    return np.asarray(np.minimum(share, 1.0), dtype=np.float64)
+
+
+def _halved(score: Scores) -> Scores:
+    """Half of it, without what is left over; it is never negative here."""
+    return score // 2
