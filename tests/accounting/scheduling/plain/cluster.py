@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tests.accounting.scheduling.plain.amounts import allocatable, requested
 from tests.accounting.scheduling.plain.objects import Json, Labels, labels_of, name_of, namespace_of, spec_of, status_of
+from tests.accounting.scheduling.plain.ports import Port, host_ports
 from tests.accounting.scheduling.plain.terms import AffinityTerm, required_terms
 
 _OVER = ("Succeeded", "Failed")
@@ -33,11 +34,9 @@ class NodeInfo:
     """framework/types.go NodeInfo: a node and the pods on it."""
 
     node: Json
+    allocatable: dict[str, int]
     pods: list[PodInfo] = field(default_factory=list)
-    allocatable: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.allocatable = allocatable(self.node)
+    used_ports: set[Port] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -55,7 +54,17 @@ class NodeInfo:
 
     def snapshot(self) -> NodeInfo:
         """A copy of which pods may be taken away."""
-        return NodeInfo(self.node, list(self.pods))
+        return NodeInfo(self.node, self.allocatable, list(self.pods), set(self.used_ports))
+
+    def add(self, pod: PodInfo) -> None:
+        """AddPodInfo."""
+        self.pods.append(pod)
+        self.used_ports.update(host_ports(pod.pod))
+
+    def remove(self, pod: PodInfo) -> None:
+        """RemovePod. Ports are a set: what two pods share is free when one of them has gone."""
+        self.pods.remove(pod)
+        self.used_ports.difference_update(host_ports(pod.pod))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +91,12 @@ class Cluster:
 
 def cluster_of(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json]) -> Cluster:
     """What the informers would have; a pod that is over is not among them (scheduler.go NewInformerFactory)."""
-    infos = {name_of(each): NodeInfo(each) for each in nodes}
+    infos = {name_of(each): NodeInfo(each, allocatable(each)) for each in nodes}
     nominated = []
     for pod in (each for each in pods if status_of(each).get("phase") not in _OVER):
         node = spec_of(pod).get("nodeName")
         if node in infos:
-            infos[node].pods.append(PodInfo(pod, on_node=True))
+            infos[node].add(PodInfo(pod, on_node=True))
         elif not node and status_of(pod).get("nominatedNodeName"):
             nominated.append(PodInfo(pod, on_node=True))
     return Cluster(list(infos.values()), nominated, list(others))

@@ -27,7 +27,7 @@ def matches_any(terms: list[Json], labels: Labels, name: str) -> bool:
 
 
 def _holds(term: Json, labels: Labels, name: str) -> bool:
-    """newNodeSelectorTerm and nodeSelectorTerm.match."""
+    """`newNodeSelectorTerm` and nodeSelectorTerm.match."""
     expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
     if not expressions and not fields:
         return False

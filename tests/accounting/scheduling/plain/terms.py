@@ -32,7 +32,7 @@ def required_terms(pod: Json, kind: str) -> list[AffinityTerm]:
 
 
 def _term(pod: Json, term: Json) -> AffinityTerm:
-    """newAffinityTerm."""
+    """`newAffinityTerm`."""
     return AffinityTerm(
         _namespaces(pod, term),
         label_selector(term.get("labelSelector")),
@@ -42,7 +42,7 @@ def _term(pod: Json, term: Json) -> AffinityTerm:
 
 
 def _namespaces(pod: Json, term: Json) -> frozenset[str]:
-    """getNamespacesFromPodAffinityTerm."""
+    """`getNamespacesFromPodAffinityTerm`."""
     if not term.get("namespaces") and term.get("namespaceSelector") is None:
         return frozenset({namespace_of(pod)})
     return frozenset(term.get("namespaces") or ())

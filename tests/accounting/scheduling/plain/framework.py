@@ -1,0 +1,122 @@
+"""How plugins are run (framework/runtime/framework.go), in the order of apis/config/v1/default_plugins.go."""
+
+from dataclasses import dataclass, field
+
+from tests.accounting.scheduling.plain.cluster import NodeInfo, PodInfo
+from tests.accounting.scheduling.plain.dynamic_resources import DynamicResources
+from tests.accounting.scheduling.plain.inter_pod_affinity import InterPodAffinity
+from tests.accounting.scheduling.plain.node_affinity import NodeAffinity
+from tests.accounting.scheduling.plain.node_declared_features import NodeDeclaredFeatures
+from tests.accounting.scheduling.plain.node_name import NodeName
+from tests.accounting.scheduling.plain.node_ports import NodePorts
+from tests.accounting.scheduling.plain.node_resources import NodeResourcesFit
+from tests.accounting.scheduling.plain.node_unschedulable import NodeUnschedulable
+from tests.accounting.scheduling.plain.node_volume_limits import NodeVolumeLimits
+from tests.accounting.scheduling.plain.objects import priority_of, status_of, uid_of
+from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
+from tests.accounting.scheduling.plain.pod_topology_spread import PodTopologySpread
+from tests.accounting.scheduling.plain.status import SUCCESS, Code, Status, failed, unresolvable
+from tests.accounting.scheduling.plain.taint_toleration import TaintToleration
+from tests.accounting.scheduling.plain.volume_binding import VolumeBinding
+from tests.accounting.scheduling.plain.volume_restrictions import VolumeRestrictions
+from tests.accounting.scheduling.plain.volume_zone import VolumeZone
+
+DYNAMIC_RESOURCES = DynamicResources()
+
+PLUGINS: tuple[Plugin, ...] = (
+    NodeUnschedulable(),
+    NodeName(),
+    TaintToleration(),
+    NodeAffinity(),
+    NodePorts(),
+    NodeResourcesFit(),
+    VolumeRestrictions(),
+    NodeVolumeLimits(),
+    VolumeBinding(),
+    VolumeZone(),
+    PodTopologySpread(),
+    InterPodAffinity(),
+    DYNAMIC_RESOURCES,
+    NodeDeclaredFeatures(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PreFiltered:
+    """What PreFilter says of all nodes together: which of them may do (None for all), and which plugins chose."""
+
+    status: Status
+    names: set[str] | None = None
+    plugins: list[str] = field(default_factory=list)
+
+
+def run_pre_filters(cycle: Cycle, pod: PodInfo) -> PreFiltered:
+    """RunPreFilterPlugins."""
+    names: set[str] | None = None
+    choosing: list[str] = []
+    rejected = SUCCESS
+    for plugin in PLUGINS:
+        chosen, status = plugin.pre_filter(cycle, pod)
+        if status.code is Code.SKIP:
+            cycle.skipped.add(plugin.name)
+        elif status.code is Code.UNRESOLVABLE:
+            return PreFiltered(status)
+        elif status.code is Code.ERROR:
+            return PreFiltered(failed(f'running PreFilter plugin "{plugin.name}": {status.message}'))
+        elif status.code is Code.UNSCHEDULABLE:
+            rejected = status
+        elif chosen is not None:
+            choosing.append(plugin.name)
+            names = chosen if names is None else names & chosen
+            if not names:
+                return PreFiltered(_none_left(choosing), names, sorted(choosing))
+    return PreFiltered(rejected, names, sorted(choosing))
+
+
+def _none_left(choosing: list[str]) -> Status:
+    """What is said when the chosen nodes have none in common."""
+    if len(choosing) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {choosing[0]}")
+    return unresolvable(f"node(s) didn't satisfy plugin(s) {listed(sorted(choosing))} simultaneously")
+
+
+def listed(names: list[str]) -> str:
+    """A list as fmt prints it."""
+    return f"[{' '.join(names)}]"
+
+
+def run_filters(cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
+    """RunFilterPlugins: the first that says no is all that is said of a node."""
+    for plugin in (each for each in PLUGINS if each.name not in cycle.skipped):
+        status = plugin.filter(cycle, pod, node)
+        if status.code is Code.ERROR:
+            return failed(f'running "{plugin.name}" filter plugin: {status.message}')
+        if not status.is_success:
+            return status
+    return SUCCESS
+
+
+def run_filters_with_nominated(cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
+    """RunFilterPluginsWithNominatedPods, addGENominatedPods: with those that come first there, then without them."""
+    nominated = [each for each in cycle.cluster.nominated if _comes_first(each, pod, node)]
+    if nominated:
+        with_them, crowded = cycle.clone(), node.snapshot()
+        for each in nominated:
+            crowded.add(each)
+            count(with_them, pod, each, crowded, 1)
+        status = run_filters(with_them, pod, crowded)
+        if not status.is_success:
+            return status
+    return run_filters(cycle, pod, node)
+
+
+def _comes_first(other: PodInfo, pod: PodInfo, node: NodeInfo) -> bool:
+    """Whether another pod is nominated for the node, and as important at least."""
+    is_for_node = status_of(other.pod).get("nominatedNodeName") == node.name
+    return is_for_node and priority_of(other.pod) >= priority_of(pod.pod) and uid_of(other.pod) != uid_of(pod.pod)
+
+
+def count(cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo, by: int) -> None:
+    """RunPreFilterExtensionAddPod (by 1) and RunPreFilterExtensionRemovePod (by -1)."""
+    for plugin in (each for each in PLUGINS if each.name not in cycle.skipped):
+        plugin.count(cycle, pod, other, node, by)

@@ -1,0 +1,123 @@
+"""One attempt to place one pod (schedule_one.go)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.accounting.scheduling.plain.admitted import admitted
+from tests.accounting.scheduling.plain.cluster import Cluster, NodeInfo, PodInfo, cluster_of
+from tests.accounting.scheduling.plain.dynamic_resources import ClaimError, claims_of
+from tests.accounting.scheduling.plain.fit_error import NodeToStatus, fit_error
+from tests.accounting.scheduling.plain.framework import (
+    DYNAMIC_RESOURCES,
+    PreFiltered,
+    listed,
+    run_filters_with_nominated,
+    run_pre_filters,
+)
+from tests.accounting.scheduling.plain.objects import Json, spec_of, status_of
+from tests.accounting.scheduling.plain.plugin import Cycle
+from tests.accounting.scheduling.plain.preemption import post_filter
+from tests.accounting.scheduling.plain.status import Code, Status, unresolvable
+
+_GATED = "Scheduling is blocked due to non-empty scheduling gates"  # pkg/registry/core/pod/strategy.go
+_NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What comes of an attempt.
+
+    `nodes` are those that fit, one of which is chosen; `nominated` those of which one is nominated, where the scheduler
+    cannot tell between them; `message` is that of the condition PodScheduled, empty when the pod is placed or when
+    nothing is said at all.
+    """
+
+    nodes: frozenset[str] = _NONE
+    nominated: frozenset[str] = _NONE
+    message: str = ""
+
+
+class _AttemptError(Exception):
+    """A plugin failed, and this is all that is said."""
+
+
+def schedule(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json], pod: Json) -> Answer:
+    """What the scheduler says of a new pod, given nodes, the other pods and all else.
+
+    Raises:
+        NotModelledError: the answer needs what is not transcribed.
+    """
+    others = list(others)
+    new = PodInfo(admitted(pod, others), on_node=False)
+    cluster = cluster_of(nodes, pods, others)
+    if spec_of(new.pod).get("schedulingGates"):
+        return Answer(message=_GATED)
+    try:
+        claims_of(cluster, new.pod)
+    except ClaimError:
+        return Answer()  # PreEnqueue keeps it out of the queue without a word
+    if not cluster.nodes:
+        return Answer(message="no nodes available to schedule pods")
+    try:
+        return _schedule(Cycle(cluster), new)
+    except _AttemptError as error:
+        return Answer(message=str(error))
+
+
+def _schedule(cycle: Cycle, pod: PodInfo) -> Answer:
+    """`schedulingAlgorithm`, schedulePod."""
+    statuses = NodeToStatus()
+    found = run_pre_filters(cycle, pod)
+    if found.status.code is Code.ERROR:
+        raise _AttemptError(found.status.message)
+    if found.status.is_rejected:
+        statuses.absent = found.status
+        return _failed(cycle, pod, statuses, found.status.message)
+    feasible = _find_feasible(cycle, pod, found, statuses)
+    return Answer(nodes=frozenset(feasible)) if feasible else _failed(cycle, pod, statuses, "")
+
+
+def _find_feasible(cycle: Cycle, pod: PodInfo, found: PreFiltered, statuses: NodeToStatus) -> list[str]:
+    """`findNodesThatFitPod`. Of 100 nodes or more the scheduler looks at a part only; here all that fit are found."""
+    nominated = _nominated(cycle.cluster, pod)
+    if nominated is not None:
+        status = run_filters_with_nominated(cycle, pod, nominated)
+        if status.is_success:
+            return [nominated.name]
+        if status.is_rejected:
+            statuses.explicit[nominated.name] = status
+    nodes = [each for each in cycle.cluster.nodes if found.names is None or each.name in found.names]
+    if found.names is not None:
+        statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) {listed(found.plugins)}")
+    verdicts = {each.name: run_filters_with_nominated(cycle, pod, each) for each in nodes}
+    _raise_errors(verdicts.values())
+    statuses.explicit |= {name: status for name, status in verdicts.items() if not status.is_success}
+    return [name for name, status in verdicts.items() if status.is_success]
+
+
+def _raise_errors(verdicts: Iterable[Status]) -> None:
+    """findNodesThatPassFilters: one failure ends the attempt, whatever other nodes say."""
+    error = next((each for each in verdicts if each.code is Code.ERROR), None)
+    if error is not None:
+        raise _AttemptError(error.message)
+
+
+def _nominated(cluster: Cluster, pod: PodInfo) -> NodeInfo | None:
+    """The node that was nominated for the pod earlier, which is looked at before all others."""
+    name = status_of(pod.pod).get("nominatedNodeName")
+    return cluster.node(name) if name else None
+
+
+def _failed(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus, pre_filter: str) -> Answer:
+    """RunPostFilterPlugins, and the FitError that comes of it."""
+    before = status_of(pod.pod).get("nominatedNodeName")
+    kept = frozenset({before}) if before else _NONE
+    status, nominated = DYNAMIC_RESOURCES.post_filter(cycle, pod), kept
+    reasons = status.reasons
+    if status.code is not Code.ERROR:
+        preempted = post_filter(cycle, pod, statuses)
+        has_spoken = preempted.status.is_success or preempted.status.code is Code.ERROR
+        reasons = preempted.status.reasons if has_spoken else reasons + preempted.status.reasons
+        nominated = kept if preempted.nominated is None else preempted.nominated
+    message = fit_error(len(cycle.cluster.nodes), statuses, pre_filter=pre_filter, post_filter=", ".join(reasons))
+    return Answer(nominated=nominated, message=message)
