@@ -5,7 +5,7 @@ pkg/scheduler/util, v1.36. Nothing is promised or refused by weight.
 """
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.asks import ContainerAsk, PodAsk, Quantities, read_pod
+from webhook.accounting.asks import NOTHING, ContainerAsk, PodAsk, Quantities, read_pod
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.requests import requests_of
 from webhook.accounting.resize import View, as_seen
@@ -30,6 +30,19 @@ def weight(pod: Pod) -> Amounts:
         small = {name: least for name, least in _SMALL.items() if name not in asked}
     weighed = requests_of(_made_up(ask, small)).amounts
     return Amounts({name: weighed.get(name, 0) for name in _SMALL})
+
+
+def newcomer_weight(pod: Pod) -> Amounts:
+    """What a pod that is to be placed would weigh on any node, by resource.
+
+    The score of NodeResourcesFit passes over what is asked for at pod level: its scorers are made without that feature
+    (nodeResourceStrategyTypeMap in plugins/noderesources/fit.go, v1.36).
+
+    Raises:
+        QuantityError: one of its quantities is none.
+    """
+    ask = read_pod(pod.spec or PodSpec())._replace(requests=NOTHING, limits=NOTHING)
+    return requests_of(_made_up(ask, _SMALL)).amounts
 
 
 def _made_up(ask: PodAsk, small: Quantities) -> PodAsk:

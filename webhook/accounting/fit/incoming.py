@@ -9,7 +9,7 @@ from types import MappingProxyType
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.cluster.shapes import Port, host_ports
 from webhook.accounting.node_fit import counted
-from webhook.accounting.weight import weight
+from webhook.accounting.weight import newcomer_weight
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import PlacedPod, PlacedSpec
 
@@ -49,7 +49,7 @@ class Incoming:
             meta.labels or _NO_LABELS,
             spec,
             Amounts({name: asked for name, asked in counted(pod).items() if asked > 0}),
-            weight(pod),
+            newcomer_weight(pod),
             host_ports(spec),
             spec.priority or 0,
         )

@@ -27,7 +27,6 @@ Numbers = NDArray[Any]
 """Whole numbers: int64, or Python's where one is too large for that."""
 
 MOST = 100
-_WEIGHED = frozenset({"cpu", "memory"})
 _EXACT = 1 << 56  # a number below it can be multiplied by MOST in 64 bits
 _BOTH = 2
 _DEFAULT: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
@@ -116,15 +115,13 @@ def _broken_line(at: int, degrees: Sequence[int], heights: Sequence[int]) -> int
 
 def _columns(pod: Incoming, cluster: Cluster, places: Places, name: str, *, weighed: bool) -> tuple[Numbers, Numbers]:
     """What nodes have of a resource, and what would be used of it with the pod; zeros where it does not count."""
-    nodes, asked = cluster.nodes, pod.requests.get(name, 0)
-    by_weight = weighed and name in _WEIGHED
+    nodes, asked = cluster.nodes, (pod.weight if weighed else pod.requests).get(name, 0)
     has = nodes.allocatable(name)
     if has is None or (not asked and is_scheduler_scalar(name)):
         return np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
-    used = nodes.weights[name] if by_weight else nodes.used(name)
-    more = pod.weight[name] if by_weight else asked
-    capacity, sum_ = _roomy(has, places), _roomy(used, places)
-    return capacity, np.where(capacity > 0, sum_ + more, 0)
+    used = nodes.weights[name] if weighed and name in nodes.weights else nodes.used(name)
+    capacity, together = _roomy(has, places), _roomy(used, places) + asked
+    return capacity, np.where(capacity > 0, together, 0)
 
 
 def _roomy(column: Integers | None, places: Places) -> Numbers:

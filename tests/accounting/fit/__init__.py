@@ -1,0 +1,1 @@
+"""Filters, scores and verdicts over the columns of a cluster."""

@@ -1,0 +1,106 @@
+"""How many copies of a pod find room, and where they go."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
+from webhook.accounting.cluster import Cluster
+from webhook.accounting.fit.filtering import filtered
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.room import Visit, is_by_itself, most_of, room_for, visiting
+from webhook.accounting.fit.sentence import sentence
+
+_GPU = "nvidia.com_gpu"
+
+
+def _names(cluster: Cluster, places: tuple[int, ...]) -> list[str]:
+    return [cluster.nodes.name(place) for place in places]
+
+
+def test_copies_go_one_by_one_where_most_is_left() -> None:
+    cluster = cluster_of([node("large", cpu="8", memory="8Gi"), node("small", cpu="4", memory="4Gi")])
+    room = room_for(pod_of(pod(asks={"cpu": "2", "memory": "2Gi"})), cluster, 9)
+    assert _names(cluster, room.places) == ["large", "large", "small", "large", "large", "small"]
+    assert room.last is not None
+    assert sentence(room.last) == "0/2 nodes are available: 2 Insufficient cpu, 2 Insufficient memory."
+
+
+def test_the_cluster_is_as_before_afterwards() -> None:
+    cluster = cluster_of([node("n", cpu="8")], [pod("old", on="n", asks={"cpu": "1"})])
+    before = cluster.nodes.uses(0), cluster.nodes.pods[0], len(cluster), len(cluster.shapes)
+    room_for(pod_of(pod(asks={"cpu": "1"})), cluster, 5)
+    assert (cluster.nodes.uses(0), cluster.nodes.pods[0], len(cluster), len(cluster.shapes)) == before
+
+
+def test_the_cluster_is_as_before_after_a_crash() -> None:
+    cluster = cluster_of([node("n", cpu="8")])
+
+    def crash(visit: Visit) -> None:
+        visit.settle(pod_of(pod(asks={"cpu": "1"})), 3)
+        raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"), visiting(cluster) as visit:
+        crash(visit)
+    assert (len(cluster), cluster.nodes.pods[0]) == (0, 0)
+
+
+def test_one_visit_settles_several_pods_one_after_the_other() -> None:
+    cluster = cluster_of([node("n", cpu="8", **{_GPU: "3"})])
+    with visiting(cluster) as visit:
+        assert len(visit.settle(pod_of(pod("a", asks={_GPU: "2"})), 1).places) == 1
+        assert len(visit.settle(pod_of(pod("b", asks={_GPU: "1"})), 5).places) == 1
+
+
+def test_a_host_port_is_taken_once_a_node() -> None:
+    cluster = cluster_of([node("a"), node("b")])
+    assert most_of(pod_of(pod(ports=[{"containerPort": 80, "hostPort": 80}])), cluster) == 2
+
+
+def test_pods_that_ask_for_nothing_fill_the_places_for_pods() -> None:
+    cluster = cluster_of([node("a"), node("b", pods="3")], [pod("old", on="a")])
+    assert most_of(pod_of(pod()), cluster) == 12
+
+
+def test_copies_that_shun_each_other_are_counted_one_by_one() -> None:
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "a"}}}
+    shunning = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    cluster = cluster_of([node(name, cpu="8") for name in "abc"])
+    written = pod(labels={"app": "a"}, asks={"cpu": "1"}, affinity=shunning)
+    assert not is_by_itself(Incoming.of(pod_of(written)))
+    assert most_of(pod_of(written), cluster) == 3
+
+
+def test_a_node_promised_to_a_pod_of_the_same_priority_has_less_room() -> None:
+    promised = pod("waiting", asks={"cpu": "3"}) | {"status": {"nominatedNodeName": "n"}}
+    cluster = cluster_of([node("n", cpu="8")], [promised])
+    assert most_of(pod_of(pod(asks={"cpu": "1"})), cluster) == 5
+    assert most_of(pod_of(pod(asks={"cpu": "1"}, priority=1)), cluster) == 8
+
+
+_AMOUNT = st.integers(0, 5).map(str)
+_PODS = st.builds(lambda cpu, gpu: {"cpu": cpu, _GPU: gpu}, _AMOUNT, _AMOUNT)
+
+
+@given(nodes=st.lists(_PODS, max_size=4), olds=st.lists(st.tuples(st.integers(0, 3), _PODS), max_size=5), asks=_PODS)
+def test_the_room_that_is_counted_is_the_room_that_is_found(
+    nodes: list[dict[str, str]], olds: list[tuple[int, dict[str, str]]], asks: dict[str, str]
+) -> None:
+    """One by one each copy passes the filters, until one does not."""
+    there: list[dict[str, Any]] = [
+        pod(f"old-{number}", on=f"n{on}", asks=used) for number, (on, used) in enumerate(olds) if on < len(nodes)
+    ]
+    cluster = cluster_of([node(f"n{number}", **has) for number, has in enumerate(nodes)], there)
+    wanted = pod_of(pod(asks=asks))
+    room = room_for(wanted, cluster, 100)
+    assert len(room.places) == most_of(wanted, cluster)
+    for number, place in enumerate(room.places):
+        assert place in filtered(Incoming.of(wanted), cluster).fitting
+        where = cluster.nodes.name(place)
+        cluster = cluster_of(
+            [node(f"n{each}", **has) for each, has in enumerate(nodes)],
+            there := [*there, pod(f"new-{number}", on=where, asks=asks)],
+        )
+    assert not len(filtered(Incoming.of(wanted), cluster).fitting)

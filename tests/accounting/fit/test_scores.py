@@ -1,0 +1,34 @@
+"""Scores are kube-scheduler's own: cases answered by its plugins NodeResourcesFit and BalancedAllocation, 1.36.3."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
+from webhook.accounting.fit import scores
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.scores import Scoring, Strategy
+
+_CASES = [
+    msgspec.json.decode(line) for line in (Path(__file__).parent / "cases/scores.jsonl").read_bytes().splitlines()
+]
+
+
+@pytest.mark.parametrize("case", _CASES, ids=[f"{number}-{case['strategy']}" for number, case in enumerate(_CASES)])
+def test_nodes_score_as_the_scheduler_scores_them(case: dict[str, Any]) -> None:
+    cluster, incoming = cluster_of(case["nodes"], case["pods"]), Incoming.of(pod_of(case["pod"]))
+    places = cluster.nodes.places()
+    names = [cluster.nodes.name(place) for place in places.tolist()]
+    scoring = Scoring(Strategy(case["strategy"]), case["weights"], [(at, score) for at, score in case["shape"]])
+    allocation = scores.allocation(incoming, cluster, places, scoring).tolist()
+    balance = scores.balance(incoming, cluster, places, sorted(case["weights"])).tolist()
+    assert dict(zip(names, allocation, strict=True)) == case["answer"]["allocation"]
+    assert dict(zip(names, balance, strict=True)) == case["answer"]["balance"]
+
+
+def test_amounts_too_large_for_64_bits_are_scored_all_the_same() -> None:
+    cluster = cluster_of([node("n", memory="4Ei", cpu="4")], [pod("old", on="n", asks={"memory": "3Ei", "cpu": "1"})])
+    incoming = Incoming.of(pod_of(pod("new", asks={"memory": "1Ei", "cpu": "1"})))
+    assert scores.allocation(incoming, cluster, cluster.nodes.places()).tolist() == [(0 + 50) // 2]
