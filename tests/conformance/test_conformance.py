@@ -127,7 +127,6 @@ def test_gzipped_files_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"nodes": [], "pods": [], "pod": {}, "result": {}}\n', "'schedule' are not compared yet"),
         ('{"colour": "blue"}\n', "the keys colour"),
         ("[]\n", "not a JSON object"),
         ("{\n", "not JSON"),

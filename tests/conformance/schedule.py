@@ -1,0 +1,60 @@
+"""Schedule: a cluster put to a real API server and scheduler, a new pod, and what came of it."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+from tests.conformance.case import Case, Outcome
+
+Objects = Sequence[dict[str, Any]]
+
+
+class Said(Protocol):
+    """What an implementation says of a new pod."""
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """The nodes that fit, one of which is chosen."""
+
+    @property
+    def nominated(self) -> Collection[str]:
+        """The nodes of which one is nominated, its pods having to go."""
+
+    @property
+    def message(self) -> str:
+        """The message of the condition PodScheduled, empty where there is none."""
+
+
+Answering = Callable[[Objects, Objects, Objects, dict[str, Any]], Said]
+"""An implementation: given nodes, bound pods, all other objects and the new pod."""
+
+
+def comparing(answering: Answering) -> Callable[[Case], Outcome]:
+    """Compare this one: the verdict, the chosen and the nominated node among its own, the message exactly."""
+
+    def compare(case: Case) -> Outcome:
+        said = answering(case["nodes"] or [], case["pods"] or [], case.get("objects") or [], case["pod"])
+        return Outcome(tuple(_differences(case["result"], said)))
+
+    return compare
+
+
+def _differences(result: dict[str, Any], said: Said) -> list[str]:
+    """Every part in which they differ, in a sentence."""
+    nominated = result.get("nominated", "")
+    differences = {
+        f"scheduled: Kubernetes {result['scheduled']}, tallygate {bool(said.nodes)}": result["scheduled"]
+        != bool(said.nodes),
+        f"node: Kubernetes {result['node']}, tallygate one of {sorted(said.nodes)}": result["scheduled"]
+        and bool(said.nodes)
+        and result["node"] not in said.nodes,
+        f"nominated: Kubernetes {nominated!r}, tallygate one of {sorted(said.nominated)}": not _is_among(
+            nominated, said.nominated
+        ),
+        f"message: Kubernetes {result['message']!r}, tallygate {said.message!r}": result["message"] != said.message,
+    }
+    return [sentence for sentence, differs in differences.items() if differs]
+
+
+def _is_among(name: str, names: Collection[str]) -> bool:
+    """Whether a node is one of those; no node is right where there are none."""
+    return name in names if names else not name
