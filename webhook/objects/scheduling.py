@@ -92,16 +92,48 @@ class ClaimVolume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=Tru
     read_only: bool | None = None
 
 
+class GoogleDisk(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`gcePersistentDisk` of a volume."""
+
+    pd_name: str = ""
+    read_only: bool | None = None
+
+
+class AmazonDisk(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`awsElasticBlockStore` of a volume."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class ScsiDisk(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`iscsi` of a volume."""
+
+    iqn: str = ""
+    read_only: bool | None = None
+
+
+class CephImage(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`rbd` of a volume; the pool is what the API server fills in."""
+
+    monitors: list[str] | None = None
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool | None = None
+
+
 class Volume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One entry of `spec.volumes`, as far as it says where the pod can run."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
     ephemeral: msgspec.Raw | None = None
-    gce_persistent_disk: msgspec.Raw | None = msgspec.field(name="gcePersistentDisk", default=None)
-    aws_elastic_block_store: msgspec.Raw | None = msgspec.field(name="awsElasticBlockStore", default=None)
-    rbd: msgspec.Raw | None = None
-    iscsi: msgspec.Raw | None = None
+    gce_persistent_disk: GoogleDisk | None = None
+    aws_elastic_block_store: AmazonDisk | None = None
+    rbd: CephImage | None = None
+    iscsi: ScsiDisk | None = None
+    azure_disk: msgspec.Raw | None = None
+    cinder: msgspec.Raw | None = None
+    portworx_volume: msgspec.Raw | None = None
 
 
 class PlacedSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True):

@@ -6,10 +6,13 @@ from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import TypeVar
 
+from webhook.accounting.cluster.labelled import Labelled
 from webhook.accounting.cluster.nodes import Nodes
 from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.repelling import Repelling
 from webhook.accounting.cluster.shapes import Port, Shape, Shapes
-from webhook.objects.scheduling import PlacingNode
+from webhook.accounting.cluster.storage import Storage
+from webhook.objects.scheduling import DisruptionBudget, PlacingNode, PriorityClass
 
 K = TypeVar("K")
 
@@ -21,18 +24,26 @@ class Cluster:
     """Nodes, the pods on them, and namespaces with their labels.
 
     `shapes_in` and `repelling` index the shapes of pods that are on a node: by namespace, and those with anti-affinity.
+    `storage` is None where nothing is known of volumes. `supposed` are the pods that are thought away (-1) or thought
+    to be on their node (1) for the time being, by UID (`webhook.accounting.cluster.supposing`).
     """
 
     def __init__(self) -> None:
         self.nodes = Nodes()
         self.shapes = Shapes()
         self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.priorities: dict[str, PriorityClass] = {}
+        self.budgets: list[DisruptionBudget] = []
+        self.storage: Storage | None = None
+        self.supposed: dict[str, tuple[Placed, int]] = {}
         self._pods: dict[str, Placed] = {}
         self._on: dict[int, dict[str, Placed]] = {}
         self._nominated: dict[int, dict[str, Placed]] = {}
         self._in: dict[str, dict[Shape, int]] = {}
         self._repelling: dict[Shape, None] = {}
         self._ports: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+        self._claims: dict[tuple[str, str], int] = {}
+        self._mounting: dict[int, int] = {}
 
     def __len__(self) -> int:
         """How many pods there are."""
@@ -93,6 +104,19 @@ class Cluster:
         """The pods to which a node is promised, by its place and by UID."""
         return self._nominated
 
+    def arrange(self, place: int, uids: Iterable[str]) -> None:
+        """Let the pods on a node follow one another in this order, which is the one in which `on` tells them."""
+        there = self._on.get(place, {})
+        self._on[place] = {uid: there[uid] for uid in uids}
+
+    def claimants(self, namespace: str, claim: str) -> int:
+        """How many volumes of pods on nodes name this claim."""
+        return self._claims.get((namespace, claim), 0)
+
+    def mounting(self) -> Mapping[int, int]:
+        """How many volumes, of those that say something about nodes, pods have at each place that has any."""
+        return self._mounting
+
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace; none where it is not known."""
         return self.namespaces.get(namespace, _NO_LABELS)
@@ -123,6 +147,15 @@ class Cluster:
         self._index(shape, pods)
         for port in shape.ports:
             self._take(port, place, pods)
+        if pod.volumes:
+            self._mount(pod, place, pods)
+
+    def _mount(self, pod: Placed, place: int, pods: int) -> None:
+        """Count a pod's volumes, or count them no more."""
+        _count(self._mounting, place, pods * len(pod.volumes))
+        for volume in pod.volumes:
+            if volume.persistent_volume_claim is not None:
+                _count(self._claims, (pod.namespace, volume.persistent_volume_claim.claim_name), pods)
 
     def _index(self, shape: Shape, pods: int) -> None:
         """Count a pod of a shape, or count it no more, where shapes are looked up."""

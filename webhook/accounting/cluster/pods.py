@@ -13,7 +13,7 @@ class Placed(NamedTuple):
 
     `node` is where it is, `nominated` where it is to be once others have made room, if it is nowhere yet. `started` is
     `status.startTime`, as text: later is greater. `is_leaving` while it is being deleted. `volumes` are those that say
-    something about nodes.
+    something about nodes. `is_preempted` once the scheduler itself has asked it to leave.
     """
 
     uid: str
@@ -24,6 +24,7 @@ class Placed(NamedTuple):
     started: str = ""
     is_leaving: bool = False
     volumes: tuple[Volume, ...] = ()
+    is_preempted: bool = False
 
     @property
     def namespace(self) -> str:
@@ -51,7 +52,15 @@ def placed(pod: PlacedPod, shapes: Shapes) -> Placed | None:
         (status.start_time if status else None) or "",
         meta.deletion_timestamp is not None,
         weighty_volumes(spec),
+        _is_preempted(pod),
     )
+
+
+def _is_preempted(pod: PlacedPod) -> bool:
+    """Whether the scheduler made it leave (podTerminatingByPreemption in default_preemption.go, v1.36)."""
+    conditions = (pod.status.conditions if pod.status else None) or ()
+    targeted = next((each for each in conditions if each.type == "DisruptionTarget"), None)
+    return targeted is not None and (targeted.status, targeted.reason) == ("True", "PreemptionByScheduler")
 
 
 def weighty_volumes(spec: PlacedSpec) -> tuple[Volume, ...]:

@@ -1,0 +1,191 @@
+"""Claims, volumes and what makes them, as far as they say where a pod can run."""
+
+import msgspec
+
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.pods import ResourceList
+from webhook.objects.selectors import LabelSelector, NodeSelector
+
+
+class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of `metadata.ownerReferences`, with who the owner is."""
+
+    uid: str = ""
+    controller: bool | None = None
+
+
+class OwnedMeta(ObjectMeta, rename="camel", frozen=True, omit_defaults=True):
+    """`metadata` of an object that may be another's."""
+
+    owner_references: list[Owner] | None = None  # type: ignore[assignment]  # read-only, and read for another purpose
+
+
+class ClaimResources(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`resources` of a claim."""
+
+    requests: ResourceList | None = None
+
+
+class ClaimSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a PersistentVolumeClaim."""
+
+    access_modes: list[str] | None = None
+    selector: LabelSelector | None = None
+    resources: ClaimResources | None = None
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class Phase(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`status` of a claim or a volume."""
+
+    phase: str | None = None
+
+
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A PersistentVolumeClaim."""
+
+    metadata: OwnedMeta | None = None
+    spec: ClaimSpec | None = None
+    status: Phase | None = None
+
+
+class ClaimRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`claimRef` of a volume: the claim that it is for."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class CsiSource(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`csi` of a volume."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeAffinity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`nodeAffinity` of a volume."""
+
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a PersistentVolume."""
+
+    capacity: ResourceList | None = None
+    access_modes: list[str] | None = None
+    claim_ref: ClaimRef | None = None
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    node_affinity: VolumeAffinity | None = None
+    csi: CsiSource | None = None
+    gce_persistent_disk: msgspec.Raw | None = None
+    aws_elastic_block_store: msgspec.Raw | None = None
+    azure_disk: msgspec.Raw | None = None
+    cinder: msgspec.Raw | None = None
+    portworx_volume: msgspec.Raw | None = None
+
+
+class PersistentVolume(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A PersistentVolume."""
+
+    metadata: ObjectMeta | None = None
+    spec: VolumeSpec | None = None
+    status: Phase | None = None
+
+
+class TopologyRequirement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One expression of `allowedTopologies`: a label and the values that it may have."""
+
+    key: str = ""
+    values: list[str] | None = None
+
+
+class TopologyTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One of the terms of `allowedTopologies`, of which any may match."""
+
+    match_label_expressions: list[TopologyRequirement] | None = None
+
+
+class StorageClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A StorageClass."""
+
+    metadata: ObjectMeta | None = None
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologyTerm] | None = None
+
+
+class AttachLimit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`allocatable` of a driver on a node."""
+
+    count: int | None = None
+
+
+class NodeDriver(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of `spec.drivers` of a CSINode."""
+
+    name: str = ""
+    allocatable: AttachLimit | None = None
+
+
+class CsiNodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`spec` of a CSINode."""
+
+    drivers: list[NodeDriver] | None = None
+
+
+class CsiNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A CSINode: which drivers a node has, and how many volumes each attaches there."""
+
+    metadata: ObjectMeta | None = None
+    spec: CsiNodeSpec | None = None
+
+
+class CsiDriverSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a CSIDriver."""
+
+    storage_capacity: bool | None = None
+
+
+class CsiDriver(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A CSIDriver."""
+
+    metadata: ObjectMeta | None = None
+    spec: CsiDriverSpec | None = None
+
+
+class StorageCapacity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A CSIStorageCapacity: how much a class has left in one part of the cluster."""
+
+    metadata: ObjectMeta | None = None
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: msgspec.Raw | None = None
+    maximum_volume_size: msgspec.Raw | None = None
+
+
+class AttachmentSource(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`source` of an attachment."""
+
+    persistent_volume_name: str | None = None
+
+
+class AttachmentSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a VolumeAttachment."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachmentSource | None = None
+
+
+class VolumeAttachment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A VolumeAttachment: a volume that is, or is to be, attached to a node."""
+
+    metadata: ObjectMeta | None = None
+    spec: AttachmentSpec | None = None
