@@ -80,11 +80,11 @@ def _content(cluster: Cluster) -> dict[str, object]:
                     sorted((nodes.name(place), pods) for place, pods in shape.on.items()),
                     sorted((nodes.name(place), pods) for place, pods in shape.leaving.items()),
                 )
-                for shape in cluster.shapes_in(namespace)
+                for shape in cluster.labelled.within(namespace)
             )
-            for namespace in sorted(cluster.inhabited())
+            for namespace in sorted(cluster.labelled.namespaces())
         },
-        "repelling": len(cluster.repelling()),
+        "repelling": len(cluster.repelling),
     }
 
 

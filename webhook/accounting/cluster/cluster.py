@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -10,7 +9,7 @@ from webhook.accounting.cluster.labelled import Labelled
 from webhook.accounting.cluster.nodes import Nodes
 from webhook.accounting.cluster.pods import Placed
 from webhook.accounting.cluster.repelling import Repelling
-from webhook.accounting.cluster.shapes import Port, Shape, Shapes
+from webhook.accounting.cluster.shapes import Port, Shapes
 from webhook.accounting.cluster.storage import Storage
 from webhook.objects.scheduling import DisruptionBudget, PlacingNode, PriorityClass
 
@@ -23,7 +22,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 class Cluster:
     """Nodes, the pods on them, and namespaces with their labels.
 
-    `shapes_in` and `repelling` index the shapes of pods that are on a node: by namespace, and those with anti-affinity.
+    `labelled` are the shapes of pods that are on a node, `repelling` what they keep away.
     `storage` is None where nothing is known of volumes. `supposed` are the pods that are thought away (-1) or thought
     to be on their node (1) for the time being, by UID (`webhook.accounting.cluster.supposing`).
     """
@@ -36,11 +35,11 @@ class Cluster:
         self.budgets: list[DisruptionBudget] = []
         self.storage: Storage | None = None
         self.supposed: dict[str, tuple[Placed, int]] = {}
+        self.labelled = Labelled()
+        self.repelling = Repelling()
         self._pods: dict[str, Placed] = {}
         self._on: dict[int, dict[str, Placed]] = {}
         self._nominated: dict[int, dict[str, Placed]] = {}
-        self._in: dict[str, dict[Shape, int]] = {}
-        self._repelling: dict[Shape, None] = {}
         self._ports: dict[tuple[str, int], dict[int, Counter[str]]] = {}
         self._claims: dict[tuple[str, str], int] = {}
         self._mounting: dict[int, int] = {}
@@ -121,18 +120,6 @@ class Cluster:
         """The labels of a namespace; none where it is not known."""
         return self.namespaces.get(namespace, _NO_LABELS)
 
-    def shapes_in(self, namespace: str) -> AbstractSet[Shape]:
-        """The shapes of the pods of a namespace that are on a node."""
-        return self._in.get(namespace, {}).keys()
-
-    def inhabited(self) -> AbstractSet[str]:
-        """The namespaces that have pods on nodes."""
-        return self._in.keys()
-
-    def repelling(self) -> AbstractSet[Shape]:
-        """The shapes with required anti-affinity of pods that are on a node."""
-        return self._repelling.keys()
-
     def takers(self, port: Port) -> Mapping[int, Counter[str]]:
         """Who has this port at some address: how many pods, by address, by place."""
         return self._ports.get((port.protocol, port.number), {})
@@ -141,10 +128,15 @@ class Cluster:
         """Count a pod (1) on a node, or count it no more (-1)."""
         shape = pod.shape
         self.nodes.use(place, shape.requests, shape.weight, pods)
+        if not shape.on:
+            self.labelled.add(shape)
         _count(shape.on, place, pods)
+        if not shape.on:
+            self.labelled.remove(shape)
         if pod.is_leaving:
             _count(shape.leaving, place, pods)
-        self._index(shape, pods)
+        for term in shape.anti_affinity:
+            self.repelling.count(term, place, pods)
         for port in shape.ports:
             self._take(port, place, pods)
         if pod.volumes:
@@ -156,18 +148,6 @@ class Cluster:
         for volume in pod.volumes:
             if volume.persistent_volume_claim is not None:
                 _count(self._claims, (pod.namespace, volume.persistent_volume_claim.claim_name), pods)
-
-    def _index(self, shape: Shape, pods: int) -> None:
-        """Count a pod of a shape, or count it no more, where shapes are looked up."""
-        there = self._in.setdefault(shape.namespace, {})
-        _count(there, shape, pods)
-        if not there:
-            del self._in[shape.namespace]
-        if shape.anti_affinity:
-            if shape.on:
-                self._repelling[shape] = None
-            else:
-                self._repelling.pop(shape, None)
 
     def _take(self, port: Port, place: int, pods: int) -> None:
         takers = self._ports.setdefault((port.protocol, port.number), {})

@@ -11,10 +11,12 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from webhook.accounting.amounts import Amounts
+from webhook.accounting.cluster.terms import Term, required_terms, stored, terms
 from webhook.accounting.node_fit import counted_on_node
+from webhook.accounting.selectors import SelectorError
 from webhook.accounting.weight import weight
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import Affinity, PlacedPod, PlacedSpec, PlacedStatus, PodAffinity, PodAffinityTerm
+from webhook.objects.scheduling import Affinity, PlacedPod, PlacedSpec, PlacedStatus
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing is bound to it: it is what Kubernetes writes for every address
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -56,13 +58,13 @@ class Shape:
 
     def __init__(self, pod: PlacedPod) -> None:
         meta, spec = pod.metadata or ObjectMeta(), pod.spec or PlacedSpec()
-        self.namespace = meta.namespace or ""
+        self.namespace = meta.namespace or "default"
         self.labels = meta.labels or _NO_LABELS
         self.requests = Amounts({name: asked for name, asked in counted_on_node(pod).items() if asked > 0})
         self.weight = weight(pod)
         self.ports = host_ports(spec)
         self.priority = spec.priority or 0
-        self.anti_affinity = required_terms(spec.affinity.pod_anti_affinity if spec.affinity else None)
+        self.anti_affinity = _anti_affinity(spec, self.namespace)
         self.on: dict[int, int] = {}
         self.leaving: dict[int, int] = {}
 
@@ -79,10 +81,11 @@ class Shapes:
         Raises:
             QuantityError: a quantity that the pod asks for is none.
         """
-        content = _ENCODER.encode(_substance(pod))
+        substance = _substance(stored(pod))
+        content = _ENCODER.encode(substance)
         shape = self._known.get(content)
         if shape is None:
-            shape = self._known[content] = Shape(pod)
+            shape = self._known[content] = Shape(substance)
         return shape
 
     def __len__(self) -> int:
@@ -103,11 +106,12 @@ def host_ports(spec: PlacedSpec) -> tuple[Port, ...]:
     )
 
 
-def required_terms(affinity: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
-    """The terms that must hold."""
-    if affinity is None:
+def _anti_affinity(spec: PlacedSpec, namespace: str) -> tuple[Term, ...]:
+    """What a pod on a node keeps away; nothing if any of it is no selector (NodeInfo.AddPod drops the error)."""
+    try:
+        return terms(required_terms(spec.affinity.pod_anti_affinity if spec.affinity else None), namespace)
+    except SelectorError:
         return ()
-    return tuple(affinity.required_during_scheduling_ignored_during_execution or ())
 
 
 def _substance(pod: PlacedPod) -> PlacedPod:

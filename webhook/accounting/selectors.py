@@ -1,0 +1,96 @@
+"""Label selectors, read once and asked often.
+
+Source: LabelSelectorAsSelector in apimachinery pkg/apis/meta/v1/helpers.go, and pkg/labels/selector.go, v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from webhook.accounting.label_rules import is_requirement
+from webhook.errors import TallygateError
+from webhook.objects.selectors import LabelSelector, Requirement
+
+_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+
+
+class SelectorError(TallygateError):
+    """A label selector with a requirement that is none."""
+
+
+class Condition(NamedTuple):
+    """What must be true of one label. `operator` is In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether it is true of these labels. NotIn is true where there is no such label."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case _:
+                return value is None
+
+
+class Selector(NamedTuple):
+    """Conditions that must all hold; None matches nothing at all, no condition everything."""
+
+    conditions: tuple[Condition, ...] | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it restricts nothing (Selector.Empty)."""
+        return self.conditions == ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether it selects what has these labels."""
+        return self.conditions is not None and all(each.holds(labels) for each in self.conditions)
+
+    def narrowed(self, labels: Mapping[str, str]) -> Selector:
+        """The same, of what has these labels too. They may be anything."""
+        if self.conditions is None:
+            return self
+        return Selector((*self.conditions, *(equal(key, value) for key, value in labels.items())))
+
+
+NOTHING = Selector(None)
+EVERYTHING = Selector(())
+
+
+def equal(key: str, value: str) -> Condition:
+    """That a label has one value."""
+    return Condition(key, "In", frozenset({value}))
+
+
+def selector_of(written: LabelSelector | None) -> Selector:
+    """A selector as it is written; one that is absent matches nothing.
+
+    Raises:
+        SelectorError: one of its requirements is none, so that Kubernetes takes the whole for an error.
+    """
+    if written is None:
+        return NOTHING
+    requirements = tuple(_requirements(written))
+    for each in requirements:
+        if each.operator not in _OPERATORS or not is_requirement(each):
+            raise SelectorError(f"{_shown(each)} is no requirement on labels")
+    return Selector(tuple(Condition(each.key, each.operator, frozenset(each.values or ())) for each in requirements))
+
+
+def _requirements(written: LabelSelector) -> Iterator[Requirement]:
+    for key, value in (written.match_labels or {}).items():
+        yield Requirement(key, "In", [value])
+    yield from written.match_expressions or ()
+
+
+def _shown(requirement: Requirement) -> str:
+    """A requirement as kubectl writes it, more or less."""
+    return f'"{requirement.key}" {requirement.operator or "(no operator)"} ({", ".join(requirement.values or ())})'
