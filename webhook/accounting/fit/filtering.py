@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit import node_affinity, resources, taints
+from webhook.accounting.fit import neighbours, node_affinity, resources, spread, taints
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Filter, Mask, Places, Rejection, for_good
 
@@ -70,6 +70,8 @@ FILTERS: Sequence[Filter] = (
     node_affinity.unwanted,
     resources.ports_taken,
     resources.insufficient,
+    spread.uneven,
+    neighbours.apart,
 )
 """The filters in their order. The first that rejects a node is the only one that is heard of it."""
 
@@ -80,6 +82,8 @@ def filtered(pod: Incoming, cluster: Cluster, places: Places | None = None) -> F
     names = node_affinity.named(pod)
     if names is not None and not names:
         return Filtered(asked, (), Refused("pod affinity terms conflict", for_good=True))
+    if pod.company.fault:
+        return Filtered(asked, (), Refused(pod.company.fault, for_good=True))
     return Filtered(asked, tuple(_heard(pod, cluster, asked, names)))
 
 

@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.cluster.shapes import Port, host_ports
+from webhook.accounting.cluster.terms import stored
+from webhook.accounting.fit.company import Company, company
 from webhook.accounting.node_fit import counted
 from webhook.accounting.weight import newcomer_weight
 from webhook.objects.meta import ObjectMeta
@@ -22,6 +24,7 @@ class Incoming:
 
     `requests` are amounts that the scheduler counts, those above zero; `weight` is what it weighs when nodes are
     compared. `uid` is empty for a pod that is not stored yet. `priority` is a number, as the API server fills it in.
+    `company` is what it says of other pods.
     """
 
     uid: str
@@ -33,6 +36,7 @@ class Incoming:
     weight: Amounts
     ports: tuple[Port, ...]
     priority: int
+    company: Company
 
     @staticmethod
     def of(pod: PlacedPod) -> Incoming:
@@ -41,15 +45,17 @@ class Incoming:
         Raises:
             QuantityError: a quantity that it asks for is none.
         """
-        meta, spec = pod.metadata or ObjectMeta(), pod.spec or PlacedSpec()
+        meta, spec = pod.metadata or ObjectMeta(), stored(pod).spec or PlacedSpec()
+        labels, namespace = meta.labels or _NO_LABELS, meta.namespace or "default"
         return Incoming(
             meta.uid or "",
-            meta.namespace or "default",
+            namespace,
             meta.name or meta.generate_name or "",
-            meta.labels or _NO_LABELS,
+            labels,
             spec,
             Amounts({name: asked for name, asked in counted(pod).items() if asked > 0}),
             newcomer_weight(pod),
             host_ports(spec),
             spec.priority or 0,
+            company(spec, namespace, labels),
         )

@@ -11,8 +11,8 @@ import numpy as np
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.nodes import Nodes
 from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.label_rules import is_requirement, whole_number
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
+from webhook.accounting.label_rules import is_requirement, whole_number
 from webhook.objects.selectors import NodeSelector, NodeSelectorTerm, Requirement
 
 _NAME = "metadata.name"

@@ -1,0 +1,47 @@
+"""Domains: what nodes with one value of a label make up together."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from webhook.accounting.cluster.categories import ABSENT
+from webhook.accounting.cluster.nodes import Nodes
+from webhook.accounting.fit.rejection import Mask, Places
+
+Domains = NDArray[np.int32]
+"""The number of each place's domain, `ABSENT` where it is in none."""
+
+Counts = NDArray[np.float64]
+"""Whole numbers far below the 53 bits that a float holds exactly, which is what numpy sums up fastest."""
+
+
+def domains(nodes: Nodes, key: str) -> tuple[Domains, int]:
+    """The domains of a label, and how many numbers there may be; each is smaller."""
+    column = nodes.label(key)
+    if column is None:
+        return np.full(nodes.size, ABSENT, dtype=np.int32), 0
+    return column.ids, len(column)
+
+
+def places_of(counted: Iterable[Mapping[int, int]]) -> Places:
+    """The places at which something is counted, once for each mapping that has it."""
+    return np.fromiter(chain.from_iterable(counted), dtype=np.intp)
+
+
+def summed(counted: Iterable[Mapping[int, int]], size: int) -> Counts:
+    """How many are counted at each place, by all mappings together."""
+    listed = list(counted)
+    numbers = np.fromiter(chain.from_iterable(each.values() for each in listed), dtype=np.float64)
+    return np.bincount(places_of(listed), weights=numbers, minlength=size).astype(np.float64)
+
+
+def sharing(nodes: Nodes, key: str, taken: Places) -> Mask:
+    """Of each place, whether it is in one domain with one of those that are taken."""
+    ids, numbers = domains(nodes, key)
+    table = np.zeros(numbers + 1, dtype=np.bool_)  # the last one is that of ABSENT
+    table[ids[taken]] = True
+    table[ABSENT] = False
+    shared: Mask = table[ids]
+    return shared
