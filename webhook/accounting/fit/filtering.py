@@ -4,15 +4,19 @@ Source: findNodesThatFitPod in pkg/scheduler/schedule_one.go, RunPreFilterPlugin
 RunFilterPluginsWithNominatedPods in framework/runtime/framework.go, default_plugins.go, v1.36.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit import neighbours, node_affinity, resources, spread, taints
+from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.supposing import supposing
+from webhook.accounting.fit import neighbours, node_affinity, promised, resources, spread, taints
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Filter, Mask, Places, Rejection, for_good
+from webhook.accounting.fit.volumes import binding, claims, limits, restrictions, zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Filtered:
     @property
     def fitting(self) -> Places:
         """The places of the nodes that the pod fits on."""
-        return self.places[~self._any()] if self.refused is None else self.places[:0]
+        return self.places[~self.rejected] if self.refused is None else self.places[:0]
 
     @property
     def helpful(self) -> Places:
@@ -47,7 +51,7 @@ class Filtered:
         hopeless = np.zeros(len(self.places), dtype=np.bool_)
         for each in self.rejections:
             hopeless |= each.for_good
-        return self.places[self._any() & ~hopeless]
+        return self.places[self.rejected & ~hopeless]
 
     def reasons(self, place: int) -> tuple[str, ...]:
         """Why one node rejects the pod; empty when it does not."""
@@ -56,12 +60,26 @@ class Filtered:
         (index,) = np.flatnonzero(self.places == place)
         return tuple(each.reason for each in self.rejections if each.nodes[index])
 
-    def _any(self) -> Mask:
+    @property
+    def rejected(self) -> Mask:
+        """Which of the places reject the pod, where they were asked."""
         rejected = np.zeros(len(self.places), dtype=np.bool_)
         for each in self.rejections:
             rejected |= each.nodes
         return rejected
 
+
+Refusal = Callable[[Incoming, Cluster], str | None]
+"""Says why a pod is placed on no node whatever, or None."""
+
+REFUSALS: Sequence[Refusal] = (
+    node_affinity.contradiction,
+    restrictions.refusal,
+    claims.refusal,
+    zones.refusal,
+    lambda pod, _cluster: pod.company.fault or None,
+)
+"""What is asked before the nodes are, in the order of the plugins. The first that refuses is the only one heard."""
 
 FILTERS: Sequence[Filter] = (
     taints.unschedulable,
@@ -70,6 +88,10 @@ FILTERS: Sequence[Filter] = (
     node_affinity.unwanted,
     resources.ports_taken,
     resources.insufficient,
+    restrictions.restricted,
+    limits.exceeding,
+    binding.unbindable,
+    zones.apart,
     spread.uneven,
     neighbours.apart,
 )
@@ -79,17 +101,45 @@ FILTERS: Sequence[Filter] = (
 def filtered(pod: Incoming, cluster: Cluster, places: Places | None = None) -> Filtered:
     """What the nodes of a cluster, or these of them, say to a pod."""
     asked = cluster.nodes.places() if places is None else places
-    names = node_affinity.named(pod)
-    if names is not None and not names:
-        return Filtered(asked, (), Refused("pod affinity terms conflict", for_good=True))
-    if pod.company.fault:
-        return Filtered(asked, (), Refused(pod.company.fault, for_good=True))
-    return Filtered(asked, tuple(_heard(pod, cluster, asked, names)))
+    for refusal in REFUSALS:
+        reason = refusal(pod, cluster)
+        if reason is not None:
+            return Filtered(asked, (), Refused(reason, for_good=True))
+    return judged(pod, cluster, asked)
 
 
-def _heard(pod: Incoming, cluster: Cluster, asked: Places, names: frozenset[str] | None) -> Iterator[Rejection]:
+def judged(pod: Incoming, cluster: Cluster, asked: Places) -> Filtered:
+    """What these nodes say to a pod that is not refused.
+
+    A node that is promised to pods of the same or a higher priority must take the pod both beside them and alone.
+    """
+    alone = tuple(_heard(pod, cluster, asked))
+    crowded = promised.rivals(pod, cluster, asked)
+    if not crowded:
+        return Filtered(asked, alone)
+    beside = [_beside(pod, cluster, asked, index, rivals) for index, rivals in crowded.items()]
+    rejected = Filtered(asked, tuple(chain.from_iterable(beside))).rejected
+    return Filtered(asked, (*chain.from_iterable(beside), *(_elsewhere(each, rejected) for each in alone)))
+
+
+def _beside(pod: Incoming, cluster: Cluster, asked: Places, index: int, rivals: Iterable[Placed]) -> list[Rejection]:
+    """What one of the nodes says while pods are thought there that it is promised to."""
+    at = np.array([index])
+    with supposing(cluster) as suppose:
+        for rival in rivals:
+            suppose.there(rival)
+        return [_spread(each, at, len(asked)) for each in _heard(pod, cluster, asked[at])]
+
+
+def _elsewhere(rejection: Rejection, said: Mask) -> Rejection:
+    """The same rejection, but for nodes that have said something already."""
+    return Rejection(rejection.reason, rejection.nodes & ~said, rejection.for_good & ~said)
+
+
+def _heard(pod: Incoming, cluster: Cluster, asked: Places) -> Iterator[Rejection]:
     """The rejections, each of nodes that no filter before has rejected."""
     standing = np.ones(len(asked), dtype=np.bool_)
+    names = node_affinity.named(pod)
     if names is not None:
         left_out = ~_named(cluster, asked, names)
         yield for_good("node(s) didn't satisfy plugin(s) [NodeAffinity]", left_out)

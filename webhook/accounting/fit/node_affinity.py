@@ -78,6 +78,12 @@ def named(pod: Incoming) -> frozenset[str] | None:
     return names if terms else None
 
 
+def contradiction(pod: Incoming, _cluster: Cluster) -> str | None:
+    """Why a pod cannot be placed: its affinity names nodes that no node can be at once."""
+    names = named(pod)
+    return "pod affinity terms conflict" if names is not None and not names else None
+
+
 def _is_term(term: NodeSelectorTerm) -> bool:
     labels, fields = term.match_expressions or (), term.match_fields or ()
     return bool(labels or fields) and all(map(is_requirement, labels)) and all(map(_is_field, fields))

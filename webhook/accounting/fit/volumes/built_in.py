@@ -1,0 +1,57 @@
+"""Volumes of kinds that were built into Kubernetes, which CSI drivers serve now.
+
+Source: k8s.io/csi-translation-lib plugins, isCSIMigrationOn in plugins/nodevolumelimits/utils.go, v1.36. What becomes
+of such a volume's node affinity on nodes that have moved to the driver is not modelled, and named as unknown.
+"""
+
+from webhook.accounting.cluster.storage import Storage
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.volumes.claims import found, spec_of
+from webhook.objects.scheduling import Volume
+from webhook.objects.storage import VolumeSpec
+
+_AMAZON = "ebs.csi.aws.com"
+_AZURE = "disk.csi.azure.com"
+_CINDER = "cinder.csi.openstack.org"
+_GOOGLE = "pd.csi.storage.gke.io"
+_PORTWORX = "pxd.portworx.com"
+
+DRIVERS = {
+    "kubernetes.io/aws-ebs": _AMAZON,
+    "kubernetes.io/azure-disk": _AZURE,
+    "kubernetes.io/cinder": _CINDER,
+    "kubernetes.io/gce-pd": _GOOGLE,
+    "kubernetes.io/portworx-volume": _PORTWORX,
+}
+"""Provisioners by their names of old, and the drivers that serve them."""
+
+NOT_COUNTED = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
+"""Provisioners whose volumes are counted under no driver."""
+
+
+def driver_of(source: Volume | VolumeSpec) -> str | None:
+    """The driver that serves a volume of such a kind; None for any other."""
+    kinds = {
+        _AMAZON: source.aws_elastic_block_store,
+        _AZURE: source.azure_disk,
+        _CINDER: source.cinder,
+        _GOOGLE: source.gce_persistent_disk,
+        _PORTWORX: source.portworx_volume,
+    }
+    return next((driver for driver, kind in kinds.items() if kind is not None), None)
+
+
+def disk_of(volume: Volume) -> str:
+    """What tells a disk, which a pod names without a claim, from others of its driver."""
+    if volume.aws_elastic_block_store is not None:
+        return volume.aws_elastic_block_store.volume_id
+    if volume.gce_persistent_disk is not None:
+        return volume.gce_persistent_disk.pd_name
+    return str(volume.azure_disk or volume.cinder or volume.portworx_volume)
+
+
+def is_moved(pod: Incoming, storage: Storage) -> bool:
+    """Whether a claim of the pod has a volume of such a kind, where nodes may have moved to its driver."""
+    names = [spec_of(claim).volume_name or "" for claim in found(pod, storage)]
+    volumes = [storage.volumes[name] for name in names if name in storage.volumes]
+    return bool(storage.csi_nodes) and any(each.spec and driver_of(each.spec) for each in volumes)

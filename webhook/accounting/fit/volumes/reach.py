@@ -1,0 +1,64 @@
+"""Which nodes reach a volume, a class's topologies, or a part of the cluster with room in it: by labels alone.
+
+Source: CheckNodeAffinity in component-helpers storage/volume/helpers.go, which knows a node's labels and not its name;
+MatchTopologySelectorTerms in pkg/apis/core/v1/helper/helpers.go; nodeHasAccess in plugins/volumebinding/binder.go; all
+of v1.36.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from webhook.accounting.cluster.nodes import Nodes
+from webhook.accounting.fit.node_affinity import matching
+from webhook.accounting.fit.rejection import Mask
+from webhook.accounting.selectors import SelectorError, selector_of
+from webhook.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
+from webhook.objects.storage import PersistentVolume, TopologyTerm
+
+
+def of_volume(volume: PersistentVolume, nodes: Nodes) -> Mask:
+    """The places that reach a volume."""
+    affinity = volume.spec.node_affinity if volume.spec else None
+    if affinity is None or affinity.required is None:
+        return _everywhere(nodes)
+    return matching(_nameless(affinity.required), nodes)
+
+
+def of_topologies(terms: Sequence[TopologyTerm], nodes: Nodes) -> Mask:
+    """The places within one of a class's topologies; everywhere without any."""
+    if not terms:
+        return _everywhere(nodes)
+    selected = [
+        NodeSelectorTerm([Requirement(each.key, "In", each.values) for each in term.match_label_expressions or ()])
+        for term in terms
+    ]
+    return matching(NodeSelector(selected), nodes)
+
+
+def of_part(part: LabelSelector | None, nodes: Nodes) -> Mask:
+    """The places in a part of the cluster; nowhere without one."""
+    if part is None:
+        return ~_everywhere(nodes)
+    try:
+        conditions = selector_of(part).conditions
+    except SelectorError:
+        return ~_everywhere(nodes)
+    wanted = [Requirement(each.key, each.operator, sorted(each.values)) for each in conditions or ()]
+    return matching(NodeSelector([NodeSelectorTerm(wanted)]), nodes) if wanted else _everywhere(nodes)
+
+
+def _everywhere(nodes: Nodes) -> Mask:
+    return np.ones(nodes.size, dtype=np.bool_)
+
+
+def _nameless(selector: NodeSelector) -> NodeSelector:
+    """The same selector, asked of nodes that have no name: its fields are of no node."""
+    terms = [
+        NodeSelectorTerm(term.match_expressions, [msgspec.structs.replace(each, key="") for each in term.match_fields])
+        if term.match_fields
+        else term
+        for term in selector.node_selector_terms or ()
+    ]
+    return NodeSelector(terms)
