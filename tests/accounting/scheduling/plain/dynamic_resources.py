@@ -58,7 +58,7 @@ class DynamicResources(Plugin):
         has_devices = any(device_class_of(cycle.cluster, each) for each in _extended(pod))
         if not claims and not has_devices:
             return None, SKIP
-        for request, name in [each for claim in claims if not _allocation(claim) for each in _classes(claim)]:
+        for request, name in [each for claim in claims if not _is_allocated(claim) for each in _classes(claim)]:
             if cycle.cluster.find("DeviceClass", name) is None:
                 return None, unresolvable(f"request {request}: device class {name} does not exist")
         state.claims, state.has_devices = claims, has_devices
@@ -134,7 +134,7 @@ def _claim(cluster: Cluster, pod: Json, reference: Json) -> Json | None:
 def _filter_claims(state: _State, node: NodeInfo) -> Status:
     """The part of Filter for the claims: allocated ones are where they are."""
     unavailable = [each for each in state.claims if not _is_reachable(each, node)]
-    if state.has_devices or not all(_allocation(each) for each in state.claims):
+    if state.has_devices or not all(_is_allocated(each) for each in state.claims):
         raise NotModelledError("the allocation of devices to claims")
     state.unavailable += unavailable
     return unresolvable("resourceclaim not available on the node") if unavailable else SUCCESS
@@ -152,6 +152,10 @@ def _is_reachable(claim: Json, node: NodeInfo) -> bool:
         raise NotModelledError("conditions for the binding of devices")
     selector = allocation.get("nodeSelector")
     return selector is None or matches_any(selector.get("nodeSelectorTerms") or [], node.labels, node.name)
+
+
+def _is_allocated(claim: Json) -> bool:
+    return status_of(claim).get("allocation") is not None
 
 
 def _allocation(claim: Json) -> Json:

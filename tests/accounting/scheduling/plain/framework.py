@@ -1,6 +1,7 @@
 """How plugins are run (framework/runtime/framework.go), in the order of apis/config/v1/default_plugins.go."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from tests.accounting.scheduling.plain.cluster import NodeInfo, PodInfo
 from tests.accounting.scheduling.plain.dynamic_resources import DynamicResources
@@ -47,7 +48,7 @@ class PreFiltered:
 
     status: Status
     names: set[str] | None = None
-    plugins: list[str] = field(default_factory=list)
+    plugins: frozenset[str] = frozenset()
 
 
 def run_pre_filters(cycle: Cycle, pod: PodInfo) -> PreFiltered:
@@ -69,20 +70,20 @@ def run_pre_filters(cycle: Cycle, pod: PodInfo) -> PreFiltered:
             choosing.append(plugin.name)
             names = chosen if names is None else names & chosen
             if not names:
-                return PreFiltered(_none_left(choosing), names, sorted(choosing))
-    return PreFiltered(rejected, names, sorted(choosing))
+                return PreFiltered(_none_left(choosing), names, frozenset(choosing))
+    return PreFiltered(rejected, names, frozenset(choosing))
 
 
 def _none_left(choosing: list[str]) -> Status:
     """What is said when the chosen nodes have none in common."""
     if len(choosing) == 1:
         return unresolvable(f"node(s) didn't satisfy plugin {choosing[0]}")
-    return unresolvable(f"node(s) didn't satisfy plugin(s) {listed(sorted(choosing))} simultaneously")
+    return unresolvable(f"node(s) didn't satisfy plugin(s) {listed(choosing)} simultaneously")
 
 
-def listed(names: list[str]) -> str:
-    """A list as fmt prints it."""
-    return f"[{' '.join(names)}]"
+def listed(names: Iterable[str]) -> str:
+    """sets.List, as fmt prints it."""
+    return f"[{' '.join(sorted(names))}]"
 
 
 def run_filters(cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
@@ -92,7 +93,7 @@ def run_filters(cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
         if status.code is Code.ERROR:
             return failed(f'running "{plugin.name}" filter plugin: {status.message}')
         if not status.is_success:
-            return status
+            return replace(status, plugin=plugin.name)
     return SUCCESS
 
 

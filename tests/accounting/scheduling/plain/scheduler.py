@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.accounting.scheduling.plain.admitted import admitted
-from tests.accounting.scheduling.plain.cluster import Cluster, NodeInfo, PodInfo, cluster_of
+from tests.accounting.scheduling.plain.cluster import PodInfo, cluster_of
 from tests.accounting.scheduling.plain.dynamic_resources import ClaimError, claims_of
 from tests.accounting.scheduling.plain.fit_error import NodeToStatus, fit_error
 from tests.accounting.scheduling.plain.framework import (
@@ -51,11 +51,11 @@ def schedule(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json]
     new = PodInfo(admitted(pod, others), on_node=False)
     cluster = cluster_of(nodes, pods, others)
     if spec_of(new.pod).get("schedulingGates"):
-        return Answer(message=_GATED)
+        return Answer(nominated=_nomination(new), message=_GATED)
     try:
         claims_of(cluster, new.pod)
     except ClaimError:
-        return Answer()  # PreEnqueue keeps it out of the queue without a word
+        return Answer(nominated=_nomination(new))  # PreEnqueue keeps it out of the queue without a word
     if not cluster.nodes:
         return Answer(message="no nodes available to schedule pods")
     try:
@@ -79,16 +79,17 @@ def _schedule(cycle: Cycle, pod: PodInfo) -> Answer:
 
 def _find_feasible(cycle: Cycle, pod: PodInfo, found: PreFiltered, statuses: NodeToStatus) -> list[str]:
     """`findNodesThatFitPod`. Of 100 nodes or more the scheduler looks at a part only; here all that fit are found."""
-    nominated = _nominated(cycle.cluster, pod)
-    if nominated is not None:
+    choosing = set(found.plugins)
+    for nominated in (each for each in cycle.cluster.nodes if each.name in _nomination(pod)):
         status = run_filters_with_nominated(cycle, pod, nominated)
         if status.is_success:
             return [nominated.name]
         if status.is_rejected:
             statuses.explicit[nominated.name] = status
+            choosing.add(status.plugin)  # AddPluginStatus adds to the very set that is printed below
     nodes = [each for each in cycle.cluster.nodes if found.names is None or each.name in found.names]
     if found.names is not None:
-        statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) {listed(found.plugins)}")
+        statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) {listed(choosing)}")
     verdicts = {each.name: run_filters_with_nominated(cycle, pod, each) for each in nodes}
     _raise_errors(verdicts.values())
     statuses.explicit |= {name: status for name, status in verdicts.items() if not status.is_success}
@@ -102,22 +103,20 @@ def _raise_errors(verdicts: Iterable[Status]) -> None:
         raise _AttemptError(error.message)
 
 
-def _nominated(cluster: Cluster, pod: PodInfo) -> NodeInfo | None:
-    """The node that was nominated for the pod earlier, which is looked at before all others."""
+def _nomination(pod: PodInfo) -> frozenset[str]:
+    """The name of the node that was nominated for the pod earlier, there or gone."""
     name = status_of(pod.pod).get("nominatedNodeName")
-    return cluster.node(name) if name else None
+    return frozenset({name}) if name else _NONE
 
 
 def _failed(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus, pre_filter: str) -> Answer:
     """RunPostFilterPlugins, and the FitError that comes of it."""
-    before = status_of(pod.pod).get("nominatedNodeName")
-    kept = frozenset({before}) if before else _NONE
-    status, nominated = DYNAMIC_RESOURCES.post_filter(cycle, pod), kept
+    status, nominated = DYNAMIC_RESOURCES.post_filter(cycle, pod), _nomination(pod)
     reasons = status.reasons
     if status.code is not Code.ERROR:
         preempted = post_filter(cycle, pod, statuses)
         has_spoken = preempted.status.is_success or preempted.status.code is Code.ERROR
         reasons = preempted.status.reasons if has_spoken else reasons + preempted.status.reasons
-        nominated = kept if preempted.nominated is None else preempted.nominated
+        nominated = nominated if preempted.nominated is None else preempted.nominated
     message = fit_error(len(cycle.cluster.nodes), statuses, pre_filter=pre_filter, post_filter=", ".join(reasons))
     return Answer(nominated=nominated, message=message)

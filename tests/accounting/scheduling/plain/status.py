@@ -17,10 +17,11 @@ class Code(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A code and the reasons for it."""
+    """A code and the reasons for it; who said so is known of filters."""
 
     code: Code
     reasons: tuple[str, ...] = ()
+    plugin: str = ""
 
     @property
     def message(self) -> str:
