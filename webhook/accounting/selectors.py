@@ -54,20 +54,20 @@ class Selector(NamedTuple):
         """Whether it selects what has these labels."""
         return self.conditions is not None and all(each.holds(labels) for each in self.conditions)
 
-    def narrowed(self, labels: Mapping[str, str]) -> Selector:
-        """The same, of what has these labels too. They may be anything."""
-        if self.conditions is None:
-            return self
-        return Selector((*self.conditions, *(equal(key, value) for key, value in labels.items())))
+    def narrowed(self, other: Selector) -> Selector:
+        """What both match."""
+        if self.conditions is None or other.conditions is None:
+            return NOTHING
+        return Selector((*self.conditions, *other.conditions))
 
 
 NOTHING = Selector(None)
 EVERYTHING = Selector(())
 
 
-def equal(key: str, value: str) -> Condition:
-    """That a label has one value."""
-    return Condition(key, "In", frozenset({value}))
+def having(labels: Mapping[str, str]) -> Selector:
+    """What has all these labels, which may be anything (SelectorFromSet)."""
+    return Selector(tuple(Condition(key, "In", frozenset({value})) for key, value in labels.items()))
 
 
 def selector_of(written: LabelSelector | None) -> Selector:

@@ -11,6 +11,7 @@ from webhook.accounting.cluster.pods import Placed
 from webhook.accounting.cluster.repelling import Repelling
 from webhook.accounting.cluster.shapes import Port, Shapes
 from webhook.accounting.cluster.storage import Storage
+from webhook.accounting.cluster.tallies import Tallies
 from webhook.objects.scheduling import DisruptionBudget, PlacingNode, PriorityClass
 
 K = TypeVar("K")
@@ -22,7 +23,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 class Cluster:
     """Nodes, the pods on them, and namespaces with their labels.
 
-    `labelled` are the shapes of pods that are on a node, `repelling` what they keep away.
+    `labelled` are the shapes of pods that are on a node, `repelling` what they keep away, `tallies` count them.
     `storage` is None where nothing is known of volumes. `supposed` are the pods that are thought away (-1) or thought
     to be on their node (1) for the time being, by UID (`webhook.accounting.cluster.supposing`).
     """
@@ -37,6 +38,7 @@ class Cluster:
         self.supposed: dict[str, tuple[Placed, int]] = {}
         self.labelled = Labelled()
         self.repelling = Repelling()
+        self.tallies = Tallies(self.labelled)
         self._pods: dict[str, Placed] = {}
         self._on: dict[int, dict[str, Placed]] = {}
         self._nominated: dict[int, dict[str, Placed]] = {}
@@ -135,6 +137,7 @@ class Cluster:
             self.labelled.remove(shape)
         if pod.is_leaving:
             _count(shape.leaving, place, pods)
+        self.tallies.change(shape, place, pods, pods if pod.is_leaving else 0)
         for term in shape.anti_affinity:
             self.repelling.count(term, place, pods)
         for port in shape.ports:

@@ -7,7 +7,7 @@ scheduler makes up for pods without any are about scores alone.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from webhook.accounting.selectors import Selector, selector_of
+from webhook.accounting.selectors import Selector, having, selector_of
 from webhook.objects.scheduling import PlacedSpec, SpreadConstraint
 
 
@@ -40,7 +40,7 @@ def _constraint(written: SpreadConstraint, labels: Mapping[str, str]) -> Constra
     own = {key: labels[key] for key in written.match_label_keys or () if key in labels}
     return Constraint(
         written.topology_key,
-        selector_of(written.label_selector).narrowed(own),
+        selector_of(written.label_selector).narrowed(having(own)),
         written.max_skew,
         1 if written.min_domains is None else written.min_domains,
         (written.node_affinity_policy or "Honor") == "Honor",

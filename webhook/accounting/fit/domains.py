@@ -13,9 +13,6 @@ from webhook.accounting.fit.rejection import Mask, Places
 Domains = NDArray[np.int32]
 """The number of each place's domain, `ABSENT` where it is in none."""
 
-Counts = NDArray[np.float64]
-"""Whole numbers far below the 53 bits that a float holds exactly, which is what numpy sums up fastest."""
-
 
 def domains(nodes: Nodes, key: str) -> tuple[Domains, int]:
     """The domains of a label, and how many numbers there may be; each is smaller."""
@@ -28,13 +25,6 @@ def domains(nodes: Nodes, key: str) -> tuple[Domains, int]:
 def places_of(counted: Iterable[Mapping[int, int]]) -> Places:
     """The places at which something is counted, once for each mapping that has it."""
     return np.fromiter(chain.from_iterable(counted), dtype=np.intp)
-
-
-def summed(counted: Iterable[Mapping[int, int]], size: int) -> Counts:
-    """How many are counted at each place, by all mappings together."""
-    listed = list(counted)
-    numbers = np.fromiter(chain.from_iterable(each.values() for each in listed), dtype=np.float64)
-    return np.bincount(places_of(listed), weights=numbers, minlength=size).astype(np.float64)
 
 
 def sharing(nodes: Nodes, key: str, taken: Places) -> Mask:

@@ -5,6 +5,7 @@ Source: plugins/interpodaffinity/filtering.go and plugin.go, v1.36.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 
 import numpy as np
 
@@ -14,9 +15,15 @@ from webhook.accounting.cluster.terms import Term
 from webhook.accounting.fit.domains import domains, places_of, sharing
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good, for_now
+from webhook.accounting.selectors import EVERYTHING, NOTHING, Selector
 
 _Standing = tuple[Term, Mapping[int, int]]
 """A term of pods on nodes, and how many of them are at which places."""
+
+
+def refusal(pod: Incoming, _cluster: Cluster) -> str | None:
+    """Why a pod is placed nowhere whose own words of other pods cannot be read."""
+    return pod.company.fault or None
 
 
 def apart(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
@@ -37,29 +44,33 @@ def _near(pod: Incoming, cluster: Cluster) -> Mask:
     Where no domain holds any, the pod may be the first of those that want to be with each other, in any domains.
     """
     nodes, terms = cluster.nodes, pod.company.affinity
-    wanted = [cluster.labelled.matching(each.selector, _reach(each, cluster)) for each in terms]
-    taken = places_of(each.on for each in wanted[0].intersection(*wanted[1:]))
+    selector, reach = _together(terms, cluster)
+    taken = _taken(selector, reach, cluster)
     inside = {each.topology_key: domains(nodes, each.topology_key)[0] >= 0 for each in terms}
-    if not any(each[taken].any() for each in inside.values()) and _wants_itself(pod, cluster):
+    wants_itself = selector.matches(pod.labels) and (reach is None or pod.namespace in reach)
+    if wants_itself and not any(each[taken].any() for each in inside.values()):
         return _all(inside.values())
     return _all(sharing(nodes, key, taken) for key in inside)
 
 
-def _wants_itself(pod: Incoming, cluster: Cluster) -> bool:
-    """Whether all terms are about the pod itself."""
-    reaches = ((each, _reach(each, cluster)) for each in pod.company.affinity)
-    return all(
-        (reach is None or pod.namespace in reach) and each.selector.matches(pod.labels) for each, reach in reaches
-    )
+def _together(terms: Iterable[Term], cluster: Cluster) -> tuple[Selector, frozenset[str] | None]:
+    """Whom all of some terms are about: selected by what, in which namespaces; None for all."""
+    reaches = [reach for each in terms if (reach := _reach(each, cluster)) is not None]
+    selector = reduce(Selector.narrowed, (each.selector for each in terms), EVERYTHING)
+    return selector, frozenset.intersection(*reaches) if reaches else None
 
 
 def _avoided(pod: Incoming, cluster: Cluster) -> Mask:
     """The places in a domain with a pod that the pod avoids."""
     avoided = np.zeros(cluster.nodes.size, dtype=np.bool_)
     for each in pod.company.anti_affinity:
-        shapes = cluster.labelled.matching(each.selector, _reach(each, cluster))
-        avoided |= sharing(cluster.nodes, each.topology_key, places_of(shape.on for shape in shapes))
+        avoided |= sharing(cluster.nodes, each.topology_key, _taken(each.selector, _reach(each, cluster), cluster))
     return avoided
+
+
+def _taken(selector: Selector, reach: frozenset[str] | None, cluster: Cluster) -> Places:
+    """The places that have a pod which is selected in these namespaces."""
+    return np.flatnonzero(cluster.tallies.of(selector, reach, cluster.nodes.size).pods)
 
 
 def _guarded(pod: Incoming, cluster: Cluster) -> Mask:
@@ -114,6 +125,8 @@ def _reach(term: Term, cluster: Cluster) -> frozenset[str] | None:
     selector = term.namespace_selector
     if selector.is_empty:
         return None
+    if selector == NOTHING:
+        return term.namespaces
     return term.namespaces | {name for name, labels in cluster.namespaces.items() if selector.matches(labels)}
 
 

@@ -6,16 +6,19 @@ Source: plugins/podtopologyspread/filtering.go and common.go, v1.36.
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import node_affinity, taints
 from webhook.accounting.fit.constraints import Constraint
-from webhook.accounting.fit.domains import Counts, domains, summed
+from webhook.accounting.fit.domains import domains
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places, Rejection, for_good, for_now
 
 _UNEVEN = "node(s) didn't match pod topology spread constraints"
 _NO_LABEL = f"{_UNEVEN} (missing required label)"
+Counts = NDArray[np.int64]
+
 _MOST = (1 << 31) - 1  # what stands for the fewest where there is no domain
 
 
@@ -56,7 +59,7 @@ def _skews(constraint: Constraint, pod: Incoming, cluster: Cluster, heeded: Plac
     """How far ahead of the one with fewest each domain would be with the pod, by number."""
     ids, numbers = domains(cluster.nodes, constraint.key)
     matching = _matching(constraint, pod, cluster)[heeded]
-    pods: Counts = np.bincount(ids[heeded], weights=matching, minlength=numbers + 1).astype(np.float64)
+    pods: Counts = np.bincount(ids[heeded], weights=matching, minlength=numbers + 1).astype(np.int64)
     there = np.bincount(ids[heeded]) > 0
     itself = constraint.selector.matches(pod.labels)
     skews: Counts = pods + itself - _fewest(pods[: len(there)][there], constraint.domains)
@@ -76,10 +79,12 @@ def _matching(constraint: Constraint, pod: Incoming, cluster: Cluster) -> Counts
     Pods being deleted do not count, and none does for a selector of everything (countPodsMatchSelector); but those that
     are thought away or thought to be there do (updateWithPod).
     """
-    selector, nobody = constraint.selector, constraint.selector.is_empty
-    shapes = () if nobody else cluster.labelled.matching(selector, frozenset({pod.namespace}))
-    size = cluster.nodes.size
-    pods = summed((each.on for each in shapes), size) - summed((each.leaving for each in shapes), size)
+    selector, nobody, size = constraint.selector, constraint.selector.is_empty, cluster.nodes.size
+    if nobody:
+        pods = np.zeros(size, dtype=np.int64)
+    else:
+        tally = cluster.tallies.of(selector, frozenset({pod.namespace}), size)
+        pods = tally.pods - tally.leaving
     for other, sign in cluster.supposed.values():
         place = cluster.nodes.place(other.node)
         passed_over = (nobody or other.is_leaving) and other.namespace == pod.namespace
