@@ -24,7 +24,7 @@ class Incoming:
 
     `requests` are amounts that the scheduler counts, those above zero; `weight` is what it weighs when nodes are
     compared. `uid` is empty for a pod that is not stored yet. `priority` is a number, as the API server fills it in.
-    `company` is what it says of other pods.
+    `company` is what it says of other pods, `nominated` the node that others are making room on for it, if any.
     """
 
     uid: str
@@ -37,6 +37,7 @@ class Incoming:
     ports: tuple[Port, ...]
     priority: int
     company: Company
+    nominated: str
 
     @staticmethod
     def of(pod: PlacedPod) -> Incoming:
@@ -58,4 +59,5 @@ class Incoming:
             host_ports(spec),
             spec.priority or 0,
             company(spec, namespace, labels),
+            (pod.status.nominated_node_name if pod.status else None) or "",
         )

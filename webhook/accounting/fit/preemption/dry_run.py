@@ -1,0 +1,65 @@
+"""Who would have to leave one node, so that a pod fits there.
+
+Source: SelectVictimsOnNode in plugins/defaultpreemption/default_preemption.go, v1.36.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.supposing import Supposition, supposing
+from webhook.accounting.fit.filtering import judged
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.preemption.budgets import split
+from webhook.accounting.fit.preemption.importance import by_importance
+
+_NOBODY = "No preemption victims found for incoming pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node on which a pod would fit if `victims` left, the most important first; `violations` of them break a budget.
+
+    No victims: nobody's leaving makes the difference, which the scheduler takes for a fault of its own.
+    """
+
+    place: int
+    victims: tuple[Placed, ...]
+    violations: int
+
+
+def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | tuple[str, ...]:
+    """What would have to happen on one node, or why it would not help. The cluster is as before afterwards."""
+    lower = [each for each in cluster.on(place).values() if each.shape.priority < pod.priority]
+    if not lower:
+        return (_NOBODY,)
+    with supposing(cluster) as suppose:
+        for each in lower:
+            suppose.away(each)
+        reasons = _reasons(pod, cluster, place)
+        return reasons or _sparing(pod, cluster, place, suppose, by_importance(lower))
+
+
+def _sparing(pod: Incoming, cluster: Cluster, place: int, suppose: Supposition, lower: Sequence[Placed]) -> Candidate:
+    """Let every pod stay that can, first those whose leaving breaks a budget, then the others, the important first."""
+    breaking, others = split(lower, cluster.budgets)
+    victims = [each for each in breaking if not _can_stay(each, pod, cluster, place, suppose)]
+    violations = len(victims)
+    victims += [each for each in others if not _can_stay(each, pod, cluster, place, suppose)]
+    ordered = by_importance(victims) if breaking and others else victims
+    return Candidate(place, tuple(ordered), violations)
+
+
+def _can_stay(each: Placed, pod: Incoming, cluster: Cluster, place: int, suppose: Supposition) -> bool:
+    suppose.back(each)
+    if not _reasons(pod, cluster, place):
+        return True
+    suppose.away(each)
+    return False
+
+
+def _reasons(pod: Incoming, cluster: Cluster, place: int) -> tuple[str, ...]:
+    return judged(pod, cluster, np.array([place])).reasons(place)

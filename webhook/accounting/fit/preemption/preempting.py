@@ -1,0 +1,95 @@
+"""What the scheduler does when a pod fits nowhere: whom it asks to leave, or why it asks nobody.
+
+Source: Preempt, findCandidates and DryRunPreemption in framework/preemption/preemption.go, PodEligibleToPreemptOthers
+and GetOffsetAndNumCandidates in plugins/defaultpreemption/default_preemption.go, v1.36.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.fit.filtering import Filtered
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.preemption.choice import best
+from webhook.accounting.fit.preemption.dry_run import Candidate, dry_run
+from webhook.accounting.fit.sentence import summed_up
+
+_NEVER = "not eligible due to preemptionPolicy=Never."
+_LEAVING = "not eligible due to a terminating pod on the nominated node."
+_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+_PERCENTAGE = 10  # minCandidateNodesPercentage
+_ABSOLUTE = 100  # minCandidateNodesAbsolute
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """What comes of it: `candidates` to choose from, `best` of them, or `refusal`, why there are none.
+
+    `is_fault` when the refusal is an error of the scheduler's. `is_sampled` when the scheduler looks for candidates
+    from anywhere among the nodes and stops when it has enough, so that it may choose another.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    best: tuple[Candidate, ...] = ()
+    refusal: str = ""
+    is_fault: bool = False
+    is_sampled: bool = False
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """One of the best: the scheduler nominates its node, and asks its victims to leave."""
+        return self.best[0] if self.best else None
+
+
+def preempted(pod: Incoming, cluster: Cluster, said: Filtered) -> Preemption:
+    """Whom the scheduler asks to leave for a pod that the nodes reject like this. The cluster is as before afterwards."""
+    ineligible = _ineligible(pod, cluster, said)
+    if ineligible:
+        return Preemption(refusal=ineligible)
+    places = said.helpful.tolist()
+    wanted = min(max(len(places) * _PERCENTAGE // 100, _ABSOLUTE), len(places))
+    candidates, reasons = _candidates(pod, cluster, places, wanted)
+    useful = [each for each in candidates if each.victims]
+    if useful:
+        return Preemption(tuple(useful), best(useful), is_sampled=wanted < len(places))
+    if candidates:
+        return Preemption(refusal=_fault(candidates, cluster), is_fault=True)
+    total = len(said.places)
+    untried = Counter({_NOT_HELPFUL: total - len(places)})
+    return Preemption(refusal=summed_up(total, reasons + untried))
+
+
+def _ineligible(pod: Incoming, cluster: Cluster, said: Filtered) -> str:
+    """Why a pod may ask nobody to leave, if so."""
+    if pod.spec.preemption_policy == "Never":
+        return _NEVER
+    place = cluster.nodes.place(pod.nominated) if pod.nominated else None
+    if place is None or place not in said.helpful:
+        return ""
+    pods = cluster.on(place).values()
+    leaving = any(each.shape.priority < pod.priority and each.is_leaving and each.is_preempted for each in pods)
+    return _LEAVING if leaving else ""
+
+
+def _candidates(
+    pod: Incoming, cluster: Cluster, places: Sequence[int], wanted: int
+) -> tuple[list[Candidate], Counter[str]]:
+    """So many candidates, and why other nodes are none."""
+    candidates: list[Candidate] = []
+    reasons: Counter[str] = Counter()
+    for place in places:
+        found = dry_run(pod, cluster, place)
+        if isinstance(found, tuple):
+            reasons.update(found)
+            continue
+        candidates.append(found)
+        useful = [each for each in candidates if each.victims]
+        if len(useful) >= wanted and any(not each.violations for each in useful):
+            break
+    return candidates, reasons
+
+
+def _fault(candidates: Sequence[Candidate], cluster: Cluster) -> str:
+    faults = [f'expected at least one victim pod on node "{cluster.nodes.name(each.place)}"' for each in candidates]
+    return faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"

@@ -1,0 +1,81 @@
+"""What the scheduler comes to when it tries a pod once: a node, or a sentence and perhaps a promise.
+
+Source: schedulingAlgorithm, schedulePod and findNodesThatFitPod in pkg/scheduler/schedule_one.go, RunPostFilterPlugins
+in framework/runtime/framework.go, applySchedulingGatedCondition in pkg/registry/core/pod/strategy.go, v1.36.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.fit.filtering import Filtered, filtered
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.preemption.preempting import Preemption, preempted
+from webhook.accounting.fit.priority import prioritised
+from webhook.accounting.fit.sentence import sentence
+from webhook.accounting.fit.volumes.unknown import unknown
+from webhook.objects.scheduling import PlacedPod
+
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+"""What the API server writes into the status of a pod that has gates."""
+
+_NO_CLAIMS = "no new claims to deallocate"
+# DynamicResources is the first to be asked when a pod fits nowhere. What it then misses is what it would have noted
+# before the nodes were asked, had not an earlier plugin refused the pod: "not found" is about that note.
+_NOT_ASKED = "not found"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`nodes` are those of which the scheduler takes one; if there are none, `sentence` is what it writes.
+
+    `said` is what each node said, None if none was asked; `preemption` what came of asking others to leave, if that
+    came up; `unknown` names what was not judged, without which nothing here is certain.
+    """
+
+    nodes: tuple[str, ...]
+    sentence: str = ""
+    said: Filtered | None = None
+    preemption: Preemption | None = None
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a node for it now."""
+        return bool(self.nodes)
+
+
+def verdict(pod: PlacedPod, cluster: Cluster) -> Verdict:
+    """What becomes of a pod that is tried on a cluster now.
+
+    Raises:
+        QuantityError: a quantity that the pod asks for, or the size of a claim or volume that it needs, is none.
+        NoPriorityClassError: it names a class that is not there.
+        SelectorError: a claim of it has a selector that is none.
+    """
+    incoming = Incoming.of(prioritised(pod, cluster.priorities))
+    if incoming.spec.scheduling_gates:
+        return Verdict((), GATED)
+    said = filtered(incoming, cluster)
+    open_questions = tuple(unknown(incoming, cluster))
+    nodes = tuple(_taken_from(incoming, cluster, said))
+    if nodes or not len(said.places):
+        return Verdict(nodes, "" if nodes else sentence(said), said, unknown=open_questions)
+    if said.refused is not None:
+        return Verdict((), sentence(said, _NOT_ASKED), said, unknown=open_questions)
+    preemption = preempted(incoming, cluster, said)
+    return Verdict((), sentence(said, afterword(preemption)), said, preemption, open_questions)
+
+
+def afterword(preemption: Preemption) -> str:
+    """What the scheduler adds to its sentence; nothing when somebody is asked to leave."""
+    if not preemption.refusal:
+        return ""
+    told = f"preemption: {preemption.refusal}"
+    return told if preemption.is_fault else f"{_NO_CLAIMS}, {told}"
+
+
+def _taken_from(pod: Incoming, cluster: Cluster, said: Filtered) -> Iterator[str]:
+    """The names of the nodes that fit; only the one that is promised to the pod, if it is among them."""
+    names = [cluster.nodes.name(place) for place in said.fitting.tolist()]
+    return iter([pod.nominated] if pod.nominated in names else names)
