@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from tests.accounting.scheduling.plain.cluster import Cluster, NodeInfo, PodInfo
 from tests.accounting.scheduling.plain.objects import Json, Labels, labels_of, name_of, namespace_of
 from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
-from tests.accounting.scheduling.plain.selectors import NOTHING
 from tests.accounting.scheduling.plain.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from tests.accounting.scheduling.plain.terms import AffinityTerm
 
@@ -118,13 +117,16 @@ def _update(counts: Counts, terms: list[AffinityTerm], node: NodeInfo, by: int) 
 
 
 def _with_namespaces(cluster: Cluster, term: AffinityTerm) -> AffinityTerm:
-    """mergeAffinityTermNamespacesIfNotEmpty: an empty selector stays, and is every namespace."""
-    if term.namespace_selector.is_empty:
-        return term
-    namespaces = [each for each in cluster.all("Namespace") if term.namespace_selector.matches(labels_of(each))]
-    return replace(
-        term, namespaces=term.namespaces | {name_of(each) for each in namespaces}, namespace_selector=NOTHING
+    """mergeAffinityTermNamespacesIfNotEmpty: the namespaces that the selector finds are added to those named.
+
+    It means to put Nothing() in the selector's place and puts it in that of a copy. So the selector stays, and is asked
+    of pods without their namespace's labels: one that only says what must not be there finds them everywhere.
+    """
+    selector = term.namespace_selector
+    found = (
+        [] if selector.is_empty else [each for each in cluster.all("Namespace") if selector.matches(labels_of(each))]
     )
+    return replace(term, namespaces=term.namespaces | {name_of(each) for each in found})
 
 
 def _labels_of_namespace(cluster: Cluster, pod: Json) -> Labels:
