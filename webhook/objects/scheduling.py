@@ -121,19 +121,30 @@ class CephImage(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True)
     read_only: bool | None = None
 
 
+class NamedDisk(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`azureDisk`, `cinder` or `portworxVolume` of a volume."""
+
+    disk_uri: str = msgspec.field(name="diskURI", default="")
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class Present(msgspec.Struct, frozen=True):
+    """An object of which only its being there matters."""
+
+
 class Volume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One entry of `spec.volumes`, as far as it says where the pod can run."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
-    ephemeral: msgspec.Raw | None = None
+    ephemeral: Present | None = None
     gce_persistent_disk: GoogleDisk | None = None
     aws_elastic_block_store: AmazonDisk | None = None
     rbd: CephImage | None = None
     iscsi: ScsiDisk | None = None
-    azure_disk: msgspec.Raw | None = None
-    cinder: msgspec.Raw | None = None
-    portworx_volume: msgspec.Raw | None = None
+    azure_disk: NamedDisk | None = None
+    cinder: NamedDisk | None = None
+    portworx_volume: NamedDisk | None = None
 
 
 class PlacedSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True):

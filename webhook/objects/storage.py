@@ -4,6 +4,7 @@ import msgspec
 
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import ResourceList
+from webhook.objects.scheduling import Present
 from webhook.objects.selectors import LabelSelector, NodeSelector
 
 
@@ -84,11 +85,11 @@ class VolumeSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True
     volume_attributes_class_name: str | None = None
     node_affinity: VolumeAffinity | None = None
     csi: CsiSource | None = None
-    gce_persistent_disk: msgspec.Raw | None = None
-    aws_elastic_block_store: msgspec.Raw | None = None
-    azure_disk: msgspec.Raw | None = None
-    cinder: msgspec.Raw | None = None
-    portworx_volume: msgspec.Raw | None = None
+    gce_persistent_disk: Present | None = None
+    aws_elastic_block_store: Present | None = None
+    azure_disk: Present | None = None
+    cinder: Present | None = None
+    portworx_volume: Present | None = None
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -161,13 +162,13 @@ class CsiDriver(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StorageCapacity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """A CSIStorageCapacity: how much a class has left in one part of the cluster."""
+    """A CSIStorageCapacity: how much a class has left in one part of the cluster. Absent quantities are empty here."""
 
     metadata: ObjectMeta | None = None
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
-    capacity: msgspec.Raw | None = None
-    maximum_volume_size: msgspec.Raw | None = None
+    capacity: msgspec.Raw = msgspec.Raw()
+    maximum_volume_size: msgspec.Raw = msgspec.Raw()
 
 
 class AttachmentSource(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

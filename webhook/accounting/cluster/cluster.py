@@ -24,8 +24,8 @@ class Cluster:
     """Nodes, the pods on them, and namespaces with their labels.
 
     `labelled` are the shapes of pods that are on a node, `repelling` what they keep away, `tallies` count them.
-    `storage` is None where nothing is known of volumes. `supposed` are the pods that are thought away (-1) or thought
-    to be on their node (1) for the time being, by UID (`webhook.accounting.cluster.supposing`).
+    `storage` is None where nothing is known of volumes. `supposed` are the pods that are thought away (-1), back
+    again (0) or there (1) on their node for the time being, by UID, the latest last (see `supposing`).
     """
 
     def __init__(self) -> None:

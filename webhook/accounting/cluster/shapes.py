@@ -3,6 +3,8 @@
 A hundred thousand pods have some thousand shapes, so that selectors and anti-affinity look at shapes, not at pods.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -33,6 +35,10 @@ class Port(NamedTuple):
     def meets(self, address: str) -> bool:
         """Whether it and the same port at another address cannot both be taken."""
         return self.address == address or ANY_ADDRESS in (self.address, address)
+
+    def at(self, address: str) -> Port:
+        """The same port at another address."""
+        return self._replace(address=address)
 
 
 class Shape:

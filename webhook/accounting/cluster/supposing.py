@@ -19,19 +19,19 @@ class Supposition:
         """Think a pod away that is on a node."""
         self._remember(pod)
         self._cluster.remove_pod(pod.uid)
-        self._cluster.supposed[pod.uid] = (pod, -1)
+        self._suppose(pod, -1)
 
     def back(self, pod: Placed) -> None:
         """Think a pod back that was thought away."""
         self._cluster.put_pod(pod)
-        del self._cluster.supposed[pod.uid]
+        self._suppose(pod, 0)
 
     def there(self, pod: Placed) -> None:
         """Think a pod onto the node that it is promised."""
         self._remember(pod)
         moved = pod._replace(node=pod.nominated, nominated="")
         self._cluster.put_pod(moved)
-        self._cluster.supposed[pod.uid] = (moved, 1)
+        self._suppose(moved, 1)
 
     def forget(self) -> None:
         """Let all be as it is, the order of pods on their nodes too."""
@@ -41,6 +41,11 @@ class Supposition:
         for place, uids in self._order.items():
             if uids:
                 self._cluster.arrange(place, uids)
+
+    def _suppose(self, pod: Placed, more: int) -> None:
+        """Say so, as the latest of all."""
+        self._cluster.supposed.pop(pod.uid, None)
+        self._cluster.supposed[pod.uid] = (pod, more)
 
     def _remember(self, pod: Placed) -> None:
         place = self._cluster.nodes.reserve(pod.node or pod.nominated)

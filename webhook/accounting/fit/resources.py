@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.shapes import Port
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_now
 from webhook.accounting.node_fit import Insufficient
@@ -49,10 +50,24 @@ def ports_taken(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rej
     if not pod.ports:
         return
     taken = np.zeros(cluster.nodes.size, dtype=np.bool_)
+    free = _thought_free(cluster)
     for port in pod.ports:
         for place, addresses in cluster.takers(port).items():
-            taken[place] |= any(port.meets(address) for address in addresses)
+            left = addresses.keys() if not free else {each for each in addresses if (place, port.at(each)) not in free}
+            taken[place] |= any(port.meets(address) for address in left)
     yield for_now("node(s) didn't have free ports for the requested pod ports", taken[places])
+
+
+def _thought_free(cluster: Cluster) -> set[tuple[int, Port]]:
+    """Ports that are free at a place because a pod is thought away that has them, whoever has them beside it.
+
+    The scheduler keeps a node's ports in a set (HostPortInfo), which the last pod to come or go decides on.
+    """
+    free: set[tuple[int, Port]] = set()
+    for pod, more in cluster.supposed.values():
+        ports = {(cluster.nodes.reserve(pod.node), port) for port in pod.shape.ports}
+        free = free | ports if more < 0 else free - ports
+    return free
 
 
 def _over(asked: int, free: "np.typing.NDArray[np.int64]") -> Mask:

@@ -43,7 +43,7 @@ class Preemption:
 
 
 def preempted(pod: Incoming, cluster: Cluster, said: Filtered) -> Preemption:
-    """Whom the scheduler asks to leave for a pod that the nodes reject like this. The cluster is as before afterwards."""
+    """Whom the scheduler asks to leave for a pod that the nodes reject so. The cluster is as before afterwards."""
     ineligible = _ineligible(pod, cluster, said)
     if ineligible:
         return Preemption(refusal=ineligible)

@@ -7,7 +7,7 @@ of such a volume's node affinity on nodes that have moved to the driver is not m
 from webhook.accounting.cluster.storage import Storage
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.volumes.claims import found, spec_of
-from webhook.objects.scheduling import Volume
+from webhook.objects.scheduling import NamedDisk, Volume
 from webhook.objects.storage import VolumeSpec
 
 _AMAZON = "ebs.csi.aws.com"
@@ -47,7 +47,8 @@ def disk_of(volume: Volume) -> str:
         return volume.aws_elastic_block_store.volume_id
     if volume.gce_persistent_disk is not None:
         return volume.gce_persistent_disk.pd_name
-    return str(volume.azure_disk or volume.cinder or volume.portworx_volume)
+    disk = volume.azure_disk or volume.cinder or volume.portworx_volume or NamedDisk()
+    return disk.disk_uri or disk.volume_id
 
 
 def is_moved(pod: Incoming, storage: Storage) -> bool:

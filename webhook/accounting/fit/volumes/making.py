@@ -16,6 +16,7 @@ from webhook.accounting.quantity import Quantity
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.storage import CsiDriver, CsiDriverSpec, PersistentVolumeClaim, StorageCapacity, StorageClass
 
+_ABSENT = (b"", b"null")
 _NOBODY = ("", "kubernetes.io/no-provisioner")
 
 
@@ -61,5 +62,6 @@ def _with_room(made_by: StorageClass, size: Quantity, storage: Storage, nodes: N
 
 def _has(capacity: StorageCapacity, size: Quantity) -> bool:
     """Whether one volume of this size can be made of what is left."""
-    limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    return limit is not None and Quantity.from_json(limit).value() >= size.value()
+    largest, left = bytes(capacity.maximum_volume_size), bytes(capacity.capacity)
+    limit = left if largest in _ABSENT else largest
+    return limit not in _ABSENT and Quantity.from_json(limit).value() >= size.value()
