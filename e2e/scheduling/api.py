@@ -64,7 +64,7 @@ class Api:
         """
         stored = self._ask("POST", _folder(made), made)
         if made["kind"] in _MADE_BY_STATUS and "status" in made:
-            stored["status"] |= made["status"]
+            stored["status"] = stored.get("status", {}) | made["status"]
             stored = self._ask("PUT", f"{_path(stored)}/status", stored)
         return stored
 
@@ -82,14 +82,15 @@ class Api:
 
     def clear(self, kind: str, namespaces: Iterable[str] = ()) -> None:
         """Delete everything of a kind, in these namespaces if it lives in namespaces; it is gone when this returns."""
-        for folder in [_folder({"kind": kind, "metadata": {"namespace": each}}) for each in namespaces] or [_GROUPS[kind]]:
+        within = [_folder({"kind": kind, "metadata": {"namespace": each}}) for each in namespaces]
+        for folder in within or [_GROUPS[kind]]:
             self._ask("DELETE", folder, {"gracePeriodSeconds": 0})
 
     def listed(self, kind: str) -> list[Object]:
         """All of a kind, by name, each whole in itself."""
         said = self._ask("GET", _GROUPS[kind])
         whole = {"kind": kind, "apiVersion": said["apiVersion"]}
-        return [_without_noise(whole | each) for each in said["items"]]
+        return [without_noise(whole | each) for each in said["items"]]
 
     def changes(self, pod: Object) -> Iterator[Object]:
         """What becomes of a pod after this, in order, without an end.
@@ -136,6 +137,7 @@ def _path(it: Object) -> str:
     return f"{_folder(it)}/{it['metadata']['name']}"
 
 
-def _without_noise(it: Object) -> Object:
+def without_noise(it: Object) -> Object:
+    """It, without who wrote which field."""
     it["metadata"].pop("managedFields", None)
     return it

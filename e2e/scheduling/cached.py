@@ -4,64 +4,69 @@ Source: scheduler/backend/cache/debugger/dumper.go, v1.36.
 """
 
 import re
+import time
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from pathlib import Path
 
+from e2e.errors import ClusterError
 from e2e.scheduling.plane import Plane
-from e2e.waiting import until
 
-_WITHIN = 60.0  # seconds
-_NODE = re.compile(r"Node name: (\S+)\nDeleted: (\w+)\n")
-_POD = re.compile(r"^name: \S+, namespace: \S+, uid: (\S+), phase: ", re.MULTILINE)
-_CACHE = '"Dump of cached NodeInfo"'
-_QUEUE = '"Dump of scheduling queue"'
+_WITHIN = 30.0  # seconds
+_PAUSE = 0.002  # seconds
+_NODE = re.compile(r"^\tNode name: (\S+)$", re.MULTILINE)
+_POD = re.compile(r"^\tname: \S+, namespace: \S+, uid: (\S+), phase: ", re.MULTILINE)
+_DUMP = re.compile(
+    r'"Dump of cached NodeInfo" nodes=(?P<cache>""|<\n.*?\n >)\n'
+    r'.*"Dump of scheduling queue" .* pods=(?P<queue>""|<\n.*?\n >)\n',
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
 class Belief:
-    """The names of the nodes, and the UIDs of the pods on them and in the queue."""
+    """The names of the nodes, the UIDs of the pods on them, and those of the pods in the queue."""
 
-    nodes: frozenset[str] = frozenset()
-    pods: frozenset[str] = frozenset()
+    nodes: frozenset[str]
+    pods: frozenset[str]
     waiting: frozenset[str] = frozenset()
 
 
 class Mind:
-    """The scheduler's belief, read again and again."""
+    """The scheduler's belief."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
-        self._read = 0
 
     def until_knows(self, nodes: AbstractSet[str], pods: AbstractSet[str]) -> None:
-        """Wait until it believes in exactly these nodes and bound pods (by UID), and has nothing to do.
+        """Wait until it believes in exactly these nodes and pods on nodes (by UID), and nothing waits for it.
 
         Raises:
             ClusterError: it does not in time.
         """
         wanted = Belief(frozenset(nodes), frozenset(pods))
-        until("the scheduler knows all and only that", lambda: self._belief() == wanted, _WITHIN, self._difference)
-
-    def _difference(self) -> str:
-        return f"it believes in {self._belief()}"
+        deadline = time.monotonic() + _WITHIN
+        while (now := self._belief()) != wanted:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"the scheduler believes in {now}, not in {wanted}, after {_WITHIN:.0f} s")
+            time.sleep(_PAUSE)
 
     def _belief(self) -> Belief:
+        """What it dumps; it drops a signal that comes while it dumps, so that it is asked once only."""
         log = self._plane.scheduler.log
         begun = log.stat().st_size
-        self._plane.check()
+        deadline = time.monotonic() + _WITHIN
         self._plane.ask_for_dump()
-        said = ""
-
-        def is_whole() -> bool:
-            nonlocal said
-            with log.open("rb") as file:
-                file.seek(begun)
-                said = file.read().decode(errors="replace")
-            return _QUEUE in said and said.endswith("\n")
-
-        until("the scheduler dumps its cache", is_whole, _WITHIN)
-        return _parsed(said)
+        while (dump := _DUMP.search(_from(log, begun))) is None:
+            self._plane.check()
+            if time.monotonic() > deadline:
+                raise ClusterError(f"the scheduler does not dump its cache in {_WITHIN:.0f} s")
+            time.sleep(_PAUSE)
+        cache, queue = dump["cache"], dump["queue"]
+        return Belief(*(frozenset(each) for each in (_NODE.findall(cache), _POD.findall(cache), _POD.findall(queue))))
 
 
-def _parsed(said: str) -> Belief:
-    return Belief()
+def _from(log: Path, position: int) -> str:
+    with log.open("rb") as file:
+        file.seek(position)
+        return file.read().decode(errors="replace")

@@ -79,7 +79,9 @@ def _started(built: Programs, folder: Path, ends: ExitStack) -> Plane:
 
 
 def _alone(launch: Launch) -> Launch:
-    return replace(launch, command=(*launch.command, f"--disable-admission-plugins={_NEEDS_CONTROLLERS}"))
+    """Without what needs controllers, and without caches: a list from a cache waits until etcd says how old it is."""
+    own = (f"--disable-admission-plugins={_NEEDS_CONTROLLERS}", "--watch-cache=false")
+    return replace(launch, command=(*launch.command, *own))
 
 
 def _readiness(credentials: Credentials) -> Callable[[Component], bool]:

@@ -59,5 +59,6 @@ def _toleration(dice: Dice) -> Json:
     if dice.often("unschedulable", 0.05, 0.5):
         return {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
     toleration: Json = {"key": dice.pick(("dedicated", "spot", "gpu", "example.com/maintenance"))}
-    toleration |= dice.pick(({"operator": "Exists"}, {"operator": "Equal", "value": "x"}, {"value": "y"}, {"value": ""}))
+    values = ({"operator": "Exists"}, {"operator": "Equal", "value": "x"}, {"value": "y"}, {"value": ""})
+    toleration |= dice.pick(values)
     return toleration | dice.pick(({}, {}, {"effect": "NoSchedule"}, {"effect": "NoExecute"}))

@@ -36,8 +36,8 @@ def _constraint(dice: Dice) -> Json:
         constraint["labelSelector"] = pod_selector(dice)
         if dice.chance(0.2):
             constraint["matchLabelKeys"] = dice.some(("rev", "tier"), 1, 2)
-    if constraint["whenUnsatisfiable"] == "DoNotSchedule" and dice.chance(0.3):
-        constraint["minDomains"] = dice.count(1, 4)
+    if constraint["whenUnsatisfiable"] == "DoNotSchedule" and dice.chance(0.4):
+        constraint["minDomains"] = dice.count(1, 5)
     for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         if dice.chance(0.3):
             constraint[policy] = dice.pick(("Honor", "Ignore"))

@@ -18,16 +18,16 @@ _LARGE = {
 }
 _COUNTABLE = (GPU, IP, BANANAS, "hugepages-2Mi")
 """Whose limits must be there and equal the requests."""
-_PORTS = (80, 443, 8080)
+_PORTS = {80: 3.0, 443: 1.0}
 
 
 def containers(dice: Dice, *, modest: bool) -> Json:
     """The part of a pod's spec that asks for something; `modest` pods leave room for others."""
-    spec: Json = {"containers": [_container(dice, f"c{number}", modest) for number in range(dice.count(1, 2))]}
+    spec: Json = {"containers": [_container(dice, f"c{number}", modest=modest) for number in range(dice.count(1, 2))]}
     if dice.often("resources", 0.15, 0.35):
-        spec["initContainers"] = [_init(dice, f"i{number}", modest) for number in range(dice.count(1, 2))]
+        spec["initContainers"] = [_init(dice, f"i{number}", modest=modest) for number in range(dice.count(1, 2))]
     if dice.often("resources", 0.03, 0.15):
-        spec["resources"] = _as_a_whole(dice, modest)
+        spec["resources"] = _as_a_whole(dice, modest=modest)
     if dice.often("resources", 0.03, 0.12):
         spec["runtimeClassName"] = dice.pick(("heavy", "heavy", "apart"))
     if dice.often("ports", 0.01, 0.06):
@@ -35,19 +35,19 @@ def containers(dice: Dice, *, modest: bool) -> Json:
     return spec
 
 
-def _container(dice: Dice, name: str, modest: bool) -> Json:
-    container: Json = {"name": name, "image": IMAGE, "resources": _resources(dice, modest)}
+def _container(dice: Dice, name: str, *, modest: bool) -> Json:
+    container: Json = {"name": name, "image": IMAGE, "resources": _resources(dice, modest=modest)}
     if dice.often("ports", 0.04, 0.7):
-        container["ports"] = [_port(dice) for _ in range(dice.count(1, 2))]
+        container["ports"] = [_port(dice)]
     return container
 
 
-def _init(dice: Dice, name: str, modest: bool) -> Json:
-    init = {"name": name, "image": IMAGE, "resources": _resources(dice, modest)}
+def _init(dice: Dice, name: str, *, modest: bool) -> Json:
+    init = {"name": name, "image": IMAGE, "resources": _resources(dice, modest=modest)}
     return init | ({"restartPolicy": "Always"} if dice.chance(0.5) else {})
 
 
-def _resources(dice: Dice, modest: bool) -> Json:
+def _resources(dice: Dice, *, modest: bool) -> Json:
     wanted = _SMALL if modest or "resources" not in dice.about or dice.chance(0.3) else _LARGE
     requests = {name: dice.pick(amounts) for name, (chance, amounts) in wanted.items() if dice.chance(chance)}
     if modest and dice.often("resources", 0.0, 0.25):
@@ -60,13 +60,13 @@ def _resources(dice: Dice, modest: bool) -> Json:
     return {"requests": requests} | ({"limits": limits} if limits else {})
 
 
-def _as_a_whole(dice: Dice, modest: bool) -> Json:
+def _as_a_whole(dice: Dice, *, modest: bool) -> Json:
     requests = {"cpu": "1" if modest else dice.pick(("3", "5", "8")), "memory": dice.pick(("2Gi", "6Gi"))}
     return {"requests": {name: requests[name] for name in dice.some(tuple(requests), 1, 2)}}
 
 
 def _port(dice: Dice) -> Json:
-    port = dice.pick(_PORTS)
-    drawn: Json = {"containerPort": port, "hostPort": port, "protocol": dice.pick(("TCP", "TCP", "UDP", "SCTP"))}
-    address = dice.pick(("", "", "0.0.0.0", "127.0.0.1", "10.0.0.1"))  # noqa: S104  nothing is bound
+    port = dice.weighted(_PORTS)
+    drawn: Json = {"containerPort": port, "hostPort": port, "protocol": dice.weighted({"TCP": 6, "UDP": 2, "SCTP": 1})}
+    address = dice.pick(("", "", "", "0.0.0.0", "127.0.0.1", "10.0.0.1"))  # noqa: S104  nothing is bound
     return drawn | ({"hostIP": address} if address else {})

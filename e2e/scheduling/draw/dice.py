@@ -32,7 +32,7 @@ class Dice:
 
     def some(self, faces: Sequence[_Face], least: int, most: int) -> list[_Face]:
         """So many different ones."""
-        return self._random.sample(faces, min(len(faces), self.count(least, most)))
+        return self._random.sample(faces, min(len(faces), self._random.randint(least, max(least, most))))
 
     def count(self, least: int, most: int) -> int:
         """A number in between, both included."""

@@ -1,9 +1,11 @@
 """Nodes: what they have, what they are called, and what keeps pods away from them."""
 
 from e2e.scheduling.draw.dice import Dice
-from e2e.scheduling.draw.words import BANANAS, GPU, HOSTNAME, IP, RACK, REGION, ZONE, Json
+from e2e.scheduling.draw.words import BANANAS, CROWDED, GPU, HOSTNAME, IP, RACK, REGION, ZONE, Json
 
 _SIZES = {1: 1.0, 2: 2.0, 3: 3.0, 4: 2.0, 6: 2.0, 9: 1.5, 12: 1.0, 20: 0.4, 30: 0.2, 0: 0.15}
+_SMALL = {1: 3.0, 2: 4.0, 3: 4.0, 4: 2.0, 6: 1.0, 9: 0.5}
+"""Sizes of clusters where all nodes are to be taken now and then."""
 _ROOMY = {
     "cpu": "32",
     "memory": "256Gi",
@@ -31,7 +33,7 @@ _EFFECTS = {"NoSchedule": 5.0, "NoExecute": 2.0, "PreferNoSchedule": 2.0}
 
 def nodes(dice: Dice) -> list[Json]:
     """A cluster's nodes; none now and then."""
-    return [_node(dice, f"n{number}") for number in range(dice.weighted(_SIZES))]
+    return [_node(dice, f"n{number}") for number in range(dice.weighted(_SMALL if dice.about & CROWDED else _SIZES))]
 
 
 def _node(dice: Dice, name: str) -> Json:

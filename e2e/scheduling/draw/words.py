@@ -15,9 +15,15 @@ NAMESPACES = {
     "green": {"team": "b", "env": "prod"},
 }
 PRIORITIES = {"low": 10, "mid": 100, "high": 1000, "polite": 1000}
+CROWDED = frozenset({"preemption", "spread", "company", "ports"})
+"""Features of which others must be in the way."""
+DRIVER, MEASURED = "dyn.example.com", "measured.example.com"
+"""Of volumes; the second tells how much room is where."""
 IMAGE = "example.com/none:1"
+GOING = "2026-01-01T12:00:00Z"
+"""A deletion timestamp: what has it is deleted once it is made, and stays."""
 
-_POD_LABELS = {"app": ("web", "db", "cache"), "rev": ("1", "2"), "tier": ("front", "back")}
+_POD_LABELS = {"app": ("web", "web", "db", "cache"), "rev": ("1", "2"), "tier": ("front", "back")}
 
 Json = dict[str, Any]
 
@@ -33,7 +39,7 @@ def pod_selector(dice: Dice) -> Json:
     kind = dice.weighted({"labels": 6, "expressions": 3, "both": 1, "all": 0.5})
     selector: Json = {}
     if kind in ("labels", "both"):
-        selector["matchLabels"] = {"app": dice.pick(("web", "db"))}
+        selector["matchLabels"] = {"app": dice.pick(("web", "web", "db"))}
     if kind in ("expressions", "both"):
         selector["matchExpressions"] = [_expression(dice) for _ in range(dice.count(1, 2))]
     return selector
@@ -58,4 +64,4 @@ def _expression(dice: Dice) -> Json:
     operator = dice.pick(("In", "In", "NotIn", "Exists", "DoesNotExist"))
     if operator in ("Exists", "DoesNotExist"):
         return {"key": key, "operator": operator}
-    return {"key": key, "operator": operator, "values": dice.some(_POD_LABELS[key], 1, 2)}
+    return {"key": key, "operator": operator, "values": sorted(set(dice.some(_POD_LABELS[key], 1, 2)))}

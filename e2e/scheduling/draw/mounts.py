@@ -1,0 +1,44 @@
+"""What pods mount: claims, disks by their own name, volumes made with the pod."""
+
+from e2e.scheduling.draw.dice import Dice
+from e2e.scheduling.draw.storage import Storage
+from e2e.scheduling.draw.words import Json
+
+_DISKS: tuple[Json, ...] = (
+    {"gcePersistentDisk": {"pdName": "disk-1"}},
+    {"gcePersistentDisk": {"pdName": "disk-1", "readOnly": True}},
+    {"awsElasticBlockStore": {"volumeID": "vol-1"}},
+    {"iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.com.example:s", "lun": 0}},
+    {"iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.com.example:s", "lun": 0, "readOnly": True}},
+    {"rbd": {"monitors": ["10.0.0.1", "10.0.0.2"], "image": "i", "pool": "p"}},
+    {"emptyDir": {}},
+)
+_MADE_WITH: Json = {
+    "ephemeral": {
+        "volumeClaimTemplate": {
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "storageClassName": "dyn",
+            }
+        }
+    }
+}
+
+
+def mounts(dice: Dice, storage: Storage, *, settled: bool) -> list[Json]:
+    """The volumes of a pod; those of a `settled` one are there."""
+    if not dice.often("volumes", 0.0, 0.4 if settled else 0.95):
+        return []
+    sources = [_claim(name) for name in dice.some(storage.claims, 0 if settled else 1, 2)]
+    if dice.chance(0.4):
+        sources.append(dice.pick(_DISKS))
+    if not settled and dice.chance(0.03):
+        sources.append(_claim("gone"))
+    if not settled and dice.chance(0.02):
+        sources.append(_MADE_WITH)
+    return [{"name": f"v{number}", **source} for number, source in enumerate(sources)]
+
+
+def _claim(name: str) -> Json:
+    return {"persistentVolumeClaim": {"claimName": name}}

@@ -1,0 +1,88 @@
+"""Pods: those that settled on nodes before, and the one that is asked about."""
+
+from e2e.scheduling.draw.affinity import node_wishes
+from e2e.scheduling.draw.company import company, spread
+from e2e.scheduling.draw.containers import containers
+from e2e.scheduling.draw.dice import Dice
+from e2e.scheduling.draw.mounts import mounts
+from e2e.scheduling.draw.storage import Storage
+from e2e.scheduling.draw.words import GOING, IMAGE, NAMESPACES, Json, pod_labels
+
+NEW = "new"
+_STARTS = ("2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z", "2026-01-02T10:00:00Z")
+
+
+def settled(dice: Dice, number: int, nodes: list[str], home: str, storage: Storage) -> Json:
+    """A pod that has its node; `home` is the namespace that has the claims."""
+    pod = _pod(dice, f"old{number}", home if dice.chance(0.7) else dice.pick(tuple(NAMESPACES)))
+    spec = pod["spec"] | {"nodeName": dice.pick(nodes)}
+    if "preemption" in dice.about and dice.chance(0.8):
+        spec["containers"] = [_filling(dice)]
+    else:
+        spec |= containers(dice, modest=True)
+    spec["priorityClassName"] = dice.pick(("low", "low", "low", "mid", "high"))
+    if dice.chance(0.6):
+        del spec["priorityClassName"]
+    wishes = company(dice, settled=True)
+    spec |= ({"affinity": wishes} if wishes else {}) | _mounted(dice, storage, pod, home, settled=True)
+    pod["spec"] = spec
+    pod["status"] = _status(dice)
+    if dice.chance(0.03):
+        pod["metadata"]["deletionTimestamp"] = GOING
+    return pod
+
+
+def newcomer(dice: Dice, home: str, storage: Storage) -> Json:
+    """The pod that is asked about."""
+    pod = _pod(dice, NEW, home)
+    wishes = node_wishes(dice)
+    affinity = wishes.pop("affinity", {}) | company(dice, settled=False)
+    spec = pod["spec"] | containers(dice, modest=False) | wishes | _mounted(dice, storage, pod, home, settled=False)
+    if "preemption" in dice.about and dice.chance(0.8):
+        spec["containers"] = [_filling(dice)]
+    if affinity:
+        spec["affinity"] = affinity
+    if constraints := spread(dice):
+        spec["topologySpreadConstraints"] = constraints
+    if name := _priority(dice):
+        spec["priorityClassName"] = name
+    if dice.often("gates", 0.005, 1.0):
+        spec["schedulingGates"] = [{"name": f"example.com/{name}"} for name in dice.some(("a", "b"), 1, 2)]
+    return pod | {"spec": spec}
+
+
+def _pod(dice: Dice, name: str, namespace: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": pod_labels(dice)},
+        "spec": {"automountServiceAccountToken": False},
+    }
+
+
+def _filling(dice: Dice) -> Json:
+    """One container that takes a good part of a small node."""
+    requests = {"cpu": dice.pick(("500m", "1", "1500m", "2", "3")), "memory": dice.pick(("512Mi", "1Gi", "3Gi"))}
+    limits: Json = {}
+    if dice.chance(0.2):
+        limits = {"nvidia.com/gpu": "1"}
+    return {"name": "c0", "image": IMAGE, "resources": {"requests": requests | limits, "limits": limits}}
+
+
+def _priority(dice: Dice) -> str:
+    if "preemption" in dice.about:
+        return dice.weighted({"high": 8, "mid": 3, "polite": 1, "low": 1, "": 0.5})
+    return dice.weighted({"": 6, "low": 1, "mid": 1, "high": 2, "polite": 0.5})
+
+
+def _mounted(dice: Dice, storage: Storage, pod: Json, home: str, *, settled: bool) -> Json:
+    if pod["metadata"]["namespace"] != home:
+        return {}
+    volumes = mounts(dice, storage, settled=settled)
+    return {"volumes": volumes} if volumes else {}
+
+
+def _status(dice: Dice) -> Json:
+    """Most run since some time; some are seen by nobody yet; some are over, and count for nothing."""
+    phase = dice.weighted({"Running": 10, "Pending": 4, "Succeeded": 0.3, "Failed": 0.2})
+    return {"phase": phase} | ({} if phase == "Pending" else {"startTime": dice.pick(_STARTS)})

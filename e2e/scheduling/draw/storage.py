@@ -1,0 +1,45 @@
+"""The storage of a case: classes, drivers, claims and volumes."""
+
+from dataclasses import dataclass, field
+
+from e2e.scheduling.draw.claims import claim, volume
+from e2e.scheduling.draw.dice import Dice
+from e2e.scheduling.draw.drivers import drivers
+from e2e.scheduling.draw.words import DRIVER, MEASURED, ZONE, Json
+
+_LATE = "WaitForFirstConsumer"
+
+
+@dataclass
+class Storage:
+    """What is drawn: the objects, claims before their volumes, and the names of the claims."""
+
+    objects: list[Json] = field(default_factory=list)
+    claims: list[str] = field(default_factory=list)
+
+
+def storage(dice: Dice, namespace: str, nodes: list[str]) -> Storage:
+    """Storage for the pods of a namespace; nothing where the case is not about volumes, as a rule."""
+    if not dice.often("volumes", 0.06, 1.0):
+        return Storage()
+    claimed = [claim(dice, number, namespace, nodes) for number in range(dice.count(2, 6))]
+    free = [volume(dice, f"free-{number}", nodes) for number in range(dice.count(0, 4))]
+    made = [each for some in claimed for each in some]
+    names = [claim["metadata"]["name"] for claim, *_ in claimed]
+    return Storage([*_classes(), *drivers(dice, nodes), *made, *free], names)
+
+
+def _classes() -> list[Json]:
+    zones = [{"matchLabelExpressions": [{"key": ZONE, "values": ["a", "c"]}]}]
+    return [
+        _class("local", "kubernetes.io/no-provisioner", _LATE),
+        _class("dyn", DRIVER, _LATE),
+        _class("dyn-zone", DRIVER, _LATE) | {"allowedTopologies": zones},
+        _class("now", DRIVER, "Immediate"),
+        _class("measured", MEASURED, _LATE),
+    ]
+
+
+def _class(name: str, provisioner: str, mode: str) -> Json:
+    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    return kind | {"provisioner": provisioner, "volumeBindingMode": mode}

@@ -1,0 +1,86 @@
+"""A drawn cluster on a plane: made, known to the scheduler, and gone again without a trace."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from e2e.scheduling.api import Api, Object
+from e2e.scheduling.cached import Mind
+from e2e.scheduling.draw.case import Drawn
+from e2e.scheduling.draw.words import NAMESPACES
+
+_CLAIM, _VOLUME = "PersistentVolumeClaim", "PersistentVolume"
+_IN_NAMESPACES = ("PodDisruptionBudget", _CLAIM, "CSIStorageCapacity")
+_AT_LARGE = (_VOLUME, "StorageClass", "CSINode", "CSIDriver")
+_OBJECTS = ("Namespace", "PriorityClass", "RuntimeClass", *_AT_LARGE, *_IN_NAMESPACES)
+_OVER = ("Succeeded", "Failed")
+_GRACE = 3600  # seconds that a pod which is being deleted stays
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What there is, as the API server returned it."""
+
+    nodes: list[Object]
+    pods: list[Object]
+    objects: list[Object]
+
+
+@contextmanager
+def scene(api: Api, mind: Mind, case: Drawn) -> Iterator[Scene]:
+    """Make what was drawn; in the block the scheduler knows it, and after the block that there is nothing.
+
+    Raises:
+        ClusterError: the scheduler does not come to know it.
+    """
+    try:
+        _make(api, case)
+        objects = [each for kind in _OBJECTS for each in api.listed(kind)]
+        made = Scene(api.listed("Node"), api.listed("Pod"), objects)
+        mind.until_knows({each["metadata"]["name"] for each in made.nodes}, _followed(made.pods))
+        yield made
+    finally:
+        _clear(api)
+        mind.until_knows(set(), set())
+
+
+def is_over(pod: Object) -> bool:
+    """Whether it counts for nothing any more."""
+    return pod["status"]["phase"] in _OVER
+
+
+def uid(it: Object) -> str:
+    """Its UID."""
+    return str(it["metadata"]["uid"])
+
+
+def _make(api: Api, case: Drawn) -> None:
+    """Volumes come after the claims that they belong to, whose UIDs they have."""
+    volumes = [each for each in case.objects if each["kind"] == _VOLUME]
+    made = api.make_all(each for each in case.objects if each not in volumes)
+    claims = {_key(each): each for each in made if isinstance(each, dict) and each["kind"] == _CLAIM}
+    for reference in (each["spec"]["claimRef"] for each in volumes if "claimRef" in each["spec"]):
+        reference["uid"] = uid(claims[reference["namespace"], reference["name"]])
+    for some in (volumes, case.nodes, case.pods):
+        api.make_all(some)
+    for each in (*case.objects, *case.pods):
+        if "deletionTimestamp" in each["metadata"]:
+            api.delete(each, _GRACE)
+
+
+def _clear(api: Api) -> None:
+    for kind in ("Pod", *_IN_NAMESPACES):
+        api.clear(kind, NAMESPACES)
+    for kind in (*_AT_LARGE, "Node"):
+        api.clear(kind)
+    for kept in api.listed(_CLAIM):  # by a finalizer
+        kept["metadata"]["finalizers"] = []
+        api.put(kept)
+
+
+def _followed(pods: Iterable[Object]) -> set[str]:
+    return {uid(each) for each in pods if not is_over(each)}
+
+
+def _key(it: Object) -> tuple[str, str]:
+    return it["metadata"]["namespace"], it["metadata"]["name"]
