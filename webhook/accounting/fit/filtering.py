@@ -4,8 +4,8 @@ Source: findNodesThatFitPod in pkg/scheduler/schedule_one.go, RunPreFilterPlugin
 RunFilterPluginsWithNominatedPods in framework/runtime/framework.go, default_plugins.go, v1.36.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -81,21 +81,23 @@ REFUSALS: Sequence[Refusal] = (
 )
 """What is asked before the nodes are, in the order of the plugins. The first that refuses is the only one heard."""
 
-FILTERS: Sequence[Filter] = (
-    taints.unschedulable,
-    node_affinity.misnamed,
-    taints.tainted,
-    node_affinity.unwanted,
-    resources.ports_taken,
-    resources.insufficient,
-    restrictions.restricted,
-    limits.exceeding,
-    binding.unbindable,
-    zones.apart,
-    spread.uneven,
-    neighbours.apart,
-)
-"""The filters in their order. The first that rejects a node is the only one that is heard of it."""
+FILTERS: Mapping[str, Filter] = {
+    "NodeUnschedulable": taints.unschedulable,
+    "NodeName": node_affinity.misnamed,
+    "TaintToleration": taints.tainted,
+    "NodeAffinity": node_affinity.unwanted,
+    "NodePorts": resources.ports_taken,
+    "NodeResourcesFit": resources.insufficient,
+    "VolumeRestrictions": restrictions.restricted,
+    "NodeVolumeLimits": limits.exceeding,
+    "VolumeBinding": binding.unbindable,
+    "VolumeZone": zones.apart,
+    "PodTopologySpread": spread.uneven,
+    "InterPodAffinity": neighbours.apart,
+}
+"""The filters in their order, by plugin. The first that rejects a node is the only one that is heard of it."""
+
+_NAMING = "NodeAffinity"  # the only plugin of the default profile that says beforehand which nodes are worth asking
 
 
 def filtered(pod: Incoming, cluster: Cluster, places: Places | None = None) -> Filtered:
@@ -105,7 +107,24 @@ def filtered(pod: Incoming, cluster: Cluster, places: Places | None = None) -> F
         reason = refusal(pod, cluster)
         if reason is not None:
             return Filtered(asked, (), Refused(reason, for_good=True))
-    return judged(pod, cluster, asked)
+    names = node_affinity.named(pod)
+    return judged(pod, cluster, asked) if names is None else _narrowed(pod, cluster, asked, names)
+
+
+def _narrowed(pod: Incoming, cluster: Cluster, asked: Places, names: frozenset[str]) -> Filtered:
+    """What nodes say of which only those are worth asking that the pod names.
+
+    The node that is promised to the pod is asked before all, named or not; the plugin that rejects it there is then
+    told among those that left the others out.
+    """
+    promise = cluster.nodes.place(pod.nominated) if pod.nominated else None
+    named = [place for name in names if (place := cluster.nodes.place(name)) is not None]
+    (tried,) = np.isin(asked, [*named, *([] if promise is None else [promise])]).nonzero()
+    said = [_spread(each, tried, len(asked)) for each in judged(pod, cluster, asked[tried]).rejections]
+    plugins = {_NAMING, *(each.plugin for each in said if each.nodes[asked == promise].any())}
+    left_out = np.isin(np.arange(len(asked)), tried, invert=True)
+    narrowing = for_good(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]", left_out)
+    return Filtered(asked, (narrowing, *said))
 
 
 def judged(pod: Incoming, cluster: Cluster, asked: Places) -> Filtered:
@@ -133,34 +152,24 @@ def _beside(pod: Incoming, cluster: Cluster, asked: Places, index: int, rivals: 
 
 def _elsewhere(rejection: Rejection, said: Mask) -> Rejection:
     """The same rejection, but for nodes that have said something already."""
-    return Rejection(rejection.reason, rejection.nodes & ~said, rejection.for_good & ~said)
+    return replace(rejection, nodes=rejection.nodes & ~said, for_good=rejection.for_good & ~said)
 
 
 def _heard(pod: Incoming, cluster: Cluster, asked: Places) -> Iterator[Rejection]:
     """The rejections, each of nodes that no filter before has rejected."""
     standing = np.ones(len(asked), dtype=np.bool_)
-    names = node_affinity.named(pod)
-    if names is not None:
-        left_out = ~_named(cluster, asked, names)
-        yield for_good("node(s) didn't satisfy plugin(s) [NodeAffinity]", left_out)
-        standing &= ~left_out
-    for each in FILTERS:
+    for plugin, judge in FILTERS.items():
         left = np.flatnonzero(standing)
         if not len(left):
             return
-        for rejection in each(pod, cluster, asked[left]):
+        for rejection in judge(pod, cluster, asked[left]):
             if rejection.nodes.any():
-                yield _spread(rejection, left, len(asked))
+                yield replace(_spread(rejection, left, len(asked)), plugin=plugin)
                 standing[left[rejection.nodes]] = False
-
-
-def _named(cluster: Cluster, asked: Places, names: frozenset[str]) -> Mask:
-    known = [place for name in names if (place := cluster.nodes.place(name)) is not None]
-    return np.isin(asked, known)
 
 
 def _spread(rejection: Rejection, left: Places, size: int) -> Rejection:
     """The same rejection over all places that were asked about."""
     nodes, hopeless = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
     nodes[left], hopeless[left] = rejection.nodes, rejection.for_good
-    return Rejection(rejection.reason, nodes, hopeless)
+    return replace(rejection, nodes=nodes, for_good=hopeless)

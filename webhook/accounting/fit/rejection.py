@@ -20,12 +20,14 @@ Mask = NDArray[np.bool_]
 class Rejection:
     """Some of the nodes that were asked about: `nodes` says which, `for_good` on which of these no pod's leaving helps.
 
+    `plugin` is whose filter says so; who asks the filter fills it in.
     (Unschedulable and UnschedulableAndUnresolvable in kube-scheduler framework/interface.go, v1.36.)
     """
 
     reason: str
     nodes: Mask
     for_good: Mask
+    plugin: str = ""
 
 
 Filter = Callable[[Incoming, Cluster, Places], Iterable[Rejection]]
