@@ -51,10 +51,7 @@ class DynamicResources(Plugin):
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> tuple[set[str] | None, Status]:
         """DynamicResources.PreFilter, preFilterExtendedResources."""
         state = cycle.states[self.name] = _State()
-        try:
-            claims = claims_of(cycle.cluster, pod.pod)
-        except ClaimError as error:
-            return None, unresolvable(str(error))
+        claims = claims_of(cycle.cluster, pod.pod)  # PreEnqueue saw that they are there
         has_devices = any(device_class_of(cycle.cluster, each) for each in _extended(pod))
         if not claims and not has_devices:
             return None, SKIP

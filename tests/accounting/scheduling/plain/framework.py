@@ -1,6 +1,5 @@
 """How plugins are run (framework/runtime/framework.go), in the order of apis/config/v1/default_plugins.go."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tests.accounting.scheduling.plain.cluster import NodeInfo, PodInfo
@@ -16,7 +15,7 @@ from tests.accounting.scheduling.plain.node_volume_limits import NodeVolumeLimit
 from tests.accounting.scheduling.plain.objects import priority_of, status_of, uid_of
 from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
 from tests.accounting.scheduling.plain.pod_topology_spread import PodTopologySpread
-from tests.accounting.scheduling.plain.status import SUCCESS, Code, Status, failed, unresolvable
+from tests.accounting.scheduling.plain.status import SUCCESS, Code, Status, failed
 from tests.accounting.scheduling.plain.taint_toleration import TaintToleration
 from tests.accounting.scheduling.plain.volume_binding import VolumeBinding
 from tests.accounting.scheduling.plain.volume_restrictions import VolumeRestrictions
@@ -52,38 +51,20 @@ class PreFiltered:
 
 
 def run_pre_filters(cycle: Cycle, pod: PodInfo) -> PreFiltered:
-    """RunPreFilterPlugins."""
-    names: set[str] | None = None
-    choosing: list[str] = []
-    rejected = SUCCESS
+    """RunPreFilterPlugins.
+
+    In this profile none of them fails there, none says Unschedulable, and NodeAffinity alone chooses nodes, and some.
+    """
+    found = PreFiltered(SUCCESS)
     for plugin in PLUGINS:
         chosen, status = plugin.pre_filter(cycle, pod)
         if status.code is Code.SKIP:
             cycle.skipped.add(plugin.name)
-        elif status.code is Code.UNRESOLVABLE:
+        elif not status.is_success:
             return PreFiltered(status)
-        elif status.code is Code.ERROR:
-            return PreFiltered(failed(f'running PreFilter plugin "{plugin.name}": {status.message}'))
-        elif status.code is Code.UNSCHEDULABLE:
-            rejected = status
         elif chosen is not None:
-            choosing.append(plugin.name)
-            names = chosen if names is None else names & chosen
-            if not names:
-                return PreFiltered(_none_left(choosing), names, frozenset(choosing))
-    return PreFiltered(rejected, names, frozenset(choosing))
-
-
-def _none_left(choosing: list[str]) -> Status:
-    """What is said when the chosen nodes have none in common."""
-    if len(choosing) == 1:
-        return unresolvable(f"node(s) didn't satisfy plugin {choosing[0]}")
-    return unresolvable(f"node(s) didn't satisfy plugin(s) {listed(choosing)} simultaneously")
-
-
-def listed(names: Iterable[str]) -> str:
-    """sets.List, as fmt prints it."""
-    return f"[{' '.join(sorted(names))}]"
+            found = PreFiltered(SUCCESS, chosen, frozenset({plugin.name}))
+    return found
 
 
 def run_filters(cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:

@@ -7,15 +7,11 @@ from tests.accounting.scheduling.plain.errors import NotModelledError
 from tests.accounting.scheduling.plain.migration import IN_TREE, is_migrated_on_every_node
 from tests.accounting.scheduling.plain.objects import Json, name_of, namespace_of, spec_of, volumes_of
 from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
-from tests.accounting.scheduling.plain.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
+from tests.accounting.scheduling.plain.status import SKIP, SUCCESS, Status, failed, unschedulable
 from tests.accounting.scheduling.plain.volumes import claim_of, class_of_claim, not_for_pod
 
 _NEVER_MIGRATED = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
 _INLINE = ("azureFile", "vsphereVolume", *IN_TREE)
-
-
-class _ClaimNotFoundError(Exception):
-    """The pod's own claim is not there."""
 
 
 class _NotForPodError(Exception):
@@ -39,15 +35,13 @@ class NodeVolumeLimits(Plugin):
         """CSILimits.Filter; a missing driver is looked for only behind a gate that is off in 1.36."""
         csi_node = cycle.cluster.find("CSINode", node.name)
         try:
-            new = _attachable(cycle.cluster, pod.pod, csi_node, is_new=True)
+            new = _attachable(cycle.cluster, pod.pod, csi_node)
             limits = _limits(csi_node)
             if not new or not limits:
                 return SUCCESS
             attached: dict[str, str] = {}
             for other in node.pods:
-                attached |= _attachable(cycle.cluster, other.pod, csi_node, is_new=False)
-        except _ClaimNotFoundError as error:
-            return unresolvable(str(error))
+                attached |= _attachable(cycle.cluster, other.pod, csi_node)
         except _NotForPodError as error:
             return failed(str(error))
         return _within(limits, new, attached, _attachments(cycle.cluster, node.name))
@@ -69,8 +63,8 @@ def _limits(csi_node: Json | None) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def _attachable(cluster: Cluster, pod: Json, csi_node: Json | None, *, is_new: bool) -> dict[str, str]:
-    """filterAttachableVolumes: unique name of each volume, and its driver."""
+def _attachable(cluster: Cluster, pod: Json, csi_node: Json | None) -> dict[str, str]:
+    """`filterAttachableVolumes`: unique name of each volume, and its driver. The new pod's claims are all there."""
     found = {}
     for volume in volumes_of(pod):
         named = claim_of(pod, volume)
@@ -79,9 +73,6 @@ def _attachable(cluster: Cluster, pod: Json, csi_node: Json | None, *, is_new: b
             continue
         name, is_ephemeral = named
         claim = cluster.find("PersistentVolumeClaim", name, namespace_of(pod))
-        if claim is None and is_new:
-            where = f"{namespace_of(pod)}/{name}"
-            raise _ClaimNotFoundError(f'looking up PVC {where}: persistentvolumeclaim "{name}" not found')
         if claim is None:
             continue
         error = not_for_pod(pod, claim) if is_ephemeral else None

@@ -42,7 +42,8 @@ def post_filter(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> Preempted
 def _preempt(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> Preempted:
     """Evaluator.Preempt, findCandidates, DryRunPreemption.
 
-    Of more than 100 nodes the scheduler tries 100 at least and stops when it has as many; here all are tried.
+    Of more than 100 nodes the scheduler tries 100 at least and stops when it has as many; here all are tried. Somebody
+    always has to go: with everybody back the node is as it was when the pod did not fit.
     """
     refusal = _refusal(cycle, pod, statuses)
     if refusal:
@@ -51,14 +52,12 @@ def _preempt(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> Preempted:
     candidates, errors = [], set()
     for node in statuses.nodes_with(cycle.cluster, Code.UNSCHEDULABLE):
         candidate, status = _select_victims(cycle.clone(), pod, node.snapshot())
-        if status.is_success and candidate.victims:
-            candidates.append(candidate)
-            continue
         if status.is_success:
-            status = failed(f'expected at least one victim pod on node "{node.name}"')
+            candidates.append(candidate)
+        else:
+            tried.explicit[node.name] = status
         if status.code is Code.ERROR:
             errors.add(status.message)
-        tried.explicit[node.name] = status
     if candidates:
         return Preempted(SUCCESS, pick_nodes(candidates))
     if errors:

@@ -10,7 +10,6 @@ from tests.accounting.scheduling.plain.fit_error import NodeToStatus, fit_error
 from tests.accounting.scheduling.plain.framework import (
     DYNAMIC_RESOURCES,
     PreFiltered,
-    listed,
     run_filters_with_nominated,
     run_pre_filters,
 )
@@ -68,8 +67,6 @@ def _schedule(cycle: Cycle, pod: PodInfo) -> Answer:
     """`schedulingAlgorithm`, schedulePod."""
     statuses = NodeToStatus()
     found = run_pre_filters(cycle, pod)
-    if found.status.code is Code.ERROR:
-        raise _AttemptError(found.status.message)
     if found.status.is_rejected:
         statuses.absent = found.status
         return _failed(cycle, pod, statuses, found.status.message)
@@ -89,7 +86,7 @@ def _find_feasible(cycle: Cycle, pod: PodInfo, found: PreFiltered, statuses: Nod
             choosing.add(status.plugin)  # AddPluginStatus adds to the very set that is printed below
     nodes = [each for each in cycle.cluster.nodes if found.names is None or each.name in found.names]
     if found.names is not None:
-        statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) {listed(choosing)}")
+        statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(choosing))}]")
     verdicts = {each.name: run_filters_with_nominated(cycle, pod, each) for each in nodes}
     _raise_errors(verdicts.values())
     statuses.explicit |= {name: status for name, status in verdicts.items() if not status.is_success}

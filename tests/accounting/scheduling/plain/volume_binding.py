@@ -18,7 +18,7 @@ from tests.accounting.scheduling.plain.objects import (
 )
 from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
 from tests.accounting.scheduling.plain.selectors import SelectorError, label_selector, requirements
-from tests.accounting.scheduling.plain.status import SKIP, SUCCESS, Status, failed, unresolvable
+from tests.accounting.scheduling.plain.status import SKIP, SUCCESS, Status, unresolvable
 from tests.accounting.scheduling.plain.volumes import (
     asked_size,
     claims_of,
@@ -49,10 +49,6 @@ class _Claims:
     immediate: list[Json] = field(default_factory=list)
 
 
-class _BinderError(Exception):
-    """An error that ends the whole attempt."""
-
-
 class VolumeBinding(Plugin):
     """Bound claims go where their volume is; waiting ones where a volume is found or can be made."""
 
@@ -75,10 +71,7 @@ class VolumeBinding(Plugin):
 
     def filter(self, cycle: Cycle, _pod: PodInfo, node: NodeInfo) -> Status:
         """VolumeBinding.Filter."""
-        try:
-            reasons = _find_pod_volumes(cycle.cluster, cycle.states[self.name], node)
-        except _BinderError as error:
-            return failed(str(error))
+        reasons = _find_pod_volumes(cycle.cluster, cycle.states[self.name], node)
         return unresolvable(*reasons) if reasons else SUCCESS
 
 
@@ -99,11 +92,9 @@ def _claim_error(cluster: Cluster, pod: Json, name: str, *, is_ephemeral: bool) 
 
 def _claims(cluster: Cluster, pod: Json, names: list[str]) -> _Claims:
     """GetPodVolumeClaims, of claims that are known to be there."""
-    claims = _Claims()
-    for name in names:
-        claim = cluster.find("PersistentVolumeClaim", name, namespace_of(pod))
-        if claim is None:
-            continue
+    claims, namespace = _Claims(), namespace_of(pod)
+    found = (cluster.find("PersistentVolumeClaim", each, namespace) for each in names)
+    for claim in (each for each in found if each is not None):
         volume = spec_of(claim).get("volumeName")
         if volume and _BIND_COMPLETED in annotations_of(claim):
             claims.bound.append(claim)
@@ -167,14 +158,9 @@ def _unmatched(cluster: Cluster, claims: list[Json], node: NodeInfo) -> list[Jso
 
 
 def _check_provisions(cluster: Cluster, claims: list[Json], node: NodeInfo) -> tuple[bool, bool]:
-    """`checkVolumeProvisions`."""
+    """`checkVolumeProvisions`. The class is there: without it the claim would not be waiting."""
     for claim in claims:
-        name = class_of_claim(claim)
-        if not name:
-            raise _BinderError(f'no class for claim "{namespace_of(claim)}/{name_of(claim)}"')
-        found = cluster.find("StorageClass", name)
-        if found is None:
-            raise _BinderError(f'failed to find storage class "{name}"')
+        found = cluster.find("StorageClass", class_of_claim(claim)) or {}
         if found.get("provisioner") in ("", None, _NO_PROVISIONER):
             return False, True
         if not _allows(found.get("allowedTopologies") or [], node.labels):

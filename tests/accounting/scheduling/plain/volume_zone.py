@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from tests.accounting.scheduling.plain.cluster import Cluster, NodeInfo, PodInfo
-from tests.accounting.scheduling.plain.objects import Json, labels_of, namespace_of, spec_of
+from tests.accounting.scheduling.plain.objects import labels_of, namespace_of, spec_of
 from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
 from tests.accounting.scheduling.plain.status import SKIP, SUCCESS, Status, unresolvable
 from tests.accounting.scheduling.plain.volume_restrictions import claim_names
-from tests.accounting.scheduling.plain.volumes import class_of_claim, waits
 
 _GENERAL = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -58,32 +57,16 @@ def _is_within(node: NodeInfo, topology: _Topology) -> bool:
 
 
 def _topologies(cluster: Cluster, namespace: str, name: str) -> list[_Topology]:
-    """`getPVbyPod`, for one claim."""
-    if not name:
-        raise _RejectedError("PersistentVolumeClaim had no name")
+    """`getPVbyPod`, for one claim. VolumeBinding saw before that it is there, and has a volume or can wait for one."""
     claim = cluster.find("PersistentVolumeClaim", name, namespace)
-    if claim is None:
-        raise _RejectedError(f'persistentvolumeclaim "{name}" not found')
-    volume_name = spec_of(claim).get("volumeName")
+    volume_name = spec_of(claim or {}).get("volumeName")
     if not volume_name:
-        _check_waits(cluster, claim)
         return []
     volume = cluster.find("PersistentVolume", volume_name)
     if volume is None:
         raise _RejectedError(f'persistentvolume "{volume_name}" not found')
     read = [(key, _zones(labels_of(volume)[key])) for key in _LABELS if key in labels_of(volume)]
     return [_Topology(key, zones) for key, zones in read if zones]
-
-
-def _check_waits(cluster: Cluster, claim: Json) -> None:
-    """The part of getPVbyPod for a claim without a volume."""
-    name = class_of_claim(claim)
-    if not name:
-        raise _RejectedError("PersistentVolumeClaim had no pv name and storageClass name")
-    if cluster.find("StorageClass", name) is None:
-        raise _RejectedError(f'storageclass.storage.k8s.io "{name}" not found')
-    if not waits(cluster, claim):
-        raise _RejectedError("PersistentVolume had no name")
 
 
 def _zones(label: str) -> frozenset[str]:
