@@ -9,7 +9,13 @@ import re
 from webhook.accounting.name_grammar import qualified_name_faults
 from webhook.objects.selectors import Requirement
 
-_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+_FORM = re.compile(r"(?:[A-Za-z0-9](?:[-_.]*+[A-Za-z0-9]++)*+)?", re.ASCII)
+_LONGEST = 63
+_BAD_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _MOST = 1 << 63  # whole numbers are of 64 bits
 
@@ -26,7 +32,16 @@ def is_requirement(requirement: Requirement) -> bool:
             fits = len(values) == 1 and whole_number(values[0]) is not None
         case _:
             fits = False
-    return fits and not qualified_name_faults(requirement.key) and all(map(_VALUE.fullmatch, values))
+    return fits and not qualified_name_faults(requirement.key) and not any(map(label_value_faults, values))
+
+
+def label_value_faults(value: str) -> tuple[str, ...]:
+    """Everything that keeps a text from being a label's value, in Kubernetes' words.
+
+    Source: IsLabelValue in apimachinery pkg/api/validate/content/kube.go, v1.36.
+    """
+    long = ("must be no more than 63 bytes",) if len(value.encode("utf-8", "surrogatepass")) > _LONGEST else ()
+    return (*long, *(() if _FORM.fullmatch(value) else (_BAD_VALUE,)))
 
 
 def whole_number(text: str) -> int | None:

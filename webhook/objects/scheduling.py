@@ -8,7 +8,7 @@ import msgspec
 from webhook.objects.cluster import Node
 from webhook.objects.meta import ObjectMeta, StringMap
 from webhook.objects.pods import Container, Pod, PodSpec, PodStatus
-from webhook.objects.selectors import LabelSelector, NodeSelector
+from webhook.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
 
 
 class ContainerPort(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -35,10 +35,18 @@ class Toleration(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True
     effect: str | None = None
 
 
+class PreferredTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """Which nodes a pod likes better than others."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm | None = None
+
+
 class NodeAffinity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`affinity.nodeAffinity`, as far as it is required."""
+    """`affinity.nodeAffinity`."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] | None = None
 
 
 class PodAffinityTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -84,13 +84,14 @@ def contradiction(pod: Incoming, _cluster: Cluster) -> str | None:
     return "pod affinity terms conflict" if names is not None and not names else None
 
 
+def is_field(field: Requirement) -> bool:
+    """Whether a requirement on a field is one: an operator that fields have, and one value."""
+    return field.operator in ("In", "NotIn") and len(field.values or ()) == 1
+
+
 def _is_term(term: NodeSelectorTerm) -> bool:
     labels, fields = term.match_expressions or (), term.match_fields or ()
-    return bool(labels or fields) and all(map(is_requirement, labels)) and all(map(_is_field, fields))
-
-
-def _is_field(field: Requirement) -> bool:
-    return field.operator in ("In", "NotIn") and len(field.values or ()) == 1
+    return bool(labels or fields) and all(map(is_requirement, labels)) and all(map(is_field, fields))
 
 
 def _matched_by(term: NodeSelectorTerm, nodes: Nodes) -> Mask:

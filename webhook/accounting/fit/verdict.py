@@ -11,6 +11,7 @@ from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit.filtering import Filtered, filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.preempting import Preemption, preempted
+from webhook.accounting.fit.preference import stumbling
 from webhook.accounting.fit.priority import prioritised
 from webhook.accounting.fit.sentence import sentence
 from webhook.accounting.fit.volumes.unknown import unknown
@@ -59,6 +60,8 @@ def verdict(pod: PlacedPod, cluster: Cluster) -> Verdict:
     said = filtered(incoming, cluster)
     open_questions = tuple(unknown(incoming, cluster))
     nodes = tuple(_taken_from(incoming, cluster, said))
+    if len(nodes) > 1 and (fault := stumbling(incoming)):
+        return Verdict((), fault, said, unknown=open_questions)
     if nodes or not len(said.places):
         return Verdict(nodes, "" if nodes else sentence(said), said, unknown=open_questions)
     if said.refused is not None:

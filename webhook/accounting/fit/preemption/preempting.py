@@ -13,7 +13,7 @@ from webhook.accounting.fit.filtering import Filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.choice import best
 from webhook.accounting.fit.preemption.dry_run import Candidate, dry_run
-from webhook.accounting.fit.sentence import summed_up
+from webhook.accounting.fit.sentence import listed, summed_up
 
 _NEVER = "not eligible due to preemptionPolicy=Never."
 _LEAVING = "not eligible due to a terminating pod on the nominated node."
@@ -92,4 +92,4 @@ def _candidates(
 
 def _fault(candidates: Sequence[Candidate], cluster: Cluster) -> str:
     faults = [f'expected at least one victim pod on node "{cluster.nodes.name(each.place)}"' for each in candidates]
-    return faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+    return listed(sorted(faults))

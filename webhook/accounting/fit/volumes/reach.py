@@ -7,11 +7,10 @@ of v1.36.
 
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
 from webhook.accounting.cluster.nodes import Nodes
-from webhook.accounting.fit.node_affinity import matching
+from webhook.accounting.fit.node_affinity import is_field, matching
 from webhook.accounting.fit.rejection import Mask
 from webhook.accounting.selectors import SelectorError, selector_of
 from webhook.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
@@ -23,7 +22,19 @@ def of_volume(volume: PersistentVolume, nodes: Nodes) -> Mask:
     affinity = volume.spec.node_affinity if volume.spec else None
     if affinity is None or affinity.required is None:
         return _everywhere(nodes)
-    return matching(_nameless(affinity.required), nodes)
+    reached = ~_everywhere(nodes)
+    for term in affinity.required.node_selector_terms or ():
+        reached |= _of_term(term, nodes)
+    return reached
+
+
+def _of_term(term: NodeSelectorTerm, nodes: Nodes) -> Mask:
+    """The places that a term matches by their labels: its fields are passed over, for it is asked of nameless nodes."""
+    if not all(map(is_field, term.match_fields or ())):
+        return ~_everywhere(nodes)
+    if term.match_fields and not term.match_expressions:
+        return _everywhere(nodes)
+    return matching(NodeSelector([NodeSelectorTerm(term.match_expressions)]), nodes)
 
 
 def of_topologies(terms: Sequence[TopologyTerm], nodes: Nodes) -> Mask:
@@ -51,14 +62,3 @@ def of_part(part: LabelSelector | None, nodes: Nodes) -> Mask:
 
 def _everywhere(nodes: Nodes) -> Mask:
     return np.ones(nodes.size, dtype=np.bool_)
-
-
-def _nameless(selector: NodeSelector) -> NodeSelector:
-    """The same selector, asked of nodes that have no name: its fields are of no node."""
-    terms = [
-        NodeSelectorTerm(term.match_expressions, [msgspec.structs.replace(each, key="") for each in term.match_fields])
-        if term.match_fields
-        else term
-        for term in selector.node_selector_terms or ()
-    ]
-    return NodeSelector(terms)
