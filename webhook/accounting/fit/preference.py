@@ -1,0 +1,48 @@
+"""Preferences for nodes that the scheduler stumbles over when it has more than one node to choose from.
+
+Source: PreScore in plugins/nodeaffinity/node_affinity.go, NewPreferredSchedulingTerms in component-helpers
+scheduling/corev1/nodeaffinity/nodeaffinity.go, NewRequirement in apimachinery pkg/labels/selector.go, v1.36. The API
+server knowingly lets them through ("they can success when cluster has only one node").
+"""
+
+from collections.abc import Iterator
+
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.sentence import listed
+from webhook.accounting.label_rules import label_value_faults, whole_number
+from webhook.accounting.validation.printing import printed
+from webhook.objects.selectors import NodeSelectorTerm, Requirement
+
+_NO_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
+
+
+def stumbling(pod: Incoming) -> str:
+    """What the scheduler says of a pod that it cannot choose a node for; empty when it can."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
+    faults = [
+        fault
+        for index, term in enumerate(preferred)
+        if term.weight
+        for fault in _faults(f"[{index}]", term.preference or NodeSelectorTerm())
+    ]
+    told = list(dict.fromkeys(faults))
+    if not told:
+        return ""
+    return f'running PreScore plugin "NodeAffinity": {listed(told)}'
+
+
+def _faults(path: str, term: NodeSelectorTerm) -> Iterator[str]:
+    for index, requirement in enumerate(term.match_expressions or ()):
+        yield from _value_faults(f"{path}.matchExpressions[{index}].values", requirement)
+
+
+def _value_faults(path: str, requirement: Requirement) -> Iterator[str]:
+    values = list(enumerate(requirement.values or ()))
+    if requirement.operator in ("Gt", "Lt"):
+        for index, value in values:
+            if whole_number(value) is None:
+                yield f"{path}[{index}]: Invalid value: {printed(value)}: {_NO_NUMBER}"
+    for index, value in values:
+        if faults := label_value_faults(value):
+            yield f"{path}[{index}][{requirement.key}]: Invalid value: {printed(value)}: {'; '.join(faults)}"
