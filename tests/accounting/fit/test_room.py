@@ -50,8 +50,8 @@ def test_the_cluster_is_as_before_after_a_crash() -> None:
 def test_one_visit_settles_several_pods_one_after_the_other() -> None:
     cluster = cluster_of([node("n", cpu="8", **{_GPU: "3"})])
     with visiting(cluster) as visit:
-        assert len(visit.settle(pod_of(pod("a", asks={_GPU: "2"})), 1).places) == 1
-        assert len(visit.settle(pod_of(pod("b", asks={_GPU: "1"})), 5).places) == 1
+        assert len(visit.settle(pod_of(pod("a", asks={_GPU: "2"})), 1)) == 1
+        assert len(visit.settle(pod_of(pod("b", asks={_GPU: "1"})), 5)) == 1
 
 
 def test_a_host_port_is_taken_once_a_node() -> None:

@@ -10,8 +10,10 @@ from webhook.accounting.fit import resources
 from webhook.accounting.fit.filtering import Filtered
 from webhook.accounting.fit.impossible import impossible
 from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.room import Room, Visit
-from webhook.accounting.fit.sentence import sentence
+from webhook.accounting.fit.priority import prioritised
+from webhook.accounting.fit.room import Visit
+from webhook.accounting.fit.verdict import Verdict, verdict
+from webhook.accounting.fit.volumes.unknown import unknown
 from webhook.accounting.node_fit import Insufficient
 from webhook.objects.scheduling import PlacedPod
 
@@ -56,17 +58,16 @@ class NodeAnswer:
 class Answer:
     """What becomes of `copies` of a pod: those that can run, and on which nodes, one entry for each.
 
-    `sentence` is what the scheduler would write of the first that cannot; `unknown` names what could not be judged;
+    `verdict` is what the scheduler comes to with the first that cannot; `unknown` names what could not be judged;
     `largest` is the most that any node has of what no node has enough of.
     """
 
     kind: Kind
     copies: int
     places: tuple[str, ...]
-    sentence: str = ""
     unknown: tuple[str, ...] = ()
+    verdict: Verdict | None = None
     largest: Mapping[str, int] = field(default_factory=dict)
-    said: Filtered | None = None
 
     @property
     def placed(self) -> int:
@@ -78,25 +79,28 @@ def answer(pod: PlacedPod, cluster: Cluster, visit: Visit, copies: int = 1) -> A
     """Place copies of a pod on a cluster, for as long as the visit lasts, and say what becomes of them.
 
     Raises:
-        QuantityError: a quantity that the pod asks for is none.
+        QuantityError: a quantity that the pod asks for, or the size of a claim or volume that it needs, is none.
+        NoPriorityClassError: it names a class that is not there.
+        SelectorError: a claim of it has a selector that is none.
     """
-    incoming = Incoming.of(pod)
-    unknown = tuple(unknowns(incoming))
-    room = visit.settle(pod, copies)
-    places = tuple(cluster.nodes.name(place) for place in room.places)
-    if room.last is None:
-        return Answer(Kind.UNKNOWN if unknown else Kind.NOW, copies, places, unknown=unknown)
-    kind, largest = _kind(incoming, cluster, room)
-    return Answer(kind, copies, places, sentence(room.last), unknown, largest, room.last)
+    incoming = Incoming.of(prioritised(pod, cluster.priorities))
+    open_questions = (*unknown(incoming, cluster), *_unmodelled(incoming))
+    places = () if incoming.spec.scheduling_gates else visit.settle(pod, copies)
+    names = tuple(cluster.nodes.name(place) for place in places)
+    if len(names) == copies:
+        return Answer(Kind.UNKNOWN if open_questions else Kind.NOW, copies, names, open_questions)
+    said = verdict(pod, cluster)
+    if names or not _is_hopeless(incoming, cluster, said):
+        return Answer(Kind.NOT_NOW, copies, names, open_questions, said)
+    return Answer(Kind.NEVER, copies, names, open_questions, said, _too_little(incoming, cluster))
 
 
-def unknowns(pod: Incoming) -> Iterable[str]:
+def _unmodelled(pod: Incoming) -> Iterable[str]:
     """What of a pod is not judged here."""
-    spec = pod.spec
-    if spec.resource_claims:
+    if pod.spec.resource_claims:
         yield "resource claims: which devices are free for them is not modelled"
-    if (spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
-        yield f"scheduler {spec.scheduler_name}: its rules are not known, those of the default one were asked"
+    if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
+        yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
 
 
 def node_answer(pod: Incoming, cluster: Cluster, said: Filtered, place: int) -> NodeAnswer:
@@ -112,13 +116,16 @@ def node_answer(pod: Incoming, cluster: Cluster, said: Filtered, place: int) -> 
     )
 
 
-def _kind(pod: Incoming, cluster: Cluster, room: Room) -> tuple[Kind, Mapping[str, int]]:
-    if room.places or room.last is None or not impossible(pod, cluster, room.last.places).all():
-        return Kind.NOT_NOW, {}
-    nodes = cluster.nodes
+def _is_hopeless(pod: Incoming, cluster: Cluster, said: Verdict) -> bool:
+    """Whether no node that was asked can ever run the pod."""
+    asked = None if said.said is None or said.said.refused is not None else said.said.places
+    return asked is not None and bool(len(asked)) and bool(impossible(pod, cluster, asked).all())
+
+
+def _too_little(pod: Incoming, cluster: Cluster) -> Mapping[str, int]:
+    """The most that any node has of each resource that no node has enough of."""
     most = {name: _largest(cluster, name) for name in pod.requests}
-    short = {name: largest for name, largest in most.items() if largest < pod.requests[name]}
-    return Kind.NEVER, short if len(nodes) else {}
+    return {name: largest for name, largest in most.items() if largest < pod.requests[name]}
 
 
 def _largest(cluster: Cluster, resource: str) -> int:

@@ -13,9 +13,11 @@ import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pods import Placed, weighty_volumes
+from webhook.accounting.cluster.terms import stored
 from webhook.accounting.fit import scores
 from webhook.accounting.fit.filtering import Filtered, filtered
 from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.priority import prioritised
 from webhook.accounting.fit.rejection import Places
 from webhook.accounting.fit.scores import Numbers, Scores
 from webhook.objects.scheduling import PlacedPod
@@ -39,7 +41,8 @@ def room_for(pod: PlacedPod, cluster: Cluster, copies: int) -> Room:
         QuantityError: a quantity that the pod asks for is none.
     """
     with visiting(cluster) as visit:
-        return visit.settle(pod, copies)
+        places = visit.settle(pod, copies)
+        return Room(places, None if len(places) == copies else filtered(Incoming.of(pod), cluster))
 
 
 def most_of(pod: PlacedPod, cluster: Cluster) -> int:
@@ -48,7 +51,7 @@ def most_of(pod: PlacedPod, cluster: Cluster) -> int:
     Raises:
         QuantityError: a quantity that the pod asks for is none.
     """
-    incoming = Incoming.of(pod)
+    incoming = Incoming.of(prioritised(pod, cluster.priorities))
     if is_by_itself(incoming):
         return int(sum(copies_on(incoming, cluster, filtered(incoming, cluster).fitting)))
     return len(room_for(pod, cluster, _most_pods(cluster)).places)
@@ -89,16 +92,17 @@ class Visit:
         self._cluster = cluster
         self.placed: list[Placed] = []
 
-    def settle(self, pod: PlacedPod, copies: int) -> Room:
-        """Place so many copies, or as many as there is room for.
+    def settle(self, pod: PlacedPod, copies: int) -> tuple[int, ...]:
+        """Place so many copies, or as many as there is room for; the place of each.
 
         Raises:
             QuantityError: a quantity that the pod asks for is none.
+            NoPriorityClassError: it names a class that is not there.
         """
-        incoming = Incoming.of(pod)
-        places = self._apart(pod, incoming, copies) if is_by_itself(incoming) else self._together(pod, incoming, copies)
-        taken = tuple(places)
-        return Room(taken, None if len(taken) == copies else filtered(incoming, self._cluster))
+        settled = stored(prioritised(pod, self._cluster.priorities))
+        incoming = Incoming.of(settled)
+        place = self._apart if is_by_itself(incoming) else self._together
+        return tuple(place(settled, incoming, copies))
 
     def _apart(self, pod: PlacedPod, incoming: Incoming, copies: int) -> Iterator[int]:
         """Those that do not mind each other: only the node that has just taken one is looked at again."""
