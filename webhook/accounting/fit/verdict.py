@@ -5,7 +5,7 @@ in framework/runtime/framework.go, applySchedulingGatedCondition in pkg/registry
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit.filtering import Filtered, filtered
@@ -30,12 +30,14 @@ _NOT_ASKED = "not found"
 class Verdict:
     """`nodes` are those of which the scheduler takes one; if there are none, `sentence` is what it writes.
 
-    `said` is what each node said, None if none was asked; `preemption` what came of asking others to leave, if that
-    came up; `unknown` names what was not judged, without which nothing here is certain.
+    `nominated` are nodes of which one is promised to a pod that fits nowhere: where room is made for it, or where it
+    was made before. `said` is what each node said, None if none was asked; `preemption` what came of asking others to
+    leave, if that came up; `unknown` names what was not judged, without which nothing here is certain.
     """
 
     nodes: tuple[str, ...]
     sentence: str = ""
+    nominated: tuple[str, ...] = ()
     said: Filtered | None = None
     preemption: Preemption | None = None
     unknown: tuple[str, ...] = ()
@@ -55,19 +57,28 @@ def verdict(pod: PlacedPod, cluster: Cluster) -> Verdict:
         SelectorError: a claim of it has a selector that is none.
     """
     incoming = Incoming.of(prioritised(pod, cluster.priorities))
+    before = (incoming.nominated,) if incoming.nominated else ()
     if incoming.spec.scheduling_gates:
-        return Verdict((), GATED)
+        return Verdict((), GATED, before)
     said = filtered(incoming, cluster)
-    open_questions = tuple(unknown(incoming, cluster))
-    nodes = tuple(_taken_from(incoming, cluster, said))
-    if len(nodes) > 1 and (fault := stumbling(incoming)):
-        return Verdict((), fault, said, unknown=open_questions)
-    if nodes or not len(said.places):
-        return Verdict(nodes, "" if nodes else sentence(said), said, unknown=open_questions)
+    told = _told(incoming, cluster, said, before)
+    return replace(told, said=said, unknown=tuple(unknown(incoming, cluster)))
+
+
+def _told(pod: Incoming, cluster: Cluster, said: Filtered, before: tuple[str, ...]) -> Verdict:
+    """What comes of what the nodes have said; `before` is the node that was promised to the pod."""
+    nodes = tuple(_taken_from(pod, cluster, said))
+    if nodes:
+        fault = stumbling(pod) if len(nodes) > 1 else ""
+        return Verdict((), fault) if fault else Verdict(nodes)
+    if not len(said.places):
+        return Verdict((), sentence(said))
     if said.refused is not None:
-        return Verdict((), sentence(said, _NOT_ASKED), said, unknown=open_questions)
-    preemption = preempted(incoming, cluster, said)
-    return Verdict((), sentence(said, afterword(preemption)), said, preemption, open_questions)
+        return Verdict((), sentence(said, _NOT_ASKED), before)
+    preemption = preempted(pod, cluster, said)
+    promised = tuple(cluster.nodes.name(each.place) for each in preemption.best)
+    kept = before if preemption.keeps_promise else ()
+    return Verdict((), sentence(said, afterword(preemption)), promised or kept, preemption=preemption)
 
 
 def afterword(preemption: Preemption) -> str:

@@ -26,7 +26,8 @@ _ABSOLUTE = 100  # minCandidateNodesAbsolute
 class Preemption:
     """What comes of it: `candidates` to choose from, `best` of them, or `refusal`, why there are none.
 
-    `is_fault` when the refusal is an error of the scheduler's. `is_sampled` when the scheduler looks for candidates
+    `is_fault` when the refusal is an error of the scheduler's. `keeps_promise` when a node that is promised to the pod
+    already stays so. `is_sampled` when the scheduler looks for candidates
     from anywhere among the nodes and stops when it has enough, so that it may choose another.
     """
 
@@ -34,6 +35,7 @@ class Preemption:
     best: tuple[Candidate, ...] = ()
     refusal: str = ""
     is_fault: bool = False
+    keeps_promise: bool = False
     is_sampled: bool = False
 
     @property
@@ -46,7 +48,7 @@ def preempted(pod: Incoming, cluster: Cluster, said: Filtered) -> Preemption:
     """Whom the scheduler asks to leave for a pod that the nodes reject so. The cluster is as before afterwards."""
     ineligible = _ineligible(pod, cluster, said)
     if ineligible:
-        return Preemption(refusal=ineligible)
+        return Preemption(refusal=ineligible, keeps_promise=True)
     places = said.helpful.tolist()
     wanted = min(max(len(places) * _PERCENTAGE // 100, _ABSOLUTE), len(places))
     candidates, reasons = _candidates(pod, cluster, places, wanted)
@@ -54,7 +56,7 @@ def preempted(pod: Incoming, cluster: Cluster, said: Filtered) -> Preemption:
     if useful:
         return Preemption(tuple(useful), best(useful), is_sampled=wanted < len(places))
     if candidates:
-        return Preemption(refusal=_fault(candidates, cluster), is_fault=True)
+        return Preemption(refusal=_fault(candidates, cluster), is_fault=True, keeps_promise=True)
     total = len(said.places)
     untried = Counter({_NOT_HELPFUL: total - len(places)})
     return Preemption(refusal=summed_up(total, reasons + untried))
