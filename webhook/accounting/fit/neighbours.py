@@ -6,6 +6,7 @@ Source: plugins/interpodaffinity/filtering.go and plugin.go, v1.36.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from webhook.accounting.fit.domains import domains, places_of, sharing
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good, for_now
 from webhook.accounting.selectors import EVERYTHING, NOTHING, Selector
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 _Standing = tuple[Term, Mapping[int, int]]
 """A term of pods on nodes, and how many of them are at which places."""
@@ -118,12 +121,14 @@ def _by_key(standing: Iterable[_Standing]) -> Mapping[str, list[Mapping[int, int
 
 
 def _reach(term: Term, cluster: Cluster) -> frozenset[str] | None:
-    """The namespaces that a term of the pod is about; None for all (mergeAffinityTermNamespacesIfNotEmpty).
+    """The namespaces that a term of the pod is about; None for all.
 
-    A selector finds the namespaces that are known, unless it finds every one.
+    A selector finds those that are known and have the labels. One that matches no labels at all too, such as a NotIn,
+    is about every namespace: mergeAffinityTermNamespacesIfNotEmpty leaves it in place, in vain emptying a copy, and
+    no namespace's labels are looked at then (AffinityTerm.Matches with nil).
     """
     selector = term.namespace_selector
-    if selector.is_empty:
+    if selector.matches(_NO_LABELS):
         return None
     if selector == NOTHING:
         return term.namespaces

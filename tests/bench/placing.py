@@ -1,0 +1,154 @@
+"""Verdicts on pods in a large cluster, in process: 5,000 nodes, 20 resources, 100,000 pods of 10,000 workloads.
+
+Four workloads in ten keep others of their kind off their node, and twenty keep whole tiers away. Before every verdict a
+pod comes or goes, so that nothing that is remembered of the cluster as a whole can help.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import cycle, islice
+from typing import Any
+
+import msgspec
+
+from webhook.accounting.cluster import Cluster, Placed, placed
+from webhook.accounting.fit.filtering import filtered
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.rejection import Places
+from webhook.objects.scheduling import PlacedPod, PlacingNode
+
+NODES, WORKLOADS, PODS, NAMESPACES = 5_000, 10_000, 100_000, 500
+_ZONES, _RACKS, _TIERS, _EXTENDED = 10, 200, 4, 18
+_REPEATS = 300
+_ZONE, _RACK, _HOST = "topology.kubernetes.io/zone", "example.com/rack", "kubernetes.io/hostname"
+
+
+def main() -> None:
+    """Print what a verdict costs, and the change of one pod."""
+    cluster, pods = made_up()
+    turn = cycle(pods)
+    print(f"{len(cluster.nodes):,} nodes, {len(cluster):,} pods, {len(cluster.shapes):,} shapes\n")
+    print("| what | p50 | p99 |\n| --- | --- | --- |")
+    _print("a pod leaves, and is back (each)", [each / 2 for each in _timed(_moves(cluster, turn))])
+    for name, company in (
+        ("a verdict: no word of other pods", {}),
+        ("a verdict: spread, and affinity to pods, by app", _narrow()),
+        ("a verdict: spread, and affinity to pods, by tier, in all namespaces", _broad()),
+    ):
+        _print(name, _timed(_verdicts(cluster, turn, company)))
+
+
+def made_up() -> tuple[Cluster, list[Placed]]:
+    """The cluster, and its pods."""
+    cluster = Cluster()
+    for number in range(NODES):
+        cluster.put_node(_read(_node(number), PlacingNode))
+    for number in range(NAMESPACES):
+        cluster.namespaces[_namespace(number)] = {"team": f"team-{number % 50}"}
+    pods = []
+    for workload in range(WORKLOADS):
+        first = placed(_read(_pod(workload, _kept_away(workload), node="n0"), PlacedPod), cluster.shapes)
+        assert first is not None
+        copies = range(workload, PODS, WORKLOADS)
+        pods += [first._replace(uid=f"u{number}", node=f"n{number * 7919 % NODES}") for number in copies]
+    for pod in pods:
+        cluster.put_pod(pod)
+    return cluster, pods
+
+
+def _node(number: int) -> dict[str, Any]:
+    has = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+    has |= {f"example.com/device-{each}": "8" for each in range(_EXTENDED)}
+    labels = {_HOST: f"n{number}", _ZONE: f"zone-{number % _ZONES}", _RACK: f"rack-{number % _RACKS}"}
+    return {"metadata": {"name": f"n{number}", "labels": labels}, "status": {"allocatable": has}}
+
+
+def _pod(workload: int, company: dict[str, Any], node: str = "") -> dict[str, Any]:
+    asks = {"cpu": "500m", "memory": "1Gi", f"example.com/device-{workload % _EXTENDED}": "1"}
+    labels = {"app": f"app-{workload}", "tier": f"tier-{workload % _TIERS}", "pod-template-hash": f"{workload:x}"}
+    return {
+        "metadata": {"namespace": _namespace(workload % NAMESPACES), "labels": labels},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": asks}}]} | company,
+        "status": {"phase": "Running"},
+    }
+
+
+def _namespace(number: int) -> str:
+    return f"project-{number}"
+
+
+def _kept_away(workload: int) -> dict[str, Any]:
+    if workload % 500 == 0:  # twenty
+        return _company(away=[_term(_RACK, {"tier": f"tier-{_TIERS}"}, {"matchLabels": {"team": "team-1"}})])
+    return _company(away=[_term(_HOST, {"app": f"app-{workload}"})]) if workload % 5 < 2 else {}
+
+
+def _narrow() -> dict[str, Any]:
+    near, away = [_term(_ZONE, {"app": "app-@"})], [_term(_HOST, {"app": "app-@"})]
+    spread = [_spread(_ZONE, 5, {"app": "app-@"}), _spread(_HOST, 1, {"app": "app-@"})]
+    return _company(near, away) | {"topologySpreadConstraints": spread}
+
+
+def _broad() -> dict[str, Any]:
+    near, away = [_term(_RACK, {"tier": "tier-1"}, {})], [_term(_HOST, {"tier": "tier-2"}, {})]
+    spread = [_spread(_ZONE, 5, {"tier": "tier-0"}), _spread(_RACK, 5, {"tier": "tier-0"})]
+    return _company(near, away) | {"topologySpreadConstraints": spread}
+
+
+def _company(near: list[Any] | None = None, away: list[Any] | None = None) -> dict[str, Any]:
+    must = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {"podAffinity": {must: near or []}, "podAntiAffinity": {must: away or []}}}
+
+
+def _term(key: str, labels: dict[str, str], namespaces: dict[str, Any] | None = None) -> dict[str, Any]:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+    return term if namespaces is None else term | {"namespaceSelector": namespaces}
+
+
+def _spread(key: str, skew: int, labels: dict[str, str]) -> dict[str, Any]:
+    selector = {"matchLabels": labels}
+    return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+
+
+def _moves(cluster: Cluster, turn: Iterator[Placed]) -> Iterator[Callable[[], object]]:
+    return (partial(_move, cluster, pod) for pod in turn)
+
+
+def _move(cluster: Cluster, pod: Placed) -> None:
+    cluster.remove_pod(pod.uid)
+    cluster.put_pod(pod)
+
+
+def _verdicts(cluster: Cluster, turn: Iterator[Placed], company: dict[str, Any]) -> Iterator[Callable[[], object]]:
+    """Verdicts on a pod of one workload after another, after a pod has moved."""
+    for number, pod in enumerate(turn):
+        cluster.put_pod(pod._replace(node=f"n{number}"))
+        workload = number * 37 % WORKLOADS
+        text = msgspec.json.encode(_pod(workload, company)).replace(b"@", str(workload).encode())
+        yield partial(_verdict, cluster, msgspec.json.decode(text, type=PlacedPod))
+        cluster.put_pod(pod)
+
+
+def _verdict(cluster: Cluster, pod: PlacedPod) -> Places:
+    return filtered(Incoming.of(pod), cluster).fitting
+
+
+def _timed(calls: Iterator[Callable[[], object]]) -> list[float]:
+    """How long each of some calls takes, in microseconds."""
+    times = []
+    for call in islice(calls, _REPEATS):
+        begun = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - begun) * 1e6)
+    return times
+
+
+def _print(name: str, times: list[float]) -> None:
+    cuts = statistics.quantiles(times, n=100)
+    print(f"| {name} | {cuts[49]:,.0f} µs | {cuts[98]:,.0f} µs |")
+
+
+def _read(thing: dict[str, Any], kind: type[Any]) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(thing), type=kind)
