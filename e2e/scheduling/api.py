@@ -8,6 +8,7 @@ from http import HTTPStatus
 from http.client import HTTPSConnection
 from threading import local
 from typing import Any
+from urllib.parse import quote
 
 from e2e.bench.client import Access
 from e2e.errors import ClusterError
@@ -21,6 +22,8 @@ _GROUPS = {
     "Namespace": "api/v1/namespaces",
     "Node": "api/v1/nodes",
     "Pod": "api/v1/pods",
+    "Deployment": "apis/apps/v1/deployments",
+    "ReplicaSet": "apis/apps/v1/replicasets",
     "PersistentVolume": "api/v1/persistentvolumes",
     "PersistentVolumeClaim": "api/v1/persistentvolumeclaims",
     "StorageClass": "apis/storage.k8s.io/v1/storageclasses",
@@ -80,15 +83,15 @@ class Api:
         """Delete it; pods get so many seconds of grace."""
         self._ask("DELETE", _path(gone), {"gracePeriodSeconds": seconds})
 
-    def clear(self, kind: str, namespaces: Iterable[str] = ()) -> None:
-        """Delete everything of a kind, in these namespaces if it lives in namespaces; it is gone when this returns."""
+    def clear(self, kind: str, namespaces: Iterable[str] = (), labels: str = "") -> None:
+        """Delete all of a kind with these labels, in these namespaces if it has one; it is gone when this returns."""
         within = [_folder({"kind": kind, "metadata": {"namespace": each}}) for each in namespaces]
         for folder in within or [_GROUPS[kind]]:
-            self._ask("DELETE", folder, {"gracePeriodSeconds": 0})
+            self._ask("DELETE", f"{folder}?labelSelector={quote(labels)}", {"gracePeriodSeconds": 0})
 
-    def listed(self, kind: str) -> list[Object]:
-        """All of a kind, by name, each whole in itself."""
-        said = self._ask("GET", _GROUPS[kind])
+    def listed(self, kind: str, labels: str = "") -> list[Object]:
+        """All of a kind with these labels, by name, each whole in itself."""
+        said = self._ask("GET", f"{_GROUPS[kind]}?labelSelector={quote(labels)}")
         whole = {"kind": kind, "apiVersion": said["apiVersion"]}
         return [without_noise(whole | each) for each in said["items"]]
 

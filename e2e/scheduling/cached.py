@@ -18,18 +18,20 @@ _NODE = re.compile(r"^\tNode name: (\S+)$", re.MULTILINE)
 _POD = re.compile(r"^\tname: \S+, namespace: \S+, uid: (\S+), phase: ", re.MULTILINE)
 _DUMP = re.compile(
     r'"Dump of cached NodeInfo" nodes=(?P<cache>""|<\n.*?\n >)\n'
-    r'.*"Dump of scheduling queue" .* pods=(?P<queue>""|<\n.*?\n >)\n',
+    r'.*"Dump of scheduling queue" summary="activeQ:(?P<active>\d+); backoffQ:(?P<backoff>\d+); .*'
+    r' pods=(?P<queue>""|<\n.*?\n >)\n',
     re.DOTALL,
 )
 
 
 @dataclass(frozen=True)
 class Belief:
-    """The names of the nodes, the UIDs of the pods on them, and those of the pods in the queue."""
+    """The names of the nodes, the UIDs of the pods on them or nominated, and in the queue, and whether all is tried."""
 
     nodes: frozenset[str]
     pods: frozenset[str]
     waiting: frozenset[str] = frozenset()
+    idle: bool = True
 
 
 class Mind:
@@ -38,21 +40,29 @@ class Mind:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
-    def until_knows(self, nodes: AbstractSet[str], pods: AbstractSet[str]) -> None:
-        """Wait until it believes in exactly these nodes and pods on nodes (by UID), and nothing waits for it.
+    def until_knows(
+        self, nodes: AbstractSet[str], pods: AbstractSet[str], kept_back: AbstractSet[str] = frozenset()
+    ) -> None:
+        """Wait until it believes in exactly these nodes, pods on nodes or nominated, pods behind gates (UIDs).
 
         Raises:
             ClusterError: it does not in time.
         """
-        wanted = Belief(frozenset(nodes), frozenset(pods))
+        wanted = Belief(frozenset(nodes), frozenset(pods), frozenset(kept_back))
         deadline = time.monotonic() + _WITHIN
-        while (now := self._belief()) != wanted:
+        while (now := self.belief()) != wanted:
             if time.monotonic() > deadline:
-                raise ClusterError(f"the scheduler believes in {now}, not in {wanted}, after {_WITHIN:.0f} s")
+                raise ClusterError(
+                    f"after {_WITHIN:.0f} s the scheduler still believes otherwise: {_apart(now, wanted)}"
+                )
             time.sleep(_PAUSE)
 
-    def _belief(self) -> Belief:
-        """What it dumps; it drops a signal that comes while it dumps, so that it is asked once only."""
+    def belief(self) -> Belief:
+        """What it dumps now; a pod that it works on is neither on a node nor in the queue.
+
+        Raises:
+            ClusterError: it does not answer in time.
+        """
         log = self._plane.scheduler.log
         begun = log.stat().st_size
         deadline = time.monotonic() + _WITHIN
@@ -63,7 +73,20 @@ class Mind:
                 raise ClusterError(f"the scheduler does not dump its cache in {_WITHIN:.0f} s")
             time.sleep(_PAUSE)
         cache, queue = dump["cache"], dump["queue"]
-        return Belief(*(frozenset(each) for each in (_NODE.findall(cache), _POD.findall(cache), _POD.findall(queue))))
+        idle = dump["active"] == dump["backoff"] == "0"
+        nodes, pods, waiting = (
+            frozenset(each) for each in (_NODE.findall(cache), _POD.findall(cache), _POD.findall(queue))
+        )
+        return Belief(nodes, pods, waiting, idle)
+
+
+def _apart(now: Belief, wanted: Belief) -> str:
+    pairs = {
+        "nodes": (now.nodes, wanted.nodes),
+        "pods": (now.pods, wanted.pods),
+        "queue": (now.waiting, wanted.waiting),
+    }
+    return ", ".join(f"{name} {sorted(one ^ other)}" for name, (one, other) in pairs.items()) + f", idle {now.idle}"
 
 
 def _from(log: Path, position: int) -> str:

@@ -1,13 +1,15 @@
-"""The part of a control plane that scheduling needs: etcd, the API server and the scheduler.
+"""The part of a control plane that scheduling needs: etcd, the API server, the scheduler, and controllers if named.
 
-No controllers and no kubelets: whatever is stored stays as it was written, until the scheduler binds or preempts.
+No kubelets, and no controllers that were not asked for: whatever is stored stays as it was written, until the scheduler
+binds or preempts.
 """
 
 import signal
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
@@ -48,8 +50,8 @@ class Plane:
 
 
 @contextmanager
-def plane() -> Iterator[Plane]:
-    """Start one and wait until it is ready; everything is gone when the block ends.
+def plane(*controllers: str) -> Iterator[Plane]:
+    """Start one with these controllers and wait until it is ready; everything is gone when the block ends.
 
     Raises:
         BuildError: the programs cannot be had on this machine.
@@ -57,25 +59,35 @@ def plane() -> Iterator[Plane]:
     """
     built = programs()
     with TemporaryDirectory(prefix="tallygate-plane-") as folder, ExitStack() as ends:
-        yield _started(built, Path(folder), ends)
+        yield _started(built, Path(folder), ends, controllers)
 
 
-def _started(built: Programs, folder: Path, ends: ExitStack) -> Plane:
+def _started(built: Programs, folder: Path, ends: ExitStack, controllers: Sequence[str]) -> Plane:
     ports = launches.Ports(*free_ports(len(launches.Ports.__annotations__)))
     credentials = Credentials(folder / "credentials", launches.server(ports))
     admin = credentials.kubeconfig("admin.kubeconfig", "tallygate-admin", "system:masters")
     ready = _readiness(credentials)
-    started: list[Component] = []
+    started: dict[str, Component] = {}
+    managed = [_only(launches.controllers(built, folder, ports, credentials), controllers)] if controllers else []
     for launch in (
         launches.etcd(built, folder, ports),
         _alone(launches.apiserver(built, folder, ports, credentials)),
+        *managed,
         launches.scheduler(built, folder, ports, credentials),
     ):
-        started.append(component := Component(launch, folder, {"HOME": str(folder), "KUBECONFIG": ""}))
+        component = Component(launch, folder, {"HOME": str(folder), "KUBECONFIG": ""})
+        started[launch.name] = component
         ends.callback(component.stop)
-        if component.name != "etcd":
-            until(f"{component.name} is ready", lambda: ready(started[-1]), _READY_WITHIN, component.log_end)
-    return Plane(access(admin, folder), started[-1], tuple(started))
+        if launch.name != "etcd":
+            until(f"{launch.name} is ready", partial(ready, component), _READY_WITHIN, component.log_end)
+    return Plane(access(admin, folder), started["kube-scheduler"], tuple(started.values()))
+
+
+def _only(launch: Launch, controllers: Sequence[str]) -> Launch:
+    """These controllers, which may ask as often as they like."""
+    kept = (each for each in launch.command if not each.startswith("--controllers="))
+    own = (f"--controllers={','.join(controllers)}", "--kube-api-qps=1000", "--kube-api-burst=1000")
+    return replace(launch, command=(*kept, *own))
 
 
 def _alone(launch: Launch) -> Launch:

@@ -1,6 +1,6 @@
 """A drawn cluster on a plane: made, known to the scheduler, and gone again without a trace."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from e2e.scheduling.draw.words import NAMESPACES
 
 _CLAIM, _VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 _IN_NAMESPACES = ("PodDisruptionBudget", _CLAIM, "CSIStorageCapacity")
-_AT_LARGE = (_VOLUME, "StorageClass", "CSINode", "CSIDriver")
+_AT_LARGE = (_VOLUME, "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment")
 _OBJECTS = ("Namespace", "PriorityClass", "RuntimeClass", *_AT_LARGE, *_IN_NAMESPACES)
 _OVER = ("Succeeded", "Failed")
 _GRACE = 3600  # seconds that a pod which is being deleted stays
@@ -25,6 +25,22 @@ class Scene:
     pods: list[Object]
     objects: list[Object]
 
+    def counted(self) -> set[str]:
+        """The UIDs of the pods that the scheduler counts on nodes: they are there, or have room kept for them."""
+        return {uid(each) for each in self.pods if not is_over(each)}
+
+    def kept_back(self) -> set[str]:
+        """The UIDs of the pods that wait behind a gate."""
+        return {uid(each) for each in self.pods if "nodeName" not in each["spec"]}
+
+    def until_known(self, mind: Mind) -> None:
+        """Wait until the scheduler knows this and nothing else.
+
+        Raises:
+            ClusterError: it does not in time.
+        """
+        mind.until_knows({each["metadata"]["name"] for each in self.nodes}, self.counted(), self.kept_back())
+
 
 @contextmanager
 def scene(api: Api, mind: Mind, case: Drawn) -> Iterator[Scene]:
@@ -37,7 +53,7 @@ def scene(api: Api, mind: Mind, case: Drawn) -> Iterator[Scene]:
         _make(api, case)
         objects = [each for kind in _OBJECTS for each in api.listed(kind)]
         made = Scene(api.listed("Node"), api.listed("Pod"), objects)
-        mind.until_knows({each["metadata"]["name"] for each in made.nodes}, _followed(made.pods))
+        made.until_known(mind)
         yield made
     finally:
         _clear(api)
@@ -76,10 +92,6 @@ def _clear(api: Api) -> None:
     for kept in api.listed(_CLAIM):  # by a finalizer
         kept["metadata"]["finalizers"] = []
         api.put(kept)
-
-
-def _followed(pods: Iterable[Object]) -> set[str]:
-    return {uid(each) for each in pods if not is_over(each)}
 
 
 def _key(it: Object) -> tuple[str, str]:

@@ -45,7 +45,7 @@ def _term(dice: Dice) -> Json:
 def _expression(dice: Dice) -> Json:
     key = dice.pick(_KEYS)
     if key == "generation" or dice.chance(0.08):
-        bound = dice.pick(("1", "2", "4", "05", "9", "9.5", "-1", "x"))
+        bound = dice.pick(("1", "2", "4", "05", "9", "9.5", "x"))
         return {"key": key, "operator": dice.pick(("Gt", "Lt")), "values": [bound]}
     operator = dice.pick(("In", "In", "In", "NotIn", "Exists", "DoesNotExist"))
     if operator in ("Exists", "DoesNotExist"):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.nodes import nodes
-from e2e.scheduling.draw.pods import newcomer, settled
+from e2e.scheduling.draw.pods import newcomer, promised, settled
 from e2e.scheduling.draw.storage import storage
 from e2e.scheduling.draw.words import CROWDED, NAMESPACES, Json, pod_selector
 
@@ -35,13 +35,19 @@ class Drawn:
 
 def drawn(seed: int, number: int) -> Drawn:
     """The case of this number."""
-    dice = Dice(f"{seed}/{number}", _about(Dice(f"{seed}/{number}/about")))
+    return drawn_about(Dice(f"{seed}/{number}", _about(Dice(f"{seed}/{number}/about"))))
+
+
+def drawn_about(dice: Dice) -> Drawn:
+    """A case about what the dice are about."""
     home = dice.weighted(dict(zip(NAMESPACES, (6, 1, 1), strict=True)))
     made = nodes(dice)
     names = [each["metadata"]["name"] for each in made]
     stored = storage(dice, home, names)
     liked = dice.some(names, 1, len(names))
     pods = [settled(dice, each, liked, home, stored) for each in range(_crowd(dice, len(names)))]
+    if dice.often("preemption", 0.05, 0.2):
+        pods = [promised(each) if dice.chance(0.15) else each for each in pods]
     return Drawn([*stored.objects, *_budgets(dice)], made, pods, newcomer(dice, home, stored))
 
 

@@ -33,7 +33,12 @@ _EFFECTS = {"NoSchedule": 5.0, "NoExecute": 2.0, "PreferNoSchedule": 2.0}
 
 def nodes(dice: Dice) -> list[Json]:
     """A cluster's nodes; none now and then."""
-    return [_node(dice, f"n{number}") for number in range(dice.weighted(_SMALL if dice.about & CROWDED else _SIZES))]
+    size = dice.weighted(_SMALL if dice.about & CROWDED else _SIZES)
+    drawn = [_node(dice, f"n{number}") for number in range(size)]
+    if dice.about & {"spread", "company"} and dice.chance(0.5):  # what matters there is the few that are left
+        for node in dice.some(drawn, 0, size):
+            node["spec"]["unschedulable"] = True
+    return drawn
 
 
 def _node(dice: Dice, name: str) -> Json:

@@ -26,10 +26,18 @@ def settled(dice: Dice, number: int, nodes: list[str], home: str, storage: Stora
     wishes = company(dice, settled=True)
     spec |= ({"affinity": wishes} if wishes else {}) | _mounted(dice, storage, pod, home, settled=True)
     pod["spec"] = spec
-    pod["status"] = _status(dice)
+    pod["status"] = _status(dice, spec["containers"])
     if dice.chance(0.03):
         pod["metadata"]["deletionTimestamp"] = GOING
     return pod
+
+
+def promised(pod: Json) -> Json:
+    """A settled pod as one that waits, while room on its node is kept for it; a gate keeps the scheduler from it."""
+    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    spec["schedulingGates"] = [{"name": "example.com/kept-back"}]
+    metadata = {key: value for key, value in pod["metadata"].items() if key != "deletionTimestamp"}
+    return pod | {"metadata": metadata, "spec": spec, "status": {"nominatedNodeName": pod["spec"]["nodeName"]}}
 
 
 def newcomer(dice: Dice, home: str, storage: Storage) -> Json:
@@ -82,7 +90,17 @@ def _mounted(dice: Dice, storage: Storage, pod: Json, home: str, *, settled: boo
     return {"volumes": volumes} if volumes else {}
 
 
-def _status(dice: Dice) -> Json:
+def _status(dice: Dice, containers: list[Json]) -> Json:
     """Most run since some time; some are seen by nobody yet; some are over, and count for nothing."""
     phase = dice.weighted({"Running": 10, "Pending": 4, "Succeeded": 0.3, "Failed": 0.2})
-    return {"phase": phase} | ({} if phase == "Pending" else {"startTime": dice.pick(_STARTS)})
+    if phase == "Pending":
+        return {"phase": phase}
+    resized = {"containerStatuses": [_resized(dice, containers[0])]} if dice.often("resources", 0.02, 0.1) else {}
+    return {"phase": phase, "startTime": dice.pick(_STARTS), **resized}
+
+
+def _resized(dice: Dice, container: Json) -> Json:
+    """A container that is asked to be smaller, or larger, than it is."""
+    has = {"cpu": dice.pick(("50m", "1", "2"))}
+    image = {"name": container["name"], "image": IMAGE, "imageID": "", "ready": True, "restartCount": 0}
+    return {**image, "allocatedResources": has, "resources": {"requests": has}}
