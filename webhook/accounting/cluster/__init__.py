@@ -9,5 +9,6 @@ from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.nodes import Nodes
 from webhook.accounting.cluster.pods import Placed, placed
 from webhook.accounting.cluster.shapes import Port, Shape, Shapes
+from webhook.accounting.cluster.taking import take
 
-__all__ = ["Cluster", "Nodes", "Placed", "Port", "Shape", "Shapes", "placed"]
+__all__ = ["Cluster", "Nodes", "Placed", "Port", "Shape", "Shapes", "placed", "take"]
