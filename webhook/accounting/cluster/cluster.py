@@ -43,7 +43,7 @@ class Cluster:
         self._on: dict[int, dict[str, Placed]] = {}
         self._nominated: dict[int, dict[str, Placed]] = {}
         self._ports: dict[tuple[str, int], dict[int, Counter[str]]] = {}
-        self._claims: dict[tuple[str, str], int] = {}
+        self._claims: dict[tuple[str, str], dict[int, int]] = {}
         self._mounting: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -111,8 +111,9 @@ class Cluster:
         self._on[place] = {uid: there[uid] for uid in uids}
 
     def claimants(self, namespace: str, claim: str) -> int:
-        """How many volumes of pods on nodes name this claim."""
-        return self._claims.get((namespace, claim), 0)
+        """How many volumes of pods on nodes that are there name this claim."""
+        nodes, on = self.nodes, self._claims.get((namespace, claim), {})
+        return sum(volumes for place, volumes in on.items() if nodes.place(nodes.name(place)) is not None)
 
     def mounting(self) -> Mapping[int, int]:
         """How many volumes, of those that say something about nodes, pods have at each place that has any."""
@@ -150,7 +151,13 @@ class Cluster:
         _count(self._mounting, place, pods * len(pod.volumes))
         for volume in pod.volumes:
             if volume.persistent_volume_claim is not None:
-                _count(self._claims, (pod.namespace, volume.persistent_volume_claim.claim_name), pods)
+                self._claim((pod.namespace, volume.persistent_volume_claim.claim_name), place, pods)
+
+    def _claim(self, claim: tuple[str, str], place: int, pods: int) -> None:
+        on = self._claims.setdefault(claim, {})
+        _count(on, place, pods)
+        if not on:
+            del self._claims[claim]
 
     def _take(self, port: Port, place: int, pods: int) -> None:
         takers = self._ports.setdefault((port.protocol, port.number), {})

@@ -1,0 +1,20 @@
+"""What is decided about pods with volumes is what the plain transcription decides."""
+
+from typing import Any
+
+from hypothesis import given, settings
+
+from tests.accounting.fit import storage_draws as draws
+from tests.accounting.fit.deciding import Decided, decided
+from tests.accounting.scheduling.plain.scheduler import schedule
+
+Json = dict[str, Any]
+
+
+@settings(max_examples=150)
+@given(draws.nodes(), draws.settled(), draws.others(), draws.newcomers())
+def test_a_pod_with_volumes_fits_where_the_plain_rules_say(
+    nodes: list[Json], pods: list[Json], others: list[Json], pod: Json
+) -> None:
+    plain = schedule(nodes, pods, others, pod)
+    assert decided(nodes, pods, others, pod) == Decided(plain.nodes, plain.nominated, plain.message)
