@@ -1,0 +1,71 @@
+"""What indexes find is what looking at everything finds."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.accounting.fit.clusters import pod, pod_of
+from webhook.accounting.cluster.labelled import Labelled
+from webhook.accounting.cluster.repelling import Repelling
+from webhook.accounting.cluster.shapes import Shape
+from webhook.accounting.cluster.terms import Term
+from webhook.accounting.selectors import Condition, Selector
+
+_SPACES = st.sampled_from(["red", "blue"])
+_LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "1", "2"]), max_size=3)
+_CONDITIONS = st.one_of(
+    st.builds(
+        Condition,
+        st.sampled_from("abc"),
+        st.sampled_from(["In", "NotIn"]),
+        st.frozensets(st.sampled_from(["", "1", "2"]), min_size=1),
+    ),
+    st.builds(Condition, st.sampled_from("abc"), st.sampled_from(["Exists", "DoesNotExist"])),
+)
+_SELECTORS = st.builds(Selector, st.one_of(st.none(), st.lists(_CONDITIONS, max_size=3).map(tuple)))
+_TERMS = st.builds(Term, st.sampled_from(["zone", "host"]), _SELECTORS, st.frozensets(_SPACES), _SELECTORS)
+_SHAPES = st.builds(
+    lambda namespace, labels: Shape(pod_of({"metadata": {"namespace": namespace, "labels": labels}})), _SPACES, _LABELS
+)
+
+
+@given(
+    st.lists(_SHAPES, max_size=8), st.sets(st.integers(0, 7)), _SELECTORS, st.one_of(st.none(), st.frozensets(_SPACES))
+)
+def test_shapes_are_found_by_a_selector(
+    shapes: list[Shape], gone: set[int], selector: Selector, namespaces: frozenset[str] | None
+) -> None:
+    labelled = Labelled()
+    for each in shapes:
+        labelled.add(each)
+    for number in gone & set(range(len(shapes))):
+        labelled.remove(shapes[number])
+    left = {each for number, each in enumerate(shapes) if number not in gone}
+    fitting = {each for each in left if namespaces is None or each.namespace in namespaces}
+    assert labelled.matching(selector, namespaces) == {each for each in fitting if selector.matches(each.labels)}
+    assert labelled.namespaces() == {each.namespace for each in left}
+
+
+@given(st.lists(st.tuples(_TERMS, st.integers(0, 2)), max_size=8), st.data(), _SPACES, _LABELS, _LABELS)
+def test_terms_are_found_by_the_pods_that_they_are_about(
+    had: list[tuple[Term, int]], data: st.DataObject, space: str, of_space: dict[str, str], labels: dict[str, str]
+) -> None:
+    repelling, left = Repelling(), list(had)
+    for term, place in had:
+        repelling.count(term, place, 1)
+    for term, place in data.draw(st.lists(st.sampled_from(had), unique_by=id) if had else st.just([])):
+        repelling.count(term, place, -1)
+        left.remove((term, place))
+    found = list(repelling.against(space, of_space, labels))
+    about = {term for term, _ in left if term.is_about(space, of_space, labels)}
+    assert [term for term, _ in found if term not in about] == []
+    assert {term: dict(on) for term, on in found} == {
+        term: {place: left.count((term, place)) for each, place in left if each == term} for term in about
+    }
+    assert len(found) == len(about), "each is told once"
+    assert len(repelling) == len({term for term, _ in left})
+
+
+def test_a_shape_knows_its_namespace_though_it_is_not_written() -> None:
+    written = pod("p")
+    del written["metadata"]["namespace"]
+    assert Shape(pod_of(written)).namespace == "default"

@@ -1,0 +1,86 @@
+"""Label selectors: what they match, and what is none."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from webhook.accounting.selectors import EVERYTHING, NOTHING, Selector, SelectorError, having, selector_of
+from webhook.objects.selectors import LabelSelector
+
+
+def _read(written: Mapping[str, Any] | None) -> Selector:
+    return selector_of(None if written is None else msgspec.convert(written, LabelSelector))
+
+
+def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    ("written", "labels", "matches"),
+    [
+        pytest.param(None, {}, False, id="an absent selector matches nothing"),
+        pytest.param({}, {}, True, id="an empty one everything"),
+        pytest.param({"matchLabels": {}, "matchExpressions": []}, {"a": "1"}, True, id="empty in both halves"),
+        pytest.param({"matchLabels": {"a": "1"}}, {"a": "1", "b": "2"}, True, id="a label"),
+        pytest.param({"matchLabels": {"a": "1"}}, {"a": "2"}, False, id="another value"),
+        pytest.param({"matchLabels": {"a": "1"}}, {}, False, id="no such label"),
+        pytest.param({"matchLabels": {"a": ""}}, {}, False, id="an empty value is not an absent label"),
+        pytest.param({"matchLabels": {"a": ""}}, {"a": ""}, True, id="an empty value"),
+        pytest.param({"matchLabels": {"a": "1", "b": "2"}}, {"a": "1"}, False, id="all labels must be there"),
+        pytest.param(_expression("a", "In", "1", "2"), {"a": "2"}, True, id="In"),
+        pytest.param(_expression("a", "In", "1", "2"), {"a": "3"}, False, id="not In"),
+        pytest.param(_expression("a", "NotIn", "1"), {"a": "2"}, True, id="NotIn"),
+        pytest.param(_expression("a", "NotIn", "1"), {}, True, id="NotIn without the label"),
+        pytest.param(_expression("a", "NotIn", "1"), {"a": "1"}, False, id="not NotIn"),
+        pytest.param(_expression("a", "Exists"), {"a": ""}, True, id="Exists, though empty"),
+        pytest.param(_expression("a", "Exists"), {}, False, id="does not exist"),
+        pytest.param(_expression("a", "DoesNotExist"), {}, True, id="DoesNotExist"),
+        pytest.param(_expression("a", "DoesNotExist"), {"a": ""}, False, id="exists"),
+        pytest.param(
+            {"matchLabels": {"a": "1"}} | _expression("a", "NotIn", "1"), {"a": "1"}, False, id="contradiction"
+        ),
+    ],
+)
+def test_what_a_selector_matches(
+    written: Mapping[str, Any] | None, labels: Mapping[str, str], *, matches: bool
+) -> None:
+    assert _read(written).matches(labels) is matches
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        pytest.param(_expression("a", "in", "1"), '"a" in (1)', id="operators are spelled exactly"),
+        pytest.param(_expression("a", "Gt", "1"), '"a" Gt (1)', id="Gt is for nodes"),
+        pytest.param(_expression("a", ""), '"a" (no operator) ()', id="no operator"),
+        pytest.param(_expression("a", "In"), '"a" In ()', id="In without values"),
+        pytest.param(_expression("a", "Exists", "1"), '"a" Exists (1)', id="Exists with one"),
+        pytest.param(_expression("a b", "Exists"), '"a b" Exists ()', id="no key"),
+        pytest.param(_expression("a", "In", "x y"), '"a" In (x y)', id="no value of a label"),
+        pytest.param({"matchLabels": {"a": "-"}}, '"a" In (-)', id="nor there"),
+    ],
+)
+def test_what_is_no_selector(written: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(SelectorError, match=re.escape(f"{said} is no requirement on labels")):
+        _read(written)
+
+
+def test_what_two_selectors_match_both_do() -> None:
+    both = having({"a": "1"}).narrowed(_read(_expression("b", "Exists")))
+    assert [both.matches(each) for each in ({"a": "1", "b": ""}, {"a": "1"}, {"b": ""})] == [True, False, False]
+    assert having({}) == EVERYTHING
+    assert NOTHING.narrowed(EVERYTHING) == EVERYTHING.narrowed(NOTHING) == NOTHING
+
+
+def test_only_a_selector_without_conditions_is_empty() -> None:
+    assert EVERYTHING.is_empty
+    assert not NOTHING.is_empty
+    assert not having({"a": ""}).is_empty
+
+
+def test_labels_that_are_to_be_had_need_not_be_such_as_can_be() -> None:
+    assert having({"a": "x y"}).matches({"a": "x y"})
