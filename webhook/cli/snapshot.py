@@ -44,11 +44,13 @@ _BEGIN, _BETWEEN = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
 )
 @connection_options
 def snapshot(output: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
-    """Write nodes, pods, namespaces and CapLedgers as one JSON document, which `check` and `usage` read.
+    """Write what a cluster holds as one JSON document, which `check`, `usage`, `predict` and `headroom` read.
 
-    Of each object only what tallygate reads is kept: names, labels, what is asked for and what is there. Environment,
-    commands, images and annotations are left out, so that the file can be given to others. Needed rights: list on
-    nodes, pods and namespaces; on CapLedgers too, if they are to be in it.
+    Of each object only what tallygate reads is kept: names, labels, what is asked for, what is there, and what says
+    where pods can run. Environment, commands, images and all other annotations are left out, so that the file can be
+    given to others. Needed rights: list on nodes, pods and namespaces. If they may be listed, it holds too: CapLedgers,
+    persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and attachments, priority
+    classes and disruption budgets.
 
     Exit codes: 0 written, 2 it could not be done.
     """
@@ -63,6 +65,7 @@ def _taken(access: Access) -> tuple[list[Item], int]:
         items = [item for item in _ledgers(transport, access.server) if item.content]
         items += listed(transport, kept.NAMESPACES, access.server).items
         items += listed(transport, kept.NODES, access.server).items
+        items += _others(transport, access.server)
         pods = listed(transport, kept.PODS, access.server)
         return items + list(pods.items), pods.revision
     finally:
@@ -85,6 +88,19 @@ def _ledgers(transport: PooledTransport, where: str) -> Iterator[Item]:
             name = f"{item.namespace}/{item.name}"
             click.echo(f"tallygate: capledger {name} is left out: a newer tallygate may have written it", err=True)
         yield item
+
+
+def _others(transport: PooledTransport, where: str) -> Iterator[Item]:
+    """What else says where pods can run, as far as the cluster has it and lets us read it."""
+    for reading in kept.OTHERS:
+        try:
+            yield from listed(transport, reading, where).items
+        except UnservedError:
+            continue
+        except ListingError as error:
+            if error.cause.reason is not Reason.FORBIDDEN:
+                raise
+            click.echo(f"tallygate: {reading.name} are left out: {error.cause}", err=True)
 
 
 def _joined(items: Iterable[Item]) -> Iterator[bytes]:

@@ -1,17 +1,21 @@
 """What a snapshot keeps of each object: what tallygate reads, and nothing else.
 
-No environment, no command line, no image, no annotation: what is not there cannot be given away.
+No environment, no command line, no image, and of annotations those only that say where a volume is: what is not there
+cannot be given away.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from webhook.accounting.cluster.storage import StorageObject
+from webhook.accounting.cluster.taking import STORAGE
 from webhook.cli.cluster.ledgers import PATH
 from webhook.cli.cluster.seen import PODS_PATH
-from webhook.objects.cluster import Namespace, Node
+from webhook.objects.cluster import Namespace
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.pods import Pod
+from webhook.objects.scheduling import DisruptionBudget, PlacedPod, PlacingNode, PriorityClass
 from webhook.state.kubernetes import naming, wire
 from webhook.state.watch.wire import Reading, revision_of
 
@@ -26,19 +30,32 @@ class Item(NamedTuple):
     content: bytes
 
 
-def _pod(pod: Pod) -> Item:
+Other = StorageObject | PriorityClass | DisruptionBudget
+"""What says something about where pods can run, besides pods, nodes and namespaces."""
+
+_ANNOTATIONS = frozenset(
+    {
+        "volume.beta.kubernetes.io/storage-class",
+        "volume.kubernetes.io/selected-node",
+        "pv.kubernetes.io/bind-completed",
+        "storage.alpha.kubernetes.io/migrated-plugins",
+    }
+)
+
+
+def _pod(pod: PlacedPod) -> Item:
     return _item("Pod", pod.metadata, spec=pod.spec, status=pod.status)
 
 
-def _node(node: Node) -> Item:
-    return _item("Node", node.metadata, status=node.status)
+def _node(node: PlacingNode) -> Item:
+    return _item("Node", node.metadata, spec=node.spec, status=node.status)
 
 
 def _namespace(namespace: Namespace) -> Item:
     return _item("Namespace", namespace.metadata)
 
 
-def _item(kind: str, meta: ObjectMeta | None, **content: Any) -> Item:
+def _item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: Any) -> Item:
     """A stored object.
 
     Raises:
@@ -46,7 +63,8 @@ def _item(kind: str, meta: ObjectMeta | None, **content: Any) -> Item:
     """
     if meta is None or not meta.uid or not meta.name:
         raise ValueError(f"a {kind.lower()} without uid or name")
-    kept = ObjectMeta(
+    annotations = {key: value for key, value in (meta.annotations or {}).items() if key in _ANNOTATIONS}
+    kept = type(meta)(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
@@ -54,8 +72,11 @@ def _item(kind: str, meta: ObjectMeta | None, **content: Any) -> Item:
         creation_timestamp=meta.creation_timestamp,
         deletion_timestamp=meta.deletion_timestamp,
         labels=meta.labels,
+        annotations=annotations or None,
+        owner_references=meta.owner_references if kind in STORAGE else None,
     )
-    body = {"apiVersion": "v1", "kind": kind, "metadata": kept} | {name: each for name, each in content.items() if each}
+    body = {"apiVersion": version, "kind": kind, "metadata": kept}
+    body |= {name: each for name, each in content.items() if each}
     revision = revision_of(meta.resource_version or "")
     return Item(meta.uid, meta.namespace or "", meta.name, revision, _ENCODER.encode(body))
 
@@ -75,9 +96,43 @@ class _Stored(msgspec.Struct, frozen=True):
 
 _ENCODER = msgspec.json.Encoder()
 _STORED = msgspec.json.Decoder(_Stored)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LEDGER = msgspec.json.Decoder(wire.CapLedger)
 
-PODS = Reading("pods", PODS_PATH, Pod, _pod)
-NODES = Reading("nodes", "/api/v1/nodes", Node, _node)
+PODS = Reading("pods", PODS_PATH, PlacedPod, _pod)
+NODES = Reading("nodes", "/api/v1/nodes", PlacingNode, _node)
 NAMESPACES = Reading("namespaces", "/api/v1/namespaces", Namespace, _namespace)
 LEDGERS = Reading(naming.PLURAL, PATH, msgspec.Raw, _ledger)
+
+_PLACES: Sequence[tuple[str, str, str]] = (
+    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("v1", "persistentvolumes", "PersistentVolume"),
+    ("storage.k8s.io/v1", "storageclasses", "StorageClass"),
+    ("storage.k8s.io/v1", "csinodes", "CSINode"),
+    ("storage.k8s.io/v1", "csidrivers", "CSIDriver"),
+    ("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
+    ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
+    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
+    ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+)
+_TYPES: dict[str, type[Other]] = {
+    **STORAGE,
+    "PriorityClass": PriorityClass,
+    "PodDisruptionBudget": DisruptionBudget,
+}
+
+
+def _reading(version: str, plural: str, kind: str) -> Reading[Other, Item]:
+    """How objects of a kind are read of which all fields that are read are kept."""
+
+    def keep(found: Other) -> Item:
+        content = _FIELDS.decode(_ENCODER.encode(found))
+        content.pop("metadata", None)
+        return _item(kind, found.metadata, version, **content)
+
+    path = f"/apis/{version}/{plural}" if "/" in version else f"/api/{version}/{plural}"
+    return Reading(plural, path, _TYPES[kind], keep)
+
+
+OTHERS = tuple(_reading(*place) for place in _PLACES)
+"""What else says where pods can run: volumes, priorities, budgets. A snapshot is one without them, too."""
