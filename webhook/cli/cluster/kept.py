@@ -28,6 +28,7 @@ class Item(NamedTuple):
     name: str
     revision: int
     content: bytes
+    kind: str = ""
 
 
 Other = StorageObject | PriorityClass | DisruptionBudget
@@ -78,7 +79,7 @@ def _item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: An
     body = {"apiVersion": version, "kind": kind, "metadata": kept}
     body |= {name: each for name, each in content.items() if each}
     revision = revision_of(meta.resource_version or "")
-    return Item(meta.uid, meta.namespace or "", meta.name, revision, _ENCODER.encode(body))
+    return Item(meta.uid, meta.namespace or "", meta.name, revision, _ENCODER.encode(body), kind)
 
 
 def _ledger(item: msgspec.Raw) -> Item:

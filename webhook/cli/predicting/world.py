@@ -1,0 +1,143 @@
+"""A cluster in columns, read from an API server or a snapshot, and the pods in it that have no node yet."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from webhook.accounting.caps import has_ended
+from webhook.accounting.cluster import Cluster, Placed, placed, take
+from webhook.accounting.cluster.storage import Storage
+from webhook.accounting.quantity import QuantityError
+from webhook.cli.checking.snapshot import SnapshotError, walk
+from webhook.cli.cluster import kept
+from webhook.cli.cluster.kept import Item, Other
+from webhook.cli.cluster.listing import ListingError, UnservedError, listed
+from webhook.cli.cluster.seen import PODS_PATH
+from webhook.cli.cluster.source import Source
+from webhook.errors import TallygateError
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import PlacedPod
+from webhook.state.kubernetes import naming
+from webhook.state.watch.failure import Reason
+from webhook.state.watch.pool import Access, PooledTransport
+from webhook.state.watch.wire import Reading, revision_of
+
+_VOLUMES = frozenset({"persistentvolumeclaims", "persistentvolumes"})
+_POD = msgspec.json.Decoder(PlacedPod)
+
+
+class WorldError(TallygateError):
+    """What was read is not as a cluster stores it."""
+
+
+@dataclass(slots=True)
+class World:
+    """A cluster, and its pods without a node by namespace and name; `left_out` says what could not be read."""
+
+    cluster: Cluster = field(default_factory=Cluster)
+    pending: dict[tuple[str, str], PlacedPod] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+
+class _PodRow(NamedTuple):
+    """One pod of a list: as it stands on its node, or as it waits for one."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    on_node: Placed | None
+    pending: PlacedPod | None
+
+
+def read(source: Source) -> World:
+    """What is there now, or was when the snapshot was taken.
+
+    Raises:
+        ConnectError: nothing says where the API server is.
+        ListingError: it does not say what is there.
+        SnapshotError: the snapshot cannot be read.
+        WorldError: an object is not as a cluster stores it.
+    """
+    return _stored(source.snapshot) if source.snapshot else _live(source.connection())
+
+
+def _stored(path: Path) -> World:
+    world = World()
+
+    def add(kind: str, item: msgspec.Raw) -> bool:
+        if kind == "Pod":
+            _add_pod(world, _row(world.cluster, _POD.decode(item)))
+            return True
+        return take(world.cluster, kind, item) or kind == naming.KIND
+
+    try:
+        walk(path, add)
+    except QuantityError as error:
+        raise SnapshotError(f"{path}: it has a quantity that no API server would have stored: {error}") from error
+    if not len(world.cluster.nodes):
+        world.left_out.append("the snapshot has no nodes")
+    return world
+
+
+def _live(access: Access) -> World:
+    world, transport = World(), PooledTransport(access)
+    pods = Reading("pods", PODS_PATH, PlacedPod, lambda pod: _row(world.cluster, pod))
+    try:
+        for reading in (kept.NAMESPACES, kept.NODES):
+            _take_all(world, listed(transport, reading, access.server).items)
+        for reading in kept.OTHERS:
+            _take_all(world, _if_allowed(world, transport, reading, access.server))
+        for row in listed(transport, pods, access.server).items:
+            _add_pod(world, row)
+    except QuantityError as error:
+        raise WorldError(f"{access.server} has stored a quantity that is none: {error}") from error
+    finally:
+        transport.close()
+    return world
+
+
+def _if_allowed(world: World, transport: PooledTransport, reading: Reading[Other, Item], where: str) -> Sequence[Item]:
+    """What is listed, or nothing where we may not, or where there is no such thing."""
+    try:
+        found = listed(transport, reading, where).items
+    except UnservedError:
+        return ()
+    except ListingError as error:
+        if error.cause.reason is not Reason.FORBIDDEN:
+            raise
+        world.left_out.append(f"{reading.name} may not be listed: {error.cause}")
+        return ()
+    if reading.name in _VOLUMES and world.cluster.storage is None:
+        world.cluster.storage = Storage()
+    return found
+
+
+def _take_all(world: World, items: Iterable[Item]) -> None:
+    for item in items:
+        take(world.cluster, item.kind, item.content)
+
+
+def _row(cluster: Cluster, pod: PlacedPod) -> _PodRow:
+    """A stored pod.
+
+    Raises:
+        QuantityError: a quantity that it asks for is none.
+        ValueError: it lacks what every stored pod has.
+    """
+    meta = pod.metadata or ObjectMeta()
+    if not meta.uid or not meta.name or not meta.namespace:
+        raise ValueError("a pod without uid, namespace or name")
+    waits = not has_ended(pod) and not (pod.spec and pod.spec.node_name)
+    on_node, pending = placed(pod, cluster.shapes), pod if waits else None
+    return _PodRow(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version or "1"), on_node, pending)
+
+
+def _add_pod(world: World, row: _PodRow) -> None:
+    if row.on_node is not None:
+        world.cluster.put_pod(row.on_node)
+    if row.pending is not None:
+        world.pending[row.namespace, row.name] = row.pending
