@@ -97,31 +97,31 @@ def crowd(seed: int, number: int) -> Crowd:
     dice = Dice(f"{seed}/{number}/replicas")
     case = drawn_about(Dice(f"{seed}/{number}/cluster", frozenset(dice.some(_ABOUT, 1, 2))))
     case.pod["metadata"]["labels"] |= _SET
-    wanted = {
-        key: each for key, each in case.pod["spec"].items() if key not in ("priorityClassName", "schedulingGates")
-    }
-    case.pod["spec"] = wanted | _shape(dice) | _company(dice, wanted)
-    return Crowd(case, dice.weighted({1: 1, 2: 2, 3: 3, 5: 4, 8: 4, 13: 3, 30: 2}))
+    spec = case.pod["spec"]
+    if dice.chance(0.7):
+        spec = _shape(dice) | _company(dice)
+    case.pod["spec"] = {key: each for key, each in spec.items() if key not in ("priorityClassName", "schedulingGates")}
+    return Crowd(case, dice.weighted({1: 1, 2: 1, 3: 2, 5: 3, 8: 4, 13: 4, 30: 4}))
 
 
 def _shape(dice: Dice) -> Object:
-    """Mostly one small container, of which many fit."""
-    if dice.chance(0.2):
-        return {}
+    """One small container, of which many fit."""
     requests = {"cpu": dice.pick(("100m", "250m", "500m", "1"))} | dice.pick(
         ({}, {"memory": "512Mi"}, {"memory": "1Gi"})
     )
     limits = dice.pick(({}, {}, {GPU: "1"}, {BANANAS: "1"}))
-    return {"containers": [{"name": "c0", "image": IMAGE, "resources": {"requests": requests, "limits": limits}}]}
+    container = {"name": "c0", "image": IMAGE, "resources": {"requests": requests | limits, "limits": limits}}
+    anywhere = {"tolerations": [{"operator": "Exists"}]} if dice.chance(0.5) else {}
+    return {"containers": [container], "automountServiceAccountToken": False, **anywhere}
 
 
-def _company(dice: Dice, spec: Object) -> Object:
+def _company(dice: Dice) -> Object:
     """Some stay away from each other, some spread."""
     selector, topology = {"matchLabels": _SET}, dice.pick((HOSTNAME, ZONE))
     if dice.chance(0.2):
         term = {"labelSelector": selector, "topologyKey": topology}
         apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        return {"affinity": spec.get("affinity", {}) | apart}
+        return {"affinity": apart}
     if dice.chance(0.5):
         spread = {"maxSkew": dice.count(1, 3), "topologyKey": topology, "whenUnsatisfiable": "DoNotSchedule"}
         fewest = {"minDomains": dice.count(1, 4)} if dice.chance(0.3) else {}
