@@ -29,7 +29,10 @@ Answering = Callable[[Objects, Objects, Objects, dict[str, Any]], Said]
 
 
 def comparing(answering: Answering) -> Callable[[Case], Outcome]:
-    """Compare this one: the verdict, the chosen and the nominated node among its own, the message exactly."""
+    """Compare this one: the verdict, the chosen and the nominated node among its own, the message exactly.
+
+    Where the case says how many nodes were feasible, that number too; the scheduler looks at all of fewer than 100.
+    """
 
     def compare(case: Case) -> Outcome:
         said = answering(case["nodes"] or [], case["pods"] or [], case.get("objects") or [], case["pod"])
@@ -40,13 +43,13 @@ def comparing(answering: Answering) -> Callable[[Case], Outcome]:
 
 def _differences(result: dict[str, Any], said: Said) -> list[str]:
     """Every part in which they differ, in a sentence."""
-    nominated = result.get("nominated", "")
+    nominated, ours = result.get("nominated", ""), sorted(said.nodes)
+    both = result["scheduled"] and bool(said.nodes)
     differences = {
-        f"scheduled: Kubernetes {result['scheduled']}, tallygate {bool(said.nodes)}": result["scheduled"]
-        != bool(said.nodes),
-        f"node: Kubernetes {result['node']}, tallygate one of {sorted(said.nodes)}": result["scheduled"]
-        and bool(said.nodes)
-        and result["node"] not in said.nodes,
+        f"scheduled: Kubernetes {result['scheduled']}, tallygate {bool(ours)}": result["scheduled"] != bool(ours),
+        f"node: Kubernetes {result['node']}, tallygate one of {ours}": both and result["node"] not in ours,
+        f"feasible: Kubernetes {result.get('feasible')} nodes, tallygate {ours}": both
+        and result.get("feasible", len(ours)) != len(ours),
         f"nominated: Kubernetes {nominated!r}, tallygate one of {sorted(said.nominated)}": not _is_among(
             nominated, said.nominated
         ),

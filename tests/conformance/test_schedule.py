@@ -30,6 +30,7 @@ def _differences(result: dict[str, Any], said: _Said) -> tuple[str, ...]:
     ("result", "said"),
     [
         (PLACED, _Said(nodes=("n0", "n1"))),
+        (PLACED | {"feasible": 2}, _Said(nodes=("n0", "n1"))),
         (WAITING, _Said(nominated=("n0", "n2"), message=FULL)),
         (REFUSED, _Said(message=FULL)),
     ],
@@ -44,6 +45,7 @@ def test_any_node_that_would_do_agrees(result: dict[str, Any], said: _Said) -> N
         pytest.param(PLACED, _Said(), "scheduled", id="it fits somewhere"),
         pytest.param(REFUSED, _Said(nodes=("n0",), message=FULL), "scheduled", id="it fits nowhere"),
         pytest.param(PLACED, _Said(nodes=("n0", "n2")), "node", id="it does not fit there"),
+        pytest.param(PLACED | {"feasible": 2}, _Said(nodes=("n1",)), "feasible", id="another fits too"),
         pytest.param(WAITING, _Said(nominated=("n1",), message=FULL), "nominated", id="another node"),
         pytest.param(WAITING, _Said(message=FULL), "nominated", id="no node"),
         pytest.param(REFUSED, _Said(nominated=("n0",), message=FULL), "nominated", id="a node where there is none"),

@@ -87,8 +87,8 @@ def _live(access: Access) -> World:
     world, transport = World(), PooledTransport(access)
     pods = Reading("pods", PODS_PATH, PlacedPod, lambda pod: _row(world.cluster, pod))
     try:
-        for reading in (kept.NAMESPACES, kept.NODES):
-            _take_all(world, listed(transport, reading, access.server).items)
+        _take_all(world, listed(transport, kept.NAMESPACES, access.server).items)
+        _take_all(world, listed(transport, kept.NODES, access.server).items)
         for reading in kept.OTHERS:
             _take_all(world, _if_allowed(world, transport, reading, access.server))
         for row in listed(transport, pods, access.server).items:
