@@ -115,7 +115,7 @@ class Visit:
             if not heap:
                 return
             _, name, place = heap[0]
-            self._put(pod, place)
+            self.put(pod, place)
             yield place
             room[place] -= 1
             if room[place]:
@@ -130,10 +130,11 @@ class Visit:
                 return
             liked = liking(incoming, self._cluster, fitting)
             place = min(fitting[liked == liked.max()].tolist(), key=self._cluster.nodes.name)
-            self._put(pod, place)
+            self.put(pod, place)
             yield place
 
-    def _put(self, pod: PlacedPod, place: int) -> None:
+    def put(self, pod: PlacedPod, place: int) -> None:
+        """Place one copy."""
         copy = Placed(
             f"copy {len(self.placed)}",
             pod.metadata.name or "" if pod.metadata else "",

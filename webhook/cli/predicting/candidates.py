@@ -1,0 +1,60 @@
+"""Candidates: the pods that manifests would make, and how many of each at a time."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from webhook.admission.replicas import Replicas, replicas
+from webhook.cli.checking.known import Known, known
+from webhook.cli.manifest.bounds import Bounds
+from webhook.cli.manifest.objects import Manifest
+from webhook.cli.report.finding import Subject
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import PlacedPod
+
+_POD = msgspec.json.Decoder(PlacedPod)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ONE_PER_NODE = "DaemonSet"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod that is to be placed `copies` times at once, called `word`; on every node that takes it if that is None."""
+
+    subject: Subject
+    pod: PlacedPod
+    copies: int | None = 1
+    word: str = "pods"
+
+
+def candidates(
+    manifests: Iterable[Manifest], namespace: str, copies: int | None, bounds: Bounds
+) -> Iterator[Candidate]:
+    """What the manifests make that takes room on nodes; `copies` instead of what they say, if given.
+
+    Raises:
+        Fault: a field has a value of another type than the API has there, or aliases expand beyond the bounds.
+    """
+    for manifest in manifests:
+        found = known(manifest, namespace, bounds)
+        if found is None or found.view is None:
+            continue
+        pods = _pods(found) if copies is None else Replicas(copies)
+        is_everywhere = manifest.kind == _ONE_PER_NODE and copies is None
+        yield Candidate(found.subject, _pod(found), None if is_everywhere else pods.count, pods.word)
+
+
+def _pods(found: Known) -> Replicas:
+    return replicas(found.manifest.kind, found.judged) or Replicas(1, "pods")
+
+
+def _pod(found: Known) -> PlacedPod:
+    """The pod, or one that its template makes, with who it is."""
+    content = msgspec.Raw(found.body)
+    for step in filter(None, (found.view.path if found.view else "").split(".")):
+        content = _FIELDS.decode(content)[step]
+    pod = _POD.decode(content)
+    meta, subject = pod.metadata or ObjectMeta(), found.subject
+    named = msgspec.structs.replace(meta, name=subject.name, namespace=subject.namespace)
+    return msgspec.structs.replace(pod, metadata=named)
