@@ -11,13 +11,17 @@ from e2e.scheduling.api import Object
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the scheduler said at its first attempt; `nominated` is the node where it made room, of the `victims`."""
+    """What the scheduler said at its first attempt; `nominated` is the node where it made room, of the `victims`.
+
+    `feasible` are the nodes that would have done; it does not say so of a pod whose volumes are still to be bound.
+    """
 
     scheduled: bool
     node: str = ""
     nominated: str = ""
     message: str = ""
     victims: tuple[str, ...] = ()
+    feasible: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +58,6 @@ def read(file: Path) -> Iterator[tuple[str, Asked]]:
 
 
 def _line(name: str, asked: Asked) -> str:
-    return json.dumps({"case": name, **asdict(asked)}, separators=(",", ":"))
+    case = {"case": name, **asdict(asked)}
+    case["result"] = {key: value for key, value in case["result"].items() if value is not None}
+    return json.dumps(case, separators=(",", ":"))

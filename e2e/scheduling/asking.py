@@ -32,11 +32,12 @@ class Asker:
             ClusterError: the scheduler does not come to know the cluster, or says nothing.
         """
         with scene(self._api, self._mind, case) as made:
+            begun = self._mind.now()
             pod = self._api.make(case.pod)
-            result = self._result(pod, made.pods)
+            result = self._result(pod, made.pods, begun)
             return Asked(made.nodes, made.pods, made.objects, _unanswered(pod), result)
 
-    def _result(self, pod: Object, before: list[Object]) -> Result:
+    def _result(self, pod: Object, before: list[Object], begun: int) -> Result:
         """The first answer: a gated pod has it at once, another's is the first change that says something."""
         for now in chain((pod,), self._api.changes(pod)):
             node, made_room = now["spec"].get("nodeName", ""), now["status"].get("nominatedNodeName", "")
@@ -44,9 +45,12 @@ class Asker:
             if refusal is not None:
                 victims = self._victims(before) if made_room else ()
                 return Result(scheduled=False, nominated=made_room, message=refusal["message"], victims=victims)
+            if node:
+                feasible = self._mind.feasible(_full_name(pod), node, begun)
+                return Result(scheduled=True, node=node, feasible=feasible)
             # A pod whose volumes are still to be bound is told its node first (NominatedNodeNameForExpectation).
-            if node or made_room:
-                return Result(scheduled=True, node=node or made_room)
+            if made_room:
+                return Result(scheduled=True, node=made_room)
         raise ClusterError("nobody said what became of the pod")
 
     def _victims(self, before: list[Object]) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ _DUMP = re.compile(
     r' pods=(?P<queue>""|<\n.*?\n >)\n',
     re.DOTALL,
 )
+_BOUND = '"Successfully bound pod to node" pod="{}" node="{}" evaluatedNodes='
+_FEASIBLE = r"\d+ feasibleNodes=(\d+)\n"
 
 
 @dataclass(frozen=True)
@@ -63,21 +65,37 @@ class Mind:
         Raises:
             ClusterError: it does not answer in time.
         """
-        log = self._plane.scheduler.log
-        begun = log.stat().st_size
-        deadline = time.monotonic() + _WITHIN
+        begun = self.now()
         self._plane.ask_for_dump()
-        while (dump := _DUMP.search(_from(log, begun))) is None:
-            self._plane.check()
-            if time.monotonic() > deadline:
-                raise ClusterError(f"the scheduler does not dump its cache in {_WITHIN:.0f} s")
-            time.sleep(_PAUSE)
+        dump = self._until_said(_DUMP, begun)
         cache, queue = dump["cache"], dump["queue"]
         idle = dump["active"] == dump["backoff"] == "0"
         nodes, pods, waiting = (
             frozenset(each) for each in (_NODE.findall(cache), _POD.findall(cache), _POD.findall(queue))
         )
         return Belief(nodes, pods, waiting, idle)
+
+    def now(self) -> int:
+        """The present, as a position in its log."""
+        return self._plane.scheduler.log.stat().st_size
+
+    def feasible(self, pod: str, node: str, since: int) -> int:
+        """How many nodes would have done for a pod (`namespace/name`) that was bound to this node since then.
+
+        Raises:
+            ClusterError: it does not say so in time.
+        """
+        bound = re.compile(re.escape(_BOUND.format(pod, node)) + _FEASIBLE)
+        return int(self._until_said(bound, since)[1])
+
+    def _until_said(self, what: re.Pattern[str], since: int) -> re.Match[str]:
+        deadline = time.monotonic() + _WITHIN
+        while (found := what.search(_from(self._plane.scheduler.log, since))) is None:
+            self._plane.check()
+            if time.monotonic() > deadline:
+                raise ClusterError(f"the scheduler does not say {what.pattern!r} in {_WITHIN:.0f} s")
+            time.sleep(_PAUSE)
+        return found
 
 
 def _apart(now: Belief, wanted: Belief) -> str:

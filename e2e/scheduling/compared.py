@@ -41,6 +41,8 @@ def differences(asked: Asked, answering: Answering) -> Iterator[str]:
         return
     if said.scheduled and said.node not in answer.nodes:
         yield f"placed on {said.node}, answered: {sorted(answer.nodes) or 'nowhere'}"
+    if said.feasible is not None and said.feasible != len(answer.nodes):
+        yield f"{said.feasible} nodes would have done, answered: {sorted(answer.nodes) or 'none'}"
     if not said.scheduled and answer.nodes:
         yield f"not placed, answered: {sorted(answer.nodes)}"
     if said.message != answer.message:

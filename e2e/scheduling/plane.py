@@ -73,7 +73,7 @@ def _started(built: Programs, folder: Path, ends: ExitStack, controllers: Sequen
         launches.etcd(built, folder, ports),
         _alone(launches.apiserver(built, folder, ports, credentials)),
         *managed,
-        launches.scheduler(built, folder, ports, credentials),
+        _telling(launches.scheduler(built, folder, ports, credentials)),
     ):
         component = Component(launch, folder, {"HOME": str(folder), "KUBECONFIG": ""})
         started[launch.name] = component
@@ -88,6 +88,11 @@ def _only(launch: Launch, controllers: Sequence[str]) -> Launch:
     kept = (each for each in launch.command if not each.startswith("--controllers="))
     own = (f"--controllers={','.join(controllers)}", "--kube-api-qps=1000", "--kube-api-burst=1000")
     return replace(launch, command=(*kept, *own))
+
+
+def _telling(launch: Launch) -> Launch:
+    """It says of each pod that it binds how many nodes would have done."""
+    return replace(launch, command=(*launch.command, "--v=2"))
 
 
 def _alone(launch: Launch) -> Launch:
