@@ -1,0 +1,51 @@
+"""Whom a pod would drive out, and what is said otherwise, is what the plain transcription says."""
+
+from typing import Any
+
+from hypothesis import given, settings
+
+from tests.accounting.fit import preemption_draws as draws
+from tests.accounting.fit.clusters import pod_of
+from tests.accounting.fit.deciding import Decided, decided, whole
+from tests.accounting.scheduling.plain.scheduler import schedule
+from webhook.accounting.cluster import Cluster
+from webhook.accounting.fit.verdict import verdict
+
+Json = dict[str, Any]
+
+
+@settings(max_examples=150)
+@given(draws.nodes(), draws.settled(), draws.budgets(), draws.newcomers())
+def test_room_is_made_where_the_plain_rules_say(
+    nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json
+) -> None:
+    plain = schedule(nodes, pods, budgets, pod)
+    assert decided(nodes, pods, budgets, pod) == Decided(plain.nodes, plain.nominated, plain.message)
+
+
+@settings(max_examples=100)
+@given(draws.nodes(), draws.settled(), draws.budgets(), draws.newcomers())
+def test_a_cluster_is_afterwards_as_it_was(nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json) -> None:
+    cluster = whole(nodes, pods, budgets)
+    before = _seen(cluster)
+    verdict(pod_of(pod), cluster)
+    assert _seen(cluster) == before
+
+
+def _seen(cluster: Cluster) -> Json:
+    """All that can be asked of a cluster, the order of pods on a node with it."""
+    places = cluster.nodes.places().tolist()
+    shapes = {pod.shape for pod in cluster.pods()}
+    return {
+        "pods": {place: list(cluster.on(place)) for place in places},
+        "promised": {place: set(waiting) for place, waiting in cluster.nominated().items()},
+        "used": {place: (dict(cluster.nodes.uses(place)), cluster.nodes.pods[place]) for place in places},
+        "shapes": {id(shape): (dict(shape.on), dict(shape.leaving)) for shape in shapes},
+        "ports": [{place: dict(taken) for place, taken in cluster.takers(port).items()} for port in _ports(cluster)],
+        "mounting": dict(cluster.mounting()),
+        "supposed": dict(cluster.supposed),
+    }
+
+
+def _ports(cluster: Cluster) -> list[Any]:
+    return sorted({port for pod in cluster.pods() for port in pod.shape.ports})
