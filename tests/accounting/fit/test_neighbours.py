@@ -179,12 +179,12 @@ def test_each_node_says_the_first_reason_only() -> None:
 def test_label_keys_of_a_pod_that_is_not_stored_are_merged_into_its_terms() -> None:
     pods = [pod(f"db-{rev}", on=on, labels={"app": "db", "rev": rev}) for rev, on in (("1", "a1"), ("2", "b1"))]
     cluster = _cluster(_NODES, pods)
-    for keys, uid, said in (
-        ({"matchLabelKeys": ["rev", "none"]}, "", "b1"),
-        ({"mismatchLabelKeys": ["rev"]}, "", "a1 a2"),
-        ({"matchLabelKeys": ["rev"]}, "stored", "a1 a2 b1"),
+    for term, uid, said in (
+        (_term(matchLabelKeys=["rev", "none"]), "", "b1"),
+        (_term(mismatchLabelKeys=["rev"]), "", "a1 a2"),
+        (_term(matchLabelKeys=["rev"]), "stored", "a1 a2 b1"),
     ):
-        new = pod("web", labels={"app": "web", "rev": "2"}, affinity=_near(_term(**keys)))
+        new = pod("web", labels={"app": "web", "rev": "2"}, affinity=_near(term))
         new["metadata"]["uid"] = uid
         assert _said(new, cluster) == said
 

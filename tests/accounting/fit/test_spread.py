@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
+from webhook.accounting.cluster import Cluster
+from webhook.accounting.cluster.supposing import supposing
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.sentence import sentence
@@ -40,7 +42,7 @@ def _said(new: Json, nodes: list[Json], pods: list[Json]) -> str:
     cluster = cluster_of(nodes, pods)
     said = filtered(Incoming.of(pod_of(new)), cluster)
     if len(said.fitting):
-        return " ".join(sorted(cluster.nodes.name(place) for place in said.fitting.tolist()))
+        return " ".join(_fitting(Incoming.of(pod_of(new)), cluster))
     return sentence(said).removeprefix(f"0/{len(nodes)} nodes are available: ")
 
 
@@ -180,6 +182,34 @@ def test_label_keys_of_a_stored_pod_follow_its_labels() -> None:
     pods = [pod("w1", on="a1", labels={**_WEB, "rev": "1"})]
     assert _said(_new(keyed, labels={**_WEB, "rev": "1"}), _TWO, pods) == "b1"
     assert _said(_new(keyed, labels={**_WEB, "rev": "2"}), _TWO, pods) == "a1 b1"
+
+
+def test_a_pod_being_deleted_that_is_thought_away_counts_less_than_nothing() -> None:
+    """The first count passes over it, but its leaving is subtracted (updateWithPod)."""
+    cluster = cluster_of(_TWO, [*_ON_A, _web("w2", "a1", deletionTimestamp="2026-01-01T00:00:00Z")])
+    new = Incoming.of(pod_of(_new(_constraint())))
+    there = cluster.pod("uid-w2")
+    assert there is not None
+    assert _fitting(new, cluster) == ["b1"]
+    with supposing(cluster) as suppose:
+        suppose.away(there)
+        assert _fitting(new, cluster) == ["a1", "b1"]
+    assert _fitting(new, cluster) == ["b1"]
+
+
+def test_an_empty_selector_counts_those_that_are_thought_to_be_there() -> None:
+    """The first count passes over everybody, but who comes is added (updateWithPod)."""
+    waiting = pod("w", labels=_WEB) | {"status": {"nominatedNodeName": "a1"}}
+    cluster = cluster_of(_TWO, [*_ON_A, waiting])
+    new = Incoming.of(pod_of(_new(_constraint(labelSelector={}))))
+    (promised,) = [each for each in cluster.pods() if each.nominated]
+    with supposing(cluster) as suppose:
+        suppose.there(promised)
+        assert _fitting(new, cluster) == ["b1"]
+
+
+def _fitting(new: Incoming, cluster: Cluster) -> list[str]:
+    return sorted(cluster.nodes.name(place) for place in filtered(new, cluster).fitting.tolist())
 
 
 def test_a_selector_that_is_none_keeps_the_pod_off_every_node() -> None:
