@@ -5,7 +5,7 @@ A pod that is judged by rules or counted under a cap is read without all this, s
 
 import msgspec
 
-from webhook.objects.cluster import Node
+from webhook.objects.cluster import Node, NodeStatus
 from webhook.objects.meta import ObjectMeta, StringMap
 from webhook.objects.pods import Container, Pod, PodSpec, PodStatus
 from webhook.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
@@ -20,10 +20,17 @@ class ContainerPort(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     protocol: str | None = None
 
 
+class RestartRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of `restartPolicyRules` of a container."""
+
+    action: str = ""
+
+
 class PlacedContainer(Container, rename="camel", frozen=True, omit_defaults=True):
-    """A container with its ports."""
+    """A container with its ports, and what it needs a node to be able to do."""
 
     ports: list[ContainerPort] | None = None
+    restart_policy_rules: list[RestartRule] | None = None
 
 
 class Toleration(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -170,6 +177,7 @@ class PlacedSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True):
     runtime_class_name: str | None = None
     scheduler_name: str | None = None
     host_network: bool | None = None
+    host_users: bool | None = None
 
 
 class PlacedStatus(PodStatus, rename="camel", frozen=True, omit_defaults=True):
@@ -201,10 +209,17 @@ class NodeSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     unschedulable: bool | None = None
 
 
+class PlacingStatus(NodeStatus, rename="camel", frozen=True, omit_defaults=True):
+    """`status` of a node with what it says that it can do."""
+
+    declared_features: list[str] | None = None
+
+
 class PlacingNode(Node, rename="camel", frozen=True, omit_defaults=True):
     """A node with all that decides what can run on it."""
 
     spec: NodeSpec | None = None
+    status: PlacingStatus | None = None
 
 
 class PriorityClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

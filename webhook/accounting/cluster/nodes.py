@@ -35,6 +35,7 @@ class Nodes:
         self._used: dict[str, Integers] = {}
         self._by_label: dict[str, Categories[str]] = {}
         self.taints: Categories[tuple[Taint, ...]] = Categories(_FIRST_SIZE)
+        self.features: Categories[frozenset[str]] = Categories(_FIRST_SIZE)
         self.unschedulable = np.zeros(_FIRST_SIZE, dtype=np.bool_)
         self.pods = Integers(_FIRST_SIZE)
         self.weights = {"cpu": Integers(_FIRST_SIZE), "memory": Integers(_FIRST_SIZE)}
@@ -102,6 +103,8 @@ class Nodes:
         self._put_amounts(place, amounts)
         self._put_labels(place, meta.labels or _NO_LABELS)
         self.taints.put(place, tuple(spec.taints) if spec.taints else None)
+        declared = node.status.declared_features if node.status else None
+        self.features.put(place, frozenset(declared) if declared else None)
         self.unschedulable[place] = bool(spec.unschedulable)
         if not self._there[place]:
             self._there[place], self._known = True, None
@@ -115,6 +118,7 @@ class Nodes:
         self._put_amounts(place, Amounts())
         self._put_labels(place, _NO_LABELS)
         self.taints.put(place, None)
+        self.features.put(place, None)
         self.unschedulable[place] = False
         self._there[place], self._known = False, None
         self.release(place)
@@ -183,6 +187,7 @@ class Nodes:
         for column in self._by_label.values():
             column.grow(size)
         self.taints.grow(size)
+        self.features.grow(size)
         self._size = size
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pods import Placed
 from webhook.accounting.cluster.supposing import supposing
-from webhook.accounting.fit import neighbours, node_affinity, promised, resources, spread, taints
+from webhook.accounting.fit import features, neighbours, node_affinity, promised, resources, spread, taints
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Filter, Mask, Places, Rejection, for_good
 from webhook.accounting.fit.volumes import binding, claims, limits, restrictions, zones
@@ -61,6 +61,12 @@ class Filtered:
         return tuple(each.reason for each in self.rejections if each.nodes[index])
 
     @property
+    def fault(self) -> str:
+        """What the scheduler stumbles over at one of the nodes, which ends its attempt; empty when nothing is amiss."""
+        faults = (each for each in self.rejections if each.is_fault and each.nodes.any())
+        return next((f'running "{each.plugin}" filter plugin: {each.reason}' for each in faults), "")
+
+    @property
     def rejected(self) -> Mask:
         """Which of the places reject the pod, where they were asked."""
         rejected = np.zeros(len(self.places), dtype=np.bool_)
@@ -94,6 +100,7 @@ FILTERS: Mapping[str, Filter] = {
     "VolumeZone": zones.apart,
     "PodTopologySpread": spread.uneven,
     "InterPodAffinity": neighbours.apart,
+    "NodeDeclaredFeatures": features.lacking,
 }
 """The filters in their order, by plugin. The first that rejects a node is the only one that is heard of it."""
 

@@ -20,7 +20,8 @@ Mask = NDArray[np.bool_]
 class Rejection:
     """Some of the nodes that were asked about: `nodes` says which, `for_good` on which of these no pod's leaving helps.
 
-    `plugin` is whose filter says so; who asks the filter fills it in.
+    `plugin` is whose filter says so; who asks the filter fills it in. `is_fault` when the filter fails, for which
+    the scheduler gives the whole attempt up.
     (Unschedulable and UnschedulableAndUnresolvable in kube-scheduler framework/interface.go, v1.36.)
     """
 
@@ -28,6 +29,7 @@ class Rejection:
     nodes: Mask
     for_good: Mask
     plugin: str = ""
+    is_fault: bool = False
 
 
 Filter = Callable[[Incoming, Cluster, Places], Iterable[Rejection]]

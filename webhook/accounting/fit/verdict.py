@@ -30,17 +30,17 @@ _NOT_ASKED = "not found"
 class Verdict:
     """`nodes` are those of which the scheduler takes one; if there are none, `sentence` is what it writes.
 
-    `nominated` are nodes of which one is promised to a pod that fits nowhere: where room is made for it, or where it
-    was made before. `said` is what each node said, None if none was asked; `preemption` what came of asking others to
-    leave, if that came up; `unknown` names what was not judged, without which nothing here is certain.
+    `said` is what each node said, None if none was asked; `preemption` what came of asking others to leave, if that
+    came up; `unknown` names what was not judged, without which nothing here is certain. `nominated` are nodes of which
+    one is promised to a pod that fits nowhere: where room is made for it, or where it was made before.
     """
 
     nodes: tuple[str, ...]
     sentence: str = ""
-    nominated: tuple[str, ...] = ()
     said: Filtered | None = None
     preemption: Preemption | None = None
     unknown: tuple[str, ...] = ()
+    nominated: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -59,7 +59,7 @@ def verdict(pod: PlacedPod, cluster: Cluster) -> Verdict:
     incoming = Incoming.of(prioritised(pod, cluster.priorities))
     before = (incoming.nominated,) if incoming.nominated else ()
     if incoming.spec.scheduling_gates:
-        return Verdict((), GATED, before)
+        return Verdict((), GATED, nominated=before)
     said = filtered(incoming, cluster)
     told = _told(incoming, cluster, said, before)
     return replace(told, said=said, unknown=tuple(unknown(incoming, cluster)))
@@ -67,6 +67,8 @@ def verdict(pod: PlacedPod, cluster: Cluster) -> Verdict:
 
 def _told(pod: Incoming, cluster: Cluster, said: Filtered, before: tuple[str, ...]) -> Verdict:
     """What comes of what the nodes have said; `before` is the node that was promised to the pod."""
+    if said.fault:
+        return Verdict((), said.fault)
     nodes = tuple(_taken_from(pod, cluster, said))
     if nodes:
         fault = stumbling(pod) if len(nodes) > 1 else ""
@@ -74,11 +76,11 @@ def _told(pod: Incoming, cluster: Cluster, said: Filtered, before: tuple[str, ..
     if not len(said.places):
         return Verdict((), sentence(said))
     if said.refused is not None:
-        return Verdict((), sentence(said, _NOT_ASKED), before)
+        return Verdict((), sentence(said, _NOT_ASKED), nominated=before)
     preemption = preempted(pod, cluster, said)
     promised = tuple(cluster.nodes.name(each.place) for each in preemption.best)
     kept = before if preemption.keeps_promise else ()
-    return Verdict((), sentence(said, afterword(preemption)), promised or kept, preemption=preemption)
+    return Verdict((), sentence(said, afterword(preemption)), preemption=preemption, nominated=promised or kept)
 
 
 def afterword(preemption: Preemption) -> str:

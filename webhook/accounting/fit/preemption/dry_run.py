@@ -21,9 +21,9 @@ _NOBODY = "No preemption victims found for incoming pod"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node on which a pod would fit if `victims` left, the most important first; `violations` of them break a budget.
+    """A node on which a pod would fit if `victims` left, the most important first.
 
-    No victims: nobody's leaving makes the difference, which the scheduler takes for a fault of its own.
+    So many `violations` of a budget it takes.
     """
 
     place: int
@@ -31,35 +31,45 @@ class Candidate:
     violations: int
 
 
-def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | tuple[str, ...]:
-    """What would have to happen on one node, or why it would not help. The cluster is as before afterwards."""
+@dataclass(frozen=True, slots=True)
+class Useless:
+    """A node on which nobody's leaving helps, and why; `is_fault` when the scheduler takes it for one of its own."""
+
+    reasons: tuple[str, ...]
+    is_fault: bool = False
+
+
+def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | Useless:
+    """What would have to happen on one node. The cluster is as before afterwards."""
     lower = [each for each in cluster.on(place).values() if each.shape.priority < pod.priority]
     if not lower:
-        return (_NOBODY,)
+        return Useless((_NOBODY,))
     with supposing(cluster) as suppose:
         for each in lower:
             suppose.away(each)
-        reasons = _reasons(pod, cluster, place)
-        return reasons or _sparing(pod, cluster, place, suppose, by_importance(lower))
+        said = judged(pod, cluster, np.array([place]))
+        if said.rejected.any():
+            return Useless((said.fault,), is_fault=True) if said.fault else Useless(said.reasons(place))
+        return _sparing(pod, cluster, place, suppose, by_importance(lower))
 
 
-def _sparing(pod: Incoming, cluster: Cluster, place: int, suppose: Supposition, lower: Sequence[Placed]) -> Candidate:
+def _sparing(
+    pod: Incoming, cluster: Cluster, place: int, suppose: Supposition, lower: Sequence[Placed]
+) -> Candidate | Useless:
     """Let every pod stay that can, first those whose leaving breaks a budget, then the others, the important first."""
     breaking, others = split(lower, cluster.budgets)
     victims = [each for each in breaking if not _can_stay(each, pod, cluster, place, suppose)]
     violations = len(victims)
     victims += [each for each in others if not _can_stay(each, pod, cluster, place, suppose)]
+    if not victims:
+        return Useless((f'expected at least one victim pod on node "{cluster.nodes.name(place)}"',), is_fault=True)
     ordered = by_importance(victims) if breaking and others else victims
     return Candidate(place, tuple(ordered), violations)
 
 
 def _can_stay(each: Placed, pod: Incoming, cluster: Cluster, place: int, suppose: Supposition) -> bool:
     suppose.back(each)
-    if not _reasons(pod, cluster, place):
+    if not judged(pod, cluster, np.array([place])).rejected.any():
         return True
     suppose.away(each)
     return False
-
-
-def _reasons(pod: Incoming, cluster: Cluster, place: int) -> tuple[str, ...]:
-    return judged(pod, cluster, np.array([place])).reasons(place)

@@ -7,12 +7,13 @@ and GetOffsetAndNumCandidates in plugins/defaultpreemption/default_preemption.go
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit.filtering import Filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.choice import best
-from webhook.accounting.fit.preemption.dry_run import Candidate, dry_run
+from webhook.accounting.fit.preemption.dry_run import Candidate, Useless, dry_run
 from webhook.accounting.fit.sentence import listed, summed_up
 
 _NEVER = "not eligible due to preemptionPolicy=Never."
@@ -51,15 +52,16 @@ def preempted(pod: Incoming, cluster: Cluster, said: Filtered) -> Preemption:
         return Preemption(refusal=ineligible, keeps_promise=True)
     places = said.helpful.tolist()
     wanted = min(max(len(places) * _PERCENTAGE // 100, _ABSOLUTE), len(places))
-    candidates, reasons = _candidates(pod, cluster, places, wanted)
-    useful = [each for each in candidates if each.victims]
-    if useful:
-        return Preemption(tuple(useful), best(useful), is_sampled=wanted < len(places))
+    candidates, useless = _tried(pod, cluster, places, wanted)
     if candidates:
-        return Preemption(refusal=_fault(candidates, cluster), is_fault=True, keeps_promise=True)
+        return Preemption(candidates, best(candidates), is_sampled=wanted < len(places))
+    faults = sorted({each.reasons[0] for each in useless if each.is_fault})
+    if faults:
+        return Preemption(refusal=listed(faults), is_fault=True, keeps_promise=True)
     total = len(said.places)
-    untried = Counter({_NOT_HELPFUL: total - len(places)})
-    return Preemption(refusal=summed_up(total, reasons + untried))
+    reasons = Counter({_NOT_HELPFUL: total - len(places)})
+    reasons.update(chain.from_iterable(each.reasons for each in useless))
+    return Preemption(refusal=summed_up(total, reasons))
 
 
 def _ineligible(pod: Incoming, cluster: Cluster, said: Filtered) -> str:
@@ -74,24 +76,18 @@ def _ineligible(pod: Incoming, cluster: Cluster, said: Filtered) -> str:
     return _LEAVING if leaving else ""
 
 
-def _candidates(
+def _tried(
     pod: Incoming, cluster: Cluster, places: Sequence[int], wanted: int
-) -> tuple[list[Candidate], Counter[str]]:
-    """So many candidates, and why other nodes are none."""
+) -> tuple[tuple[Candidate, ...], list[Useless]]:
+    """So many candidates, and the nodes that were found to be none."""
     candidates: list[Candidate] = []
-    reasons: Counter[str] = Counter()
+    useless: list[Useless] = []
     for place in places:
         found = dry_run(pod, cluster, place)
-        if isinstance(found, tuple):
-            reasons.update(found)
+        if isinstance(found, Useless):
+            useless.append(found)
             continue
         candidates.append(found)
-        useful = [each for each in candidates if each.victims]
-        if len(useful) >= wanted and any(not each.violations for each in useful):
+        if len(candidates) >= wanted and any(not each.violations for each in candidates):
             break
-    return candidates, reasons
-
-
-def _fault(candidates: Sequence[Candidate], cluster: Cluster) -> str:
-    faults = [f'expected at least one victim pod on node "{cluster.nodes.name(each.place)}"' for each in candidates]
-    return listed(sorted(faults))
+    return tuple(candidates), useless

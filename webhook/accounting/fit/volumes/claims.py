@@ -115,9 +115,15 @@ def _fault(pod: Incoming, storage: Storage, each: Named) -> str | None:
         return f'persistentvolumeclaim "{each.name}" bound to non-existent persistentvolume "{volume}"'
     if meta_of(claim).deletion_timestamp is not None:
         return f'persistentvolumeclaim "{each.name}" is being deleted'
-    if each.is_own and not _is_owned(claim, pod):
-        return f"PVC {pod.namespace}/{each.name} was not created for pod {pod.namespace}/{pod.name} (pod is not owner)"
-    return None
+    return disowned(each, claim, pod)
+
+
+def disowned(named: Named, claim: PersistentVolumeClaim, pod: Incoming | Placed) -> str | None:
+    """What is wrong with a claim that was to be made for a pod and is another's (ephemeral.VolumeIsForPod)."""
+    if not named.is_own or _is_owned(claim, pod.uid):
+        return None
+    where = pod.namespace
+    return f"PVC {where}/{named.name} was not created for pod {where}/{pod.name} (pod is not owner)"
 
 
 def not_found(kind: str, name: str) -> str:
@@ -125,8 +131,8 @@ def not_found(kind: str, name: str) -> str:
     return f'{kind} "{name}" not found'
 
 
-def _is_owned(claim: PersistentVolumeClaim, pod: Incoming) -> bool:
+def _is_owned(claim: PersistentVolumeClaim, uid: str) -> bool:
     """IsControlledBy in apimachinery pkg/apis/meta/v1/controller_ref.go."""
     owners = meta_of(claim).owner_references or ()
     controller = next((each for each in owners if each.controller), None)
-    return controller is not None and controller.uid == pod.uid
+    return controller is not None and controller.uid == uid

@@ -6,15 +6,16 @@ built into Kubernetes count for the driver that serves them now, each as a volum
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.storage import Storage, class_of_claim
 from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Places, Rejection, for_now
+from webhook.accounting.fit.rejection import Places, Rejection, for_good, for_now
 from webhook.accounting.fit.volumes.built_in import DRIVERS, NOT_COUNTED, disk_of, driver_of
-from webhook.accounting.fit.volumes.claims import Named, named_by, spec_of
+from webhook.accounting.fit.volumes.claims import Named, disowned, named_by, named_on_node, spec_of
 from webhook.objects.scheduling import Volume
 from webhook.objects.storage import AttachmentSpec, CsiNode, CsiNodeSpec, PersistentVolumeClaim, VolumeSpec
 
@@ -28,18 +29,35 @@ def exceeding(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejec
     if storage is None or not volumes:
         return
     new = _handles(volumes, pod.name, pod.namespace, storage)
-    drivers = frozenset(new.values())
-    limits = {place: limit for place in places.tolist() if (limit := _limits(cluster, storage, place, drivers))}
+    limits = {place: limit for place in places.tolist() if new and (limit := _limits(cluster, storage, place))}
+    faults = {place: fault for place in limits if (fault := _fault(cluster, storage, place))}
     over = [place in limits and _exceeds(new, limits[place], cluster, storage, place) for place in places.tolist()]
-    yield for_now("node(s) exceed max volume count", np.array(over, dtype=np.bool_))
+    faulty = np.isin(places, list(faults))
+    for fault in dict.fromkeys(faults.values()):
+        nodes = np.isin(places, [place for place, said in faults.items() if said == fault])
+        yield replace(for_good(fault, nodes), is_fault=True)
+    yield for_now("node(s) exceed max volume count", np.array(over, dtype=np.bool_) & ~faulty)
 
 
-def _limits(cluster: Cluster, storage: Storage, place: int, drivers: frozenset[str]) -> Mapping[str, int]:
-    """How many volumes of these drivers a node attaches, where it says so."""
+def _limits(cluster: Cluster, storage: Storage, place: int) -> Mapping[str, int]:
+    """How many volumes of each driver a node attaches, where it says so."""
     node = storage.csi_nodes.get(cluster.nodes.name(place), CsiNode())
     listed = (node.spec or CsiNodeSpec()).drivers or ()
-    counts = {each.name: each.allocatable.count for each in listed if each.allocatable and each.name in drivers}
+    counts = {each.name: each.allocatable.count for each in listed if each.allocatable}
     return {name: count for name, count in counts.items() if count is not None}
+
+
+def _fault(cluster: Cluster, storage: Storage, place: int) -> str | None:
+    """What is wrong with the first claim of a pod there that was made for another."""
+    if place not in cluster.mounting():
+        return None
+    for pod in cluster.on(place).values():
+        for each in named_on_node(pod):
+            claim = storage.claims.get((pod.namespace, each.name))
+            fault = None if claim is None else disowned(each, claim, pod)
+            if fault is not None:
+                return fault
+    return None
 
 
 def _exceeds(new: _Handles, limits: Mapping[str, int], cluster: Cluster, storage: Storage, place: int) -> bool:
