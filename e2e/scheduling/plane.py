@@ -68,10 +68,11 @@ def _started(built: Programs, folder: Path, ends: ExitStack, controllers: Sequen
     admin = credentials.kubeconfig("admin.kubeconfig", "tallygate-admin", "system:masters")
     ready = _readiness(credentials)
     started: dict[str, Component] = {}
+    server = _alone(launches.apiserver(built, folder, ports, credentials))
     managed = [_only(launches.controllers(built, folder, ports, credentials), controllers)] if controllers else []
     for launch in (
         launches.etcd(built, folder, ports),
-        _alone(launches.apiserver(built, folder, ports, credentials)),
+        server if controllers else _uncached(server),
         *managed,
         _telling(launches.scheduler(built, folder, ports, credentials)),
     ):
@@ -96,9 +97,13 @@ def _telling(launch: Launch) -> Launch:
 
 
 def _alone(launch: Launch) -> Launch:
-    """Without what needs controllers, and without caches: a list from a cache waits until etcd says how old it is."""
-    own = (f"--disable-admission-plugins={_NEEDS_CONTROLLERS}", "--watch-cache=false")
-    return replace(launch, command=(*launch.command, *own))
+    """Without what needs controllers."""
+    return replace(launch, command=(*launch.command, f"--disable-admission-plugins={_NEEDS_CONTROLLERS}"))
+
+
+def _uncached(launch: Launch) -> Launch:
+    """A list from a cache waits until etcd says how old it is; but controllers want to be told how new all is."""
+    return replace(launch, command=(*launch.command, "--watch-cache=false"))
 
 
 def _readiness(credentials: Credentials) -> Callable[[Component], bool]:

@@ -39,6 +39,7 @@ _EVERY = 10  # cases between words
 class Crowd:
     """A Deployment: its replicas and the cluster it comes to, whose newcomer is the template."""
 
+    name: str
     case: Drawn
     replicas: int
 
@@ -101,7 +102,7 @@ def crowd(seed: int, number: int) -> Crowd:
     if dice.chance(0.7):
         spec = _shape(dice) | _company(dice)
     case.pod["spec"] = {key: each for key, each in spec.items() if key not in ("priorityClassName", "schedulingGates")}
-    return Crowd(case, dice.weighted({1: 1, 2: 1, 3: 2, 5: 3, 8: 4, 13: 4, 30: 4}))
+    return Crowd(f"set-{number}", case, dice.weighted({1: 1, 2: 1, 3: 2, 5: 3, 8: 4, 13: 4, 30: 4}))
 
 
 def _shape(dice: Dice) -> Object:
@@ -140,7 +141,7 @@ def _deployment(crowd: Crowd) -> Object:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": "set", "namespace": pod["metadata"]["namespace"]},
+        "metadata": {"name": crowd.name, "namespace": pod["metadata"]["namespace"]},
         "spec": {"replicas": crowd.replicas, "selector": {"matchLabels": _SET}, "template": template},
     }
 

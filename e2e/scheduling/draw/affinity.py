@@ -55,7 +55,7 @@ def _expression(dice: Dice) -> Json:
 
 def _toleration(dice: Dice) -> Json:
     if dice.chance(0.08):
-        return {"operator": "Exists"}
+        return {"operator": "Exists"} | dice.pick(({}, {"effect": "NoSchedule"}, {"effect": "NoExecute"}))
     if dice.often("unschedulable", 0.05, 0.5):
         return {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
     toleration: Json = {"key": dice.pick(("dedicated", "spot", "gpu", "example.com/maintenance"))}

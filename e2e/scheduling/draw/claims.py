@@ -20,8 +20,11 @@ _STATES = {
     "nosuch": 0.3,
     "prebound": 0.4,
     "chosen": 0.5,
+    "reserved": 1.0,
+    "unnamed": 0.2,
+    "annotated": 1.0,
 }
-_WITH_VOLUME = {"bound", "single", "going", "prebound"}
+_WITH_VOLUME = {"bound", "single", "going", "prebound", "reserved"}
 _WITHOUT = {"lost", "vanished"}
 """Whose volume is not there."""
 _MODES = {"ReadWriteOnce": 6.0, "ReadWriteMany": 2.0, "ReadOnlyMany": 1.0}
@@ -44,7 +47,7 @@ def claim(dice: Dice, number: int, namespace: str, nodes: list[str]) -> list[Jso
     made = _claim(dice, state, f"{state}-{number}", namespace, nodes)
     if state not in _WITH_VOLUME:
         return [made]
-    return [made, volume(dice, made["spec"]["volumeName"], nodes, made)]
+    return [made, volume(dice, f"pv-{state}-{number}", nodes, made)]
 
 
 def _claim(dice: Dice, state: str, name: str, namespace: str, nodes: list[str]) -> Json:
@@ -64,9 +67,14 @@ def _claim(dice: Dice, state: str, name: str, namespace: str, nodes: list[str]) 
         claim["spec"]["volumeMode"] = "Block"
     if state == "chosen" and nodes:
         claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": dice.pick(nodes)}
-    if state in _WITH_VOLUME | _WITHOUT:
+    if state == "unnamed":
+        del claim["spec"]["storageClassName"]
+    if state == "annotated":
+        claim["metadata"]["annotations"] = {"volume.beta.kubernetes.io/storage-class": dice.pick(("local", "dyn-zone"))}
+        del claim["spec"]["storageClassName"]
+    if state in (_WITH_VOLUME | _WITHOUT) - {"reserved"}:
         claim["spec"]["volumeName"] = f"pv-{name}"
-    if state in (_WITH_VOLUME | _WITHOUT) - {"prebound"}:
+    if state in (_WITH_VOLUME | _WITHOUT) - {"prebound", "reserved"}:
         claim["metadata"]["annotations"] = dict(_BIND_COMPLETED)
         claim["status"] = {"phase": "Lost" if state == "lost" else "Bound"}
     if state == "going":

@@ -52,6 +52,8 @@ def _resources(dice: Dice, *, modest: bool) -> Json:
     requests = {name: dice.pick(amounts) for name, (chance, amounts) in wanted.items() if dice.chance(chance)}
     if modest and dice.often("resources", 0.0, 0.25):
         requests |= {dice.pick((GPU, IP, BANANAS)): "1"}
+    if not modest and dice.often("resources", 0.0, 0.03):
+        requests |= {GPU: dice.pick(("9E", "10E"))}  # the second is more than the scheduler can count to
     if "hugepages-2Mi" in requests:
         requests |= {"cpu": "250m"}
     limits = {name: requests[name] for name in _COUNTABLE if name in requests}

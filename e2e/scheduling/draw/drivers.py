@@ -26,12 +26,20 @@ def _attached(dice: Dice, node: str) -> Json:
 
 
 def _room(dice: Dice, zone: str) -> Json:
-    room: Json = {"storageClassName": "measured", "nodeTopology": {"matchLabels": {ZONE: zone}}}
+    room: Json = {"storageClassName": "measured", "nodeTopology": _place(dice, zone)}
     room |= {"capacity": dice.pick(("2Gi", "5Gi", "100Gi"))} if dice.chance(0.9) else {}
     room |= {"maximumVolumeSize": dice.pick(("1Gi", "50Gi"))} if dice.chance(0.3) else {}
     capacity = _of("CSIStorageCapacity", f"room-{zone}", None) | room
     capacity["metadata"]["namespace"] = "default"
     return capacity
+
+
+def _place(dice: Dice, zone: str) -> Json:
+    kind = dice.weighted({"label": 6, "expression": 2, "everywhere": 1})
+    if kind == "label":
+        return {"matchLabels": {ZONE: zone}}
+    expressions = [{"key": ZONE, "operator": dice.pick(("In", "NotIn")), "values": [zone]}]
+    return {"matchExpressions": expressions} if kind == "expression" else {}
 
 
 def _of(kind: str, name: str, spec: Json | None) -> Json:

@@ -2,7 +2,7 @@
 
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.storage import Storage
-from e2e.scheduling.draw.words import Json
+from e2e.scheduling.draw.words import DRIVER, Json
 
 _DISKS: tuple[Json, ...] = (
     {"gcePersistentDisk": {"pdName": "disk-1"}},
@@ -11,6 +11,8 @@ _DISKS: tuple[Json, ...] = (
     {"iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.com.example:s", "lun": 0}},
     {"iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.com.example:s", "lun": 0, "readOnly": True}},
     {"rbd": {"monitors": ["10.0.0.1", "10.0.0.2"], "image": "i", "pool": "p"}},
+    {"azureDisk": {"diskName": "d", "diskURI": "/subscriptions/s/d", "kind": "Managed"}},
+    {"csi": {"driver": DRIVER}},
     {"emptyDir": {}},
 )
 _MADE_WITH: Json = {

@@ -79,7 +79,7 @@ def _filling(dice: Dice) -> Json:
 
 def _priority(dice: Dice) -> str:
     if "preemption" in dice.about:
-        return dice.weighted({"high": 8, "mid": 3, "polite": 1, "low": 1, "": 0.5})
+        return dice.weighted({"high": 8, "mid": 3, "polite": 1, "low": 1, "": 0.5, "system-node-critical": 0.5})
     return dice.weighted({"": 6, "low": 1, "mid": 1, "high": 2, "polite": 0.5})
 
 

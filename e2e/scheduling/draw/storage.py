@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from e2e.scheduling.draw.claims import claim, volume
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.drivers import drivers
-from e2e.scheduling.draw.words import DRIVER, MEASURED, ZONE, Json
+from e2e.scheduling.draw.words import DRIVER, HOSTNAME, MEASURED, REGION, ZONE, Json
 
 _LATE = "WaitForFirstConsumer"
 
@@ -26,11 +26,15 @@ def storage(dice: Dice, namespace: str, nodes: list[str]) -> Storage:
     free = [volume(dice, f"free-{number}", nodes) for number in range(dice.count(0, 4))]
     made = [each for some in claimed for each in some]
     names = [claim["metadata"]["name"] for claim, *_ in claimed]
-    return Storage([*_classes(), *drivers(dice, nodes), *made, *free], names)
+    return Storage([*_classes(dice), *drivers(dice, nodes), *made, *free], names)
 
 
-def _classes() -> list[Json]:
-    zones = [{"matchLabelExpressions": [{"key": ZONE, "values": ["a", "c"]}]}]
+def _classes(dice: Dice) -> list[Json]:
+    zones = [{"matchLabelExpressions": [{"key": ZONE, "values": dice.some(("a", "b", "c"), 1, 2)}]}]
+    if dice.chance(0.3):
+        zones[0]["matchLabelExpressions"].append({"key": REGION, "values": ["r1"]})
+    if dice.chance(0.3):
+        zones.append({"matchLabelExpressions": [{"key": HOSTNAME, "values": dice.some(("n0", "n1", "n2"), 1, 2)}]})
     return [
         _class("local", "kubernetes.io/no-provisioner", _LATE),
         _class("dyn", DRIVER, _LATE),
