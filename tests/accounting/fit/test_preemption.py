@@ -1,0 +1,171 @@
+"""Who is asked to leave, where, and what is said when nobody is."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.accounting.fit.clusters import node, pod, pod_of
+from tests.accounting.fit.deciding import whole
+from webhook.accounting.fit import filtering
+from webhook.accounting.fit.preemption.preempting import Preemption
+from webhook.accounting.fit.verdict import Verdict, verdict
+
+Json = dict[str, Any]
+
+EARLY, LATE = "2026-01-01T10:00:00Z", "2026-01-02T10:00:00Z"
+PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+
+
+def _pod(name: str, on: str, priority: int = 0, **more: Any) -> Json:
+    """A pod of one cpu on a node."""
+    status = {"startTime": more.pop("started", EARLY), "conditions": more.pop("conditions", [])}
+    meta = more.pop("metadata", {})
+    made = pod(name, on=on, priority=priority, asks={"cpu": more.pop("cpu", "1")}, **more)
+    return made | {"metadata": made["metadata"] | meta, "status": status}
+
+
+def _budget(app: str, allowed: int) -> Json:
+    kind = {"kind": "PodDisruptionBudget", "metadata": {"name": app, "namespace": "default"}}
+    return kind | {"spec": {"selector": {"matchLabels": {"app": app}}}, "status": {"disruptionsAllowed": allowed}}
+
+
+def _said(nodes: list[Json], pods: list[Json], others: list[Json] | None = None, **new: Any) -> Verdict:
+    """What is said of a pod of priority 100 that asks for so much cpu, two by default."""
+    asked = pod(
+        "new", asks={"cpu": new.pop("cpu", "2")}, priority=100, **{k: v for k, v in new.items() if k != "status"}
+    )
+    return verdict(pod_of(asked | {"status": new.get("status", {})}), whole(nodes, pods, others or []))
+
+
+def _came(said: Verdict) -> Preemption:
+    assert said.preemption is not None
+    return said.preemption
+
+
+def _victims(said: Verdict) -> list[str]:
+    chosen = _came(said).chosen
+    assert chosen is not None
+    return [each.name for each in chosen.victims]
+
+
+def test_as_few_leave_as_can_and_nothing_is_added_to_the_sentence() -> None:
+    said = _said([node("n0", cpu="3")], [_pod("a", "n0"), _pod("b", "n0", started=LATE), _pod("c", "n0", 100)])
+    assert said.sentence == "0/1 nodes are available: 1 Insufficient cpu."
+    assert said.nominated == ("n0",)
+    assert _victims(said) == ["a", "b"]
+
+
+def test_the_more_important_stay_first() -> None:
+    pods = [_pod("old", "n0"), _pod("young", "n0", started=LATE), _pod("higher", "n0", 5, started=LATE)]
+    assert _victims(_said([node("n0", cpu="3")], pods, cpu="1")) == ["young"]
+    assert _victims(_said([node("n0", cpu="3")], pods, cpu="2")) == ["old", "young"]
+
+
+def test_of_pods_that_have_not_started_the_one_listed_first_counts_as_younger() -> None:
+    pods = [_pod("first", "n0", started=None), _pod("second", "n0", started=None)]
+    assert _victims(_said([node("n0", cpu="2")], pods, cpu="1")) == ["first"]
+
+
+@pytest.mark.parametrize(("allowed", "victims"), [(0, ["plain"]), (1, ["kept"])])
+def test_those_whose_leaving_breaks_a_budget_stay_first(allowed: int, victims: list[str]) -> None:
+    kept = _pod("kept", "n0", labels={"app": "kept"}, started=LATE)
+    said = _said([node("n0", cpu="2")], [kept, _pod("plain", "n0")], [_budget("kept", allowed)], cpu="1")
+    assert _victims(said) == victims
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"labels": {"app": "kept"}}, {"priority": 9}, id="fewer broken budgets"),
+        pytest.param({"priority": 9}, {"priority": 8}, id="a less important victim"),
+        pytest.param({"started": EARLY}, {"started": LATE}, id="a younger victim"),
+    ],
+)
+def test_a_node_is_chosen_by_who_has_to_leave(one: Json, other: Json) -> None:
+    pods = [_pod("a", "n0", **one), _pod("b", "n1", **other)]
+    said = _said([node("n0", cpu="2"), node("n1", cpu="2")], pods, [_budget("kept", 0)])
+    assert said.nominated == ("n1",)
+
+
+def test_fewer_victims_are_better_than_more_of_less_priority_in_sum() -> None:
+    pods = [_pod("a", "n0", -9), _pod("b", "n0", -9), _pod("c", "n1", -9, cpu="2")]
+    assert _said([node("n0", cpu="2"), node("n1", cpu="2")], pods).nominated == ("n1",)
+
+
+def test_of_nodes_alike_each_may_be_chosen() -> None:
+    said = _said([node("n0", cpu="2"), node("n1", cpu="2")], [_pod("a", "n0"), _pod("b", "n1")])
+    assert said.nominated == ("n0", "n1")
+    assert not _came(said).is_sampled
+
+
+def test_each_node_says_why_nobody_leaving_helps() -> None:
+    nodes = [node("n0", cpu="2"), node("n1", cpu="1"), node("n2", cpu="3")]
+    pods = [_pod("a", "n0", 100), _pod("b", "n2", 100, cpu="2"), _pod("c", "n2")]
+    assert _said(nodes, pods).sentence == (
+        "0/3 nodes are available: 3 Insufficient cpu. "
+        "no new claims to deallocate, preemption: 0/3 nodes are available: 1 Insufficient cpu, "
+        "1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_a_pod_that_drives_nobody_out_says_so_and_keeps_its_promise() -> None:
+    status = {"nominatedNodeName": "n0"}
+    said = _said([node("n0", cpu="2")], [_pod("a", "n0")], preemptionPolicy="Never", status=status)
+    assert said.sentence.endswith(
+        "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
+    )
+    assert said.nominated == ("n0",)
+
+
+def test_while_victims_leave_no_others_are_sought() -> None:
+    leaving = _pod("a", "n0", metadata={"deletionTimestamp": LATE}, conditions=[PREEMPTED])
+    nodes, status = [node("n0", cpu="2"), node("n1", cpu="2")], {"nominatedNodeName": "n0"}
+    said = _said(nodes, [leaving, _pod("b", "n1")], status=status)
+    assert said.sentence.endswith("preemption: not eligible due to a terminating pod on the nominated node.")
+    assert said.nominated == ("n0",)
+
+
+def test_a_node_promised_to_others_must_take_the_pod_beside_them() -> None:
+    waiting = pod("rival", asks={"cpu": "1"}, priority=100) | {"status": {"nominatedNodeName": "n0"}}
+    assert _said([node("n0", cpu="2")], [waiting], cpu="1").fits
+    said = _said([node("n0", cpu="2")], [waiting])
+    assert said.sentence == (
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
+
+
+def test_a_promise_to_a_lesser_pod_is_passed_over() -> None:
+    waiting = pod("rival", asks={"cpu": "2"}, priority=99) | {"status": {"nominatedNodeName": "n0"}}
+    assert _said([node("n0", cpu="2")], [waiting]).fits
+
+
+def test_a_port_is_thought_free_when_one_of_two_that_have_it_is_thought_away() -> None:
+    port = [{"containerPort": 80, "hostPort": 80}]
+    pods = [_pod("low", "n0", ports=port), _pod("high", "n0", 100, ports=port)]
+    assert _victims(_said([node("n0", cpu="9")], pods, ports=port)) == ["low"]
+
+
+def test_of_many_nodes_the_scheduler_looks_at_some_and_so_may_choose_another() -> None:
+    names = [f"n{number}" for number in range(130)]
+    said = _said([node(name, cpu="2") for name in names], [_pod(f"p{name}", name) for name in names])
+    assert _came(said).is_sampled
+    assert len(_came(said).candidates) == 100  # minCandidateNodesAbsolute
+
+
+def test_a_cluster_is_as_it_was_though_a_filter_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = whole([node("n0", cpu="2")], [_pod("a", "n0"), _pod("b", "n0")], [])
+
+    def fail_once_alone(*_: object) -> list[Any]:
+        if not len(cluster.on(0)):
+            raise ZeroDivisionError
+        return []
+
+    filters = {**filtering.FILTERS, "Failing": fail_once_alone}
+    monkeypatch.setattr(filtering, "FILTERS", filters)
+    with pytest.raises(ZeroDivisionError):
+        verdict(pod_of(pod("new", asks={"cpu": "2"}, priority=100)), cluster)
+    assert [each.name for each in cluster.on(0).values()] == ["a", "b"]
+    assert cluster.nodes.uses(0) == {"cpu": 2000}
+    assert np.array_equal(cluster.nodes.places(), [0])
