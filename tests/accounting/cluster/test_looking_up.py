@@ -1,5 +1,7 @@
 """What indexes find is what looking at everything finds."""
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,7 +10,7 @@ from webhook.accounting.cluster.labelled import Labelled
 from webhook.accounting.cluster.repelling import Repelling
 from webhook.accounting.cluster.shapes import Shape
 from webhook.accounting.cluster.terms import Term
-from webhook.accounting.selectors import Condition, Selector
+from webhook.accounting.selectors import NOTHING, Condition, Selector
 
 _SPACES = st.sampled_from(["red", "blue"])
 _LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "1", "2"]), max_size=3)
@@ -17,12 +19,17 @@ _CONDITIONS = st.one_of(
         Condition,
         st.sampled_from("abc"),
         st.sampled_from(["In", "NotIn"]),
-        st.frozensets(st.sampled_from(["", "1", "2"]), min_size=1),
+        st.one_of(
+            st.frozensets(st.sampled_from(["", "1", "2"]), min_size=1),
+            st.just(frozenset({"1", *map(str, range(9, 20))})),
+        ),
     ),
     st.builds(Condition, st.sampled_from("abc"), st.sampled_from(["Exists", "DoesNotExist"])),
 )
 _SELECTORS = st.builds(Selector, st.one_of(st.none(), st.lists(_CONDITIONS, max_size=3).map(tuple)))
-_TERMS = st.builds(Term, st.sampled_from(["zone", "host"]), _SELECTORS, st.frozensets(_SPACES), _SELECTORS)
+_MANY = frozenset(f"x{number}" for number in range(20))
+_NAMED = st.builds(lambda named, more: named | more, st.frozensets(_SPACES), st.sampled_from([frozenset(), _MANY]))
+_TERMS = st.builds(Term, st.sampled_from(["zone", "host"]), _SELECTORS, _NAMED, _SELECTORS)
 _SHAPES = st.builds(
     lambda namespace, labels: Shape(pod_of({"metadata": {"namespace": namespace, "labels": labels}})), _SPACES, _LABELS
 )
@@ -63,6 +70,18 @@ def test_terms_are_found_by_the_pods_that_they_are_about(
     }
     assert len(found) == len(about), "each is told once"
     assert len(repelling) == len({term for term, _ in left})
+
+
+def test_a_term_about_very_many_takes_little_room() -> None:
+    values, spaces = (frozenset(f"{kind}{number}" for number in range(1000)) for kind in ("v", "n"))
+    repelling, about = Repelling(), Selector((Condition("app", "In", values),))
+    tracemalloc.start()
+    repelling.count(Term("host", about, spaces, NOTHING), 7, 1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
+    assert [dict(on) for _, on in repelling.against("n5", {}, {"app": "v5"})] == [{7: 1}]
+    assert list(repelling.against("n5", {}, {"app": "x"})) == list(repelling.against("x", {}, {"app": "v5"})) == []
 
 
 def test_a_shape_knows_its_namespace_though_it_is_not_written() -> None:

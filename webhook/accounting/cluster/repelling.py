@@ -12,6 +12,8 @@ from webhook.accounting.selectors import NOTHING, Condition
 _Slot = tuple[str | None, str | None, str | None]
 """A namespace, a label and its value; None is any, or not said."""
 
+_FEW = 8  # a pod may name a hundred thousand namespaces, and as many values
+
 
 class Repelling:
     """Terms, and how many pods have each at which places."""
@@ -57,11 +59,11 @@ class Repelling:
 
 
 def _slots(term: Term) -> Iterator[_Slot]:
-    """Where a term is filed: under one condition of its selector, in each of its namespaces."""
+    """Where a term is filed: under one condition of its selector, in each of its namespaces; under any, if many."""
     if term.selector.conditions is None:
         return
-    named = term.namespaces if term.namespace_selector == NOTHING else (None,)
-    for namespace in named:
+    is_named = term.namespace_selector == NOTHING and len(term.namespaces) <= _FEW
+    for namespace in term.namespaces if is_named else (None,):
         for key, value in _handles(term.selector.conditions):
             yield namespace, key, value
 
@@ -69,10 +71,12 @@ def _slots(term: Term) -> Iterator[_Slot]:
 def _handles(conditions: tuple[Condition, ...]) -> list[tuple[str | None, str | None]]:
     """The labels of which a pod must have one, for all the conditions to hold."""
     listed = [each for each in conditions if each.operator == "In"]
-    if listed:
-        fewest = min(listed, key=lambda each: len(each.values))
-        return [(fewest.key, value) for value in fewest.values]
-    return [next(((each.key, None) for each in conditions if each.operator == "Exists"), (None, None))]
+    fewest = min(listed, key=lambda each: len(each.values), default=None)
+    if fewest is None:
+        return [next(((each.key, None) for each in conditions if each.operator == "Exists"), (None, None))]
+    if len(fewest.values) > _FEW:
+        return [(fewest.key, None)]
+    return [(fewest.key, value) for value in fewest.values]
 
 
 def _asked(namespace: str, labels: Mapping[str, str]) -> Iterator[_Slot]:
