@@ -10,6 +10,7 @@ from webhook.accounting.cluster.supposing import supposing
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.sentence import sentence
+from webhook.accounting.fit.verdict import verdict
 
 Json = dict[str, Any]
 
@@ -229,3 +230,49 @@ def test_who_is_only_thought_to_be_there_is_not_heard_by_a_pod_without_terms() -
         with supposing(cluster) as suppose:
             suppose.there(promised)
             assert _said(_pod("web", affinity=affinity), cluster) == said
+
+
+@pytest.mark.parametrize(
+    ("affinity", "pods", "namespaces", "left_open"),
+    [
+        pytest.param(_near(_term()), [_pod("db", "a1", "red")], {}, "", id="no labels are asked for"),
+        pytest.param(
+            _near(_term(namespaceSelector={})), [_pod("db", "a1", "red")], {}, "", id="nor for every namespace"
+        ),
+        pytest.param(
+            _near(_term(namespaceSelector=_NOT_B)),
+            [_pod("db", "a1", each) for each in ("red", "blue", "grey", "pink")],
+            {"grey": {}},
+            "blue, default, pink and 1 more",
+            id="of those who have pods, and of its own",
+        ),
+        pytest.param(
+            _away(_term(namespaceSelector=_NOT_B)),
+            [_pod("db", "a1", "red")],
+            {"red": {}, "default": {}},
+            "",
+            id="all are known",
+        ),
+        pytest.param(
+            {},
+            [_pod("db", "a1", "red", affinity=_away(_term(app="web", namespaceSelector=_NOT_B)))],
+            {"red": {}},
+            "default",
+            id="by a pod that may keep it away",
+        ),
+        pytest.param(
+            {},
+            [_pod("db", "a1", "red", affinity=_away(_term(app="x", namespaceSelector=_NOT_B)))],
+            {"red": {}},
+            "",
+            id="by a pod that does not mean it anyway",
+        ),
+    ],
+)
+def test_labels_of_namespaces_that_are_not_known_are_named(
+    affinity: Json, pods: list[Json], namespaces: Json, left_open: str
+) -> None:
+    cluster = _cluster(_NODES, pods, namespaces)
+    said = verdict(pod_of(_pod("web", affinity=affinity)), cluster).unknown
+    expected = [f"affinity: the labels of namespaces are not known: {left_open}"] if left_open else []
+    assert list(said) == expected

@@ -45,10 +45,14 @@ class Repelling:
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> Iterator[tuple[Term, Mapping[int, int]]]:
         """The terms that are about a pod, and how many pods have each at which places."""
+        for term in self.choosing(namespace, labels):
+            if term.is_about(namespace, namespace_labels, labels):
+                yield term, self._on[term]
+
+    def choosing(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Term]:
+        """The terms that are about a pod if its namespace is one of theirs, and perhaps some that are not."""
         for slot in _asked(namespace, labels):
-            for term in self._filed.get(slot, ()):
-                if term.is_about(namespace, namespace_labels, labels):
-                    yield term, self._on[term]
+            yield from self._filed.get(slot, ())
 
     def _forget(self, term: Term) -> None:
         del self._on[term]

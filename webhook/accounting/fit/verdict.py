@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.fit import strangers
 from webhook.accounting.fit.filtering import Filtered, filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.preempting import Preemption, preempted
@@ -62,7 +63,8 @@ def verdict(pod: PlacedPod, cluster: Cluster) -> Verdict:
         return Verdict((), GATED, nominated=before)
     said = filtered(incoming, cluster)
     told = _told(incoming, cluster, said, before)
-    return replace(told, said=said, unknown=tuple(unknown(incoming, cluster)))
+    left_open = (*unknown(incoming, cluster), *strangers.unknown(incoming, cluster))
+    return replace(told, said=said, unknown=left_open)
 
 
 def _told(pod: Incoming, cluster: Cluster, said: Filtered, before: tuple[str, ...]) -> Verdict:
