@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from webhook.accounting.amounts import Amounts
@@ -113,6 +114,34 @@ class LedgerStore(Protocol):
             LostAnswerError: it may have been stored.
             StoreUnavailableError: it was not stored.
         """
+        ...
+
+
+class WriteEnd(StrEnum):
+    """How one write to a store ended: `conflict` when others had written, `lost` when it cannot be told."""
+
+    STORED = "stored"
+    CONFLICT = "conflict"
+    LOST = "lost"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write to a store: what was to be stored, for how many callers at once, and how many seconds it took."""
+
+    key: LedgerKey
+    ledger: Ledger
+    callers: int
+    seconds: float
+    end: WriteEnd
+
+
+class WriteObserver(Protocol):
+    """Is told of writes, for metrics. Called by who waits for the write: it must be quick, and must not fail."""
+
+    def wrote(self, write: Write, /) -> None:
+        """A write has ended."""
         ...
 
 

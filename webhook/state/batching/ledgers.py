@@ -26,6 +26,9 @@ from webhook.state.ports import (
     StoreUnavailableError,
     T,
     Versioned,
+    Write,
+    WriteEnd,
+    WriteObserver,
 )
 
 _MOST_DESKS = 10_000
@@ -45,13 +48,19 @@ class _Round:
 
 
 class BatchedLedgers:
-    """`Ledgers` over a store that replicas share. `monotonic` gives seconds, by the clock of the deadlines."""
+    """`Ledgers` over a store that replicas share. `monotonic` gives seconds, by the clock of the deadlines.
+
+    `observer` is told of every write.
+    """
 
     alone = False
 
-    def __init__(self, store: LedgerStore, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, store: LedgerStore, monotonic: Callable[[], float], observer: WriteObserver | None = None
+    ) -> None:
         self._store = store
         self._monotonic = monotonic
+        self._observer = observer
         self._lock = Lock()
         self._desks: dict[LedgerKey, Desk] = {}
 
@@ -128,14 +137,21 @@ class BatchedLedgers:
         """Whether the ledger is stored; if not it must be read again: others wrote, or no answer came."""
         assert round_.ledger is not None  # noqa: S101  # the round writes
         desk.doubt()
+        begun, end = self._monotonic(), WriteEnd.FAILED
         try:
             before = desk.known.version if desk.known else None
             version = self._store.write(key, round_.ledger, before, self._patience(deadline))
+            end = WriteEnd.CONFLICT if version is None else WriteEnd.STORED
         except LostAnswerError:
+            end = WriteEnd.LOST
             for waiter, step in round_.steps:
                 if step.ledger is not None:
                     waiter.sent = step
             return False
+        finally:
+            if self._observer is not None:
+                taken = self._monotonic() - begun
+                self._observer.wrote(Write(key, round_.ledger, len(round_.steps), taken, end))
         if version is not None:
             desk.wrote(Versioned(round_.ledger, version))
         return version is not None
