@@ -128,9 +128,10 @@ class WriteEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write to a store: what was to be stored, for how many callers at once, and how many seconds it took."""
+    """One write to a store: what was to be stored in the place of what, for how many callers, in how many seconds."""
 
     key: LedgerKey
+    before: Ledger | None
     ledger: Ledger
     callers: int
     seconds: float

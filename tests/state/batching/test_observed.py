@@ -34,7 +34,7 @@ class Observed:
 def test_a_write_is_told_with_its_ledger_and_time() -> None:
     observed = Observed(lambda _: observed.wait(0.25))
     assert observed.ledgers.transact(KEY, Take("u1"), 10.0)
-    assert observed.writes == [Write(KEY, observed.store.now, 1, 0.25, WriteEnd.STORED)]
+    assert observed.writes == [Write(KEY, room(4), observed.store.now, 1, 0.25, WriteEnd.STORED)]
 
 
 def test_who_shares_a_write_is_counted() -> None:

@@ -137,10 +137,10 @@ class BatchedLedgers:
         """Whether the ledger is stored; if not it must be read again: others wrote, or no answer came."""
         assert round_.ledger is not None  # noqa: S101  # the round writes
         desk.doubt()
+        known = desk.known
         begun, end = self._monotonic(), WriteEnd.FAILED
         try:
-            before = desk.known.version if desk.known else None
-            version = self._store.write(key, round_.ledger, before, self._patience(deadline))
+            version = self._store.write(key, round_.ledger, known and known.version, self._patience(deadline))
             end = WriteEnd.CONFLICT if version is None else WriteEnd.STORED
         except LostAnswerError:
             end = WriteEnd.LOST
@@ -150,8 +150,8 @@ class BatchedLedgers:
             return False
         finally:
             if self._observer is not None:
-                taken = self._monotonic() - begun
-                self._observer.wrote(Write(key, round_.ledger, len(round_.steps), taken, end))
+                before, taken = known and known.ledger, self._monotonic() - begun
+                self._observer.wrote(Write(key, before, round_.ledger, len(round_.steps), taken, end))
         if version is not None:
             desk.wrote(Versioned(round_.ledger, version))
         return version is not None
