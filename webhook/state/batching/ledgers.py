@@ -138,9 +138,10 @@ class BatchedLedgers:
         assert round_.ledger is not None  # noqa: S101  # the round writes
         desk.doubt()
         known = desk.known
+        before, version = (known.ledger, known.version) if known else (None, None)
         begun, end = self._monotonic(), WriteEnd.FAILED
         try:
-            version = self._store.write(key, round_.ledger, known and known.version, self._patience(deadline))
+            version = self._store.write(key, round_.ledger, version, self._patience(deadline))
             end = WriteEnd.CONFLICT if version is None else WriteEnd.STORED
         except LostAnswerError:
             end = WriteEnd.LOST
@@ -150,7 +151,7 @@ class BatchedLedgers:
             return False
         finally:
             if self._observer is not None:
-                before, taken = known and known.ledger, self._monotonic() - begun
+                taken = self._monotonic() - begun
                 self._observer.wrote(Write(key, before, round_.ledger, len(round_.steps), taken, end))
         if version is not None:
             desk.wrote(Versioned(round_.ledger, version))
