@@ -25,6 +25,7 @@ from webhook.server.metrics import Build, Metrics
 from webhook.server.policies import LivePolicies
 from webhook.server.ports import Admit, Readiness
 from webhook.server.settings import Settings
+from webhook.server.turns import held_up
 from webhook.state import namespaces
 from webhook.state.batching import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
@@ -138,7 +139,7 @@ def _ledgers(access: Connection, settings: Settings) -> Ledgers:
     if settings.ledgers == "memory":
         return MemoryLedgers(alone=False)
     store = KubernetesLedgers(access, settings.namespace, lambda: datetime.now(UTC))
-    return BatchedLedgers(store, time.monotonic)
+    return BatchedLedgers(store, time.monotonic, waiting=held_up)
 
 
 def _nonces() -> Callable[[], str]:

@@ -8,6 +8,7 @@ like that now: the write of the same round proves it, or else a read.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -50,17 +51,22 @@ class _Round:
 class BatchedLedgers:
     """`Ledgers` over a store that replicas share. `monotonic` gives seconds, by the clock of the deadlines.
 
-    `observer` is told of every write.
+    `observer` is told of every write; `waiting` is held while a caller waits for the store, or for others who do.
     """
 
     alone = False
 
     def __init__(
-        self, store: LedgerStore, monotonic: Callable[[], float], observer: WriteObserver | None = None
+        self,
+        store: LedgerStore,
+        monotonic: Callable[[], float],
+        observer: WriteObserver | None = None,
+        waiting: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._store = store
         self._monotonic = monotonic
         self._observer = observer
+        self._waiting = waiting
         self._lock = Lock()
         self._desks: dict[LedgerKey, Desk] = {}
 
@@ -75,14 +81,18 @@ class BatchedLedgers:
         if (refusal := desk.recalled(attempt, self._monotonic())) is not None:
             return refusal.outcome
         mine = Waiter(attempt, deadline)
+        with self._waiting():
+            self._decide(key, desk, mine)
+        return mine.outcome()
+
+    def _decide(self, key: LedgerKey, desk: Desk, mine: Waiter[Any]) -> None:
         try:
             if not desk.line.join(mine):
-                mine.wait(deadline - self._monotonic())
-            while desk.line.serves(mine) and not mine.is_decided and self._monotonic() < deadline:
-                self._serve(key, desk, desk.line.waiting(), deadline)
+                mine.wait(mine.deadline - self._monotonic())
+            while desk.line.serves(mine) and not mine.is_decided and self._monotonic() < mine.deadline:
+                self._serve(key, desk, desk.line.waiting(), mine.deadline)
         finally:
             desk.line.leave(mine)
-        return mine.outcome()
 
     def _desk(self, key: LedgerKey) -> Desk:
         """The ledger's own; of very many those unused the longest go. A line that is lost so only shares less."""
