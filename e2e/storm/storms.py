@@ -10,6 +10,7 @@ from e2e.storm.ground import Ground
 from e2e.storm.outcome import Outcome
 from e2e.storm.retried import retried
 from e2e.storm.several import refused_after_us, two_caps
+from e2e.storm.unwatched import watch_cut, watch_silent
 
 _SHORT = 5.0  # seconds of the in-flight bound
 _LONG = Size(pods=3000, hard=1500)  # some twenty seconds
@@ -24,6 +25,8 @@ STORMS: Mapping[str, Callable[[Ground], Outcome]] = {
     "etcd-stopped": partial(crowd, size=Size(), gates=Gates(fault=ETCD_STOPPED)),
     "etcd-killed": partial(crowd, size=Size(), gates=Gates(fault=ETCD_KILLED)),
     "frozen": partial(crowd, size=_LONG, gates=Gates(bound=_SHORT, fault=frozen(_SHORT + 2))),
+    "watch-cut": partial(watch_cut, size=_LONG),
+    "watch-silent": watch_silent,
     "lowered": lowered,
     "resized": resized,
     "replica-sets": retried,
