@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from webhook.gate import Gate
 from webhook.gate.keeping import Keeper
+from webhook.server.caps.metrics import CapMetrics
 from webhook.server.following.cluster import Cluster, connection
 from webhook.server.following.figures import Figures
 from webhook.server.following.keeping import LedgerKeeping
@@ -48,7 +49,8 @@ def serve(settings: Settings) -> int:
     voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build(_version())))
     policies = LivePolicies(settings.policies, voice)
     access = connection(settings)
-    parts = _alone(settings, policies) if access is None else _beside(access, settings, policies, voice)
+    caps = CapMetrics(voice.metrics.registry, voice.metrics.refusals, voice.log)
+    parts = _alone(settings, policies, caps) if access is None else _beside(access, settings, policies, voice, caps)
     life = Life(parts.admit, settings, voice, [policies.check, *parts.checks])
     forward_library_logs(voice.log)
     policies.store.start()
@@ -80,7 +82,7 @@ class _Parts:
     running: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
-def _alone(settings: Settings, policies: LivePolicies) -> _Parts:
+def _alone(settings: Settings, policies: LivePolicies, caps: CapMetrics) -> _Parts:
     """The gate without a cluster: labels from a file, and promises that nothing settles."""
     if settings.ledgers == "kubernetes":
         raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
@@ -88,23 +90,24 @@ def _alone(settings: Settings, policies: LivePolicies) -> _Parts:
     gate = Gate(
         policies=policies.store.current,
         namespaces=namespaces.read(path) if path else namespaces.UnknownNamespaces(),
-        ledgers=MemoryLedgers(),
+        ledgers=caps.counted(MemoryLedgers(observer=caps.in_memory)),
         monotonic=time.monotonic,
         nonce=_nonces(),
     )
+    caps.tell(gate.caps, alone=True)
     return _Parts(gate.admit)
 
 
-def _beside(access: Connection, settings: Settings, policies: LivePolicies, voice: Voice) -> _Parts:
+def _beside(access: Connection, settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMetrics) -> _Parts:
     """The gate beside a cluster that is followed."""
     cluster = Cluster(access)
     if settings.in_flight_bound < _LEAST_BOUND_SECONDS:
         voice.log.warning("in-flight-bound-too-short", seconds=settings.in_flight_bound, least=_LEAST_BOUND_SECONDS)
-    nonces, ledgers = _nonces(), _ledgers(access, settings)
+    nonces, ledgers = _nonces(), _ledgers(access, settings, caps)
     gate = Gate(
         policies=policies.store.current,
         namespaces=AwaitedNamespaces(cluster.namespaces),
-        ledgers=ledgers,
+        ledgers=caps.counted(ledgers),
         monotonic=time.monotonic,
         nonce=nonces,
         sight=cluster.sight,
@@ -118,7 +121,8 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         maker=nonces,
         bound=settings.in_flight_bound,
     )
-    figures = Figures(voice.metrics.registry, cluster.followed)
+    caps.tell(gate.caps, alone=False)
+    figures = Figures(voice.metrics.registry, cluster.followed, caps.seen)
     keeping = LedgerKeeping(cluster, keeper, gate.caps, voice.log, figures)
 
     @contextmanager
@@ -134,10 +138,10 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
     return _Parts(gate.admit, (cluster.check, keeping.check), running)
 
 
-def _ledgers(access: Connection, settings: Settings) -> Ledgers:
+def _ledgers(access: Connection, settings: Settings, caps: CapMetrics) -> Ledgers:
     """Where ledgers are kept beside a cluster."""
     if settings.ledgers == "memory":
-        return MemoryLedgers(alone=False)
+        return MemoryLedgers(alone=False, observer=caps.in_memory)
     store = KubernetesLedgers(access, settings.namespace, lambda: datetime.now(UTC))
     return BatchedLedgers(store, time.monotonic, waiting=held_up)
 

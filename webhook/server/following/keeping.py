@@ -101,7 +101,7 @@ class LedgerKeeping:
                 self._figures.visited("written" if kept.wrote else "unchanged")
                 self._figures.expired(kept.expired)
                 if kept.ledger is not None:
-                    self._figures.saw(key, counted.cap.name, kept.ledger)
+                    self._figures.saw(key, kept.ledger)
         self._note(failure)
 
     def _due(self) -> dict[LedgerKey, Counted]:
@@ -109,7 +109,6 @@ class LedgerKeeping:
         caps = self._caps()
         in_force = {counted.key: counted for counted in caps.all()}
         due: dict[LedgerKey, Counted] = {}
-        self._figures.keep_only(in_force)
         for key in self._keeper.unsettled():
             if key.cap in in_force:
                 due[key] = in_force[key.cap]
