@@ -8,6 +8,7 @@ import pytest
 from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.caps import Charge
+from webhook.objects.meta import OwnerReference
 from webhook.objects.pods import Pod, PodCondition
 from webhook.state.watch.columns import Columns
 from webhook.state.watch.deletions import Deletions
@@ -209,3 +210,37 @@ def test_who_listens_is_told_where_what_is_held_may_have_changed() -> None:
 def test_kinds_of_events_are_what_they_say() -> None:
     assert isinstance(line("MODIFIED", pod("u1", 5)), Changed)
     assert isinstance(line("DELETED", pod("u1", 5)), Deleted)
+
+
+def test_pods_are_counted_in_heaps_that_say_who_goes_and_how_much_each_holds() -> None:
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    view = viewed(
+        page(
+            7,
+            pod("u1", 5, "2"),
+            pod("u2", 5, "2"),
+            pod("u3", 5, "2", metadata=going),
+            pod("u4", 5, "2", status={"phase": "Failed"}),
+            pod("u5", 5, "2", status={"phase": "Failed"}, metadata=going),
+            pod("u6", 5, "0"),
+            pod("u7", 5, "4", "team-b"),
+        )
+    )
+    heaps = list(view.heaps(cap(GPU), ["team-a", "team-b", "team-c"]))
+    assert [(heap.namespace, heap.is_terminating, heap.pods, heap.each[GPU]) for heap in heaps] == [
+        ("team-a", False, 2, 2),
+        ("team-a", True, 1, 2),
+        ("team-b", False, 1, 4),
+    ]
+    assert [view.named(heap, 1) for heap in heaps] == [["pod-u1"], ["pod-u3"], ["pod-u7"]]
+    assert view.named(heaps[0], 9) == ["pod-u1", "pod-u2"]
+
+
+def test_a_shape_says_which_controller_its_pods_have_and_no_other_owner() -> None:
+    owners = [
+        {"kind": "Thing", "name": "t", "uid": "1"},
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "2", "controller": True},
+    ]
+    read = page(7, pod("u1", 5, metadata={"ownerReferences": owners})).items[0].shape.pod()
+    assert read.metadata is not None
+    assert read.metadata.owner_references == [OwnerReference("ReplicaSet", "web-5d", controller=True)]

@@ -6,6 +6,7 @@ A hundred thousand pods as objects would be a gigabyte. Not to be used by two th
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 from typing import NamedTuple
 
 from webhook.state.watch.pods import PodRow
@@ -91,6 +92,22 @@ class Columns:
     def shapes(self, namespaces: Iterable[str]) -> Counter[Shape]:
         """How many pods of these namespaces that have not ended have each shape."""
         return Counter([self._shape[place] for place in self._running(namespaces)])
+
+    def heaps(self, namespace: str) -> Iterator[tuple[Shape, bool, int]]:
+        """How many pods of a namespace that have not ended have each shape: first those that stay, then those that go.
+
+        True for those that are being deleted.
+        """
+        flags, shape, there = self._flags, self._shape, self._in.get(namespace, ())
+        for wanted in (0, _TERMINATING):
+            pods = Counter([shape[place] for place in there if flags[place] == wanted])
+            yield from ((each, bool(wanted), count) for each, count in pods.items())
+
+    def named(self, namespace: str, shape: Shape, most: int, *, is_terminating: bool) -> list[str]:
+        """The first names of a namespace's pods that are of one heap."""
+        flags, wanted = self._flags, _TERMINATING * is_terminating
+        there = (place for place in self._in.get(namespace, ()) if self._shape[place] is shape)
+        return nsmallest(most, (self._name[place] for place in there if flags[place] == wanted))
 
     def _running(self, namespaces: Iterable[str]) -> Iterator[int]:
         flags = self._flags
