@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
@@ -37,6 +37,7 @@ class Scripted:
     server: str = ""
     pool: urllib3.PoolManager = field(default_factory=urllib3.PoolManager)
     anonymous: bool = False
+    ends: ExitStack = field(default_factory=ExitStack)
 
     def headers(self) -> dict[str, str]:
         """Who asks."""
@@ -81,6 +82,19 @@ def sends(status: int, body: bytes) -> Play:
     return play
 
 
+def parting(play: Play, gone: Event) -> Play:
+    """Answer so, and close the connection without a word of that; say when it is closed."""
+
+    def play_and_part(handler: Handler) -> None:
+        play(handler)
+        handler.wfile.flush()
+        handler.connection.shutdown(socket.SHUT_RDWR)
+        handler.close_connection = True
+        gone.set()
+
+    return play_and_part
+
+
 def cut(handler: Handler) -> None:
     """Answer half, and go."""
     handler.send_response(200)
@@ -118,6 +132,7 @@ def server(*plays: Play) -> Iterator[Scripted]:
             assert scripted.plays == []
         finally:
             scripted.over.set()
+            scripted.ends.close()
             scripted.pool.clear()
             http.shutdown()
             thread.join()
