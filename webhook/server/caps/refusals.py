@@ -76,7 +76,7 @@ class Refusals:
 class CountedLedgers:
     """`Ledgers` that count what could not be promised: the ledger had to wait for something, or was out of reach.
 
-    A failure ends the whole review, and so does a promise that is deferred; a check that is, is followed by one.
+    Either ends the review, so that each cap is counted once for it: a promise follows only where all checks passed.
     """
 
     def __init__(self, ledgers: Ledgers, refusals: Refusals) -> None:
@@ -95,22 +95,21 @@ class CountedLedgers:
             BusyError: as within.
             StoreUnavailableError: as within.
         """
-        mode = _mode(attempt)
-        if mode is None:
+        if not _charges(attempt):
             return self._ledgers.transact(key, attempt, deadline)
         try:
             outcome = self._ledgers.transact(key, attempt, deadline)
         except TallygateError as error:
             self._refusals.refused(cap_of(key.cap), _reason(error))
             raise
-        if mode is Mode.PROMISE and isinstance(outcome, Deferred):
+        if isinstance(outcome, Deferred):
             self._refusals.refused(cap_of(key.cap), _BY_FIRST.get(outcome.first, OTHER))
         return outcome
 
 
-def _mode(attempt: object) -> Mode | None:
-    """How a pod is to be charged; None where it is not, or only as a dry run."""
-    return attempt.mode if isinstance(attempt, Promise) and attempt.mode is not Mode.LOOK else None
+def _charges(attempt: object) -> bool:
+    """Whether a pod is to be charged, and not only as a dry run."""
+    return isinstance(attempt, Promise) and attempt.mode is not Mode.LOOK
 
 
 def _reason(error: TallygateError) -> str:
