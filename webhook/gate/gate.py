@@ -57,7 +57,7 @@ class Gate:
         self._sight = sight
         self._monotonic = monotonic
         self._nonce = nonce
-        self._force = InForce(policies())
+        self._force = self._indexed(policies())
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Answer:
         """Answer a review before `deadline` (seconds of the monotonic clock).
@@ -86,7 +86,13 @@ class Gate:
         policies = self._policies()
         force = self._force
         if force.policies is not policies:
-            force = self._force = InForce(policies)
+            force = self._force = self._indexed(policies)
+        return force
+
+    def _indexed(self, policies: PolicySet) -> InForce:
+        force = InForce(policies)
+        if self._sight is not None:
+            self._sight.in_force([counted.key for counted in force.caps.all()])
         return force
 
     def _charged(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:

@@ -19,6 +19,8 @@ from webhook.state.watch.view import NotListedError, PodView
 
 _NEW_SECONDS = 60.0
 _HURRY_SECONDS = 5.0
+_NOT_KNOWN_YET = 2**63
+"""Above every revision, which etcd counts in an int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,37 @@ class Sight:
         self.current_at = current_at
         self._hurry = hurry
         self._hurried_at = -math.inf
+        self._loaded: dict[str, float] = {}
+        self._since: dict[str, tuple[float, int]] = {}
         self._uids: dict[str, str] | None = None
         self._born: dict[str, float] = {}
         self._met: set[LedgerKey] = set()
         namespaces.listen(self._seen)
+
+    def in_force(self, caps: Collection[str]) -> None:
+        """Be told by their keys which caps are in force from now on, before anybody is charged by them."""
+        now = self._monotonic()
+        self._loaded = {cap: self._loaded.get(cap, now) for cap in caps}
+
+    def counted_since(self, cap: str) -> int:
+        """The revision of pods from which on a ledger must have been counted for this process to charge a cap by it.
+
+        One at which all is stored that was before the cap came into force here: that was let in uncounted. A ledger may
+        be older than the cap, when that was taken out of the policies and put back.
+        """
+        loaded = self._loaded.get(cap)
+        if loaded is None:
+            return 0  # it has just gone out of force, and was charged by until then
+        current_at = self.current_at()
+        revision = self._pods.revision
+        at, since = self._since.get(cap, (loaded, None))
+        if since is None or at != loaded:
+            if revision is None or current_at is None or current_at < loaded:
+                self.hurry()
+                return _NOT_KNOWN_YET
+            self._since[cap] = loaded, revision
+            return revision
+        return min(since, revision or 0)  # a cluster restored from a backup goes back
 
     def members(self, counted: Counted, key: LedgerKey) -> Membership | None:
         """The namespaces that draw on a ledger; None before namespaces are known."""

@@ -115,6 +115,13 @@ def test_a_writer_that_knows_other_and_older_namespaces_than_the_ledger_catches_
     assert granted(ledger, wants(ns_as_of=7, members="ab")).rows
 
 
+def test_a_ledger_that_was_counted_before_its_cap_came_into_force_is_counted_first() -> None:
+    ledger = empty(as_of=6)
+    assert deferred(ledger, wants(since=7)) is First.COUNT_PODS
+    assert refused(recounted(ledger, view(7, {"w": 4})), wants(since=7)) == gpus(1)
+    assert granted(empty(as_of=7), wants(since=7)).rows
+
+
 def test_a_writer_that_knows_other_and_newer_namespaces_counts_first() -> None:
     ledger = empty(ns_as_of=7, members="a")
     wanted = wants(ns_as_of=8, members="ab")

@@ -32,6 +32,7 @@ _BY_FIRST: Final[Mapping[First, str]] = {
     First.CATCH_UP: "behind",
     First.COUNT_NAMES: "uncounted-names",
     First.COUNT_MEMBERS: "uncounted-namespaces",
+    First.COUNT_PODS: "uncounted-pods",
     First.SETTLE_NAMESPACE: "namespace-share",
     First.SETTLE_ROWS: "rows-full",
 }

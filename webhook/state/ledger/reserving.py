@@ -23,6 +23,7 @@ class First(StrEnum):
     CATCH_UP = "the ledger was counted with other and newer namespaces than this writer has seen"
     COUNT_NAMES = "the ledger does not count all that is asked for yet"
     COUNT_MEMBERS = "the ledger was counted with other namespaces"
+    COUNT_PODS = "the ledger was counted before its cap came into force here"
     SETTLE_NAMESPACE = "too much is promised to pods of this namespace that are not counted yet"
     SETTLE_ROWS = "too many pods are promised room and not counted yet"
 
@@ -34,7 +35,9 @@ class Reservation:
     `old` and `new` are what the stored and the asked-for pod hold under this cap; `by` is the attempt's nonce;
     `hard` what the asking replica's own policy allows; `exceeds` whether this user may go over. `ns_as_of` and
     `members` say which namespaces the writer knows of, `shared` whether several of them draw on this ledger, so that
-    the promises of one are bounded. `most_rows` bounds all promises; None where nothing settles them.
+    the promises of one are bounded. `since` is the revision of pods at which, or later, the ledger must have been
+    counted: what was stored before was not asked for under this cap (rule 8). `most_rows` bounds all promises; None
+    where nothing settles them.
     """
 
     uid: str
@@ -49,6 +52,7 @@ class Reservation:
     ns_as_of: int = 0
     members: str = ""
     shared: bool = False
+    since: int = 0
     most_rows: int | None = MOST_ROWS
 
 
@@ -108,6 +112,8 @@ def _first(ledger: Ledger, wanted: Reservation) -> First | None:
         return First.CATCH_UP if wanted.ns_as_of < ledger.ns_as_of else First.COUNT_MEMBERS
     if not (ledger.counts >= wanted.new.keys() and ledger.counts >= wanted.old.keys()):
         return First.COUNT_NAMES
+    if ledger.as_of < wanted.since:
+        return First.COUNT_PODS
     return None
 
 
