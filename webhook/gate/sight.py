@@ -134,6 +134,10 @@ class Sight:
             gone=count.deleted,
         )
 
+    def shows_more(self, ledger: Ledger) -> bool:
+        """Whether more has happened to pods than the ledger was counted with; quick, for who asks at each of many."""
+        return (self._pods.revision or 0) > ledger.as_of
+
     def hurry(self) -> None:
         """Have it found out soon how the cluster is; not more often than that takes."""
         now = self._monotonic()
