@@ -11,6 +11,7 @@ from webhook.admission.capping import CapIndex
 from webhook.gate import Gate
 from webhook.gate.keeping import Keeper
 from webhook.gate.sight import Sight
+from webhook.gate.telling import Telling
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import LedgerKey
@@ -57,6 +58,7 @@ class World(Scene):
         self.seen_at: float | None = None
         self.sight = Sight(self.pods, self.namespaces, lambda: self.now, self._current_at, self._hurry)
         self.caps = CapIndex(self.policies)
+        telling = Telling(lambda: self.now, self.sight, BOUND)
         self.gate = Gate(
             policies=lambda: self.policies,
             namespaces=self.namespaces,
@@ -64,6 +66,7 @@ class World(Scene):
             monotonic=lambda: self.now,
             nonce=self._nonce,
             sight=self.sight,
+            telling=telling,
         )
         self.keeper = Keeper(
             caps=lambda: self.caps,
@@ -73,6 +76,7 @@ class World(Scene):
             monotonic=self._tick,
             maker=self._nonce,
             bound=BOUND,
+            ages=telling.ages,
         )
         self._count = 0
         self.namespaces.apply(Replaced([_namespace(name, self.at) for name in namespaces], self.at))

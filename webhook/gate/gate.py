@@ -21,6 +21,7 @@ from webhook.gate.moving import is_move, moved
 from webhook.gate.promising import Asked as AskedOfCap
 from webhook.gate.promising import Look, Who
 from webhook.gate.sight import Sight
+from webhook.gate.telling import Telling
 from webhook.objects.pods import Pod
 from webhook.policy.model import Foresight, PolicySet
 from webhook.policy.resolve import matches_subjects
@@ -38,7 +39,7 @@ class Gate:
     """Answers reviews by the policies in force, charging caps in the validating phase.
 
     `policies` gives the set in force, `nonce` a text that no other attempt of any process has, `monotonic` seconds.
-    `sight` shows the pods that are there, where they are watched.
+    `sight` shows the pods that are there, where they are watched; `telling` finds what refusals tell of them.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -50,11 +51,13 @@ class Gate:
         monotonic: Callable[[], float],
         nonce: Callable[[], str],
         sight: Sight | None = None,
+        telling: Telling | None = None,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
         self._ledgers = ledgers
         self._sight = sight
+        self._telling = telling or Telling(monotonic, sight)
         self._monotonic = monotonic
         self._nonce = nonce
         self._force = self._indexed(policies())
@@ -163,7 +166,8 @@ class Gate:
         except StoreUnavailableError as error:
             raise UndecidedError(f"the ledgers are out of reach: {error}") from error
         if outcome.refused:
-            return refused(sitting, [problem for booked in outcome.refused for problem in refusals(booked)])
+            tell = partial(self._telling.beside, sitting.change.namespace)
+            return refused(sitting, [problem for booked in outcome.refused for problem in refusals(booked, tell)])
         return granted(sitting, outcome)
 
 

@@ -92,7 +92,8 @@ class _Keep:
 class Keeper:
     """Visits ledgers. Not to be used by two threads at once.
 
-    `caps` gives the caps in force, `maker` a nonce for each ledger made, `bound` B in seconds of `monotonic`.
+    `caps` gives the caps in force, `maker` a nonce for each ledger made, `bound` B in seconds of `monotonic`; in `ages`
+    others may read what it knows of promises.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -105,6 +106,7 @@ class Keeper:
         monotonic: Callable[[], float],
         maker: Callable[[], str],
         bound: float = BOUND_SECONDS,
+        ages: dict[LedgerKey, Ages] | None = None,
     ) -> None:
         self._caps = caps
         self._sight = sight
@@ -113,7 +115,7 @@ class Keeper:
         self._monotonic = monotonic
         self._maker = maker
         self._bound = bound
-        self._ages: dict[LedgerKey, Ages] = {}
+        self._ages: dict[LedgerKey, Ages] = {} if ages is None else ages
         self._open: dict[LedgerKey, Ledger] = {}
         self._held: set[LedgerKey] = set()  # those that had members when they were last visited
 

@@ -6,7 +6,7 @@ was counted, and takes no older view (docs/caps.md, rule 4).
 
 import hashlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from webhook.accounting.amounts import Amounts
@@ -15,7 +15,7 @@ from webhook.policy.resolve import matches_namespace
 from webhook.state.ledger import Ledger, View
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.namespaces import Labels, NamespaceView
-from webhook.state.watch.view import NotListedError, PodView
+from webhook.state.watch.view import Heap, NotListedError, PodView
 
 _NEW_SECONDS = 60.0
 _HURRY_SECONDS = 5.0
@@ -151,6 +151,19 @@ class Sight:
             return self._pods.count(counted, (namespace,)).tally
         except NotListedError:
             return Amounts()
+
+    def heaps(self, counted: Counted, key: LedgerKey) -> Iterator[Heap]:
+        """The pods under a ledger, by what they have in common.
+
+        Raises:
+            NotListedError: nothing is known yet.
+        """
+        members = self.members(counted, key)
+        return self._pods.heaps(counted, members.names if members else ())
+
+    def named(self, heap: Heap, most: int) -> list[str]:
+        """The names of so many of a heap's pods."""
+        return self._pods.named(heap, most)
 
     def is_first(self, key: LedgerKey) -> bool:
         """Whether a ledger that is not there never was: its namespace came a moment ago, and it was not met before."""

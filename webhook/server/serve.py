@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from webhook.gate import Gate
 from webhook.gate.keeping import Keeper
+from webhook.gate.telling import Telling
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.following.cluster import Cluster, connection
 from webhook.server.following.figures import Figures
@@ -104,6 +105,7 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
     if settings.in_flight_bound < _LEAST_BOUND_SECONDS:
         voice.log.warning("in-flight-bound-too-short", seconds=settings.in_flight_bound, least=_LEAST_BOUND_SECONDS)
     nonces, ledgers = _nonces(), _ledgers(access, settings, caps)
+    telling = Telling(time.monotonic, cluster.sight, settings.in_flight_bound)
     gate = Gate(
         policies=policies.store.current,
         namespaces=AwaitedNamespaces(cluster.namespaces),
@@ -111,6 +113,7 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         monotonic=time.monotonic,
         nonce=nonces,
         sight=cluster.sight,
+        telling=telling,
     )
     keeper = Keeper(
         caps=gate.caps,
@@ -120,6 +123,7 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         monotonic=time.monotonic,
         maker=nonces,
         bound=settings.in_flight_bound,
+        ages=telling.ages,
     )
     caps.tell(gate.caps, alone=False)
     figures = Figures(voice.metrics.registry, cluster.followed, caps.seen)
