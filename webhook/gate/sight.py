@@ -89,14 +89,11 @@ class Sight:
             return 0  # it has just gone out of force, and was charged by until then
         current_at = self.current_at()
         revision = self._pods.revision
-        at, since = self._since.get(cap, (loaded, None))
-        if since is None or at != loaded:
-            if revision is None or current_at is None or current_at < loaded:
-                self.hurry()
-                return _NOT_KNOWN_YET
-            self._since[cap] = loaded, revision
-            return revision
-        return min(since, revision or 0)  # a cluster restored from a backup goes back
+        if revision is None or current_at is None or current_at < loaded:
+            self.hurry()
+            return _NOT_KNOWN_YET
+        self._since[cap] = loaded, revision
+        return revision
 
     def members(self, counted: Counted, key: LedgerKey) -> Membership | None:
         """The namespaces that draw on a ledger; None before namespaces are known."""
