@@ -4,8 +4,9 @@ Under a cap of one namespace that is a workload, or a pod that belongs to none; 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from heapq import nlargest
+from collections.abc import Callable, Iterable
+from heapq import nlargest, nsmallest
+from itertools import groupby
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -53,29 +54,41 @@ class Sums:
     """What everybody holds, added up by name and holder."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[str, Holder]] = {}
+        self._of: dict[str, dict[str, list[int]]] = {}
 
     def most(self, name: str) -> tuple[Holder, ...]:
         """Those who hold most of a name, the first of them most; by their own names where they hold as much."""
-        held = self._of.get(name, {}).values()
-        return tuple(nlargest(MOST, sorted(held), key=lambda holder: holder.amount))
+        held = nsmallest(MOST, self._of.get(name, {}).items(), key=lambda each: (-each[1][0], each[0]))
+        return tuple(Holder(who, *parts) for who, parts in held)
 
-    def add(self, name: str, holder: Holder) -> None:
+    def add(self, name: str, who: str, amount: int, *, going: int = 0, promised: int = 0) -> None:
         """One more part of what somebody holds."""
-        there = self._of.setdefault(name, {})
-        before = there.get(holder.who)
-        there[holder.who] = holder if before is None else _together(before, holder)
+        holders = self._of.setdefault(name, {})
+        parts = holders.get(who)
+        if parts is None:
+            holders[who] = [amount, going, promised]
+        else:
+            parts[0] += amount
+            parts[1] += going
+            parts[2] += promised
+
+    def add_heap(self, who: str, heap: Heap) -> None:
+        """All that the pods of a heap hold."""
+        for name, each in heap.each.items():
+            amount = each * heap.pods
+            self.add(name, who, amount, going=amount if heap.is_terminating else 0)
 
 
 def by_namespace(heaps: Iterable[Heap], ledger: Ledger) -> Sums:
     """What each namespace holds of a shared cap, and is promised."""
     sums = Sums()
-    for heap in heaps:
-        for name, amount in heap.each.items():
-            sums.add(name, _held(f"namespace {heap.namespace}", amount * heap.pods, heap))
+    for namespace, there in groupby(heaps, key=lambda heap: heap.namespace):
+        who = f"namespace {namespace}"
+        for heap in there:
+            sums.add_heap(who, heap)
     for namespace, promised in ledger.promised_in.items():
         for name, amount in promised.items():
-            sums.add(name, Holder(f"namespace {namespace}", amount, promised=amount))
+            sums.add(name, f"namespace {namespace}", amount, promised=amount)
     return sums
 
 
@@ -83,17 +96,15 @@ def by_workload(heaps: Iterable[Heap], ledger: Ledger, owners: Owners, named: Na
     """What each workload of a namespace holds, each pod that is nobody's, and each that is promised room."""
     sums, single = Sums(), list[Heap]()
     for heap in heaps:
-        owner = owners.of(heap.shape)
-        if not owner:
+        if owner := owners.of(heap.shape):
+            sums.add_heap(owner, heap)
+        else:
             single.append(heap)
-            continue
-        for name, amount in heap.each.items():
-            sums.add(name, _held(owner, amount * heap.pods, heap))
-    for name, holder in _single(single, named):
-        sums.add(name, holder)
+    for name in {name for heap in single for name in heap.each}:
+        _add_single(sums, name, single, named)
     for row in ledger.rows.values():
         for name, amount in row.promised().items():
-            sums.add(name, Holder(f"Pod {row.name}", amount, promised=amount))
+            sums.add(name, f"Pod {row.name}", amount, promised=amount)
     return sums
 
 
@@ -102,22 +113,12 @@ def said(name: str, holders: Iterable[Holder]) -> str:
     return ", ".join(f"{holder.who} ({shown(name, holder.amount)}{_marks(name, holder)})" for holder in holders)
 
 
-def _single(heaps: list[Heap], named: Named) -> Iterator[tuple[str, Holder]]:
-    """Of each name, some pods that hold most: no more of them can be among those who are named."""
-    for name in {name for heap in heaps for name in heap.each}:
-        for heap in nlargest(MOST, heaps, key=lambda heap: heap.each.get(name, 0)):
-            amount = heap.each.get(name, 0)
-            if amount:
-                yield from ((name, _held(f"Pod {pod}", amount, heap)) for pod in named(heap, MOST))
-
-
-def _held(who: str, amount: int, heap: Heap) -> Holder:
-    return Holder(who, amount, going=amount if heap.is_terminating else 0)
-
-
-def _together(one: Holder, other: Holder) -> Holder:
-    going, promised = one.going + other.going, one.promised + other.promised
-    return Holder(one.who, one.amount + other.amount, going, promised)
+def _add_single(sums: Sums, name: str, heaps: list[Heap], named: Named) -> None:
+    """Some pods that hold most of a name: of others, none can be among those who are named."""
+    for heap in nlargest(MOST, heaps, key=lambda heap: heap.each.get(name, 0)):
+        amount = heap.each.get(name, 0)
+        for pod in named(heap, MOST) if amount else ():
+            sums.add(name, f"Pod {pod}", amount, going=amount if heap.is_terminating else 0)
 
 
 def _marks(name: str, holder: Holder) -> str:
