@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from e2e.storm.changes import ledger_deleted, lowered, relabelled, resized
+from e2e.storm.changes import ledger_deleted, lowered, put_back, relabelled, resized, young_ledger_deleted
 from e2e.storm.crowds import Gates, Size, crowd, quota_crowd
 from e2e.storm.faults import API_SERVER, ETCD_KILLED, ETCD_STOPPED, KILLED, frozen
 from e2e.storm.ground import Ground
@@ -28,8 +28,10 @@ STORMS: Mapping[str, Callable[[Ground], Outcome]] = {
     "watch-cut": partial(watch_cut, size=_LONG),
     "watch-silent": watch_silent,
     "lowered": lowered,
+    "put-back": put_back,
     "resized": resized,
     "replica-sets": retried,
     "relabelled": relabelled,
     "ledger-deleted": ledger_deleted,
+    "young-ledger-deleted": young_ledger_deleted,
 }

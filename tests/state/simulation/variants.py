@@ -196,6 +196,13 @@ VARIANTS: Mapping[str, Variant] = {
         SCENARIOS["policies change"],
         91,
     ),
+    "follows_on": Variant(
+        8,
+        "charges a cap that was put back by what its ledger counted before",
+        replace(PRODUCT, reserve=wrong.follows_on),
+        SCENARIOS["caps go and come back"],
+        2,
+    ),
     "uncounted_name": Variant(
         8,
         "charges a name that was never counted",

@@ -281,6 +281,10 @@ def list_then_wait(ledger: Ledger, ages: Ages, view: View, _listed: float) -> Le
 # Rule 8: names
 
 
+def follows_on(ledger: Ledger, wanted: Reservation) -> Answer:
+    return reserve(ledger, replace(wanted, since=0))
+
+
 def uncounted_name(ledger: Ledger, wanted: Reservation) -> Answer:
     answer = reserve(ledger, wanted)
     if isinstance(answer, Deferred) and answer.first is First.COUNT_NAMES:
