@@ -64,8 +64,8 @@ def test_ledgers_are_told_of_as_they_are_written() -> None:
         'tallygate_cap_rows_most{cap="gpus"} 0.0',
         "tallygate_cap_rows_limit 3000.0",
         'tallygate_cap_age_seconds{cap="gpus"} 30.0',
-        'tallygate_cap_fullest_ratio{cap="gpus",namespace="team-b",resource="nvidia.com/gpu"} 1.0',
-        'tallygate_cap_fullest_ratio{cap="gpus",namespace="team-a",resource="nvidia.com/gpu"} 0.75',
+        'tallygate_cap_fullest_ratio{cap="gpus",cap_namespace="team-b",resource="nvidia.com/gpu"} 1.0',
+        'tallygate_cap_fullest_ratio{cap="gpus",cap_namespace="team-a",resource="nvidia.com/gpu"} 0.75',
     }
 
 
@@ -103,3 +103,9 @@ def test_very_many_caps_share_a_name() -> None:
     assert len(held) == MOST_CAPS + 1
     assert f'tallygate_cap_held{{cap="other",resource="{GPU}"}} 6.0' in held
     assert sum("fullest" in line for line in lines) == MOST_FULLEST
+
+
+def test_drift_of_a_cap_in_force_is_told_from_nothing_on() -> None:
+    told = Told()
+    told.lines()
+    assert told.registry.get_sample_value("tallygate_ledger_drifts_total", {"cap": "gpus"}) == 0.0

@@ -29,6 +29,10 @@ class Drifts:
             registry=registry,
         )
 
+    def expect(self, cap: str) -> None:
+        """A cap is in force: told of from 0 on, since Prometheus sees no increase in what begins with 1."""
+        self._times.labels(self._names.label(cap))
+
     def wrote(self, write: Write) -> None:
         """Count it where the write carries such a recount, and log whose pods they are."""
         if write.before is None or write.end is not WriteEnd.STORED:

@@ -31,12 +31,15 @@ Labels = tuple[str, ...]
 class LedgerFigures(Collector):
     """Tells of the ledgers that are `seen` of the caps in force, whenever metrics are read.
 
-    `visited` says whether every ledger is looked at now and then, so that it matters how long ago that was.
+    `expect` is told each cap's name, for what is counted by cap. `visited` says whether every ledger is looked at now and then, so that it matters how long ago that was.
     """
 
-    def __init__(self, seen: SeenLedgers, caps: Callable[[], CapIndex], *, visited: bool) -> None:
+    def __init__(
+        self, seen: SeenLedgers, caps: Callable[[], CapIndex], expect: Callable[[str], None], *, visited: bool
+    ) -> None:
         self._seen = seen
         self._caps = caps
+        self._expect = expect
         self._visited = visited
 
     def collect(self) -> Iterator[Metric]:
@@ -54,12 +57,14 @@ class LedgerFigures(Collector):
         full = fullest((each for each in told if each.cap != OTHER), FULLEST, MOST_FULLEST)
         ratios: dict[Labels, float] = {(each.cap, each.resource, each.namespace): each.ratio for each in full}
         meaning = "How much of what they allow the fullest ledgers have charged: 1 is full."
-        yield _family("fullest_ratio", meaning, ("cap", "resource", "namespace"), ratios)
+        yield _family("fullest_ratio", meaning, ("cap", "resource", "cap_namespace"), ratios)
 
     def _told(self) -> list[Told]:
         """Every ledger of a cap in force, by the name that the cap goes by."""
         caps = {counted.key: counted.cap.name for counted in self._caps().all()}
         self._seen.keep_only(caps)
+        for cap in sorted(caps.values()):
+            self._expect(cap)
         names, now = CapNames(), self._seen.now()
         labels = {key: names.label(caps[key]) for key in sorted(caps)}
         return [

@@ -42,7 +42,8 @@ class CapMetrics:
         self._registry = registry
         self._refusals = refusals
         self.seen = SeenLedgers(monotonic)
-        self.in_memory: WriteObserver = Together(self.seen, Drifts(registry, log))
+        self._drifts = Drifts(registry, log)
+        self.in_memory: WriteObserver = Together(self.seen, self._drifts)
         self.in_cluster: WriteObserver = Together(self.in_memory, Writes(registry))
 
     def counted(self, ledgers: Ledgers) -> Ledgers:
@@ -51,6 +52,6 @@ class CapMetrics:
 
     def tell(self, caps: Callable[[], CapIndex], *, alone: bool) -> None:
         """Tell of the ledgers of the caps in force from now on; `alone` is that of the ledgers."""
-        self._registry.register(LedgerFigures(self.seen, caps, visited=not alone))
+        self._registry.register(LedgerFigures(self.seen, caps, self._drifts.expect, visited=not alone))
         limit = Gauge("tallygate_cap_rows_limit", "Promises that one ledger takes.", registry=self._registry)
         limit.set(math.inf if alone else MOST_ROWS)

@@ -62,12 +62,16 @@ class Refusals:
         if record.dry_run:
             return
         for cap in record.exceeded:
-            self._exceeded.labels(self._names.label(cap)).inc()
+            self.exceeded(cap)
         reason = next((_BY_CODE[code] for code in record.codes if code in _BY_CODE), None)
         if reason is None:
             return
         for cap in record.rules:
             self.refused(cap, reason if record.kind == "Pod" else "workload")
+
+    def exceeded(self, cap: str) -> None:
+        """Count a pod with which somebody went over."""
+        self._exceeded.labels(self._names.label(cap)).inc()
 
     def refused(self, cap: str, reason: str) -> None:
         """Count one refusal."""
