@@ -263,6 +263,23 @@ def test_lowering_a_cap_admits_nothing_more_and_removes_nothing() -> None:
     assert world.code("u2") == 403
 
 
+def test_a_view_is_no_newer_than_it_was_when_it_was_taken() -> None:
+    """What comes to be seen between the look at the pods and the question how old that look is, is not counted."""
+    world = World()
+    for _ in range(2):
+        world.keep(BOUND)
+    world.store("late", 4)
+
+    def current_at() -> float:
+        world.see("late")
+        return world.now
+
+    world.sight.current_at = current_at
+    world.keep()
+    assert world.sums() == (4, 0)
+    assert world.code("u1") == 403
+
+
 def test_a_name_that_a_cap_counts_anew_counts_the_pods_that_are_there() -> None:
     world = opened()
     world.store("u1", 3)
@@ -318,3 +335,75 @@ def test_only_ledgers_with_promises_are_visited_again_unasked() -> None:
     world.see("u1")
     world.keep()
     assert world.keeper.unsettled() == ()
+
+
+def busy() -> World:
+    """A ledger with a promise that could be counted, and others that came since the keeper was there."""
+    world = opened(CAP.replace("4", "100"))
+    promised_and_stored(world, "u1")
+    world.keep()
+    world.see("u1")
+    promised_and_stored(world, "u2")
+    return world
+
+
+def promised_and_stored(world: World, uid: str) -> None:
+    """A pod is promised room, and stored; nobody has seen it yet."""
+    assert world.code(uid) == 200
+    world.store(uid)
+
+
+def test_a_ledger_that_others_write_is_not_counted_by_the_keeper_too() -> None:
+    world = busy()
+    world.keep()
+    assert world.sums() == (0, 2)
+
+
+def test_a_ledger_is_counted_as_soon_as_nobody_has_written_it_since_the_last_visit() -> None:
+    world = busy()
+    world.keep()
+    world.keep(0.2)
+    assert world.sums() == (1, 1)
+
+
+def test_a_ledger_that_others_keep_writing_is_counted_after_some_seconds() -> None:
+    world = busy()
+    for number in range(5):
+        world.keep(1)
+        assert world.sums()[0] == 0
+        assert world.code(f"more-{number}") == 200
+    world.keep(1)
+    assert world.sums()[0] == 1
+
+
+def test_a_deletion_is_counted_at_once() -> None:
+    world = opened()
+    promised_and_stored(world, "u1")
+    world.see("u1")
+    promised_and_stored(world, "u2")
+    world.keep()
+    world.end("u1")
+    world.keep()
+    assert world.sums() == (0, 1)
+
+
+def test_a_write_that_promises_carries_a_recount_when_promises_have_become_many() -> None:
+    world = opened(CAP.replace("4", "100"))
+    for number in range(8):
+        promised_and_stored(world, f"u{number}")
+    assert world.code("late") == 200
+    assert world.sums() == (0, 9)
+    for number in range(6):
+        world.see(f"u{number}")
+    assert world.code("last") == 200
+    assert world.sums() == (6, 4)
+
+
+def test_a_dry_run_and_a_look_carry_nothing() -> None:
+    world = opened(CAP.replace("4", "100"))
+    for number in range(9):
+        promised_and_stored(world, f"u{number}")
+        world.see(f"u{number}")
+    before = world.kept()
+    assert world.code("dry", dryRun=True) == 200
+    assert world.kept() == before

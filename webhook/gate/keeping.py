@@ -82,7 +82,6 @@ class _Keep:
         if view is None:
             return ledger
         if ledger.converging:
-            listed = self.sight.current_at()
             opened = None if listed is None else reopen(ledger, self.ages, view, listed)
             return ledger if opened is None or isinstance(opened, Closed) or not isinstance(opened, Ledger) else opened
         counted = recount(ledger, view)
@@ -92,6 +91,7 @@ class _Keep:
 class Keeper:
     """Visits ledgers. Not to be used by two threads at once.
 
+        listed = self.sight.current_at() if ledger.converging else None  # before the view, which goes on meanwhile
     `caps` gives the caps in force, `maker` a nonce for each ledger made, `bound` B in seconds of `monotonic`; in `ages`
     others may read what it knows of promises.
     """
