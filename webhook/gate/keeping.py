@@ -4,6 +4,7 @@ Any number of replicas may do this at once, each with what it sees and remembers
 none can undo what another knows better (docs/caps.md).
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,6 +19,8 @@ BOUND_SECONDS = 40.0
 
 _VISIT_SECONDS = 5.0  # for one transaction of a ledger
 _MOST_READS = 50  # quorum reads in one visit
+_UNCOUNTED_SECONDS = 5.0  # at most, while others write a ledger and might count it on the way
+_MANY_ROWS = 500  # of so many, some are better dropped at once
 
 
 class PodReader(Protocol):
@@ -52,10 +55,15 @@ class _Keep:
     readings: Sequence[Reading]
     maker: str
     marks: bool
+    passes: Ledger | None
+    """The ledger as it was at the last visit, if one that others have written since then may be passed over."""
 
     def __call__(self, found: Ledger | None) -> Step[Kept]:
         before = self._made() if found is None else found
-        ledger = self._counted(self._governed(before))
+        ledger = self._governed(before)
+        if ledger is found and self._may_pass(found):
+            return Step(Kept(found), sure=True)
+        ledger = self._counted(ledger)
         rows = len(ledger.rows)
         for reading in self.readings:
             ledger = expire(ledger, self.ages, reading)
@@ -66,6 +74,12 @@ class _Keep:
     def is_in(self, _: Ledger) -> bool:
         """It leaves nothing to be known by; done again, it does no harm."""
         return False
+
+    def _may_pass(self, found: Ledger) -> bool:
+        """Whether others are writing this ledger, and so count it anew as they go: two would be in each other's way."""
+        if self.passes is None or self.marks or self.readings or found.converging:
+            return False
+        return len(found.rows) < _MANY_ROWS and found != self.passes
 
     def _made(self) -> Ledger:
         """A ledger of unknown past, or an empty one where there is no past."""
@@ -78,6 +92,7 @@ class _Keep:
         return govern(ledger, self.counted.hard, self.counted.names)
 
     def _counted(self, ledger: Ledger) -> Ledger:
+        listed = self.sight.current_at() if ledger.converging else None  # before the view, which goes on meanwhile
         view = self.sight.view(self.counted, self.key, ledger)
         if view is None:
             return ledger
@@ -91,7 +106,6 @@ class _Keep:
 class Keeper:
     """Visits ledgers. Not to be used by two threads at once.
 
-        listed = self.sight.current_at() if ledger.converging else None  # before the view, which goes on meanwhile
     `caps` gives the caps in force, `maker` a nonce for each ledger made, `bound` B in seconds of `monotonic`; in `ages`
     others may read what it knows of promises.
     """
@@ -117,6 +131,7 @@ class Keeper:
         self._bound = bound
         self._ages: dict[LedgerKey, Ages] = {} if ages is None else ages
         self._open: dict[LedgerKey, Ledger] = {}
+        self._counted: dict[LedgerKey, float] = {}  # when those were counted anew, as far as visits have seen
         self._held: set[LedgerKey] = set()  # those that had members when they were last visited
 
     def keys(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, Counted]]:
@@ -144,7 +159,9 @@ class Keeper:
         ages = self._ages.get(key) or Ages(self._bound)
         readings = list(self._readings(key, ages))
         begun = self._monotonic()
-        attempt = _Keep(counted, key, self._sight, ages, readings, self._maker(), ages.awaits_mark(begun))
+        counted_at = self._counted.get(key, -math.inf)
+        passes = self._open.get(key) if begun < counted_at + _UNCOUNTED_SECONDS else None
+        attempt = _Keep(counted, key, self._sight, ages, readings, self._maker(), ages.awaits_mark(begun), passes)
         members = self._sight.members(counted, key)
         kept = self._ledgers.transact(key, attempt, begun + _VISIT_SECONDS)
         (self._held.add if members is not None and members.names else self._held.discard)(key)
@@ -156,6 +173,7 @@ class Keeper:
         """A ledger that no cap in force has any more."""
         self._ages.pop(key, None)
         self._open.pop(key, None)
+        self._counted.pop(key, None)
 
     def _remember(self, key: LedgerKey, ages: Ages, kept: Kept, begun: float) -> None:
         if kept.ledger is None or not (kept.ledger.rows or kept.ledger.converging):
@@ -164,6 +182,9 @@ class Keeper:
         now = self._monotonic()
         if kept.wrote:
             ages = ages.committed(begun, now)
+        before = self._open.get(key)
+        if before is None or before.as_of != kept.ledger.as_of:
+            self._counted[key] = now
         self._ages[key], self._open[key] = ages.seen(kept.ledger, now), kept.ledger
         if kept.ledger.converging and ages.opens_after is not None:
             self._look_after(ages.opens_after)

@@ -87,6 +87,9 @@ class Sight:
         loaded = self._loaded.get(cap)
         if loaded is None:
             return 0  # it has just gone out of force, and was charged by until then
+        at, since = self._since.get(cap, (loaded, None))
+        if since is not None and at == loaded:
+            return min(since, self._pods.revision or 0)  # a cluster restored from a backup goes back
         current_at = self.current_at()
         revision = self._pods.revision
         if revision is None or current_at is None or current_at < loaded:

@@ -2,8 +2,11 @@
 
 import json
 import weakref
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
 from webhook.accounting.amounts import Amounts
@@ -155,6 +158,25 @@ def test_a_shape_says_what_caps_ask_for() -> None:
     assert read.status.allocated_resources is not None
     assert bytes(read.status.allocated_resources["cpu"]) == b'"3"'
     assert read.status.conditions == [PodCondition("PodResizePending", "True", "Deferred")]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from(("put", "end", "remove")), st.integers(0, 2)), max_size=30)
+)
+def test_how_many_pods_have_each_shape_is_what_counting_them_says(steps: list[tuple[int, str, int]]) -> None:
+    columns = Columns()
+    view = PodView()
+    for number, what, gpus in steps:
+        uid, namespace = f"u{number}", f"team-{number % 2}"
+        if what == "remove":
+            columns.remove(uid)
+            continue
+        status = {"phase": "Failed" if what == "end" else "Running"}
+        one = pod(uid, 5, str(gpus), namespace=namespace, status=status)
+        body = json.dumps({"metadata": {"resourceVersion": "7"}, "items": [one]}).encode()
+        columns.put(view.reading.page(body).items[0])
+        for among in (("team-0",), ("team-1",), ("team-0", "team-1", "team-2")):
+            assert columns.shapes(among) == Counter(shape for _, shape in columns.costing(among))
 
 
 def test_room_that_pods_leave_is_used_again() -> None:
