@@ -147,7 +147,7 @@ def _ledgers(access: Connection, settings: Settings, caps: CapMetrics) -> Ledger
     if settings.ledgers == "memory":
         return MemoryLedgers(alone=False, observer=caps.in_memory)
     store = KubernetesLedgers(access, settings.namespace, lambda: datetime.now(UTC))
-    return BatchedLedgers(store, time.monotonic, waiting=held_up)
+    return BatchedLedgers(store, time.monotonic, caps.in_cluster, held_up)
 
 
 def _nonces() -> Callable[[], str]:
