@@ -89,7 +89,7 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     assert any(each["spec"]["namespace"] == namespace for each in _ledgers(cluster))
     assert "forbidden" not in following.log().lower()
     followed = following.readiness()["checks"]["cluster"]
-    assert all("stale" not in followed[name] for name in ("pods", "namespaces", "nodes"))
+    assert all("stale" not in followed[name] for name in ("pods", "namespaces", "nodes", "resourcequotas"))
 
 
 def test_the_overlay_is_what_the_api_server_takes(site: Site) -> None:

@@ -101,7 +101,7 @@ def _alone(settings: Settings, policies: LivePolicies, caps: CapMetrics) -> _Par
 
 def _beside(access: Connection, settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMetrics) -> _Parts:
     """The gate beside a cluster that is followed."""
-    cluster = Cluster(access)
+    cluster = Cluster(access, voice.log)
     if settings.in_flight_bound < _LEAST_BOUND_SECONDS:
         voice.log.warning("in-flight-bound-too-short", seconds=settings.in_flight_bound, least=_LEAST_BOUND_SECONDS)
     nonces, ledgers = _nonces(), _ledgers(access, settings, caps)
@@ -114,6 +114,7 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         nonce=nonces,
         sight=cluster.sight,
         telling=telling,
+        quotas=cluster.quotas,
     )
     keeper = Keeper(
         caps=gate.caps,
