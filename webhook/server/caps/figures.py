@@ -31,7 +31,8 @@ Labels = tuple[str, ...]
 class LedgerFigures(Collector):
     """Tells of the ledgers that are `seen` of the caps in force, whenever metrics are read.
 
-    `expect` is told each cap's name, for what is counted by cap. `visited` says whether every ledger is looked at now and then, so that it matters how long ago that was.
+    `expect` is told each cap's name, for what is counted by cap. `visited` says whether every ledger is looked at now
+    and then, so that it matters how long ago that was.
     """
 
     def __init__(

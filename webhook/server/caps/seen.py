@@ -22,6 +22,7 @@ class SeenLedgers:
         self._monotonic = monotonic
         self._lock = Lock()
         self._ledgers: dict[LedgerKey, Seen] = {}
+        self._unsettled: set[LedgerKey] = set()
 
     def wrote(self, write: Write) -> None:
         """A ledger is as it was written now."""
@@ -32,16 +33,23 @@ class SeenLedgers:
         """A ledger was found so."""
         with self._lock:
             self._ledgers[key] = Seen(ledger, self._monotonic())
+            (self._unsettled.add if ledger.rows or ledger.converging else self._unsettled.discard)(key)
 
     def keep_only(self, caps: Collection[str]) -> None:
         """Forget the ledgers of all but these caps' keys."""
         with self._lock:
             self._ledgers = {key: seen for key, seen in self._ledgers.items() if key.cap in caps}
+            self._unsettled = {key for key in self._unsettled if key.cap in caps}
 
     def all(self) -> Mapping[LedgerKey, Seen]:
         """Every one, as of now."""
         with self._lock:
             return dict(self._ledgers)
+
+    def unsettled(self) -> frozenset[LedgerKey]:
+        """Those that promise something, or nothing yet."""
+        with self._lock:
+            return frozenset(self._unsettled)
 
     def now(self) -> float:
         """The moment that `at` is to be compared with."""

@@ -1,6 +1,6 @@
 """Metrics of what is seen of the cluster, and of the visits to the ledgers that are kept by it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -43,6 +43,10 @@ class Figures(Collector):
     def saw(self, key: LedgerKey, ledger: Ledger) -> None:
         """A ledger is so now."""
         self._seen.saw(key, ledger)
+
+    def unsettled(self) -> Collection[LedgerKey]:
+        """The ledgers that promise something, or nothing yet, as far as this process has seen."""
+        return self._seen.unsettled()
 
     def collect(self) -> Iterator[Metric]:
         """How following goes now, by resource."""
