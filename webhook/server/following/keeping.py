@@ -109,7 +109,8 @@ class LedgerKeeping:
         caps = self._caps()
         in_force = {counted.key: counted for counted in caps.all()}
         due: dict[LedgerKey, Counted] = {}
-        for key in self._keeper.unsettled():
+        # The promise of a pod that nobody stores changes nothing that is watched: who wrote it is the one to know.
+        for key in {*self._keeper.unsettled(), *self._figures.unsettled()}:
             if key.cap in in_force:
                 due[key] = in_force[key.cap]
             else:
