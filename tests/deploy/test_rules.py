@@ -69,6 +69,12 @@ def test_names_of_rules_are_there_once() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_every_alert_is_played() -> None:
+    cases = yaml.safe_load(PLAYED.read_text(encoding="utf-8"))["tests"]
+    fires = {alert["alertname"] for case in cases for alert in case.get("alert_rule_test", ()) if "exp_alerts" in alert}
+    assert fires == {rule["alert"] for rule in ALERTS}
+
+
 def test_the_rules_do_what_they_say() -> None:
     promtool = shutil.which("promtool")
     if promtool is None:

@@ -31,8 +31,9 @@ class SeenLedgers:
 
     def saw(self, key: LedgerKey, ledger: Ledger) -> None:
         """A ledger was found so."""
+        seen = Seen(ledger, self._monotonic())
         with self._lock:
-            self._ledgers[key] = Seen(ledger, self._monotonic())
+            self._ledgers[key] = seen
             (self._unsettled.add if ledger.rows or ledger.converging else self._unsettled.discard)(key)
 
     def keep_only(self, caps: Collection[str]) -> None:

@@ -13,7 +13,7 @@ def drift(before: Ledger, after: Ledger) -> Amounts:
     promises that are still open, may hide some. A tally that shrinks is no drift, since any pod may end. Growth says
     nothing where the past of a ledger is not known, other namespaces draw on it now, or a name was not counted before.
     """
-    if after.tally == before.tally or before.converging or before.members != after.members:
-        return _NOTHING
+    if after.tally is before.tally or before.converging or before.members != after.members:
+        return _NOTHING  # most writes count nothing anew, and keep the very tally
     found = after.tally.short_of(before.charged())
     return Amounts({name: amount for name, amount in found.items() if name in before.counts})
