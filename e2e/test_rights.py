@@ -88,8 +88,37 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     assert "cap dongles of this namespace holds" in create(site, namespace, "fourth").stderr
     assert any(each["spec"]["namespace"] == namespace for each in _ledgers(cluster))
     assert "forbidden" not in following.log().lower()
+    assert following.readiness()["checks"]["leases"] == {"ready": True, "keeps": True}
     followed = following.readiness()["checks"]["cluster"]
     assert all("stale" not in followed[name] for name in ("pods", "namespaces", "nodes", "resourcequotas"))
+
+
+def test_of_two_replicas_one_keeps_the_ledgers_and_the_other_takes_over_when_it_leaves(
+    following: GateProcess, tmp_path: Path, site: Site
+) -> None:
+    def keeps(gate: GateProcess) -> bool:
+        return bool(gate.readiness()["checks"]["leases"]["keeps"])
+
+    until("the first keeps", lambda: keeps(following), _WITHIN)
+    arguments = ("--cluster=kubeconfig", f"--kubeconfig={tmp_path / 'kubeconfig'}", "--ledgers=kubernetes")
+    other = GateProcess(tmp_path / "other", arguments=arguments)
+    other.start()
+    try:
+        until("both have said that they are there", lambda: len(_leases(site.cluster)) == 3, _WITHIN)
+        assert (keeps(following), keeps(other)) == (True, False)
+        following.stop()
+        until("the other keeps", lambda: keeps(other), _WITHIN)
+        following.start()
+        until("both are there again", lambda: len(_leases(site.cluster)) == 3, _WITHIN)
+        assert (keeps(following), keeps(other)) == (False, True)
+        other.kill()
+        until("the first keeps again, though nobody has told it", lambda: keeps(following), _WITHIN)
+    finally:
+        other.stop()
+
+
+def _leases(cluster: Cluster) -> list[str]:
+    return _done(cluster, "get", "leases", f"--namespace={_OWN}", "--output=name").split()
 
 
 def test_the_overlay_is_what_the_api_server_takes(site: Site) -> None:

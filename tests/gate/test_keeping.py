@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.admission.case import policies
 from tests.gate.scene import CAP, pod, response
 from tests.gate.world import BOUND, World
-from tests.state.attempts import Put
+from tests.state.attempts import Look, Put
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey
@@ -407,3 +407,57 @@ def test_a_dry_run_and_a_look_carry_nothing() -> None:
     before = world.kept()
     assert world.code("dry", dryRun=True) == 200
     assert world.kept() == before
+
+
+def test_who_does_not_lead_leaves_ledgers_as_they_are() -> None:
+    world = opened()
+    promised_and_stored(world, "u1")
+    world.see("u1")
+    world.role.is_leader = False
+    for _ in range(5):
+        world.keep(BOUND)
+    assert world.sums() == (0, 1)
+    world.role.is_leader = True
+    world.keep()
+    assert world.sums() == (1, 0)
+
+
+def test_who_did_not_lead_has_remembered_how_old_promises_are() -> None:
+    world = opened()
+    world.role.is_leader = False
+    assert world.code("lost") == 200
+    world.keep()
+    world.keep(BOUND + 1)
+    world.role.is_leader = True
+    world.keep()
+    assert world.sums() == (0, 1)
+    world.keep(1)
+    assert world.sums() == (0, 0)
+
+
+def test_who_does_not_lead_makes_no_ledger() -> None:
+    world = World()
+    world.role.is_leader = False
+    world.keep()
+    assert world.ledgers.transact(world.key(), Look(), 10.0) is None
+
+
+def test_a_ledger_that_promises_nothing_is_opened_by_whoever_sees_it() -> None:
+    world = World()
+    assert world.code("u1") == 429
+    world.role.is_leader = False
+    world.open()
+    assert world.code("u1") == 200
+
+
+def test_a_cap_that_not_all_replicas_have_promises_nothing() -> None:
+    world = World()
+    world.role.since = None
+    for _ in range(5):
+        world.keep(BOUND)
+    assert world.code("u1") == 429
+    world.role.since = world.now
+    world.keep(BOUND - 1)
+    assert world.code("u1") == 429
+    world.keep(2)
+    assert world.code("u1") == 200

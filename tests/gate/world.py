@@ -1,6 +1,7 @@
 """A gate, a keeper, and a cluster as watches show it: what is stored, deleted and seen is told step by step."""
 
 import json
+import math
 from typing import Any
 
 from tests.gate.scene import CAP, GPU, Scene
@@ -45,6 +46,22 @@ class _LosableLedgers(MemoryLedgers):
         del self._ledgers[key]
 
 
+class Told:
+    """A role that a test gives."""
+
+    def __init__(self) -> None:
+        self.is_leader = True
+        self.since: float | None = -math.inf
+
+    def leads(self) -> bool:
+        """As told."""
+        return self.is_leader
+
+    def loaded_since(self, _: str) -> float | None:
+        """As told."""
+        return self.since
+
+
 class World(Scene):
     """One replica with eyes; time, pods and namespaces move when a test says so."""
 
@@ -58,6 +75,7 @@ class World(Scene):
         self.seen_at: float | None = None
         self.sight = Sight(self.pods, self.namespaces, lambda: self.now, self._current_at, self._hurry)
         self.caps = CapIndex(self.policies)
+        self.role = Told()
         telling = Telling(lambda: self.now, self.sight, BOUND)
         self.gate = Gate(
             policies=lambda: self.policies,
@@ -77,6 +95,7 @@ class World(Scene):
             maker=self._nonce,
             bound=BOUND,
             ages=telling.ages,
+            role=self.role,
         )
         self._count = 0
         self.namespaces.apply(Replaced([_namespace(name, self.at) for name in namespaces], self.at))

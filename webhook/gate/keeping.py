@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from webhook.admission.capping import CapIndex, Counted
+from webhook.gate.leading import Alone, Role
+from webhook.gate.promising import Look
 from webhook.gate.sight import Sight
 from webhook.state.ledger import Ages, Closed, Ledger, Reading, expire, govern, recount, reopen
 from webhook.state.ports import LedgerKey, Ledgers, Step
@@ -21,6 +23,7 @@ _VISIT_SECONDS = 5.0  # for one transaction of a ledger
 _MOST_READS = 50  # quorum reads in one visit
 _UNCOUNTED_SECONDS = 5.0  # at most, while others write a ledger and might count it on the way
 _MANY_ROWS = 500  # of so many, some are better dropped at once
+_TOO_MANY_ROWS = 1500  # of so many, whoever sees them drops some: at twice as many nobody is promised room
 
 
 class PodReader(Protocol):
@@ -57,6 +60,8 @@ class _Keep:
     marks: bool
     passes: Ledger | None
     """The ledger as it was at the last visit, if one that others have written since then may be passed over."""
+    loaded: float | None
+    """Since when every replica has had the cap in force, as far as that is known."""
 
     def __call__(self, found: Ledger | None) -> Step[Kept]:
         before = self._made() if found is None else found
@@ -97,17 +102,22 @@ class _Keep:
         if view is None:
             return ledger
         if ledger.converging:
-            opened = None if listed is None else reopen(ledger, self.ages, view, listed)
+            opened = None if listed is None or self._may_miss(listed) else reopen(ledger, self.ages, view, listed)
             return ledger if opened is None or isinstance(opened, Closed) or not isinstance(opened, Ledger) else opened
         counted = recount(ledger, view)
         return counted if isinstance(counted, Ledger) else ledger
+
+    def _may_miss(self, listed: float) -> bool:
+        """Whether a pod may be stored later that a replica let in which did not have the cap yet (rule 8)."""
+        return self.loaded is None or listed < self.loaded + self.ages.bound
 
 
 class Keeper:
     """Visits ledgers. Not to be used by two threads at once.
 
     `caps` gives the caps in force, `maker` a nonce for each ledger made, `bound` B in seconds of `monotonic`; in `ages`
-    others may read what it knows of promises.
+    others may read what it knows of promises. `role` says whether this replica is to keep ledgers, or only to remember
+    how old their promises are.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -121,6 +131,7 @@ class Keeper:
         maker: Callable[[], str],
         bound: float = BOUND_SECONDS,
         ages: dict[LedgerKey, Ages] | None = None,
+        role: Role | None = None,
     ) -> None:
         self._caps = caps
         self._sight = sight
@@ -129,6 +140,7 @@ class Keeper:
         self._monotonic = monotonic
         self._maker = maker
         self._bound = bound
+        self._role = role or Alone()
         self._ages: dict[LedgerKey, Ages] = {} if ages is None else ages
         self._open: dict[LedgerKey, Ledger] = {}
         self._counted: dict[LedgerKey, float] = {}  # when those were counted anew, as far as visits have seen
@@ -149,23 +161,44 @@ class Keeper:
         """The ledgers that had promises, or promised nothing yet, when they were last visited."""
         return tuple(self._open)
 
+    def leads(self) -> bool:
+        """Whether this replica keeps ledgers."""
+        return self._role.leads()
+
     def visit(self, key: LedgerKey, counted: Counted) -> Kept:
         """Make one ledger, count it anew, and drop what came to nothing, as far as that is known now.
+
+        Where another replica leads, only remember how old its promises are (rule 6); but a ledger that cannot promise
+        is everybody's to put right.
 
         Raises:
             BusyError: others were in the way.
             TallygateError: the ledger, or a pod, is out of reach.
         """
+        members = self._sight.members(counted, key)
+        kept = None if self.leads() else self._looked(key)
+        if kept is None or _is_pressing(kept):
+            kept = self._kept(key, counted)
+        (self._held.add if members is not None and members.names else self._held.discard)(key)
+        if kept.ledger is not None:
+            self._sight.met(key)
+        return kept
+
+    def _looked(self, key: LedgerKey) -> Kept:
+        begun = self._monotonic()
+        kept = Kept(self._ledgers.transact(key, Look(), begun + _VISIT_SECONDS))
+        self._remember(key, self._ages.get(key) or Ages(self._bound), kept, begun)
+        return kept
+
+    def _kept(self, key: LedgerKey, counted: Counted) -> Kept:
         ages = self._ages.get(key) or Ages(self._bound)
         readings = list(self._readings(key, ages))
         begun = self._monotonic()
         counted_at = self._counted.get(key, -math.inf)
         passes = self._open.get(key) if begun < counted_at + _UNCOUNTED_SECONDS else None
-        attempt = _Keep(counted, key, self._sight, ages, readings, self._maker(), ages.awaits_mark(begun), passes)
-        members = self._sight.members(counted, key)
+        marks, loaded = ages.awaits_mark(begun), self._role.loaded_since(key.cap)
+        attempt = _Keep(counted, key, self._sight, ages, readings, self._maker(), marks, passes, loaded)
         kept = self._ledgers.transact(key, attempt, begun + _VISIT_SECONDS)
-        (self._held.add if members is not None and members.names else self._held.discard)(key)
-        self._sight.met(key)
         self._remember(key, ages, kept, begun)
         return kept
 
@@ -203,6 +236,11 @@ class Keeper:
             if row is not None:
                 begun = self._monotonic()
                 yield Reading(uid, begun, self._reader.revision(row.namespace, row.name, uid))
+
+
+def _is_pressing(kept: Kept) -> bool:
+    ledger = kept.ledger
+    return ledger is not None and (bool(ledger.converging) or len(ledger.rows) >= _TOO_MANY_ROWS)
 
 
 def _same(one: Ledger, other: Ledger) -> bool:

@@ -3,34 +3,37 @@
 import itertools
 import os
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from webhook.gate import Gate
 from webhook.gate.keeping import Keeper
+from webhook.gate.leading import Leading
 from webhook.gate.telling import Telling
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.following.cluster import Cluster, connection
 from webhook.server.following.figures import Figures
 from webhook.server.following.keeping import LedgerKeeping
+from webhook.server.following.leading import LedgerLeading
 from webhook.server.following.namespaces import AwaitedNamespaces
 from webhook.server.life import Life, ServeError, Voice
 from webhook.server.lines import Lines
 from webhook.server.logs import forward_library_logs, new_logger
 from webhook.server.metrics import Build, Metrics
 from webhook.server.policies import LivePolicies
-from webhook.server.ports import Admit, Readiness
+from webhook.server.ports import Admit, Check, Readiness
 from webhook.server.settings import Settings
 from webhook.server.turns import held_up
 from webhook.state import namespaces
 from webhook.state.batching import BatchedLedgers
-from webhook.state.kubernetes import KubernetesLedgers
+from webhook.state.kubernetes import KubernetesLeases, KubernetesLedgers
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import Ledgers
 from webhook.state.watch.connect import Connection
@@ -72,6 +75,16 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+class _Running(Protocol):
+    """Something with threads of its own."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def check(self) -> Check: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +129,7 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         telling=telling,
         quotas=cluster.quotas,
     )
+    leading = _leading(access, settings, gate)
     keeper = Keeper(
         caps=gate.caps,
         sight=cluster.sight,
@@ -125,22 +139,33 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         maker=nonces,
         bound=settings.in_flight_bound,
         ages=telling.ages,
+        role=leading,
     )
     caps.tell(gate.caps, alone=False)
     figures = Figures(voice.metrics.registry, cluster.followed, caps.seen)
     keeping = LedgerKeeping(cluster, keeper, gate.caps, voice.log, figures)
+    threads: list[_Running] = [cluster, keeping]
+    if leading is not None:
+        threads.append(LedgerLeading(leading, voice.log))
 
     @contextmanager
     def running() -> Iterator[None]:
-        keeping.start()
-        cluster.start()
-        try:
+        with ExitStack() as ends:
+            for each in threads:
+                ends.callback(each.stop)
+                each.start()
             yield
-        finally:
-            keeping.stop()
-            cluster.stop()
 
-    return _Parts(gate.admit, (cluster.check, keeping.check), running)
+    return _Parts(gate.admit, [each.check for each in threads], running)
+
+
+def _leading(access: Connection, settings: Settings, gate: Gate) -> Leading | None:
+    """Who of several keeps their ledgers; None where there can be but one."""
+    if settings.ledgers == "memory":
+        return None
+    store = KubernetesLeases(access, settings.namespace, lambda: datetime.now(UTC))
+    identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
+    return Leading(store, identity, lambda: [counted.key for counted in gate.caps().all()], time.monotonic)
 
 
 def _ledgers(access: Connection, settings: Settings, caps: CapMetrics) -> Ledgers:
