@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
@@ -37,7 +37,6 @@ class Scripted:
     server: str = ""
     pool: urllib3.PoolManager = field(default_factory=urllib3.PoolManager)
     anonymous: bool = False
-    ends: ExitStack = field(default_factory=ExitStack)
 
     def headers(self) -> dict[str, str]:
         """Who asks."""
@@ -132,7 +131,6 @@ def server(*plays: Play) -> Iterator[Scripted]:
             assert scripted.plays == []
         finally:
             scripted.over.set()
-            scripted.ends.close()
             scripted.pool.clear()
             http.shutdown()
             thread.join()

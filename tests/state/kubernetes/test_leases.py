@@ -17,10 +17,8 @@ HELD = Lease("tallygate-keeper", "one", 15.0, "7", frozenset({"b", "a"}), 2, "20
 
 
 def store(scripted: Scripted) -> KubernetesLeases:
-    """The store on this server, for as long as that is there."""
-    made = KubernetesLeases(scripted, "here", lambda: NOW)
-    scripted.ends.callback(made.close)
-    return made
+    """The store on this server."""
+    return KubernetesLeases(scripted, "here", lambda: NOW)
 
 
 def stored(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:

@@ -30,10 +30,8 @@ SOON = 10.0
 
 
 def store(scripted: Scripted) -> KubernetesLedgers:
-    """The store on this server, for as long as that is there."""
-    made = KubernetesLedgers(scripted, "here", lambda: NOW)
-    scripted.ends.callback(made.close)
-    return made
+    """The store on this server."""
+    return KubernetesLedgers(scripted, "here", lambda: NOW)
 
 
 def refusal(status: int, message: str = "no", **details: str) -> Play:

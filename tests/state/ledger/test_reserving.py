@@ -93,6 +93,16 @@ def test_what_has_no_bound_is_never_refused() -> None:
     assert granted(Ledger(Amounts(), counts=NAMES), wanted).charged() == Amounts({IPS: 10**30})
 
 
+def test_a_change_is_refused_whose_row_a_recount_has_made_too_large() -> None:
+    """It came first with a pod that was smaller already; what was promised then was less than it asks for now."""
+    ledger = recounted(empty(), view(1, {"w": 2, "u1": 1}))
+    stale = granted(ledger, wants("u1", new=3, old=2, by="n1"))
+    after = recounted(stale, view(1, {"w": 2, "u1": 1}))
+    assert (stale.charged(), after.charged()) == (gpus(4), gpus(5))
+    assert refused(after, wants("u1", new=3, old=1, by="n2")) == gpus(1)
+    assert granted(after, wants("u1", new=1, old=1, by="n3")).charged() == gpus(5)
+
+
 def test_a_ledger_made_anew_promises_nothing_yet() -> None:
     assert deferred(empty(converging="m1"), wants()) is First.OPEN
 

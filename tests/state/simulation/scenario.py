@@ -77,6 +77,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         steps=400,
         weights={"create": 0.7, "change": 6, "tend": 30, "land": 25, "tick": 7},
     ),
+    "resizes under a full cap": Scenario(
+        pods=((0, 2), (0, 2)),
+        caps=(Cap(4),),
+        steps=300,
+        weights={"create": 0.3, "change": 6, "call": 14, "store": 14, "land": 30, "count": 9, "tick": 2, "tend": 6},
+    ),
     "old promises": Scenario(
         caps=(Cap(9), Cap(8, shared=True)),
         namespaces=2,

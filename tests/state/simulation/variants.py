@@ -89,6 +89,13 @@ VARIANTS: Mapping[str, Variant] = {
         269,
     ),
     "no_guard": Variant(2, "promises without looking at the bound", replace(PRODUCT, reserve=wrong.guard_off), _ONE, 2),
+    "guards_growth": Variant(
+        2,
+        "looks at the bound only where the charge grows by this attempt",
+        replace(PRODUCT, reserve=wrong.guards_growth),
+        SCENARIOS["resizes under a full cap"],
+        5,
+    ),
     "release_by_uid": Variant(
         3, "takes back the row of its pod, whoever wrote it", replace(PRODUCT, withdraw=wrong.release_by_uid), _TWO, 86
     ),

@@ -87,6 +87,15 @@ def guard_off(ledger: Ledger, wanted: Reservation) -> Answer:
     return reserve(ledger, replace(wanted, exceeds=True))
 
 
+def guards_growth(ledger: Ledger, wanted: Reservation) -> Answer:
+    answer = reserve(ledger, wanted)
+    if isinstance(answer, Refused):
+        after = reserve(ledger, replace(wanted, exceeds=True))
+        if isinstance(after, Granted) and not after.ledger.promised.short_of(ledger.promised):
+            return after
+    return answer
+
+
 # Rule 3: withdraw
 
 

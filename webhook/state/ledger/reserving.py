@@ -1,6 +1,6 @@
 """Rule 2, reserve, with the guards of rules 5, 7 and 8: promise room to a pod, or say what must happen first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -83,9 +83,10 @@ class Deferred:
 def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused | Deferred:
     """Promise room to a pod (rule 2).
 
-    The guard looks only at names of which the pod asks for more than it has and whose charge grows: a pod that asks for
-    none of an overfull name passes, and so does a change that takes less, though a tally that is behind makes its
-    charge look larger for a moment.
+    The guard looks only at names of which the pod asks for more than it has: a pod that asks for none of an overfull
+    name passes, and so does a change that takes less, though a tally that is behind makes its charge look larger for a
+    moment. It looks also where the charge does not grow by this attempt: it may have grown by a recount, when the
+    attempt before took the pod for larger than it was.
     """
     row = ledger.rows.get(wanted.uid)
     more = wanted.new.short_of(wanted.old)
@@ -94,11 +95,11 @@ def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused | Deferred
     if (first := _first(ledger, wanted)) is not None:
         return Deferred(ledger, first)
     after = ledger.with_row(wanted.uid, _row(row, wanted))
-    grown = [name for name in more if after.promised.get(name, 0) > ledger.promised.get(name, 0)]
-    if grown and not wanted.exceeds:
-        if excess := _excess(after, grown, wanted.hard):
+    if more and not wanted.exceeds:
+        if excess := _excess(after, more, wanted.hard):
             return Refused(ledger, excess)
-        if wanted.shared and _is_unsettled(after, grown, wanted):
+        grown = [name for name in more if after.promised.get(name, 0) > ledger.promised.get(name, 0)]
+        if wanted.shared and grown and _is_unsettled(after, grown, wanted):
             return Deferred(ledger, First.SETTLE_NAMESPACE)
     if row is None and wanted.most_rows is not None and len(ledger.rows) >= wanted.most_rows:
         return Deferred(ledger, First.SETTLE_ROWS)
@@ -137,9 +138,9 @@ def _least(one: Amounts, other: Amounts) -> Amounts:
     return Amounts({name: least for name, amount in one.items() if (least := min(amount, other.get(name, 0)))})
 
 
-def _excess(after: Ledger, grown: Sequence[str], own: Amounts) -> Amounts:
-    """By how much the names that grow go over the smaller of both bounds (rule 8)."""
-    charged = Amounts({name: after.tally.get(name, 0) + after.promised[name] for name in grown})
+def _excess(after: Ledger, more: Iterable[str], own: Amounts) -> Amounts:
+    """By how much the names of which more is asked go over the smaller of both bounds (rule 8)."""
+    charged = Amounts({name: after.tally.get(name, 0) + after.promised.get(name, 0) for name in more})
     return charged.over(own).max_with(charged.over(after.hard))
 
 
