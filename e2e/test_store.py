@@ -25,7 +25,7 @@ from webhook.gate.promising import Asked, Who
 from webhook.policy.parse import parse
 from webhook.state.batching import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
-from webhook.state.kubernetes.calls import Request, call
+from webhook.state.kubernetes.calls import Caller, Request
 from webhook.state.kubernetes.codec import MOST_BYTES, Place, encode
 from webhook.state.kubernetes.naming import object_name
 from webhook.state.ledger import Kind, Ledger, Row
@@ -293,7 +293,7 @@ def test_a_field_that_the_definition_lacks_is_told_and_not_dropped(cluster: Clus
     body["status"]["lease"] = "x"
     path = f"/apis/tallygate.dev/v1alpha1/namespaces/{namespace}/capledgers?fieldValidation=Strict"
     request = Request("POST", path, "application/json", json.dumps(body).encode())
-    answer = call(connect(cluster.kubeconfig), request, 30.0)
+    answer = Caller(connect(cluster.kubeconfig)).call(request, 30.0)
     assert answer.status == 400
     assert b'unknown field \\"status.lease\\"' in answer.body
 

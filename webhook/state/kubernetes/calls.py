@@ -8,6 +8,7 @@ from contextlib import suppress
 from http.client import HTTPConnection
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
+from weakref import finalize
 
 import urllib3
 from urllib3.exceptions import HTTPError
@@ -59,6 +60,7 @@ class Caller:
         self._access = access
         self._server = urlsplit(access.server)
         self._kept: list[HTTPConnection] = []
+        finalize(self, _close, self._kept)
 
     def call(self, request: Request, patience: float) -> Answer:
         """One request and its answer, whatever its status, within `patience` seconds.
@@ -82,12 +84,6 @@ class Caller:
         finally:
             self._leave(connection, stays_open=stays_open)
         return answer
-
-    def close(self) -> None:
-        """Close the connections that are not in use."""
-        while self._kept:
-            with suppress(IndexError):  # somebody else has taken the last
-                self._kept.pop().close()
 
     def _connection(self, patience: float) -> HTTPConnection:
         """One that stayed open, unless the server has closed it meanwhile; or a new one."""
@@ -131,3 +127,8 @@ class Caller:
         lines = [f"{request.method} {self._server.path}{request.path} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _close(kept: list[HTTPConnection]) -> None:
+    for connection in kept:
+        connection.close()

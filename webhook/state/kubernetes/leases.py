@@ -103,10 +103,6 @@ class KubernetesLeases:
         if answer.status not in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
             raise _failure(answer)
 
-    def close(self) -> None:
-        """Close the connections that stayed open."""
-        self._caller.close()
-
     def _written(self, lease: Lease) -> _Lease:
         caps = {} if lease.caps is None else {CAPS: " ".join(sorted(lease.caps))}
         metadata = _Metadata(lease.name, _LABELS, caps, lease.version)

@@ -94,10 +94,6 @@ class KubernetesLedgers:
             return None
         raise self._failure(answer, _refusal(answer))
 
-    def close(self) -> None:
-        """Close the connections that stayed open."""
-        self._caller.close()
-
     def _of(self, key: LedgerKey) -> str:
         return f"{self._path}/{naming.object_name(key)}"
 
