@@ -107,6 +107,7 @@ def test_after_a_refused_create_the_figures_are_true(site: Site, namespace: str,
     assert told.of("ledger_write_seconds_count", end="stored") >= 2
     assert told.of("ledger_batch_size_sum") >= told.of("ledger_batch_size_count") >= 2
     assert told.cap("ledger_drifts_total") == 0
+    assert told.of("ledger_keeper") == 1
     for resource in ("pods", "namespaces", "nodes"):
         assert told.of("watch_age_seconds", resource=resource) < _STALE
         assert told.of("watch_objects", resource=resource) > 0

@@ -127,7 +127,10 @@ ROWS: Final = (
             Panel(
                 "Visits by the keeper",
                 "failed: /readyz says why.",
-                {"{{result}}": "sum by (result) (rate(tallygate_ledger_visits_total[5m]))"},
+                {
+                    "{{result}}": "sum by (result) (rate(tallygate_ledger_visits_total[5m]))",
+                    "replicas that keep": "sum(tallygate_ledger_keeper)",
+                },
                 "ops",
             ),
             Panel(

@@ -22,9 +22,8 @@ def every_metric() -> Mapping[str, frozenset[str]]:
     log, caps = Log().logger, CapIndex(policies(CAP))
     told = CapMetrics(metrics.registry, metrics.refusals, log)
     told.tell(lambda: caps, alone=False)
-    figures = Figures(
-        metrics.registry, lambda: [Followed("pods", 7, 1, 2.5, None, {Reason.RESET: 3}, 1, None)], told.seen
-    )
+    pods = Followed("pods", 7, 1, 2.5, None, {Reason.RESET: 3}, 1, None)
+    figures = Figures(metrics.registry, lambda: [pods], told.seen, lambda: True)
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.all()[0].key, "team-a"))
     return {

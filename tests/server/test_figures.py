@@ -26,7 +26,7 @@ def seen() -> SeenLedgers:
 
 def test_what_is_followed_is_told_by_resource() -> None:
     registry = CollectorRegistry()
-    Figures(registry, lambda: (PODS, UNLISTED), seen())
+    Figures(registry, lambda: (PODS, UNLISTED), seen(), lambda: True)
     lines = shown(registry)
     assert {
         'tallygate_watch_objects{resource="pods"} 7.0',
@@ -39,7 +39,7 @@ def test_what_is_followed_is_told_by_resource() -> None:
 
 def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
     registry = CollectorRegistry()
-    figures = Figures(registry, tuple, seen())
+    figures = Figures(registry, tuple, seen(), lambda: True)
     figures.visited("written")
     figures.expired(2)
     assert {
@@ -50,5 +50,13 @@ def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
 
 def test_what_a_visit_saw_is_remembered() -> None:
     known, key, ledger = seen(), LedgerKey("gpus-1", "a"), Ledger(Amounts())
-    Figures(CollectorRegistry(), tuple, known).saw(key, ledger)
+    Figures(CollectorRegistry(), tuple, known, lambda: True).saw(key, ledger)
     assert known.all() == {key: Seen(ledger, 5.0)}
+
+
+def test_which_replica_keeps_ledgers_is_told_as_it_is_now() -> None:
+    registry, leads = CollectorRegistry(), [False, True]
+    Figures(registry, tuple, seen(), lambda: leads[0])
+    assert "tallygate_ledger_keeper 0.0" in shown(registry)
+    leads.pop(0)
+    assert "tallygate_ledger_keeper 1.0" in shown(registry)

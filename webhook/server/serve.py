@@ -142,7 +142,7 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         role=leading,
     )
     caps.tell(gate.caps, alone=False)
-    figures = Figures(voice.metrics.registry, cluster.followed, caps.seen)
+    figures = Figures(voice.metrics.registry, cluster.followed, caps.seen, keeper.leads)
     keeping = LedgerKeeping(cluster, keeper, gate.caps, voice.log, figures)
     threads: list[_Running] = [cluster, keeping]
     if leading is not None:

@@ -14,13 +14,21 @@ from webhook.state.watch.runner import Followed
 
 
 class Figures(Collector):
-    """Counts visits, passes on what ledgers said then, and asks how following goes when metrics are read."""
+    """Counts visits, passes on what ledgers said then, and asks how following goes when metrics are read.
+
+    `leads` says whether this replica is the one that keeps ledgers.
+    """
 
     def __init__(
-        self, registry: CollectorRegistry, followed: Callable[[], Sequence[Followed]], seen: SeenLedgers
+        self,
+        registry: CollectorRegistry,
+        followed: Callable[[], Sequence[Followed]],
+        seen: SeenLedgers,
+        leads: Callable[[], bool],
     ) -> None:
         self._followed = followed
         self._seen = seen
+        self._leads = leads
         self._visits = Counter(
             "tallygate_ledger_visits",
             "Visits of ledgers by their keeper, by what came of it.",
@@ -63,4 +71,6 @@ class Figures(Collector):
                 age.add_metric([each.name], each.age)
             for why, times in each.restarts.items():
                 restarts.add_metric([each.name, why], times)
-        yield from (objects, age, restarts)
+        keeper = GaugeMetricFamily("tallygate_ledger_keeper", "1 while this replica is the one that keeps ledgers.")
+        keeper.add_metric([], self._leads())
+        yield from (objects, age, restarts, keeper)
