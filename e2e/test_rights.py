@@ -13,6 +13,7 @@ from e2e.pods import create
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
 from e2e.registering import register, unregister
+from e2e.service_account import as_service_account
 from e2e.waiting import until
 
 _FOLLOWED = Path(__file__).parents[1] / "deploy" / "kustomize" / "overlays" / "followed"
@@ -34,16 +35,6 @@ def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
     return done.stdout
 
 
-def _as_service_account(cluster: Cluster, folder: Path) -> Path:
-    """A kubeconfig that is the gate's own ServiceAccount."""
-    config = json.loads(_done(cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
-    token = _done(cluster, "create", "token", "tallygate", f"--namespace={_OWN}").strip()
-    config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": token}}]
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(config))
-    return path
-
-
 @pytest.fixture
 def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     """A gate that follows the cluster as its ServiceAccount and keeps its ledgers there; with a cap of two dongles."""
@@ -54,7 +45,7 @@ def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     _done(cluster, "apply", "--filename", str(_FOLLOWED.parents[1] / "base" / "serviceaccount.yaml"))
     _done(cluster, "apply", "--filename", str(_FOLLOWED / "crd.yaml"), "--filename", str(_FOLLOWED / "rbac.yaml"))
     _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
-    kubeconfig = _as_service_account(cluster, tmp_path)
+    kubeconfig = as_service_account(cluster, _OWN, "tallygate", tmp_path / "kubeconfig")
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
     gate = GateProcess(tmp_path / "gate", arguments=arguments)
     gate.start()
