@@ -71,13 +71,13 @@ def test_where_others_have_written_it_is_read_before_it_is_written_until_they_no
 def test_a_crowd_leaves_room_for_another_replica_now_and_then() -> None:
     desk = Desk()
     desk.read(Versioned(room(9), "0"))
-    for number in range(8):
+    for number in range(20):
         desk.saw(0.0, None)
         assert desk.may_write_blind(2)
         desk.wrote(Versioned(room(9), f"{number + 1}"))
     assert not desk.may_write_blind(2)
     assert desk.may_write_blind(1)
-    desk.read(Versioned(room(9), "8"))
+    desk.read(Versioned(room(9), "20"))
     assert desk.may_write_blind(2)
 
 
