@@ -1,7 +1,8 @@
 """A transcript played on a site: the shipped policies in force, its node as it was, and what is printed compared.
 
 Stage directions: `policies NAME…` lets these policy files be in force from there on (`shipped` stands for the shipped
-ones); `without the gate` takes its registration away, `with the gate` brings it back.
+ones); `without the gate` takes its registration away, `with the gate` brings it back; `the gate follows the cluster`
+puts one that does in its place.
 """
 
 import difflib
@@ -9,8 +10,9 @@ from pathlib import Path
 
 from e2e.advertised import DONGLES, advertise
 from e2e.errors import ClusterError
+from e2e.gates.process import GateProcess
 from e2e.policy_files import SHIPPED_FILES, policy_files
-from e2e.ports import Site
+from e2e.ports import NotHereError, Site
 from e2e.registering import register, unregister
 from e2e.terminal import Terminal
 from e2e.transcript import Transcript, parse, played
@@ -18,6 +20,7 @@ from e2e.waiting import until
 
 _SHIPPED = "shipped"
 _CASES = "case-"  # begins the names of cases' namespaces
+_BOUND = "2s"  # after a start nothing is promised for a while, for which no case should wait
 _PODS_WITHIN = 120.0  # seconds; a real kubelet lets containers end in peace
 
 
@@ -31,7 +34,7 @@ def play(site: Site, case: Path, namespace: str, folder: Path, *, record: bool) 
     transcript = parse(case.read_text())
     restore_node(site, namespace)
     site.gate.write_policies(SHIPPED_FILES)
-    terminal, stage = Terminal(site, namespace, folder), _Stage(site)
+    terminal, stage = Terminal(site, namespace, folder), _Stage(site, folder)
     try:
         now = played(
             transcript, terminal.run, stage.direct, {"NODE": site.node, "NAMESPACE": namespace, "IMAGE": site.image}
@@ -54,8 +57,10 @@ def _difference(transcript: Transcript, now: Transcript) -> list[str]:
 class _Stage:
     """Follows stage directions, and puts back at the end what a case may have left otherwise."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, folder: Path) -> None:
         self._site = site
+        self._folder = folder
+        self._gate = site.gate
         self._away = False
 
     def direct(self, direction: str) -> None:
@@ -63,25 +68,44 @@ class _Stage:
 
         Raises:
             ClusterError: there is no such direction, or it cannot be followed.
+            NotHereError: this gate cannot be made to follow the cluster.
         """
         match direction.split():
             case ["policies", *names] if names:
                 own = [name for name in names if name != _SHIPPED]
                 shipped = SHIPPED_FILES if _SHIPPED in names else {}
-                self._site.gate.write_policies(shipped | policy_files(own))
+                self._gate.write_policies(shipped | policy_files(own))
             case ["without", "the", "gate"]:
                 unregister(self._site.cluster)
                 self._away = True
             case ["with", "the", "gate"]:
                 self.restore()
+            case ["the", "gate", "follows", "the", "cluster"]:
+                self._follow()
             case _:
                 raise ClusterError(f"no such stage direction: {direction}")
 
     def restore(self) -> None:
-        """Register the gate again if it is away."""
-        if self._away:
+        """Register the gate of the site again if it is away, or another stands in its place."""
+        if self._away or self._gate is not self._site.gate:
             register(self._site.cluster, self._site.gate)
             self._away = False
+        if self._gate is not self._site.gate:
+            self._gate.stop()
+            self._gate = self._site.gate
+
+    def _follow(self) -> None:
+        if not isinstance(self._site.gate, GateProcess):
+            raise NotHereError("this gate is no process, beside which another could be started")
+        arguments = (
+            "--cluster=kubeconfig",
+            f"--kubeconfig={self._site.cluster.kubeconfig}",
+            f"--in-flight-bound={_BOUND}",
+        )
+        gate = GateProcess(self._folder / "gate", arguments=arguments)
+        self._gate = gate
+        gate.start()
+        register(self._site.cluster, gate)
 
 
 def restore_node(site: Site, namespace: str) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from e2e.bench.calls import Calls
 from e2e.bench.client import Created
-from e2e.bench.figures import Over, figures
+from e2e.bench.figures import Over, figures, refusal_figures
 from e2e.bench.ground import Ground, ground
-from e2e.bench.measure import CLIENTS, Round, Sample, one_round
-from e2e.bench.table import table
-from e2e.bench.variants import CAP, FLASK, KEPT, NONE, QUOTA, RULES, VARIANTS, Variant
+from e2e.bench.measure import CROWDS, Round, Sample, one_round, refusals
+from e2e.bench.table import refusal_table, table
+from e2e.bench.variants import CAP, FLASK, KEPT, NONE, QUOTA, REFUSING, RULES, VARIANTS, Variant
 from e2e.local.cluster import LocalCluster
 from e2e.ports import Site
 from e2e.waiting import until
@@ -92,17 +92,32 @@ def test_the_table_and_the_json_have_every_variant_by_one_client_and_by_several(
     found = [figure for clients, each in taken.items() for figure in figures([each], clients)]
     _, _, *rows = table(found)
     cells = [row.split("|")[1:3] for row in rows]
-    pairs = [(clients, variant) for clients in (1, CLIENTS) for variant in VARIANTS]
+    pairs = [(clients, variant) for clients in (1, *CROWDS) for variant in VARIANTS]
     assert cells == [[f" {clients} ", f" {variant.title} "] for clients, variant in pairs]
     told = json.loads(json.dumps([asdict(figure) for figure in found]))
     assert [(each["clients"], each["variant"]) for each in told] == [(count, each.name) for count, each in pairs]
+
+
+def test_who_is_full_refuses_and_a_refusal_is_compared_with_that_of_resource_quota(made: Ground) -> None:
+    refused = refusals(made, _CREATES)
+    assert {variant: len(sample.latencies) for variant, sample in refused.items()} == dict.fromkeys(REFUSING, _CREATES)
+    assert {variant: sample.calls.number for variant, sample in refused.items()} == {
+        CAP: 2 * _CREATES,
+        KEPT: 2 * _CREATES,
+        QUOTA: 0,
+    }
+    found = refusal_figures([refused])
+    assert _rounded(found[-1].p50_ratio) == {"middle": 1.0, "least": 1.0, "most": 1.0}
+    _, _, *rows = refusal_table(found)
+    assert [row.split("|")[1] for row in rows] == [f" {variant.title} " for variant in REFUSING]
 
 
 def test_what_is_added_is_what_the_median_of_a_round_is_longer_than_without_a_webhook() -> None:
     one = {NONE: _sample(0.001, 0.002, 0.003), FLASK: _sample(0.003, 0.004, 0.009), RULES: _sample(0.005, 0.006, 0.010)}
     two = {NONE: _sample(0.002, 0.002, 0.002), FLASK: _sample(0.003, 0.003, 0.003), RULES: _sample(0.005, 0.005, 0.005)}
     none, flask, rules = figures([one, two], 1)
-    assert (none.added, none.added_ratio) == (None, None)
+    assert (none.added, none.added_ratio, none.quota_ratio) == (None, None, None)
+    assert (rules.quota_ratio, rules.per_second_of_quota) == (None, None)
     assert _rounded(flask.added) == {"middle": 1.5, "least": 1.0, "most": 2.0}
     assert _rounded(rules.added) == {"middle": 3.5, "least": 3.0, "most": 4.0}
     assert _rounded(flask.added_ratio) == {"middle": 1.0, "least": 1.0, "most": 1.0}

@@ -13,6 +13,7 @@ from e2e.pods import create
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
 from e2e.registering import register, unregister
+from e2e.service_account import as_service_account
 from e2e.waiting import until
 
 _FOLLOWED = Path(__file__).parents[1] / "deploy" / "kustomize" / "overlays" / "followed"
@@ -34,16 +35,6 @@ def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
     return done.stdout
 
 
-def _as_service_account(cluster: Cluster, folder: Path) -> Path:
-    """A kubeconfig that is the gate's own ServiceAccount."""
-    config = json.loads(_done(cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
-    token = _done(cluster, "create", "token", "tallygate", f"--namespace={_OWN}").strip()
-    config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": token}}]
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(config))
-    return path
-
-
 @pytest.fixture
 def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     """A gate that follows the cluster as its ServiceAccount and keeps its ledgers there; with a cap of two dongles."""
@@ -54,7 +45,7 @@ def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     _done(cluster, "apply", "--filename", str(_FOLLOWED.parents[1] / "base" / "serviceaccount.yaml"))
     _done(cluster, "apply", "--filename", str(_FOLLOWED / "crd.yaml"), "--filename", str(_FOLLOWED / "rbac.yaml"))
     _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
-    kubeconfig = _as_service_account(cluster, tmp_path)
+    kubeconfig = as_service_account(cluster, _OWN, "tallygate", tmp_path / "kubeconfig")
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
     gate = GateProcess(tmp_path / "gate", arguments=arguments)
     gate.start()
@@ -88,8 +79,37 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     assert "cap dongles of this namespace holds" in create(site, namespace, "fourth").stderr
     assert any(each["spec"]["namespace"] == namespace for each in _ledgers(cluster))
     assert "forbidden" not in following.log().lower()
+    assert following.readiness()["checks"]["leases"] == {"ready": True, "keeps": True}
     followed = following.readiness()["checks"]["cluster"]
-    assert all("stale" not in followed[name] for name in ("pods", "namespaces", "nodes"))
+    assert all("stale" not in followed[name] for name in ("pods", "namespaces", "nodes", "resourcequotas"))
+
+
+def test_of_two_replicas_one_keeps_the_ledgers_and_the_other_takes_over_when_it_leaves(
+    following: GateProcess, tmp_path: Path, site: Site
+) -> None:
+    def keeps(gate: GateProcess) -> bool:
+        return bool(gate.readiness()["checks"]["leases"]["keeps"])
+
+    until("the first keeps", lambda: keeps(following), _WITHIN)
+    arguments = ("--cluster=kubeconfig", f"--kubeconfig={tmp_path / 'kubeconfig'}", "--ledgers=kubernetes")
+    other = GateProcess(tmp_path / "other", arguments=arguments)
+    other.start()
+    try:
+        until("both have said that they are there", lambda: len(_leases(site.cluster)) == 3, _WITHIN)
+        assert (keeps(following), keeps(other)) == (True, False)
+        following.stop()
+        until("the other keeps", lambda: keeps(other), _WITHIN)
+        following.start()
+        until("both are there again", lambda: len(_leases(site.cluster)) == 3, _WITHIN)
+        assert (keeps(following), keeps(other)) == (False, True)
+        other.kill()
+        until("the first keeps again, though nobody has told it", lambda: keeps(following), _WITHIN)
+    finally:
+        other.stop()
+
+
+def _leases(cluster: Cluster) -> list[str]:
+    return _done(cluster, "get", "leases", f"--namespace={_OWN}", "--output=name").split()
 
 
 def test_the_overlay_is_what_the_api_server_takes(site: Site) -> None:

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from e2e.meddler import Meddler, now_and_then, once
+from e2e.forwarder import Forwarder, now_and_then, once
 from e2e.ports import Cluster
 from e2e.waiting import until
 from tests.state.attempts import GPU, Look, Put, Take, room
@@ -25,7 +25,7 @@ from webhook.gate.promising import Asked, Who
 from webhook.policy.parse import parse
 from webhook.state.batching import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
-from webhook.state.kubernetes.calls import Request, call
+from webhook.state.kubernetes.calls import Caller, Request
 from webhook.state.kubernetes.codec import MOST_BYTES, Place, encode
 from webhook.state.kubernetes.naming import object_name
 from webhook.state.ledger import Kind, Ledger, Row
@@ -74,12 +74,12 @@ def replica(cluster: Cluster, namespace: str) -> Callable[..., BatchedLedgers]:
 
 
 @pytest.fixture
-def meddler(cluster: Cluster) -> Iterator[Meddler]:
+def meddler(cluster: Cluster) -> Iterator[Forwarder]:
     """Between the replicas and the API server."""
     server = urlsplit(connect(cluster.kubeconfig).server)
     if server.hostname != "127.0.0.1" or server.port is None:
         pytest.skip("its certificate would not be good for a proxy on this machine")
-    with Meddler(server.port) as meddler:
+    with Forwarder(server.port) as meddler:
         yield meddler
 
 
@@ -162,7 +162,7 @@ def test_of_three_replicas_together_exactly_the_cap_is_granted(replica: Callable
 
 
 def test_a_write_whose_answer_was_lost_is_found_and_not_done_twice(
-    replica: Callable[..., BatchedLedgers], meddler: Meddler
+    replica: Callable[..., BatchedLedgers], meddler: Forwarder
 ) -> None:
     ledgers, key = replica(meddler.port), _key()
     _open(ledgers, key, room(1))
@@ -172,7 +172,7 @@ def test_a_write_whose_answer_was_lost_is_found_and_not_done_twice(
     assert _now(ledgers, key).charged() == {GPU: 1}
 
 
-def test_a_write_that_got_lost_is_sent_again(replica: Callable[..., BatchedLedgers], meddler: Meddler) -> None:
+def test_a_write_that_got_lost_is_sent_again(replica: Callable[..., BatchedLedgers], meddler: Forwarder) -> None:
     ledgers, key = replica(meddler.port), _key()
     _open(ledgers, key, room(1))
     meddler.requests = once("lose")
@@ -182,7 +182,7 @@ def test_a_write_that_got_lost_is_sent_again(replica: Callable[..., BatchedLedge
 
 
 def test_a_write_that_lands_after_its_sender_gave_up_is_not_granted_twice(
-    replica: Callable[..., BatchedLedgers], meddler: Meddler
+    replica: Callable[..., BatchedLedgers], meddler: Forwarder
 ) -> None:
     late, other, key = replica(meddler.port), replica(), _key()
     _open(late, key, room(1))
@@ -196,7 +196,7 @@ def test_a_write_that_lands_after_its_sender_gave_up_is_not_granted_twice(
 
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_gets_lost_on_the_way_never_more_than_the_cap_is_granted(
-    replica: Callable[..., BatchedLedgers], meddler: Meddler, seed: int
+    replica: Callable[..., BatchedLedgers], meddler: Forwarder, seed: int
 ) -> None:
     replicas, key = [replica(meddler.port), replica(meddler.port), replica()], _key()
     _open(replicas[2], key, room(_ROOM))
@@ -293,7 +293,7 @@ def test_a_field_that_the_definition_lacks_is_told_and_not_dropped(cluster: Clus
     body["status"]["lease"] = "x"
     path = f"/apis/tallygate.dev/v1alpha1/namespaces/{namespace}/capledgers?fieldValidation=Strict"
     request = Request("POST", path, "application/json", json.dumps(body).encode())
-    answer = call(connect(cluster.kubeconfig), request, 30.0)
+    answer = Caller(connect(cluster.kubeconfig)).call(request, 30.0)
     assert answer.status == 400
     assert b'unknown field \\"status.lease\\"' in answer.body
 

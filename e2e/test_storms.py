@@ -12,6 +12,7 @@ from e2e.storm.faults import KILLED
 from e2e.storm.filling import in_namespace
 from e2e.storm.ground import Ground, ground
 from e2e.storm.objects import creates
+from e2e.storm.unwatched import watch_cut
 from e2e.storm.watcher import Watcher
 
 _SMALL = Size(pods=100, hard=50, clients=8)
@@ -35,6 +36,12 @@ def storms(site: Site) -> Iterator[Ground]:
 def test_just_as_many_pods_are_stored_as_there_is_room_for(storms: Ground, gates: Gates) -> None:
     found = crowd(storms, _SMALL, gates)
     assert (found.most, found.unmet) == (_SMALL.hard, [])
+
+
+def test_no_more_are_stored_while_the_gates_watches_are_cut_and_held_up(storms: Ground) -> None:
+    size = Size(pods=600, hard=300, clients=8)
+    found = watch_cut(storms, size)
+    assert (found.most, found.unmet) == (size.hard, [])
 
 
 def test_the_watch_of_a_storm_sees_what_is_held_above_a_cap(storms: Ground) -> None:

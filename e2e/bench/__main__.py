@@ -9,10 +9,10 @@ from dataclasses import asdict
 
 import click
 
-from e2e.bench.figures import Figure, figures
+from e2e.bench.figures import Figure, Refusal, figures, refusal_figures
 from e2e.bench.ground import ground
-from e2e.bench.measure import CLIENTS, Round, one_round
-from e2e.bench.table import table
+from e2e.bench.measure import CROWDS, Round, one_round, refusals
+from e2e.bench.table import refusal_table, table
 from e2e.errors import BuildError, ClusterError
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
@@ -28,33 +28,35 @@ def main(output: str) -> None:
     """Measure what webhooks add to the creation of a pod; progress on stderr."""
     try:
         load = os.getloadavg()
-        taken = _rounds()
+        taken, refused = _rounds()
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
         sys.exit(EXIT_MISUSE if isinstance(error, BuildError) else EXIT_FAULT)
-    found = [figure for clients in (1, CLIENTS) for figure in figures([each[clients] for each in taken], clients)]
-    click.echo(_as_json(found, load) if output == "json" else _as_table(found, load))
+    found = [figure for clients in (1, *CROWDS) for figure in figures([each[clients] for each in taken], clients)]
+    told = refusal_figures(refused)
+    click.echo(_as_json(found, told, load) if output == "json" else _as_table(found, told, load))
 
 
-def _rounds() -> list[dict[int, Round]]:
+def _rounds() -> tuple[list[dict[int, Round]], list[Round]]:
     click.echo("starting a control plane …", err=True)
     with LocalCluster() as cluster, ground(cluster) as made:
-        taken = []
+        taken, refused = [], []
         for number in range(_ROUNDS):
             click.echo(f"round {number + 1} of {_ROUNDS} …", err=True)
             taken.append(one_round(made, _CREATES))
-    return taken
+            refused.append(refusals(made, _CREATES))
+    return taken, refused
 
 
-def _as_table(found: list[Figure], load: tuple[float, float, float]) -> str:
+def _as_table(found: list[Figure], refused: list[Refusal], load: tuple[float, float, float]) -> str:
     machine = (
         f"Kubernetes {kubernetes_version()} and everything else on {os.cpu_count()} cores, Python "
         f"{platform.python_version()}; load before: {load[0]:.1f}. {_ROUNDS} rounds of {_CREATES} creates."
     )
-    return "\n".join([machine, "", *table(found)])
+    return "\n".join([machine, "", *table(found), "", *refusal_table(refused)])
 
 
-def _as_json(found: list[Figure], load: tuple[float, float, float]) -> str:
+def _as_json(found: list[Figure], refused: list[Refusal], load: tuple[float, float, float]) -> str:
     return json.dumps(
         {
             "kubernetes": kubernetes_version(),
@@ -64,6 +66,7 @@ def _as_json(found: list[Figure], load: tuple[float, float, float]) -> str:
             "rounds": _ROUNDS,
             "creates": _CREATES,
             "figures": [asdict(figure) for figure in found],
+            "refusals": [asdict(refusal) for refusal in refused],
         },
         indent=2,
     )

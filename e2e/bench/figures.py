@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from e2e.bench.measure import Round
-from e2e.bench.variants import FLASK, NONE, Variant
+from e2e.bench.variants import FLASK, NONE, QUOTA, Variant
 
 _MILLI = 1000.0
 
@@ -28,9 +28,10 @@ class Figure:
     """One variant with so many clients.
 
     Times are in milliseconds, ratios to the variant without a webhook. `added` is what the median is longer than
-    there, `added_ratio` that beside what the trivial webhook adds, over the rounds in which that added something; None
-    where there is nothing to compare. `calls` and `call` are the API server's own count of
-    calls for each create, and its own mean of one.
+    there, `added_ratio` that beside what the trivial webhook adds, and `quota_ratio` beside what a ResourceQuota adds,
+    over the rounds in which that added something; None where there is nothing to compare. `per_second_of_quota` is the
+    ratio to the creates a second under a ResourceQuota. `calls` and `call` are the API server's own count of calls for
+    each create, and its own mean of one.
     """
 
     clients: int
@@ -43,6 +44,8 @@ class Figure:
     per_second_ratio: float
     added: Over | None
     added_ratio: Over | None
+    quota_ratio: Over | None
+    per_second_of_quota: float | None
     calls: float
     call: float
 
@@ -66,21 +69,46 @@ def _figure(rounds: Sequence[Round], clients: int, variant: Variant) -> Figure:
         p99_ratio=p99 / _p99(rounds, NONE),
         per_second_ratio=per_second / _per_second(rounds, NONE),
         added=None if variant is NONE else _over(_added(each, variant) for each in rounds),
-        added_ratio=_added_ratio(rounds, variant),
+        added_ratio=_added_ratio(rounds, variant, FLASK),
+        quota_ratio=_added_ratio(rounds, variant, QUOTA),
+        per_second_of_quota=per_second / _per_second(rounds, QUOTA) if QUOTA in rounds[0] else None,
         calls=number / sum(len(each.latencies) for each in taken),
         call=sum(each.calls.seconds for each in taken) * _MILLI / max(number, 1),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What it takes one variant to refuse a pod, in milliseconds; `p50_ratio` is that to ResourceQuota's refusal."""
+
+    variant: str
+    p50: float
+    p99: float
+    p50_ratio: Over
+
+
+def refusal_figures(rounds: Sequence[Round]) -> list[Refusal]:
+    """The figures of all variants that refuse."""
+    return [
+        Refusal(
+            variant.name,
+            _median(rounds, variant),
+            _p99(rounds, variant),
+            _over(_median([each], variant) / _median([each], QUOTA) for each in rounds),
+        )
+        for variant in rounds[0]
+    ]
 
 
 def _added(taken: Round, variant: Variant) -> float:
     return _median([taken], variant) - _median([taken], NONE)
 
 
-def _added_ratio(rounds: Sequence[Round], variant: Variant) -> Over | None:
-    telling = [each for each in rounds if _added(each, FLASK) > 0]
+def _added_ratio(rounds: Sequence[Round], variant: Variant, other: Variant) -> Over | None:
+    telling = [each for each in rounds if other in each and _added(each, other) > 0]
     if variant is NONE or not telling:
         return None
-    return _over(_added(each, variant) / _added(each, FLASK) for each in telling)
+    return _over(_added(each, variant) / _added(each, other) for each in telling)
 
 
 def _over(single: Iterable[float]) -> Over:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,19 +18,21 @@ from e2e.bench.calls import Calls, calls_of
 from e2e.bench.client import Access, Client, access
 from e2e.bench.flask_process import flask_port
 from e2e.bench.objects import PLENTY, cap, namespace, pod, quota
-from e2e.bench.variants import CAP, FLASK, KEPT, QUOTA, RULES, VARIANTS, Variant
+from e2e.bench.variants import CAP, FLASK, KEPT, QUOTA, REFUSING, RULES, VARIANTS, Variant
 from e2e.errors import ClusterError
 from e2e.gates.process import GateProcess
 from e2e.ledgers import forget_ledgers
 from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
+from e2e.service_account import as_service_account
 from e2e.waiting import until
 
 _WITHIN = 60.0  # seconds, until something has been taken up
 _CREATED = 201
+_FORBIDDEN = 403
 _CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
 _OWN = "bench-gate"
-_LEDGERS = Path(__file__).parents[2] / "deploy" / "kustomize" / "overlays" / "followed" / "crd.yaml"
+_FOLLOWED = Path(__file__).parents[2] / "deploy" / "kustomize" / "overlays" / "followed"
 _PHASES = 2  # each server is asked twice about a pod: mutating and validating
 
 
@@ -50,7 +53,7 @@ class Ground:
     def begin_cap(self, hard: int = PLENTY) -> None:
         """Put a new cap in place of the old one: its ledger is empty."""
         policy = cap(f"bench-{next(self._numbers)}", CAP.namespace, hard)
-        self.gates[CAP].write_policies({**SHIPPED_FILES, "cap.yaml": json.dumps(policy)})
+        self.gates[CAP].write_policies(_policies(policy, CAP))
 
     def calls(self) -> dict[Variant, Calls]:
         """What the API server has counted so far of its calls to the servers."""
@@ -84,30 +87,30 @@ def ground(cluster: LocalCluster) -> Iterator[Ground]:
         asks = access(cluster.kubeconfig, folder)
         client = Client(asks)
         ends.callback(client.close)
-        made = Ground(cluster, asks, client, _processes(cluster, folder))
+        made = Ground(cluster, asks, client, _processes(folder))
         made.begin_cap()
         ends.callback(_delete, cluster, "namespace", "--wait=false", "--ignore-not-found", _OWN)
         ends.callback(forget_ledgers, cluster, _OWN)
-        made.gates[KEPT].write_policies({**SHIPPED_FILES, "cap.yaml": json.dumps(cap("kept", KEPT.namespace, PLENTY))})
-        _apply(cluster, [namespace(_OWN)])
-        _said(cluster, "apply", "--server-side", f"--filename={_LEDGERS}")
+        made.gates[KEPT].write_policies(_policies(cap("kept", KEPT.namespace, PLENTY), KEPT))
+        _let_keep(cluster, folder / KEPT.name / "kubeconfig")
         ends.callback(_delete, cluster, "namespace", "--wait=false", registered.SERVERS, *_namespaces())
         _apply(cluster, [namespace(name) for name in (registered.SERVERS, *_namespaces())])
-        _apply(
-            cluster, [quota("bench", QUOTA.namespace), *(registered.service(each) for each in VARIANTS if each.asked)]
-        )
+        quotas = [quota("bench", QUOTA.namespace), quota("bench", QUOTA.full, 0)]
+        _apply(cluster, [*quotas, *(registered.service(each) for each in VARIANTS if each.asked)])
         ends.callback(_delete, cluster, *_CONFIGURATIONS, *(each.namespace for each in VARIANTS if each.asked))
         _apply(cluster, [*_trivial(folder / FLASK.name, ends), *_gates(made, ends)])
         for variant in VARIANTS:
             until(f"pods of {variant.namespace} are created as they should be", _Tried(made, variant), _WITHIN)
+        for variant in REFUSING:
+            until(f"pods of {variant.full} are refused", partial(_is_refused, made, variant), _WITHIN)
         made.clear()
         yield made
 
 
-def _processes(cluster: LocalCluster, folder: Path) -> dict[Variant, GateProcess]:
+def _processes(folder: Path) -> dict[Variant, GateProcess]:
     """The gates, stopped: two by themselves, and one that follows the cluster and keeps its ledgers there."""
     follows = (
-        f"--kubeconfig={cluster.kubeconfig}",
+        f"--kubeconfig={folder / KEPT.name / 'kubeconfig'}",
         "--cluster=kubeconfig",
         "--ledgers=kubernetes",
         f"--namespace={_OWN}",
@@ -131,6 +134,30 @@ class _Tried:
         return stored and asked == (_PHASES if self.variant.asked else 0)
 
 
+def _is_refused(made: Ground, variant: Variant) -> bool:
+    (body,) = made.pods(1)
+    return made.client.create(variant.full, body).status == _FORBIDDEN
+
+
+def _policies(policy: dict[str, Any], variant: Variant) -> dict[str, str]:
+    """The shipped ones, this cap, and one without room."""
+    full = cap(f"{variant.name}-full", variant.full, 0)
+    return {**SHIPPED_FILES, "cap.yaml": json.dumps(policy), "full.yaml": json.dumps(full)}
+
+
+def _let_keep(cluster: LocalCluster, kubeconfig: Path) -> None:
+    """What the gate needs that keeps its ledgers: their definition, and a ServiceAccount with a gate's rights.
+
+    As in a cluster it shows a token, which the API server remembers for ten seconds; a certificate it verifies anew.
+    """
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _OWN, "namespace": _OWN}}
+    rights = (_FOLLOWED / "rbac.yaml").read_text().replace("tallygate-system", _OWN)
+    _apply(cluster, [namespace(_OWN), account])
+    _said(cluster, "apply", "--server-side", f"--filename={_FOLLOWED / 'crd.yaml'}")
+    _said(cluster, "apply", "--server-side", "--filename=-", stdin=rights.replace("name: tallygate", f"name: {_OWN}"))
+    as_service_account(cluster, _OWN, _OWN, kubeconfig)
+
+
 def _trivial(folder: Path, ends: ExitStack) -> list[dict[str, Any]]:
     """Run the trivial webhook; its configurations."""
     issue(folder, parse_names([registered.host(FLASK)]), datetime.now(UTC))
@@ -149,7 +176,7 @@ def _gates(made: Ground, ends: ExitStack) -> Iterator[dict[str, Any]]:
 
 
 def _namespaces() -> list[str]:
-    return [variant.namespace for variant in VARIANTS]
+    return [*(variant.namespace for variant in VARIANTS), *(variant.full for variant in REFUSING)]
 
 
 def _apply(cluster: LocalCluster, objects: list[dict[str, Any]]) -> None:

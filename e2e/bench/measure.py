@@ -12,20 +12,24 @@ from time import perf_counter
 from e2e.bench.calls import Calls
 from e2e.bench.client import Client, Created
 from e2e.bench.ground import Ground
-from e2e.bench.variants import VARIANTS, Variant
+from e2e.bench.variants import REFUSING, VARIANTS, Variant
 from e2e.errors import ClusterError
 
-CLIENTS = 8
-"""How many there are where there are several."""
+CROWDS = (8, 32)
+"""How many clients there are where there are several."""
 
 _CREATED = 201
+_FORBIDDEN = 403
 _WARMING = 8  # creates in each variant before those that are measured
-_BLOCK = 10  # creates of each of several clients in one variant, before they turn to the next
+_BLOCK = 80  # creates of several clients together in one variant, before they turn to the next
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The creates of one variant in one round: how long each took, and all of them together, in seconds."""
+    """The creates of one variant in one round: how long each took, and all of them together, in seconds.
+
+    `calls` are those that the API server has counted meanwhile.
+    """
 
     latencies: tuple[float, ...]
     elapsed: float
@@ -45,10 +49,30 @@ def one_round(ground: Ground, creates: int) -> dict[int, Round]:
     Raises:
         ClusterError: a pod is not stored, or the cluster does not come to rest.
     """
-    serial = _measured(ground, partial(_in_turn, ground), creates)
-    with _crowd(ground) as crowd:
-        together = _measured(ground, partial(_by_turns, ground, crowd), creates)
-    return {1: serial, CLIENTS: together}
+    taken = {1: _measured(ground, partial(_in_turn, ground), creates)}
+    for clients in CROWDS:
+        with _crowd(ground, clients) as crowd:
+            taken[clients] = _measured(ground, partial(_by_turns, ground, crowd), creates)
+    return taken
+
+
+def refusals(ground: Ground, creates: int) -> Round:
+    """So many creates where there is no room, by one client in turn.
+
+    Raises:
+        ClusterError: a pod is not refused.
+    """
+    latencies: dict[Variant, list[float]] = {variant: [] for variant in REFUSING}
+    before = ground.calls()
+    for _ in range(creates):
+        for variant in random.sample(REFUSING, len(REFUSING)):
+            (body,) = ground.pods(1)
+            latencies[variant].append(_took(ground.client.create(variant.full, body), _FORBIDDEN))
+    after = ground.calls()
+    return {
+        variant: Sample(tuple(each), sum(each), after[variant].since(before[variant]))
+        for variant, each in latencies.items()
+    }
 
 
 def _measured(ground: Ground, run: Callable[[int], Timed], creates: int) -> Round:
@@ -71,7 +95,7 @@ def _in_turn(ground: Ground, creates: int) -> Timed:
     for _ in range(creates):
         for variant in _drawn():
             (body,) = ground.pods(1)
-            latencies[variant].append(_stored(ground.client.create(variant.namespace, body)))
+            latencies[variant].append(_took(ground.client.create(variant.namespace, body), _CREATED))
     return {variant: (each, sum(each)) for variant, each in latencies.items()}
 
 
@@ -84,16 +108,16 @@ class _Crowd:
 
 
 @contextmanager
-def _crowd(ground: Ground) -> Iterator[_Crowd]:
+def _crowd(ground: Ground, many: int) -> Iterator[_Crowd]:
     with ExitStack() as ends:
-        clients = [ends.enter_context(closing(Client(ground.access))) for _ in range(CLIENTS)]
-        yield _Crowd(clients, ends.enter_context(ThreadPoolExecutor(CLIENTS)))
+        clients = [ends.enter_context(closing(Client(ground.access))) for _ in range(many)]
+        yield _Crowd(clients, ends.enter_context(ThreadPoolExecutor(many)))
 
 
 def _by_turns(ground: Ground, crowd: _Crowd, creates: int) -> Timed:
     """Several clients at one variant for a tenth of a second, then at the next, again and again."""
     timed: Timed = {variant: ([], 0.0) for variant in VARIANTS}
-    for _ in range(-(-creates // (_BLOCK * CLIENTS))):
+    for _ in range(-(-creates // _BLOCK)):
         for variant in _drawn():
             latencies, elapsed = _block(ground, crowd, variant)
             before = timed[variant]
@@ -103,12 +127,12 @@ def _by_turns(ground: Ground, crowd: _Crowd, creates: int) -> Timed:
 
 def _block(ground: Ground, crowd: _Crowd, variant: Variant) -> tuple[list[float], float]:
     """A block of creates by each client."""
-    start = Barrier(CLIENTS + 1)
-    bodies = [ground.pods(_BLOCK) for _ in crowd.clients]
+    start = Barrier(len(crowd.clients) + 1)
+    bodies = [ground.pods(-(-_BLOCK // len(crowd.clients))) for _ in crowd.clients]
 
     def run(client: Client, pods: list[bytes]) -> list[float]:
         start.wait()
-        return [_stored(client.create(variant.namespace, pod)) for pod in pods]
+        return [_took(client.create(variant.namespace, pod), _CREATED) for pod in pods]
 
     running = [crowd.threads.submit(run, client, pods) for client, pods in zip(crowd.clients, bodies, strict=True)]
     begun = perf_counter()
@@ -122,7 +146,7 @@ def _drawn() -> list[Variant]:
     return random.sample(VARIANTS, len(VARIANTS))
 
 
-def _stored(created: Created) -> float:
-    if created.status != _CREATED:
-        raise ClusterError(f"a pod that all variants take was not stored: {created.status} {created.said.decode()}")
+def _took(created: Created, wanted: int) -> float:
+    if created.status != wanted:
+        raise ClusterError(f"a pod was to be answered with {wanted}: {created.status} {created.said.decode()}")
     return created.seconds

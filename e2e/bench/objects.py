@@ -32,13 +32,13 @@ def namespace(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def quota(name: str, where: str) -> dict[str, Any]:
+def quota(name: str, where: str, hard: int = PLENTY) -> dict[str, Any]:
     """A quota of GPUs for a namespace."""
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": {"name": name, "namespace": where},
-        "spec": {"hard": {f"requests.{_GPU}": str(PLENTY)}},
+        "spec": {"hard": {f"requests.{_GPU}": str(hard)}},
     }
 
 

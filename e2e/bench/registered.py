@@ -1,4 +1,4 @@
-"""The webhook configurations of the bench: each for one namespace only, so that all can be registered at once.
+"""The webhook configurations of the bench: each for its own namespaces only, so that all can be registered at once.
 
 Every server is reached by a Service, as in a cluster. The API server speaks HTTP/2 to loopback URLs and to nothing else
 (k8s.io/apiserver/pkg/util/webhook/client.go, v1.36), and nobody's webhook is a loopback URL. The Services are of type
@@ -35,13 +35,13 @@ def service(variant: Variant) -> dict[str, Any]:
 
 
 def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
-    """Both configurations of a tallygate as it registers itself, but for one namespace, and without those for nodes."""
+    """Both configurations of a tallygate as it registers itself, but for its namespaces, without those for nodes."""
     reached = Service(SERVERS, variant.name, port)
     configurations = registration(reached, ca_bundle=authority)
     for configuration in configurations:
         objects = configuration["webhooks"][0]
         objects["name"] = f"{variant.name}.{objects['name']}"
-        objects["namespaceSelector"]["matchLabels"] = _only(variant)
+        objects["namespaceSelector"] = _only(variant)
         configuration["metadata"]["name"] = variant.namespace
         configuration["webhooks"] = [objects]
     return list(configurations)
@@ -62,7 +62,7 @@ def trivial(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any
                     "name": f"{variant.name}.{phase}.example.com",
                     "clientConfig": {"service": reached, "caBundle": trusted},
                     "rules": [pods],
-                    "namespaceSelector": {"matchLabels": _only(variant)},
+                    "namespaceSelector": _only(variant),
                     "admissionReviewVersions": ["v1"],
                     "sideEffects": "None",
                     "timeoutSeconds": 5,
@@ -73,5 +73,6 @@ def trivial(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any
     ]
 
 
-def _only(variant: Variant) -> dict[str, str]:
-    return {_NAMESPACE_LABEL: variant.namespace}
+def _only(variant: Variant) -> dict[str, Any]:
+    named = {"key": _NAMESPACE_LABEL, "operator": "In", "values": [variant.namespace, variant.full]}
+    return {"matchExpressions": [named]}

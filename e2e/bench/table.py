@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from e2e.bench.figures import Figure, Over
+from e2e.bench.figures import Figure, Over, Refusal
 from e2e.bench.variants import VARIANTS
 
 _TITLES = {variant.name: variant.title for variant in VARIANTS}
@@ -17,6 +17,8 @@ _COLUMNS = (
     "creates/s ×",
     "adds ms (rounds)",
     "× what Flask adds (rounds)",
+    "× what ResourceQuota adds (rounds)",
+    "creates/s × ResourceQuota's",
     "calls a create",
     "ms a call",
 )
@@ -38,9 +40,19 @@ def table(figures: Iterable[Figure]) -> Iterator[str]:
             f"{each.per_second_ratio:.2f}",
             _over(each.added),
             _over(each.added_ratio),
+            _over(each.quota_ratio),
+            "" if each.per_second_of_quota is None else f"{each.per_second_of_quota:.2f}",
             f"{each.calls:.0f}",
             f"{each.call:.2f}" if each.calls else "",
         )
+
+
+def refusal_table(refusals: Iterable[Refusal]) -> Iterator[str]:
+    """The lines about pods that are refused for want of room."""
+    yield _row("who refuses", "p50 ms", "p99 ms", "p50 × ResourceQuota's (rounds)")
+    yield _row("---", "---:", "---:", "---:")
+    for each in refusals:
+        yield _row(_TITLES[each.variant], f"{each.p50:.2f}", f"{each.p99:.2f}", _over(each.p50_ratio))
 
 
 def _over(figure: Over | None) -> str:

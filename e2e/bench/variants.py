@@ -16,6 +16,11 @@ class Variant:
         """Where its pods are created."""
         return f"bench-{self.name}"
 
+    @property
+    def full(self) -> str:
+        """Where no pod of its is let in, for want of room."""
+        return f"bench-{self.name}-full"
+
 
 NONE = Variant("none", "no webhook", asked=False)
 FLASK = Variant("flask", "trivial Flask webhook", asked=True)
@@ -25,3 +30,6 @@ KEPT = Variant("kept", "tallygate, shipped rules and a cap kept in the cluster",
 QUOTA = Variant("quota", "ResourceQuota", asked=False)
 
 VARIANTS = (NONE, FLASK, RULES, CAP, KEPT, QUOTA)
+
+REFUSING = (CAP, KEPT, QUOTA)
+"""Those that count, and so may be full."""

@@ -134,6 +134,12 @@ class GateProcess:
             said = json.load(error)
         return said
 
+    def metrics(self) -> str:
+        """What its `/metrics` says."""
+        with self._client.open(f"http://{_LOOPBACK}:{self._monitor}/metrics", timeout=_ANSWER) as answer:
+            text: str = answer.read().decode()
+        return text
+
     def log(self) -> str:
         """Everything it has logged."""
         return self._running().log.read_text()

@@ -21,6 +21,8 @@ _PAUSE = 0.25  # seconds between two tries
 _CPU = 1000  # thousandths
 _SMALL = 100  # thousandths of a processor
 _BATCH = {"tier": "batch"}
+_HARD = 200
+_BY_HAND = cap("gpus", {GPU: str(_HARD)}, ["storm-*"])
 
 
 def lowered(ground: Ground) -> Outcome:
@@ -50,6 +52,41 @@ def lowered(ground: Ground) -> Outcome:
                 found.unmet.append(f"{len(late)} pods admitted after the cap was lowered below what was held")
             holding.limit = in_namespace(namespace, low).limit
             emptied(ground, namespace, holding, int(holding.now(namespace)) - low + low // 5)
+            deletions = filled_up(ground, namespace, holding, _BOUND + SLACK)
+            watcher.until_current()
+    return closed(found, holding, f"{deletions:.1f} s (deleted)")
+
+
+def put_back(ground: Ground) -> Outcome:
+    """A cap is taken out of the policies and put back as it was, in mid-storm; another one stays beside it.
+
+    Raises:
+        ClusterError: something does not come about in time.
+    """
+    outer, inner, pods = 300, 50, 600
+    outside, inside = (cap(name, {GPU: str(hard)}, ["storm-*"]) for name, hard in (("outer", outer), ("inner", inner)))
+    with (
+        ground.gates(3, [outside, inside], "kubernetes", _BOUND) as replicas,
+        ground.namespaces() as (namespace,),
+    ):
+        holding = in_namespace(namespace, outer)
+        with Watcher(ground.access, [holding]) as watcher:
+            ask(ground.access, _CLIENTS, creates(namespace, (f"first-{number}" for number in range(inner // 2))))
+            replicas.write_policies(policies([outside]))
+            with Storm(
+                ground.access, _CLIENTS, creates(namespace, (f"pod-{number}" for number in range(pods)))
+            ) as storm:
+                storm.until_final(2 * inner)
+                replicas.write_policies(policies([outside, inside]))
+                since = time.monotonic()
+            watcher.until_current()
+            title = f"{pods} creates by {_CLIENTS} clients, a cap of {inner} taken out before and put back in mid-storm"
+            found = outcome(f"{title}, beside one of {outer}", storm.attempts, holding)
+            late = [each for each in storm.attempts if each.is_done and each.begun > since]
+            if late:
+                found.unmet.append(f"{len(late)} pods admitted after a cap was put back that had no room")
+            holding.limit = in_namespace(namespace, inner).limit
+            emptied(ground, namespace, holding, int(holding.now(namespace)) - inner + inner // 5)
             deletions = filled_up(ground, namespace, holding, _BOUND + SLACK)
             watcher.until_current()
     return closed(found, holding, f"{deletions:.1f} s (deleted)")
@@ -137,24 +174,34 @@ def ledger_deleted(ground: Ground) -> Outcome:
     Raises:
         ClusterError: something does not come about in time.
     """
-    hard, pods = 200, 400
-    with (
-        ground.namespaces() as (namespace,),
-        ground.gates(3, [cap("gpus", {GPU: str(hard)}, ["storm-*"])], "kubernetes", _BOUND),
-    ):
-        holding = in_namespace(namespace, hard)
-        with Watcher(ground.access, [holding]) as watcher:
-            ask(ground.access, 1, creates(namespace, ["first"]))
-            with Storm(
-                ground.access, _CLIENTS, creates(namespace, (f"pod-{number}" for number in range(pods)))
-            ) as storm:
-                storm.until_final(pods // 5)
-                ground.delete_ledgers(namespace)
-            watcher.until_current()
-            title = f"{pods} creates by {_CLIENTS} clients, ledger deleted by hand in mid-storm"
-            found = outcome(title, storm.attempts, holding)
-            promises = filled_up(ground, namespace, holding, _BOUND + SLACK)
-            watcher.until_current()
+    with ground.namespaces() as (namespace,), ground.gates(3, [_BY_HAND], "kubernetes", _BOUND):
+        return _deleted(ground, namespace, "ledger deleted by hand in mid-storm")
+
+
+def young_ledger_deleted(ground: Ground) -> Outcome:
+    """The same, where the gates have just seen the namespace come into being, whose ledger so had no past at first.
+
+    Raises:
+        ClusterError: something does not come about in time.
+    """
+    with ground.gates(3, [_BY_HAND], "kubernetes", _BOUND), ground.namespaces() as (namespace,):
+        return _deleted(ground, namespace, "ledger of a namespace made just now deleted by hand in mid-storm")
+
+
+def _deleted(ground: Ground, namespace: str, title: str) -> Outcome:
+    pods = 2 * _HARD
+    holding = in_namespace(namespace, _HARD)
+    with Watcher(ground.access, [holding]) as watcher:
+        ask(ground.access, 1, creates(namespace, ["first"]))
+        with Storm(ground.access, _CLIENTS, creates(namespace, (f"pod-{number}" for number in range(pods)))) as storm:
+            storm.until_final(pods // 5)
+            ground.delete_ledgers(namespace)
+        watcher.until_current()
+        found = outcome(f"{pods} creates by {_CLIENTS} clients, {title}", storm.attempts, holding)
+        if not found.busy:
+            found.unmet.append("nobody was told to come again, though a ledger was lost")
+        promises = filled_up(ground, namespace, holding, _BOUND + SLACK)
+        watcher.until_current()
     return closed(found, holding, f"{promises:.1f} s (promised)")
 
 

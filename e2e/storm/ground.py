@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from e2e.bench.client import Access, access
 from e2e.errors import ClusterError
+from e2e.forwarder import Forwarder
 from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.registering import register, unregister
@@ -29,17 +30,20 @@ class Ground:
     folder: Path
 
     @contextmanager
-    def gates(self, count: int, caps: Sequence[dict[str, Any]], ledgers: str, bound: float) -> Iterator[Replicas]:
+    def gates(
+        self, count: int, caps: Sequence[dict[str, Any]], ledgers: str, bound: float, kubeconfig: Path | None = None
+    ) -> Iterator[Replicas]:
         """So many gates under these caps, registered, for as long as the block runs.
 
-        `ledgers` is where they keep them, `bound` the in-flight bound in seconds.
+        `ledgers` is where they keep them, `bound` the in-flight bound in seconds, `kubeconfig` another way to the
+        API server than everybody's.
 
         Raises:
             ClusterError: they do not start, or are not called.
         """
         arguments = (
             "--cluster=kubeconfig",
-            f"--kubeconfig={self.cluster.kubeconfig}",
+            f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}",
             f"--ledgers={ledgers}",
             f"--in-flight-bound={bound:g}s",
             "--log-level=info",
@@ -53,6 +57,18 @@ class Ground:
             ends.callback(unregister, self.cluster)
             register(self.cluster, gates)
             yield gates
+
+    @contextmanager
+    def byway(self) -> Iterator[tuple[Forwarder, Path]]:
+        """A way to the API server that can be cut and held up, and a kubeconfig that takes it."""
+        with Forwarder(self.access.port) as forwarder:
+            content = json.loads(self.cluster.kubeconfig.read_text())
+            for each in content["clusters"]:
+                each["cluster"]["server"] = f"https://{self.access.host}:{forwarder.port}"
+            kubeconfig = self.folder / f"{uuid4().hex[:8]}.kubeconfig"
+            kubeconfig.touch(mode=0o600)
+            kubeconfig.write_text(json.dumps(content))
+            yield forwarder, kubeconfig
 
     @contextmanager
     def namespaces(self, count: int = 1, *others: dict[str, Any]) -> Iterator[list[str]]:

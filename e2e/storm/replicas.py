@@ -9,8 +9,8 @@ from typing import Any
 
 from certs.names import parse_names
 from certs.renewal import issue
+from e2e.forwarder import Forwarder
 from e2e.gates.process import HERE, GateProcess
-from e2e.storm.balancer import Balancer
 from webhook.admission.registration import Url
 
 
@@ -25,7 +25,7 @@ class Replicas:
             GateProcess(folder / f"gate-{at}", arguments=arguments, certificates=self.certificates)
             for at in range(count)
         ]
-        self._balancer = Balancer([gate.port for gate in self.each])
+        self._balancer = Forwarder(*(gate.port for gate in self.each))
         self.reached = Url(f"https://{HERE}:{self._balancer.port}")
         self._ends = ExitStack()
 

@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 _GROUPS = {
     "TG0": ("Kubernetes", "What the API server's own validation refuses about resources, and what it lets through."),
     "TG1": ("Rules", "What a ResourceRule refuses, in the cluster and in `tallygate check`."),
-    "TG2": ("Caps", "What a NamespaceCap refuses or warns of."),
+    "TG2": ("Caps", "What a NamespaceCap refuses or warns of, and what a ResourceQuota will refuse."),
     "TG3": ("Policy files", "What `tallygate lint` finds. Errors keep a set from being loaded."),
     "TG4": ("Manifests", "What keeps `tallygate check` from checking a file, or makes the file mean something else."),
 }

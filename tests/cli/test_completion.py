@@ -46,7 +46,7 @@ def completed(words: str, index: int) -> list[str]:
     ("words", "index", "offered"),
     [
         ("tallygate ch", 1, ["check"]),
-        ("tallygate explain TG20", 2, ["TG201", "TG202", "TG203", "TG204", "TG205", "TG206", "TG207"]),
+        ("tallygate explain TG20", 2, ["TG201", "TG202", "TG203", "TG204", "TG205", "TG206", "TG207", "TG208"]),
         ("tallygate explain po", 2, ["pod"]),
         ("tallygate check -o s", 3, ["sarif"]),
         ("tallygate certs re", 2, ["renew"]),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import yaml
 
+from tests.deploy.dashboard import dashboard
 from webhook.admission.registration import Service, registration
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +20,11 @@ _POLICIES = f"{_MADE}the original is policies/default.yaml."
 
 def generated() -> dict[Path, str]:
     """Every generated file, and what is to be in it."""
-    return {BASE / "webhooks.yaml": _webhooks(), BASE / "policies" / "default.yaml": _policies()}
+    return {
+        BASE / "webhooks.yaml": _webhooks(),
+        BASE / "policies" / "default.yaml": _policies(),
+        ROOT / "deploy" / "grafana" / "tallygate.json": dashboard(),
+    }
 
 
 def _webhooks() -> str:

@@ -59,7 +59,11 @@ def test_the_rights_are_given_to_the_gate_and_to_nobody_else() -> None:
 
 
 def test_the_rights_are_to_look_at_the_cluster_and_to_keep_ledgers() -> None:
-    (looks,), (keeps,) = RIGHTS["ClusterRole", "tallygate"]["rules"], RIGHTS["Role", "tallygate"]["rules"]
-    assert set(looks["verbs"]) == {"get", "list", "watch"}
+    looks, (keeps, leads) = RIGHTS["ClusterRole", "tallygate"]["rules"], RIGHTS["Role", "tallygate"]["rules"]
+    assert {resource: set(each["verbs"]) for each in looks for resource in each["resources"]} == {
+        **{resource: {"get", "list", "watch"} for resource in ("pods", "namespaces", "nodes")},
+        "resourcequotas": {"list", "watch"},
+    }
     assert (keeps["apiGroups"], keeps["resources"]) == ([naming.GROUP], [naming.PLURAL])
-    assert "*" not in json.dumps([looks, keeps])
+    assert (leads["apiGroups"], leads["resources"]) == (["coordination.k8s.io"], ["leases"])
+    assert "*" not in json.dumps([looks, keeps, leads])

@@ -11,6 +11,7 @@ from tests.admission.case import policies
 from tests.state.attempts import Look, Put
 from webhook.admission.change import Phase
 from webhook.gate import Answer, Gate
+from webhook.gate.quotas import Quotas
 from webhook.policy.model import PolicySet
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
@@ -36,6 +37,7 @@ class Scene:
         text: str = CAP,
         ledgers: Ledgers | None = None,
         labels: Mapping[str, Mapping[str, str]] | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self.policies: PolicySet = policies(text)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
@@ -49,6 +51,7 @@ class Scene:
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
             nonce=lambda: f"n{next(nonces)}",
+            quotas=quotas,
         )
 
     def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Answer:

@@ -141,6 +141,29 @@ def test_a_rollout_is_told_how_it_will_go(strategy: dict[str, Any] | None, said:
     assert [said in warning for warning in warnings] == ([True] if said else [])
 
 
+@pytest.mark.parametrize(
+    ("strategy", "held", "asks", "end"),
+    [
+        (rolling(1, 0), 3, "2 replicas ask 2", "0 free: no new pod starts until others end"),
+        (rolling(1, 1), 3, "2 replicas ask 2", "0 free: it goes on only as pods end"),
+        (rolling(2, 0), 2, "3 replicas ask 3", "1 free: it goes on only as pods end"),
+        (rolling(1, 0), 2, "", ""),
+        ({"type": "Recreate"}, 3, "", ""),
+    ],
+)
+def test_a_rollout_that_has_no_room_beside_what_others_hold_is_told(
+    strategy: dict[str, Any], held: int, asks: str, end: str
+) -> None:
+    scene = Scene()
+    scene.create(held)
+    scene.create(1)  # its own, as it runs
+    new, old = (workload(1, image=image, replicas=1, strategy=strategy) for image in "ba")
+    more = strategy.get("rollingUpdate", {}).get("maxSurge")
+    said = f"with a rollout's {more} more, {asks} {GPU}, cap gpus of this namespace allows 4 and has {end}"
+    assert told(scene, new, oldObject=old) == ([f"{said} (TG206, cap gpus)"] if end else [])
+    assert told(scene, old, oldObject=old) == []
+
+
 def test_a_cap_may_refuse_what_it_could_never_hold_but_not_what_must_wait() -> None:
     scene = Scene(DENY)
     status = refusal(scene, workload(2, replicas=3))

@@ -42,8 +42,8 @@ def test_a_refusal_says_the_arithmetic() -> None:
     status = response(answer)["status"]
     assert (status["code"], status["reason"]) == (403, "Forbidden")
     assert status["message"] == (
-        'Pod "p": asks 2 nvidia.com/gpu, cap gpus of this namespace holds 0 of 4, 3 promised, free 1: '
-        "ask for 1 or less, or wait until pods end (TG201, cap gpus)"
+        'Pod "p": asks 2 nvidia.com/gpu, cap gpus of this namespace holds 0 of 4, 3 promised, free 1; '
+        "held most by Pod p (3, promised): ask for 1 or less, or wait until pods end (TG201, cap gpus)"
     )
     assert (answer.record.verdict, answer.record.codes, answer.record.rules) == ("deny", ("TG201",), ("gpus",))
     assert scene.promised() == {GPU: 3}
@@ -61,17 +61,17 @@ def test_cpu_and_memory_are_said_as_people_write_them() -> None:
 @pytest.mark.parametrize(
     ("hard", "held", "asks", "advice"),
     [
-        (4, 4, 1, "free 0: wait until pods end"),
-        (4, 1, 4, "free 3: ask for 3 or less, or wait until pods end"),
-        (4, 1, 5, "free 3: ask for 3 or less"),
-        (4, 4, 5, "free 0: ask for 4 or less, and wait until pods end"),
-        (0, 0, 1, "free 0: nothing of it may be held in this namespace"),
+        (4, 4, 1, "wait until pods end"),
+        (4, 1, 4, "ask for 3 or less, or wait until pods end"),
+        (4, 1, 5, "ask for 3 or less"),
+        (4, 4, 5, "ask for 4 or less, and wait until pods end"),
+        (0, 0, 1, "nothing of it may be held in this namespace"),
     ],
 )
 def test_a_refusal_advises_to_wait_only_where_waiting_helps(hard: int, held: int, asks: int, advice: str) -> None:
     scene = Scene(CAP.replace("4}", f"{hard}}}"))
     scene.create(held)
-    assert response(scene.create(asks))["status"]["message"].endswith(f"{advice} (TG201, cap gpus)")
+    assert response(scene.create(asks))["status"]["message"].endswith(f": {advice} (TG201, cap gpus)")
 
 
 def test_a_shared_cap_of_none_says_where_nothing_may_be_held() -> None:
@@ -84,8 +84,8 @@ def test_the_growth_of_a_refused_change_is_what_it_asks_and_the_whole_what_would
     scene.create(1)
     answer = scene.admit(pod("u", 9), oldObject=pod("u", 2), subResource="resize")
     assert response(answer)["status"]["message"] == (
-        'Pod "p": asks 7 nvidia.com/gpu on top of 2, cap gpus of this namespace holds 0 of 4, 1 promised, free 3: '
-        "ask for 5 or less (TG201, cap gpus)"
+        'Pod "p": asks 7 nvidia.com/gpu on top of 2, cap gpus of this namespace holds 0 of 4, 1 promised, free 3; '
+        "held most by Pod p (1, promised): ask for 5 or less (TG201, cap gpus)"
     )
     assert response(scene.admit(pod("u", 5), oldObject=pod("u", 2), subResource="resize"))["allowed"] is True
 
@@ -147,7 +147,8 @@ def test_what_is_held_and_what_is_promised_both_take_room() -> None:
     scene = Scene()
     scene.create(1)
     scene.change(tally=Amounts({GPU: 2}))
-    assert "holds 2 of 4, 1 promised, free 1: ask for 1 or less" in response(scene.create(2))["status"]["message"]
+    message = response(scene.create(2))["status"]["message"]
+    assert "holds 2 of 4, 1 promised, free 1; held most by Pod p (1, promised): ask for 1" in message
 
 
 @pytest.mark.parametrize(("old", "kind"), [({}, Kind.CREATE), ({"oldObject": pod("u", 1)}, Kind.CHANGE)])

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from tests.admission.case import policies
 from tests.gate.scene import CAP, pod, response
 from tests.gate.world import BOUND, World
-from tests.state.attempts import Put
+from tests.state.attempts import Look, Put
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey
@@ -262,6 +263,23 @@ def test_lowering_a_cap_admits_nothing_more_and_removes_nothing() -> None:
     assert world.code("u2") == 403
 
 
+def test_a_view_is_no_newer_than_it_was_when_it_was_taken() -> None:
+    """What comes to be seen between the look at the pods and the question how old that look is, is not counted."""
+    world = World()
+    for _ in range(2):
+        world.keep(BOUND)
+    world.store("late", 4)
+
+    def current_at() -> float:
+        world.see("late")
+        return world.now
+
+    world.sight.current_at = current_at
+    world.keep()
+    assert world.sums() == (4, 0)
+    assert world.code("u1") == 403
+
+
 def test_a_name_that_a_cap_counts_anew_counts_the_pods_that_are_there() -> None:
     world = opened()
     world.store("u1", 3)
@@ -274,6 +292,39 @@ def test_a_name_that_a_cap_counts_anew_counts_the_pods_that_are_there() -> None:
     assert world.kept().counts == {"nvidia.com/gpu"}
 
 
+def test_a_cap_that_was_taken_out_and_put_back_counts_who_came_in_meanwhile_before_it_promises() -> None:
+    """Its ledger is as it was left; the keeper has not been there yet, and the watch is behind."""
+    world = opened()
+    assert world.code("u1", 1) == 200
+    world.store("u1", 1)
+    world.see("u1")
+    world.keep()
+    with_it = world.policies
+    world.policies = policies("")
+    assert world.code("u2", 3) == 200
+    world.store("u2", 3)
+    world.seen_at = world.now
+    world.now += 1
+    world.policies = with_it
+    assert world.code("u3", 1) == 429
+    assert world.hurries == 1
+    world.see("u2")
+    world.seen_at = world.now
+    assert world.code("u3", 1) == 403
+    assert world.kept().as_of < world.at, "nobody wrote the ledger meanwhile"
+
+
+def test_a_replica_that_starts_counts_anew_what_was_counted_before_it_saw_anything() -> None:
+    """Who has it from a policy that is new with its process cannot know that the cap was in force before."""
+    world = opened()
+    (counted,) = world.caps.all()
+    world.store("u1", 4)
+    world.see("u1")
+    before = replace(world.kept(), tally=Amounts(), as_of=1)
+    world.ledgers.transact(LedgerKey(counted.key, "team-a"), Put(lambda _: before), 0.0)
+    assert world.code("u2", 1) == 403
+
+
 def test_only_ledgers_with_promises_are_visited_again_unasked() -> None:
     world = opened()
     assert world.keeper.unsettled() == ()
@@ -284,3 +335,129 @@ def test_only_ledgers_with_promises_are_visited_again_unasked() -> None:
     world.see("u1")
     world.keep()
     assert world.keeper.unsettled() == ()
+
+
+def busy() -> World:
+    """A ledger with a promise that could be counted, and others that came since the keeper was there."""
+    world = opened(CAP.replace("4", "100"))
+    promised_and_stored(world, "u1")
+    world.keep()
+    world.see("u1")
+    promised_and_stored(world, "u2")
+    return world
+
+
+def promised_and_stored(world: World, uid: str) -> None:
+    """A pod is promised room, and stored; nobody has seen it yet."""
+    assert world.code(uid) == 200
+    world.store(uid)
+
+
+def test_a_ledger_that_others_write_is_not_counted_by_the_keeper_too() -> None:
+    world = busy()
+    world.keep()
+    assert world.sums() == (0, 2)
+
+
+def test_a_ledger_is_counted_as_soon_as_nobody_has_written_it_since_the_last_visit() -> None:
+    world = busy()
+    world.keep()
+    world.keep(0.2)
+    assert world.sums() == (1, 1)
+
+
+def test_a_ledger_that_others_keep_writing_is_counted_after_some_seconds() -> None:
+    world = busy()
+    for number in range(4):
+        world.keep(1)
+        assert world.sums()[0] == 0
+        assert world.code(f"more-{number}") == 200
+    world.keep(1)
+    assert world.sums()[0] == 1
+
+
+def test_a_deletion_is_counted_at_once() -> None:
+    world = opened()
+    promised_and_stored(world, "u1")
+    world.see("u1")
+    promised_and_stored(world, "u2")
+    world.keep()
+    world.end("u1")
+    world.keep()
+    assert world.sums() == (0, 1)
+
+
+def test_a_write_that_promises_carries_a_recount_when_promises_have_become_many() -> None:
+    world = opened(CAP.replace("4", "100"))
+    for number in range(8):
+        promised_and_stored(world, f"u{number}")
+    assert world.code("late") == 200
+    assert world.sums() == (0, 9)
+    for number in range(6):
+        world.see(f"u{number}")
+    assert world.code("last") == 200
+    assert world.sums() == (6, 4)
+
+
+def test_a_dry_run_and_a_look_carry_nothing() -> None:
+    world = opened(CAP.replace("4", "100"))
+    for number in range(9):
+        promised_and_stored(world, f"u{number}")
+        world.see(f"u{number}")
+    before = world.kept()
+    assert world.code("dry", dryRun=True) == 200
+    assert world.kept() == before
+
+
+def test_who_does_not_lead_leaves_ledgers_as_they_are() -> None:
+    world = opened()
+    promised_and_stored(world, "u1")
+    world.see("u1")
+    world.role.is_leader = False
+    for _ in range(5):
+        world.keep(BOUND)
+    assert world.sums() == (0, 1)
+    world.role.is_leader = True
+    world.keep()
+    assert world.sums() == (1, 0)
+
+
+def test_who_did_not_lead_has_remembered_how_old_promises_are() -> None:
+    world = opened()
+    world.role.is_leader = False
+    assert world.code("lost") == 200
+    world.keep()
+    world.keep(BOUND + 1)
+    world.role.is_leader = True
+    world.keep()
+    assert world.sums() == (0, 1)
+    world.keep(1)
+    assert world.sums() == (0, 0)
+
+
+def test_who_does_not_lead_makes_no_ledger() -> None:
+    world = World()
+    world.role.is_leader = False
+    world.keep()
+    assert world.ledgers.transact(world.key(), Look(), 10.0) is None
+
+
+def test_a_ledger_that_promises_nothing_is_opened_by_whoever_sees_it() -> None:
+    world = World()
+    assert world.code("u1") == 429
+    world.role.is_leader = False
+    world.open()
+    assert world.code("u1") == 200
+
+
+def test_a_cap_that_not_all_replicas_have_promises_nothing() -> None:
+    world = World()
+    world.role.since = None
+    for _ in range(5):
+        world.keep(BOUND)
+    assert world.code("u1") == 429
+    world.role.since = world.now
+    world.keep(BOUND - 1)
+    assert world.code("u1") == 429
+    world.keep(2)
+    assert world.code("u1") == 200

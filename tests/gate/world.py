@@ -1,6 +1,7 @@
 """A gate, a keeper, and a cluster as watches show it: what is stored, deleted and seen is told step by step."""
 
 import json
+import math
 from typing import Any
 
 from tests.gate.scene import CAP, GPU, Scene
@@ -11,6 +12,7 @@ from webhook.admission.capping import CapIndex
 from webhook.gate import Gate
 from webhook.gate.keeping import Keeper
 from webhook.gate.sight import Sight
+from webhook.gate.telling import Telling
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import LedgerKey
@@ -44,6 +46,22 @@ class _LosableLedgers(MemoryLedgers):
         del self._ledgers[key]
 
 
+class Told:
+    """A role that a test gives."""
+
+    def __init__(self) -> None:
+        self.is_leader = True
+        self.since: float | None = -math.inf
+
+    def leads(self) -> bool:
+        """As told."""
+        return self.is_leader
+
+    def loaded_since(self, _: str) -> float | None:
+        """As told."""
+        return self.since
+
+
 class World(Scene):
     """One replica with eyes; time, pods and namespaces move when a test says so."""
 
@@ -57,6 +75,8 @@ class World(Scene):
         self.seen_at: float | None = None
         self.sight = Sight(self.pods, self.namespaces, lambda: self.now, self._current_at, self._hurry)
         self.caps = CapIndex(self.policies)
+        self.role = Told()
+        telling = Telling(lambda: self.now, self.sight, BOUND)
         self.gate = Gate(
             policies=lambda: self.policies,
             namespaces=self.namespaces,
@@ -64,6 +84,7 @@ class World(Scene):
             monotonic=lambda: self.now,
             nonce=self._nonce,
             sight=self.sight,
+            telling=telling,
         )
         self.keeper = Keeper(
             caps=lambda: self.caps,
@@ -73,6 +94,8 @@ class World(Scene):
             monotonic=self._tick,
             maker=self._nonce,
             bound=BOUND,
+            ages=telling.ages,
+            role=self.role,
         )
         self._count = 0
         self.namespaces.apply(Replaced([_namespace(name, self.at) for name in namespaces], self.at))

@@ -129,6 +129,7 @@ spec:
   soft: {requests.nvidia.com/gpu: 6}
   pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}, objects: {matchLabels: {}}}
   workloads: deny
+  namesHolders: false
   exceed: {groups: [admins]}
 """
     )
@@ -148,12 +149,14 @@ spec:
     assert cap.pods == PodFilter(("batch",), {"gpu": "a100"}, LabelSelector())
     assert cap.exceed == Subjects(groups=("admins",))
     assert cap.workloads is Foresight.DENY
+    assert cap.names_holders is False
 
 
 def test_what_a_cap_leaves_out_is_every_namespace_each_for_itself_and_every_pod() -> None:
     (cap,) = _parsed(CAP).policies.caps
     assert (cap.namespaces, cap.shared, cap.pods, cap.exceed) == (NamespaceSelector(), False, PodFilter(), Subjects())
     assert cap.workloads is Foresight.WARN
+    assert cap.names_holders is True
     assert dict(cap.soft) == {}
 
 
@@ -280,6 +283,7 @@ FIELDS = [
     "soft",
     "pods",
     "workloads",
+    "namesHolders",
     "exceed",
 ]
 

@@ -191,6 +191,7 @@ spec:
   soft: {{pods: 1}}
   pods: {{priorityClasses: [a], nodeSelector: {{a: b}}, objects: {FULL_SELECTOR}}}
   workloads: deny
+  namesHolders: false
   exceed: {FULL_SUBJECTS}
 """,
 }

@@ -1,8 +1,9 @@
-"""Metrics of a followed cluster and of the ledgers that are kept by it."""
+"""Metrics of a followed cluster and of the visits to ledgers."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 
 from webhook.accounting.amounts import Amounts
+from webhook.server.caps.seen import Seen, SeenLedgers
 from webhook.server.following.figures import Figures
 from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey
@@ -18,9 +19,14 @@ def shown(registry: CollectorRegistry) -> set[str]:
     return {line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")}
 
 
+def seen() -> SeenLedgers:
+    """No ledger yet."""
+    return SeenLedgers(lambda: 5.0)
+
+
 def test_what_is_followed_is_told_by_resource() -> None:
     registry = CollectorRegistry()
-    Figures(registry, lambda: (PODS, UNLISTED))
+    Figures(registry, lambda: (PODS, UNLISTED), seen(), lambda: True)
     lines = shown(registry)
     assert {
         'tallygate_watch_objects{resource="pods"} 7.0',
@@ -33,7 +39,7 @@ def test_what_is_followed_is_told_by_resource() -> None:
 
 def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
     registry = CollectorRegistry()
-    figures = Figures(registry, tuple)
+    figures = Figures(registry, tuple, seen(), lambda: True)
     figures.visited("written")
     figures.expired(2)
     assert {
@@ -42,17 +48,15 @@ def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
     } <= shown(registry)
 
 
-def test_the_ledgers_of_a_cap_are_added_up_over_their_namespaces() -> None:
-    registry = CollectorRegistry()
-    figures = Figures(registry, tuple)
-    for namespace, held in (("a", 3), ("b", 4)):
-        ledger = Ledger(Amounts({"nvidia.com/gpu": 8, "cpu": 2500}), tally=Amounts({"nvidia.com/gpu": held}))
-        figures.saw(LedgerKey("gpus-1", namespace), "gpus", ledger)
-    lines = shown(registry)
-    assert {
-        'tallygate_cap_hard{cap="gpus",resource="nvidia.com/gpu"} 16.0',
-        'tallygate_cap_hard{cap="gpus",resource="cpu"} 5.0',
-        'tallygate_cap_held{cap="gpus",resource="nvidia.com/gpu"} 7.0',
-    } <= lines
-    figures.keep_only(["gpus-2"])
-    assert not any(line.startswith("tallygate_cap_") for line in shown(registry))
+def test_what_a_visit_saw_is_remembered() -> None:
+    known, key, ledger = seen(), LedgerKey("gpus-1", "a"), Ledger(Amounts())
+    Figures(CollectorRegistry(), tuple, known, lambda: True).saw(key, ledger)
+    assert known.all() == {key: Seen(ledger, 5.0)}
+
+
+def test_which_replica_keeps_ledgers_is_told_as_it_is_now() -> None:
+    registry, leads = CollectorRegistry(), [False, True]
+    Figures(registry, tuple, seen(), lambda: leads[0])
+    assert "tallygate_ledger_keeper 0.0" in shown(registry)
+    leads.pop(0)
+    assert "tallygate_ledger_keeper 1.0" in shown(registry)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.server.process import eventually
-from webhook.server.turns import Turns
+from webhook.server.turns import Turns, held_up
 
 
 class Pool:
@@ -124,6 +124,50 @@ def test_while_all_who_stand_are_held_up_each_look_calls_one(pool: Pool) -> None
     for go_on in held_up:
         go_on.set()
     pool.close()
+
+
+def aside(pool: Pool) -> threading.Event:
+    """A job that says it is held up, until the event is set; it has begun."""
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with held_up():
+            waiting.set()
+            go_on.wait(10)
+
+    pool.put(wait)
+    assert waiting.wait(10)
+    return go_on
+
+
+def test_when_the_one_says_that_it_is_held_up_another_is_called_back_at_once(pool: Pool) -> None:
+    settle(pool)
+    held_up_too = [aside(pool) for _ in range(3)]
+    assert eventually(lambda: pool.idle == 1)
+    pool.turns.look(time.monotonic())
+    assert pool.idle == 1
+    for go_on in held_up_too:
+        go_on.set()
+    for _ in range(20):
+        pool.put(nothing)
+    assert eventually(lambda: not pool.jobs and pool.idle == 1)  # the others rest again
+    pool.close()
+
+
+def test_who_is_called_back_and_not_there_yet_is_not_called_twice(pool: Pool) -> None:
+    settle(pool)
+    go_on = aside(pool)
+    for _ in range(50):
+        pool.turns.look(time.monotonic() + 1)
+    assert eventually(lambda: pool.idle >= 1)
+    assert pool.idle == 1
+    go_on.set()
+    pool.close()
+
+
+def test_outside_of_a_request_nobody_is_held_up() -> None:
+    with held_up():
+        pass
 
 
 def test_at_the_end_nobody_rests(pool: Pool) -> None:

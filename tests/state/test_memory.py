@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.state.attempts import Look, Put, room
+from tests.state.attempts import Look, Put, Take, room
 from tests.state.contract import LedgersContract, Opened, soon
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
-from webhook.state.ports import LedgerKey
+from webhook.state.ports import LedgerKey, Write, WriteEnd
 
 
 class TestMemoryLedgers(LedgersContract):
@@ -34,3 +34,21 @@ def test_they_may_be_there_from_the_start() -> None:
 
 def test_nobody_else_keeps_them() -> None:
     assert MemoryLedgers().alone
+
+
+def test_every_change_is_told_with_what_was_there_before() -> None:
+    writes: list[Write] = []
+
+    class Teller:
+        def wrote(self, write: Write) -> None:
+            writes.append(write)
+
+    key = LedgerKey("gpus-0123456789", "team-a")
+    ledgers = MemoryLedgers(observer=Teller())
+    ledgers.transact(key, Put(lambda _: room(1)), 0.0)
+    ledgers.transact(key, Take("u1", 2), 0.0)
+    ledgers.transact(key, Take("u1", 1), 0.0)
+    after = ledgers.transact(key, Look(), 0.0)
+    assert after is not None
+    stored = WriteEnd.STORED
+    assert writes == [Write(key, None, room(1), 1, 0.0, stored), Write(key, room(1), after, 1, 0.0, stored)]

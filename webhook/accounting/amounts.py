@@ -35,7 +35,7 @@ def shown(name: str, amount: int) -> str:
     """An amount as a person would write it: `1500m` cpu, `64Gi` memory, `3000` GPUs."""
     if is_milli(name):
         return Quantity(amount, -3).canonical
-    if name.removeprefix(LIMITS_PREFIX).startswith(_BYTES):
+    if name.removeprefix(LIMITS_PREFIX).removeprefix(REQUESTS_PREFIX).startswith(_BYTES):
         return Quantity(amount, 0, Format.BINARY_SI).canonical
     return str(amount)
 

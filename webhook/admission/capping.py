@@ -81,6 +81,11 @@ class CapIndex:
         )
 
 
+def cap_of(key: str) -> str:
+    """The name of the cap whose key this is."""
+    return key.rpartition("-")[0]
+
+
 def _counted(cap: NamespaceCap) -> Counted:
     return Counted(cap, f"{cap.name}-{_fingerprint(cap)}", ceilings(cap.hard), ceilings(cap.soft))
 

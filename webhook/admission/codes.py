@@ -167,6 +167,17 @@ NAMESPACE_OVER_CAP = Code(
     "# cap batch: shared, hard: {nvidia.com/gpu: 8}, holds 4\nkind: Namespace  # its pods hold 4\nmetadata:\n"
     "  labels: {team: batch}\n",
 )
+WORKLOAD_OVER_QUOTA = Code(
+    "TG208",
+    "workload-over-quota",
+    "The pods of a workload, or those that a rollout of it starts first, have no room under a ResourceQuota.",
+    "The API server stores the workload, and ResourceQuota refuses its pods one by one, which only an event on the "
+    "ReplicaSet or Job says. Nothing is refused for it here: it is told where a gate follows the cluster's quotas.",
+    "# ResourceQuota gpus: hard: {requests.nvidia.com/gpu: 8}, used: 6\nkind: Deployment\nspec:\n"
+    "  replicas: 2  # of 2 GPUs each\n",
+    "# ResourceQuota gpus: hard: {requests.nvidia.com/gpu: 8}, used: 6\nkind: Deployment\nspec:\n"
+    "  replicas: 1  # of 2 GPUs\n",
+)
 
 CODES: tuple[Code, ...] = (
     NOT_WHOLE,
@@ -187,5 +198,6 @@ CODES: tuple[Code, ...] = (
     WORKLOAD_WAITS,
     WORKLOAD_ROLLOUT,
     NAMESPACE_OVER_CAP,
+    WORKLOAD_OVER_QUOTA,
 )
 """Every code of this room, for `tallygate explain` and the documentation."""

@@ -1,14 +1,21 @@
 """What a cap says to the person at the terminal: the arithmetic of a refusal, and the warning above a soft cap."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from webhook.accounting.amounts import Amounts, shown
 from webhook.accounting.problem import Problem, Reason
 from webhook.admission.codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
+from webhook.gate.holders import said
 from webhook.gate.promising import Booked
+from webhook.gate.telling import Beside
+
+_NOTHING = Beside()
+
+Tell = Callable[[Booked, str], Beside]
+"""What there is to tell of a name that goes over."""
 
 
-def refusals(booked: Booked) -> Iterator[Problem]:
+def refusals(booked: Booked, tell: Tell = lambda *_: _NOTHING) -> Iterator[Problem]:
     """One problem for each name that goes over."""
     cap = booked.asked.counted.cap
     held, promised = booked.before.tally, booked.before.promised
@@ -18,13 +25,15 @@ def refusals(booked: Booked) -> Iterator[Problem]:
         asks = booked.asked.new.get(name, 0) - old
         on_top = f" on top of {shown(name, old)}" if old else ""
         free = max(hard - held.get(name, 0) - promised.get(name, 0), 0)
+        beside = tell(booked, name)
+        holders = f"; held most by {said(name, beside.holders)}" if beside.holders else ""
         yield Problem(
             "",
             OVER_CAP.number,
             Reason.FORBIDDEN,
             f"asks {shown(name, asks)} {name}{on_top}, cap {cap.name} {_scope(booked)} holds "
             f"{shown(name, held.get(name, 0))} of {shown(name, hard)}, {shown(name, promised.get(name, 0))} promised, "
-            f"free {shown(name, free)}: {_advice(booked, name, old, free)}",
+            f"free {shown(name, free)}{holders}: {_advice(booked, name, old, free)}{_back(booked, name, beside)}",
             value=shown(name, asks),
             rule=cap.name,
             by="cap",
@@ -42,6 +51,13 @@ def _advice(booked: Booked, name: str, old: int, free: int) -> str:
     if hard > 0:
         return f"ask for {shown(name, hard)} or less, and wait until pods end"
     return f"nothing of it may be held {_where(booked)}"
+
+
+def _back(booked: Booked, name: str, beside: Beside) -> str:
+    """When waiting helps at the latest, as far as room is only promised."""
+    if beside.back is None or not booked.asked.counted.hard[name]:
+        return ""
+    return f"; what is promised to pods that do not come is free within {beside.back} s"
 
 
 def soft_warnings(booked: Booked) -> Iterator[Problem]:

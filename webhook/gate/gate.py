@@ -20,7 +20,9 @@ from webhook.gate.foresight import WORKLOADS, changed, foresee
 from webhook.gate.moving import is_move, moved
 from webhook.gate.promising import Asked as AskedOfCap
 from webhook.gate.promising import Look, Who
+from webhook.gate.quotas import Quotas, over_quotas
 from webhook.gate.sight import Sight
+from webhook.gate.telling import Telling
 from webhook.objects.pods import Pod
 from webhook.policy.model import Foresight, PolicySet
 from webhook.policy.resolve import matches_subjects
@@ -38,7 +40,8 @@ class Gate:
     """Answers reviews by the policies in force, charging caps in the validating phase.
 
     `policies` gives the set in force, `nonce` a text that no other attempt of any process has, `monotonic` seconds.
-    `sight` shows the pods that are there, where they are watched.
+    `sight` shows the pods that are there, where they are watched; `telling` finds what refusals tell of them.
+    `quotas` knows the ResourceQuotas of namespaces, where those are watched.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -50,14 +53,18 @@ class Gate:
         monotonic: Callable[[], float],
         nonce: Callable[[], str],
         sight: Sight | None = None,
+        telling: Telling | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
         self._ledgers = ledgers
         self._sight = sight
+        self._quotas = quotas
+        self._telling = telling or Telling(monotonic, sight)
         self._monotonic = monotonic
         self._nonce = nonce
-        self._force = InForce(policies())
+        self._force = self._indexed(policies())
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Answer:
         """Answer a review before `deadline` (seconds of the monotonic clock).
@@ -72,7 +79,7 @@ class Gate:
         sitting = Sitting(asked.uid, change, phase, force, judge(change, force.rules, labels, phase))
         if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(change):
             return self._charged(sitting, labels, deadline)
-        if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and change.kind in WORKLOADS:
+        if phase is Phase.VALIDATING and sitting.verdict.allowed and change.kind in WORKLOADS:
             return self._foreseen(sitting, labels, deadline)
         if phase is Phase.VALIDATING and force.caps and is_move(change) and self._sight is not None:
             return told(sitting, moved(change, force.caps, self._sight, partial(self._kept, deadline=deadline)))
@@ -86,7 +93,13 @@ class Gate:
         policies = self._policies()
         force = self._force
         if force.policies is not policies:
-            force = self._force = InForce(policies)
+            force = self._force = self._indexed(policies)
+        return force
+
+    def _indexed(self, policies: PolicySet) -> InForce:
+        force = InForce(policies)
+        if self._sight is not None:
+            self._sight.in_force([counted.key for counted in force.caps.all()])
         return force
 
     def _charged(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
@@ -117,8 +130,9 @@ class Gate:
         return self._booked(sitting, asked, _who(change, new, self._nonce()), deadline)
 
     def _foreseen(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
-        """What the caps will say to the pods of a workload: told now, and refused now where a cap wants that."""
-        found = target(sitting.change)
+        """What caps and quotas will say to the pods of a workload: told now, and refused now where a cap wants that."""
+        quotas = (self._quotas.within(sitting.change.namespace) if self._quotas else None) or ()
+        found = target(sitting.change) if sitting.force.caps or quotas else None
         asked, stored = changed(sitting.change, found) if found else (None, None)
         if asked is None:
             return by_rules(sitting)
@@ -136,7 +150,7 @@ class Gate:
                 (denied if denies else foreseen).append(each.problem)
         if denied:
             return refused(sitting, denied)
-        return told(sitting, foreseen)
+        return told(sitting, [*foreseen, *(each.problem for each in over_quotas(asked, stored, quotas))])
 
     def _kept(self, key: LedgerKey, deadline: float) -> Ledger | None:
         """The ledger; none yet is an empty one, and None is one out of reach: no reason to stop a workload."""
@@ -157,7 +171,8 @@ class Gate:
         except StoreUnavailableError as error:
             raise UndecidedError(f"the ledgers are out of reach: {error}") from error
         if outcome.refused:
-            return refused(sitting, [problem for booked in outcome.refused for problem in refusals(booked)])
+            tell = partial(self._telling.beside, sitting.change.namespace)
+            return refused(sitting, [problem for booked in outcome.refused for problem in refusals(booked, tell)])
         return granted(sitting, outcome)
 
 

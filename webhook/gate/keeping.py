@@ -4,11 +4,14 @@ Any number of replicas may do this at once, each with what it sees and remembers
 none can undo what another knows better (docs/caps.md).
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from webhook.admission.capping import CapIndex, Counted
+from webhook.gate.leading import Alone, Role
+from webhook.gate.promising import Look
 from webhook.gate.sight import Sight
 from webhook.state.ledger import Ages, Closed, Ledger, Reading, expire, govern, recount, reopen
 from webhook.state.ports import LedgerKey, Ledgers, Step
@@ -18,6 +21,9 @@ BOUND_SECONDS = 40.0
 
 _VISIT_SECONDS = 5.0  # for one transaction of a ledger
 _MOST_READS = 50  # quorum reads in one visit
+_UNCOUNTED_SECONDS = 5.0  # at most, while others write a ledger and might count it on the way
+_MANY_ROWS = 500  # of so many, some are better dropped at once
+_TOO_MANY_ROWS = 1500  # of so many, whoever sees them drops some: at twice as many nobody is promised room
 
 
 class PodReader(Protocol):
@@ -52,10 +58,17 @@ class _Keep:
     readings: Sequence[Reading]
     maker: str
     marks: bool
+    passes: Ledger | None
+    """The ledger as it was at the last visit, if one that others have written since then may be passed over."""
+    loaded: float | None
+    """Since when every replica has had the cap in force, as far as that is known."""
 
     def __call__(self, found: Ledger | None) -> Step[Kept]:
         before = self._made() if found is None else found
-        ledger = self._counted(self._governed(before))
+        ledger = self._governed(before)
+        if ledger is found and self._may_pass(found):
+            return Step(Kept(found), sure=True)
+        ledger = self._counted(ledger)
         rows = len(ledger.rows)
         for reading in self.readings:
             ledger = expire(ledger, self.ages, reading)
@@ -66,6 +79,12 @@ class _Keep:
     def is_in(self, _: Ledger) -> bool:
         """It leaves nothing to be known by; done again, it does no harm."""
         return False
+
+    def _may_pass(self, found: Ledger) -> bool:
+        """Whether others are writing this ledger, and so count it anew as they go: two would be in each other's way."""
+        if self.passes is None or self.marks or self.readings or found.converging:
+            return False
+        return len(found.rows) < _MANY_ROWS and found != self.passes
 
     def _made(self) -> Ledger:
         """A ledger of unknown past, or an empty one where there is no past."""
@@ -78,21 +97,27 @@ class _Keep:
         return govern(ledger, self.counted.hard, self.counted.names)
 
     def _counted(self, ledger: Ledger) -> Ledger:
+        listed = self.sight.current_at() if ledger.converging else None  # before the view, which goes on meanwhile
         view = self.sight.view(self.counted, self.key, ledger)
         if view is None:
             return ledger
         if ledger.converging:
-            listed = self.sight.current_at()
-            opened = None if listed is None else reopen(ledger, self.ages, view, listed)
+            opened = None if listed is None or self._may_miss(listed) else reopen(ledger, self.ages, view, listed)
             return ledger if opened is None or isinstance(opened, Closed) or not isinstance(opened, Ledger) else opened
         counted = recount(ledger, view)
         return counted if isinstance(counted, Ledger) else ledger
+
+    def _may_miss(self, listed: float) -> bool:
+        """Whether a pod may be stored later that a replica let in which did not have the cap yet (rule 8)."""
+        return self.loaded is None or listed < self.loaded + self.ages.bound
 
 
 class Keeper:
     """Visits ledgers. Not to be used by two threads at once.
 
-    `caps` gives the caps in force, `maker` a nonce for each ledger made, `bound` B in seconds of `monotonic`.
+    `caps` gives the caps in force, `maker` a nonce for each ledger made, `bound` B in seconds of `monotonic`; in `ages`
+    others may read what it knows of promises. `role` says whether this replica is to keep ledgers, or only to remember
+    how old their promises are.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -105,6 +130,8 @@ class Keeper:
         monotonic: Callable[[], float],
         maker: Callable[[], str],
         bound: float = BOUND_SECONDS,
+        ages: dict[LedgerKey, Ages] | None = None,
+        role: Role | None = None,
     ) -> None:
         self._caps = caps
         self._sight = sight
@@ -113,8 +140,10 @@ class Keeper:
         self._monotonic = monotonic
         self._maker = maker
         self._bound = bound
-        self._ages: dict[LedgerKey, Ages] = {}
+        self._role = role or Alone()
+        self._ages: dict[LedgerKey, Ages] = {} if ages is None else ages
         self._open: dict[LedgerKey, Ledger] = {}
+        self._counted: dict[LedgerKey, float] = {}  # when those were counted anew, as far as visits have seen
         self._held: set[LedgerKey] = set()  # those that had members when they were last visited
 
     def keys(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, Counted]]:
@@ -132,21 +161,44 @@ class Keeper:
         """The ledgers that had promises, or promised nothing yet, when they were last visited."""
         return tuple(self._open)
 
+    def leads(self) -> bool:
+        """Whether this replica keeps ledgers."""
+        return self._role.leads()
+
     def visit(self, key: LedgerKey, counted: Counted) -> Kept:
         """Make one ledger, count it anew, and drop what came to nothing, as far as that is known now.
+
+        Where another replica leads, only remember how old its promises are (rule 6); but a ledger that cannot promise
+        is everybody's to put right.
 
         Raises:
             BusyError: others were in the way.
             TallygateError: the ledger, or a pod, is out of reach.
         """
+        members = self._sight.members(counted, key)
+        kept = None if self.leads() else self._looked(key)
+        if kept is None or _is_pressing(kept):
+            kept = self._kept(key, counted)
+        (self._held.add if members is not None and members.names else self._held.discard)(key)
+        if kept.ledger is not None:
+            self._sight.met(key)
+        return kept
+
+    def _looked(self, key: LedgerKey) -> Kept:
+        begun = self._monotonic()
+        kept = Kept(self._ledgers.transact(key, Look(), begun + _VISIT_SECONDS))
+        self._remember(key, self._ages.get(key) or Ages(self._bound), kept, begun)
+        return kept
+
+    def _kept(self, key: LedgerKey, counted: Counted) -> Kept:
         ages = self._ages.get(key) or Ages(self._bound)
         readings = list(self._readings(key, ages))
         begun = self._monotonic()
-        attempt = _Keep(counted, key, self._sight, ages, readings, self._maker(), ages.awaits_mark(begun))
-        members = self._sight.members(counted, key)
+        counted_at = self._counted.get(key, -math.inf)
+        passes = self._open.get(key) if begun < counted_at + _UNCOUNTED_SECONDS else None
+        marks, loaded = ages.awaits_mark(begun), self._role.loaded_since(key.cap)
+        attempt = _Keep(counted, key, self._sight, ages, readings, self._maker(), marks, passes, loaded)
         kept = self._ledgers.transact(key, attempt, begun + _VISIT_SECONDS)
-        (self._held.add if members is not None and members.names else self._held.discard)(key)
-        self._sight.met(key)
         self._remember(key, ages, kept, begun)
         return kept
 
@@ -154,6 +206,7 @@ class Keeper:
         """A ledger that no cap in force has any more."""
         self._ages.pop(key, None)
         self._open.pop(key, None)
+        self._counted.pop(key, None)
 
     def _remember(self, key: LedgerKey, ages: Ages, kept: Kept, begun: float) -> None:
         if kept.ledger is None or not (kept.ledger.rows or kept.ledger.converging):
@@ -162,6 +215,9 @@ class Keeper:
         now = self._monotonic()
         if kept.wrote:
             ages = ages.committed(begun, now)
+        before = self._open.get(key)
+        if before is None or before.as_of != kept.ledger.as_of:
+            self._counted[key] = now
         self._ages[key], self._open[key] = ages.seen(kept.ledger, now), kept.ledger
         if kept.ledger.converging and ages.opens_after is not None:
             self._look_after(ages.opens_after)
@@ -180,6 +236,11 @@ class Keeper:
             if row is not None:
                 begun = self._monotonic()
                 yield Reading(uid, begun, self._reader.revision(row.namespace, row.name, uid))
+
+
+def _is_pressing(kept: Kept) -> bool:
+    ledger = kept.ledger
+    return ledger is not None and (bool(ledger.converging) or len(ledger.rows) >= _TOO_MANY_ROWS)
 
 
 def _same(one: Ledger, other: Ledger) -> bool:

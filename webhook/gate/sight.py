@@ -6,7 +6,7 @@ was counted, and takes no older view (docs/caps.md, rule 4).
 
 import hashlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from webhook.accounting.amounts import Amounts
@@ -15,10 +15,12 @@ from webhook.policy.resolve import matches_namespace
 from webhook.state.ledger import Ledger, View
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.namespaces import Labels, NamespaceView
-from webhook.state.watch.view import NotListedError, PodView
+from webhook.state.watch.view import Heap, NotListedError, PodView
 
 _NEW_SECONDS = 60.0
 _HURRY_SECONDS = 5.0
+_NOT_KNOWN_YET = 2**63
+"""Above every revision, which etcd counts in an int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,37 @@ class Sight:
         self.current_at = current_at
         self._hurry = hurry
         self._hurried_at = -math.inf
+        self._loaded: dict[str, float] = {}
+        self._since: dict[str, tuple[float, int]] = {}
         self._uids: dict[str, str] | None = None
         self._born: dict[str, float] = {}
         self._met: set[LedgerKey] = set()
         namespaces.listen(self._seen)
+
+    def in_force(self, caps: Collection[str]) -> None:
+        """Be told by their keys which caps are in force from now on, before anybody is charged by them."""
+        now = self._monotonic()
+        self._loaded = {cap: self._loaded.get(cap, now) for cap in caps}
+
+    def counted_since(self, cap: str) -> int:
+        """The revision of pods from which on a ledger must have been counted for this process to charge a cap by it.
+
+        One at which all is stored that was before the cap came into force here: that was let in uncounted. A ledger may
+        be older than the cap, when that was taken out of the policies and put back.
+        """
+        loaded = self._loaded.get(cap)
+        if loaded is None:
+            return 0  # it has just gone out of force, and was charged by until then
+        at, since = self._since.get(cap, (loaded, None))
+        if since is not None and at == loaded:
+            return min(since, self._pods.revision or 0)  # a cluster restored from a backup goes back
+        current_at = self.current_at()
+        revision = self._pods.revision
+        if revision is None or current_at is None or current_at < loaded:
+            self.hurry()
+            return _NOT_KNOWN_YET
+        self._since[cap] = loaded, revision
+        return revision
 
     def members(self, counted: Counted, key: LedgerKey) -> Membership | None:
         """The namespaces that draw on a ledger; None before namespaces are known."""
@@ -105,6 +134,10 @@ class Sight:
             gone=count.deleted,
         )
 
+    def shows_more(self, ledger: Ledger) -> bool:
+        """Whether more has happened to pods than the ledger was counted with; quick, for who asks at each of many."""
+        return (self._pods.revision or 0) > ledger.as_of
+
     def hurry(self) -> None:
         """Have it found out soon how the cluster is; not more often than that takes."""
         now = self._monotonic()
@@ -118,6 +151,19 @@ class Sight:
             return self._pods.count(counted, (namespace,)).tally
         except NotListedError:
             return Amounts()
+
+    def heaps(self, counted: Counted, key: LedgerKey) -> Iterator[Heap]:
+        """The pods under a ledger, by what they have in common.
+
+        Raises:
+            NotListedError: nothing is known yet.
+        """
+        members = self.members(counted, key)
+        return self._pods.heaps(counted, members.names if members else ())
+
+    def named(self, heap: Heap, most: int) -> list[str]:
+        """The names of so many of a heap's pods."""
+        return self._pods.named(heap, most)
 
     def is_first(self, key: LedgerKey) -> bool:
         """Whether a ledger that is not there never was: its namespace came a moment ago, and it was not met before."""

@@ -6,9 +6,11 @@ StringMap = dict[str, str]
 """Labels or annotations: key to value."""
 
 
-class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
-    """One entry of `metadata.ownerReferences`, as far as it says whether the owner is a controller."""
+class OwnerReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `metadata.ownerReferences`: who it is, and whether the owner is a controller."""
 
+    kind: str | None = None
+    name: str | None = None
     controller: bool | None = None
 
 

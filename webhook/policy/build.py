@@ -126,6 +126,7 @@ def cap(document: Fields, source: Source) -> NamespaceCap:
         exceed=_subjects(spec.fields("exceed")),
         source=source,
         workloads=Foresight(spec.text("workloads", Foresight.WARN)),
+        names_holders=spec.flag("namesHolders", default=True),
         why=metadata.fields("annotations").text(WHY),
         places=document.places(source.file),
     )

@@ -179,7 +179,7 @@ class NamespaceCap:
 
     `hard` and `soft` map a counted name (`nvidia.com/gpu`, `limits.memory`, `pods`; a `requests.` prefix is already
     taken off) to the most there may be. `shared` caps hold one ledger for all their namespaces. `workloads` says what
-    happens to a workload whose pods have no room.
+    happens to a workload whose pods have no room, `names_holders` whether a refusal says who holds most.
     """
 
     name: str
@@ -191,6 +191,7 @@ class NamespaceCap:
     exceed: Subjects
     source: Source
     workloads: Foresight = Foresight.WARN
+    names_holders: bool = True
     why: str = ""
     places: Mapping[str, Source] = field(default_factory=_nowhere, compare=False, repr=False)
 

@@ -5,13 +5,20 @@ from functools import partial
 from platform import python_version
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from webhook.admission.change import Phase
 from webhook.admission.workloads import KINDS
-
-OTHER: Final = "other"
-"""Stands for any value outside a label's set."""
+from webhook.server.caps.names import OTHER
+from webhook.server.caps.refusals import Refusals
 
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 VERDICTS: Final = frozenset({"allow", "deny", "busy"})
@@ -30,6 +37,7 @@ class Metrics:
     """All metrics of one server, in one registry. The children are kept, so that a request costs dictionary lookups."""
 
     def __init__(self, build: Build) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # else every counter is told twice: when it was made
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
@@ -49,6 +57,7 @@ class Metrics:
             registry=self.registry,
             buckets=_SECONDS,
         )
+        self.refusals = Refusals(self.registry)
         self._reloads = counter(
             "tallygate_policy_reloads", "Changes of the policy files that were taken up, or not.", ("result",)
         )

@@ -22,6 +22,7 @@ class Observer:
     def answered(self, record: Record, seconds: float) -> None:
         """A review was decided, in so many seconds from its arrival."""
         self._metrics.decided(record.phase, record.operation, record.kind, record.verdict, seconds)
+        self._metrics.refusals.answered(record)
         line: dict[str, Any] = {
             "phase": record.phase.value,
             "uid": record.uid[:_LONGEST],

@@ -3,31 +3,37 @@
 import itertools
 import os
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from webhook.gate import Gate
 from webhook.gate.keeping import Keeper
+from webhook.gate.leading import Leading
+from webhook.gate.telling import Telling
+from webhook.server.caps.metrics import CapMetrics
 from webhook.server.following.cluster import Cluster, connection
 from webhook.server.following.figures import Figures
 from webhook.server.following.keeping import LedgerKeeping
+from webhook.server.following.leading import LedgerLeading
 from webhook.server.following.namespaces import AwaitedNamespaces
 from webhook.server.life import Life, ServeError, Voice
 from webhook.server.lines import Lines
 from webhook.server.logs import forward_library_logs, new_logger
 from webhook.server.metrics import Build, Metrics
 from webhook.server.policies import LivePolicies
-from webhook.server.ports import Admit, Readiness
+from webhook.server.ports import Admit, Check, Readiness
 from webhook.server.settings import Settings
+from webhook.server.turns import held_up
 from webhook.state import namespaces
 from webhook.state.batching import BatchedLedgers
-from webhook.state.kubernetes import KubernetesLedgers
+from webhook.state.kubernetes import KubernetesLeases, KubernetesLedgers
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import Ledgers
 from webhook.state.watch.connect import Connection
@@ -47,7 +53,8 @@ def serve(settings: Settings) -> int:
     voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build(_version())))
     policies = LivePolicies(settings.policies, voice)
     access = connection(settings)
-    parts = _alone(settings, policies) if access is None else _beside(access, settings, policies, voice)
+    caps = CapMetrics(voice.metrics.registry, voice.metrics.refusals, voice.log)
+    parts = _alone(settings, policies, caps) if access is None else _beside(access, settings, policies, voice, caps)
     life = Life(parts.admit, settings, voice, [policies.check, *parts.checks])
     forward_library_logs(voice.log)
     policies.store.start()
@@ -70,6 +77,16 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+class _Running(Protocol):
+    """Something with threads of its own."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def check(self) -> Check: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """What decides, what more there is to ask when ready is asked, and what runs beside it."""
@@ -79,7 +96,7 @@ class _Parts:
     running: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
-def _alone(settings: Settings, policies: LivePolicies) -> _Parts:
+def _alone(settings: Settings, policies: LivePolicies, caps: CapMetrics) -> _Parts:
     """The gate without a cluster: labels from a file, and promises that nothing settles."""
     if settings.ledgers == "kubernetes":
         raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
@@ -87,27 +104,32 @@ def _alone(settings: Settings, policies: LivePolicies) -> _Parts:
     gate = Gate(
         policies=policies.store.current,
         namespaces=namespaces.read(path) if path else namespaces.UnknownNamespaces(),
-        ledgers=MemoryLedgers(),
+        ledgers=caps.counted(MemoryLedgers(observer=caps.in_memory)),
         monotonic=time.monotonic,
         nonce=_nonces(),
     )
+    caps.tell(gate.caps, alone=True)
     return _Parts(gate.admit)
 
 
-def _beside(access: Connection, settings: Settings, policies: LivePolicies, voice: Voice) -> _Parts:
+def _beside(access: Connection, settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMetrics) -> _Parts:
     """The gate beside a cluster that is followed."""
-    cluster = Cluster(access)
+    cluster = Cluster(access, voice.log)
     if settings.in_flight_bound < _LEAST_BOUND_SECONDS:
         voice.log.warning("in-flight-bound-too-short", seconds=settings.in_flight_bound, least=_LEAST_BOUND_SECONDS)
-    nonces, ledgers = _nonces(), _ledgers(access, settings)
+    nonces, ledgers = _nonces(), _ledgers(access, settings, caps)
+    telling = Telling(time.monotonic, cluster.sight, settings.in_flight_bound)
     gate = Gate(
         policies=policies.store.current,
         namespaces=AwaitedNamespaces(cluster.namespaces),
-        ledgers=ledgers,
+        ledgers=caps.counted(ledgers),
         monotonic=time.monotonic,
         nonce=nonces,
         sight=cluster.sight,
+        telling=telling,
+        quotas=cluster.quotas,
     )
+    leading = _leading(access, settings, gate)
     keeper = Keeper(
         caps=gate.caps,
         sight=cluster.sight,
@@ -116,29 +138,42 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         monotonic=time.monotonic,
         maker=nonces,
         bound=settings.in_flight_bound,
+        ages=telling.ages,
+        role=leading,
     )
-    figures = Figures(voice.metrics.registry, cluster.followed)
+    caps.tell(gate.caps, alone=False)
+    figures = Figures(voice.metrics.registry, cluster.followed, caps.seen, keeper.leads)
     keeping = LedgerKeeping(cluster, keeper, gate.caps, voice.log, figures)
+    threads: list[_Running] = [cluster, keeping]
+    if leading is not None:
+        threads.append(LedgerLeading(leading, voice.log))
 
     @contextmanager
     def running() -> Iterator[None]:
-        keeping.start()
-        cluster.start()
-        try:
+        with ExitStack() as ends:
+            for each in threads:
+                ends.callback(each.stop)
+                each.start()
             yield
-        finally:
-            keeping.stop()
-            cluster.stop()
 
-    return _Parts(gate.admit, (cluster.check, keeping.check), running)
+    return _Parts(gate.admit, [each.check for each in threads], running)
 
 
-def _ledgers(access: Connection, settings: Settings) -> Ledgers:
+def _leading(access: Connection, settings: Settings, gate: Gate) -> Leading | None:
+    """Who of several keeps their ledgers; None where there can be but one."""
+    if settings.ledgers == "memory":
+        return None
+    store = KubernetesLeases(access, settings.namespace, lambda: datetime.now(UTC))
+    identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
+    return Leading(store, identity, lambda: [counted.key for counted in gate.caps().all()], time.monotonic)
+
+
+def _ledgers(access: Connection, settings: Settings, caps: CapMetrics) -> Ledgers:
     """Where ledgers are kept beside a cluster."""
     if settings.ledgers == "memory":
-        return MemoryLedgers(alone=False)
+        return MemoryLedgers(alone=False, observer=caps.in_memory)
     store = KubernetesLedgers(access, settings.namespace, lambda: datetime.now(UTC))
-    return BatchedLedgers(store, time.monotonic)
+    return BatchedLedgers(store, time.monotonic, caps.in_cluster, held_up)
 
 
 def _nonces() -> Callable[[], str]:

@@ -1,7 +1,8 @@
 """What the gate needs to remember and to know, whoever keeps it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from webhook.accounting.amounts import Amounts
@@ -112,6 +113,81 @@ class LedgerStore(Protocol):
             LedgerFullError: it is too large to be stored.
             LostAnswerError: it may have been stored.
             StoreUnavailableError: it was not stored.
+        """
+        ...
+
+
+class WriteEnd(StrEnum):
+    """How one write to a store ended: `conflict` when others had written, `lost` when it cannot be told."""
+
+    STORED = "stored"
+    CONFLICT = "conflict"
+    LOST = "lost"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write to a store: what was to be stored in the place of what, for how many callers, in how many seconds."""
+
+    key: LedgerKey
+    before: Ledger | None
+    ledger: Ledger
+    callers: int
+    seconds: float
+    end: WriteEnd
+
+
+class WriteObserver(Protocol):
+    """Is told of writes, for metrics. Called by who waits for the write: it must be quick, and must not fail."""
+
+    def wrote(self, write: Write, /) -> None:
+        """A write has ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A claim that lapses unless it is renewed: its `holder`, and for how many seconds each renewal is good.
+
+    How long ago it was renewed is not in it: everybody goes by when they saw another `version`, by their own clock.
+    `caps` are marks of the caps that the holder has in force, None where it does not say; `changes` counts holders.
+    `acquired` is when it was claimed, for people to read; empty: with this write.
+    """
+
+    name: str
+    holder: str
+    seconds: float
+    version: str = ""
+    caps: frozenset[str] | None = None
+    changes: int = 0
+    acquired: str = ""
+
+
+class LeaseStore(Protocol):
+    """Where replicas see each other's leases. A version names a state of one; an empty one means that there is none."""
+
+    def all(self) -> Sequence[Lease]:
+        """Every lease of this gate's replicas, as they are after this call began.
+
+        Raises:
+            BusyError, StoreUnavailableError: they cannot be told.
+        """
+        ...
+
+    def write(self, lease: Lease) -> bool:
+        """Renew or claim the lease, if it is still at its version; whether it was.
+
+        Raises:
+            BusyError, StoreUnavailableError: it was not, or that cannot be told.
+        """
+        ...
+
+    def remove(self, lease: Lease) -> None:
+        """Take it away, if it is still at its version.
+
+        Raises:
+            BusyError, StoreUnavailableError: it was not, or that cannot be told.
         """
         ...
 

@@ -1,12 +1,13 @@
 """Who waits for the same ledger shares a write, and is told only what holds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from tests.state.attempts import GPU, Look, Put, Take, room
 from tests.state.batching.crowd import Crowd
-from tests.state.batching.script import Happening, ScriptedStore, done, down, lost, nothing, pending, throttled
+from tests.state.batching.script import KEY, Happening, ScriptedStore, done, down, lost, nothing, pending, throttled
 from tests.state.contract import Crashing
 from webhook.state.batching import BatchedLedgers
 from webhook.state.batching.desk import Desk
@@ -70,13 +71,13 @@ def test_where_others_have_written_it_is_read_before_it_is_written_until_they_no
 def test_a_crowd_leaves_room_for_another_replica_now_and_then() -> None:
     desk = Desk()
     desk.read(Versioned(room(9), "0"))
-    for number in range(8):
+    for number in range(20):
         desk.saw(0.0, None)
         assert desk.may_write_blind(2)
         desk.wrote(Versioned(room(9), f"{number + 1}"))
     assert not desk.may_write_blind(2)
     assert desk.may_write_blind(1)
-    desk.read(Versioned(room(9), "8"))
+    desk.read(Versioned(room(9), "20"))
     assert desk.may_write_blind(2)
 
 
@@ -369,3 +370,21 @@ def test_of_very_many_ledgers_those_unused_the_longest_are_forgotten(monkeypatch
         store.calls.append(cap)
     # The store has one ledger for all, so that what is known of one cap is wrong after a write to another.
     assert "".join(call[0] for call in store.calls) == "rwarwbwrwarwcrwarwb"
+
+
+def test_whoever_waits_says_so_and_whoever_is_told_what_was_refused_a_moment_ago_does_not() -> None:
+    waiting: list[str] = []
+
+    @contextmanager
+    def wait() -> Iterator[None]:
+        waiting.append("begins")
+        yield
+        waiting.append("ends")
+
+    store = ScriptedStore(room(1))
+    ledgers = BatchedLedgers(store, lambda: 0.0, waiting=wait)
+    assert ledgers.transact(KEY, Take("u1"), 10.0)
+    assert not ledgers.transact(KEY, Take("u2"), 10.0)
+    assert waiting == ["begins", "ends"] * 2
+    assert not ledgers.transact(KEY, Take("u3"), 10.0)
+    assert waiting == ["begins", "ends"] * 2

@@ -58,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
         self.scripted.connections.add(self.client_address)
         self.scripted.plays.pop(0)(self)
 
-    do_GET = do_PUT = do_POST = _play  # noqa: N815  # the names that http.server looks for
+    do_GET = do_PUT = do_POST = do_DELETE = _play  # noqa: N815  # the names that http.server looks for
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
@@ -79,6 +79,19 @@ def sends(status: int, body: bytes) -> Play:
         handler.wfile.write(body)
 
     return play
+
+
+def parting(play: Play, gone: Event) -> Play:
+    """Answer so, and close the connection without a word of that; say when it is closed."""
+
+    def play_and_part(handler: Handler) -> None:
+        play(handler)
+        handler.wfile.flush()
+        handler.connection.shutdown(socket.SHUT_RDWR)
+        handler.close_connection = True
+        gone.set()
+
+    return play_and_part
 
 
 def cut(handler: Handler) -> None:

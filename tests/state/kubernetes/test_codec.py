@@ -187,3 +187,12 @@ def test_no_bytes_are_more_than_unreadable(body: bytes) -> None:
 def test_an_object_that_says_it_is_another_ledger_is_not_touched(key: LedgerKey) -> None:
     with pytest.raises(StoreUnavailableError, match="somebody has made it by hand"):
         read(written(room(4)), key)
+
+
+def test_what_takes_the_place_of_an_object_has_the_tracking_of_fields_ended() -> None:
+    made, replaced = (
+        json.loads(encode(KEY, Ledger(Amounts()), "here", place, NOW).body)["metadata"]
+        for place in (None, Place("uid-1", "7", "0", ""))
+    )
+    assert "managedFields" not in made
+    assert replaced["managedFields"] == [{}]

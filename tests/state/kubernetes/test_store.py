@@ -2,11 +2,12 @@
 
 import json
 from datetime import UTC, datetime
+from threading import Event
 
 import pytest
 
 from tests.state.attempts import room
-from tests.state.kubernetes.server import Play, Scripted, cut, hang_up, says, sends, server, stall
+from tests.state.kubernetes.server import Play, Scripted, cut, hang_up, parting, says, sends, server, stall
 from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.kubernetes.codec import Place, encode
 from webhook.state.kubernetes.naming import object_name
@@ -94,9 +95,20 @@ def test_a_ledger_cannot_be_made_where_there_is_no_place_for_it() -> None:
 
 def test_requests_share_a_connection() -> None:
     with server(STORED, STORED, STORED) as scripted:
+        kept = store(scripted)
         for _ in range(3):
-            put(scripted)
+            kept.write(KEY, room(4), PLACE.text(), SOON)
     assert len(scripted.connections) == 1
+
+
+def test_a_connection_that_the_server_has_closed_is_not_used_for_a_write() -> None:
+    gone = Event()
+    with server(parting(STORED, gone), STORED) as scripted:
+        kept = store(scripted)
+        assert kept.write(KEY, room(4), PLACE.text(), SOON)
+        assert gone.wait(SOON)
+        assert kept.write(KEY, room(4), PLACE.text(), SOON)
+    assert len(scripted.connections) == 2
 
 
 @pytest.mark.parametrize("play", [cut, hang_up, sends(200, b"<html>"), refusal(500), refusal(503), refusal(504)])

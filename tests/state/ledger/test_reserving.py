@@ -93,6 +93,16 @@ def test_what_has_no_bound_is_never_refused() -> None:
     assert granted(Ledger(Amounts(), counts=NAMES), wanted).charged() == Amounts({IPS: 10**30})
 
 
+def test_a_change_is_refused_whose_row_a_recount_has_made_too_large() -> None:
+    """It came first with a pod that was smaller already; what was promised then was less than it asks for now."""
+    ledger = recounted(empty(), view(1, {"w": 2, "u1": 1}))
+    stale = granted(ledger, wants("u1", new=3, old=2, by="n1"))
+    after = recounted(stale, view(1, {"w": 2, "u1": 1}))
+    assert (stale.charged(), after.charged()) == (gpus(4), gpus(5))
+    assert refused(after, wants("u1", new=3, old=1, by="n2")) == gpus(1)
+    assert granted(after, wants("u1", new=1, old=1, by="n3")).charged() == gpus(5)
+
+
 def test_a_ledger_made_anew_promises_nothing_yet() -> None:
     assert deferred(empty(converging="m1"), wants()) is First.OPEN
 
@@ -113,6 +123,13 @@ def test_a_writer_that_knows_other_and_older_namespaces_than_the_ledger_catches_
     ledger = empty(ns_as_of=7, members="ab")
     assert deferred(ledger, wants(ns_as_of=6, members="a")) is First.CATCH_UP
     assert granted(ledger, wants(ns_as_of=7, members="ab")).rows
+
+
+def test_a_ledger_that_was_counted_before_its_cap_came_into_force_is_counted_first() -> None:
+    ledger = empty(as_of=6)
+    assert deferred(ledger, wants(since=7)) is First.COUNT_PODS
+    assert refused(recounted(ledger, view(7, {"w": 4})), wants(since=7)) == gpus(1)
+    assert granted(empty(as_of=7), wants(since=7)).rows
 
 
 def test_a_writer_that_knows_other_and_newer_namespaces_counts_first() -> None:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tests.state.simulation.cluster import Cluster, Key, Write, amounts, keys_of, members
+from tests.state.simulation.cluster import Cluster, Key, Write, amounts, keys_of, members, size_under
 from tests.state.simulation.observing import Replica
 from tests.state.simulation.rules import Rules
+from tests.state.simulation.scenario import X
 from tests.state.simulation.violation import ViolationError
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import Behind, Deferred, First, Granted, Kind, Ledger, Refused, Reservation
@@ -18,10 +19,11 @@ from webhook.state.ledger import Behind, Deferred, First, Granted, Kind, Ledger,
 
 @dataclass
 class Policy:
-    """What a policy file says: the bound of each cap, and the names that count."""
+    """What a policy file says: the bound of each cap, the names that count, and the caps that are in force."""
 
     hard: tuple[int, ...]
     names: frozenset[str]
+    caps: frozenset[int]
 
     def bounds(self, key: Key) -> Amounts:
         """What a cap allows."""
@@ -104,7 +106,8 @@ class Handler:
     def _begin(self) -> None:
         replica = self.replica
         self.labels, self.label_revision = replica.labels, replica.label_revision
-        self.keys = keys_of(self.cluster.scenario, self.labels, self.request.namespace)
+        keys = keys_of(self.cluster.scenario, self.labels, self.request.namespace)
+        self.keys = [key for key in keys if key.cap in self.policy.caps]
         self.at = 0
         self.phase = Phase.CHECK if len(self.keys) > 1 else Phase.RESERVE
 
@@ -174,6 +177,7 @@ class Handler:
             return f"costs nothing in {key}"
         if isinstance(answer, Granted):
             self._guarded(write.ledger, answer.ledger, key)
+            self._looked(write)
             write.ledger = answer.ledger
             if not self._send(write):
                 return ""
@@ -198,6 +202,18 @@ class Handler:
                     raise ViolationError(f"over: {key} would promise {will} {name}, above the smaller of both bounds")
                 if name not in before.counts:
                     raise ViolationError(f"uncounted: {key} would promise {name} without counting who holds it")
+
+    def _looked(self, write: Write) -> None:
+        """Look that nobody was overlooked who had been let in before the cap came into force here."""
+        cluster, key = self.cluster, write.key
+        for uid, pod in cluster.pods.items():
+            held = size_under(cluster.scenario, cluster.labels, key, pod)
+            if held > write.counted.get(uid, Amounts()).get(X, 0) and pod.revision <= self.replica.loaded.get(
+                key.cap, 0
+            ):
+                row = write.ledger.rows.get(uid)
+                if row is None and not cluster.scenario.moves:
+                    raise ViolationError(f"unseen: {key} promises room that {uid} had before the cap came into force")
 
     def _wait(self, *, asks: bool) -> str:
         key = self.keys[self.at]
@@ -262,4 +278,5 @@ class Handler:
             ns_as_of=self.label_revision,
             members=members(scenario, self.labels, key),
             shared=self.cluster.cap(key).shared,
+            since=self.replica.loaded.get(key.cap, 0),
         )

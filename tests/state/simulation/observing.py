@@ -1,5 +1,7 @@
 """A replica: its clock, what its watches show, and what it remembers of each ledger."""
 
+from collections.abc import Collection
+
 from tests.state.simulation.cluster import Cluster, Key, Labels, Pod, amounts, is_under, members
 from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import B
@@ -25,6 +27,7 @@ class Replica:
         self.label_revision = 0
         self.labels: Labels = ()
         self.listed = 0.0
+        self.loaded: dict[int, int] = {}
         self._position = 0
         self._label_position = 0
         self._ages: dict[Key, Ages] = {}
@@ -40,10 +43,16 @@ class Replica:
         self.frozen = False
         self.incarnation += 1
         self._ages, self.readings = {}, {}
+        self.loaded = dict.fromkeys(self.loaded, self._cluster.revision)
         self._list(max(len(self._cluster.log) - behind, 0))
         self._label_position = len(self._cluster.label_log)
         self.label_revision, self.labels = self._cluster.label_log[-1]
         self.listed = -1.0  # a cache's list proves nothing of when it was made
+
+    def load(self, number: int, caps: Collection[int]) -> None:
+        """Read a policy; a cap that comes into force is known of since the revision that the cluster is at now."""
+        self.policy = number
+        self.loaded = {cap: self.loaded.get(cap, self._cluster.revision) for cap in caps}
 
     def relist(self) -> None:
         """List pods by quorum, as after a 410: the watch begins here, and knows of no deletion before."""

@@ -4,6 +4,8 @@ Requests end, one replica goes on, the others are frozen for good. Within the in
 writes of one observer, every ledger must say exactly what pods hold; what a deletion frees is free after one recount.
 """
 
+from dataclasses import replace
+
 from tests.state.simulation.cluster import Key, is_under, size_under
 from tests.state.simulation.handling import State
 from tests.state.simulation.observing import Replica
@@ -57,7 +59,8 @@ class Quiet:
         world.handlers.clear()
         for replica in world.replicas:
             replica.frozen = replica is not self._replica
-        self._replica.policy = len(world.policies) - 1
+        world.policies.append(replace(world.policies[-1], caps=frozenset(range(len(world.scenario.caps)))))
+        self._replica.load(len(world.policies) - 1, world.policies[-1].caps)
 
     def _drain(self) -> None:
         while self._world.cluster.stalled or self._world.cluster.waiting:

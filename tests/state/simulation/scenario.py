@@ -15,7 +15,7 @@ WEIGHTS = {
     "create": 3, "change": 3, "call": 7, "go": 30, "land": 14, "lose": 1, "give_up": 1, "store": 7, "delete": 1,
     "end": 0.5, "touch": 0.7, "watch": 7, "watch_namespaces": 2, "count": 4, "tend": 12, "tick": 5, "crash": 0.4,
     "freeze": 0.4, "thaw": 1.2, "stall": 0.5, "commit": 8, "relist": 1,
-    "relabel": 0, "publish": 0, "load": 0, "lead": 0, "forget": 0,
+    "relabel": 0, "publish": 0, "load": 0, "lead": 0, "forget": 0, "retire": 0,
 }  # fmt: skip
 
 
@@ -50,7 +50,12 @@ class Scenario:
     @property
     def fixed(self) -> bool:
         """Whether policies and labels stay, so that totals can be held to the caps."""
-        return not any(self.weights.get(op) for op in ("relabel", "publish"))
+        return not any(self.weights.get(op) for op in ("relabel", "publish", "retire"))
+
+    @property
+    def moves(self) -> bool:
+        """Whether namespaces go into caps and out of them."""
+        return bool(self.weights.get("relabel"))
 
     def schedule(self, seed: int) -> list[Step]:
         """The schedule of a seed: the same one, always."""
@@ -71,6 +76,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         caps=(Cap(7),),
         steps=400,
         weights={"create": 0.7, "change": 6, "tend": 30, "land": 25, "tick": 7},
+    ),
+    "resizes under a full cap": Scenario(
+        pods=((0, 2), (0, 2)),
+        caps=(Cap(4),),
+        steps=300,
+        weights={"create": 0.3, "change": 6, "call": 14, "store": 14, "land": 30, "count": 9, "tick": 2, "tend": 6},
     ),
     "old promises": Scenario(
         caps=(Cap(9), Cap(8, shared=True)),
@@ -97,6 +108,13 @@ SCENARIOS: Mapping[str, Scenario] = {
         replicas=3,
         weights={"publish": 1, "load": 3, "lead": 3},
     ),
+    "caps go and come back": Scenario(
+        caps=(Cap(4), Cap(8, shared=True)),
+        namespaces=2,
+        replicas=3,
+        steps=300,
+        weights={"retire": 2, "load": 5, "create": 6, "call": 12},
+    ),
     "everything": Scenario(
         caps=(Cap(5), Cap(7, shared=True), Cap(4, filtered=True)),
         namespaces=3,
@@ -104,6 +122,6 @@ SCENARIOS: Mapping[str, Scenario] = {
         replicas=3,
         pods=((0, 1), (1, 1), (2, 2)),
         steps=400,
-        weights={"relabel": 0.7, "publish": 0.5, "load": 2, "lead": 2, "forget": 0.3, "stall": 1},
+        weights={"relabel": 0.7, "publish": 0.5, "load": 2, "lead": 2, "forget": 0.3, "stall": 1, "retire": 0.3},
     ),
 }

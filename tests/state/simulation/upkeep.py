@@ -46,7 +46,7 @@ class Upkeep:
 
     def count(self, a: int, b: int, _c: int) -> str:
         """A recount of its own."""
-        replica, key = self._awake(a), self.cluster.key(b)
+        replica, key = self._keeper(a, b)
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
@@ -60,7 +60,7 @@ class Upkeep:
 
     def tend(self, a: int, b: int, c: int) -> str:
         """Whatever an observer has to do about old promises next."""
-        replica, key = self._awake(a), self.cluster.key(b)
+        replica, key = self._keeper(a, b)
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
@@ -106,7 +106,7 @@ class Upkeep:
 
     def lead(self, a: int, b: int, _c: int) -> str:
         """Who takes itself for the leader writes the bounds; two may."""
-        replica, key = self._awake(a % 2), self.cluster.key(b)
+        replica, key = self._keeper(a % 2, b)
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
@@ -160,8 +160,13 @@ class Upkeep:
         replica = self._awake(a)
         if replica is None or replica.policy == len(self.policies) - 1:
             return ""
-        replica.policy = len(self.policies) - 1
+        replica.load(len(self.policies) - 1, self.policies[-1].caps)
         return f"replica {replica.number} loads policy {replica.policy}"
+
+    def _keeper(self, replica: int, key: int) -> tuple[Replica | None, Key]:
+        """Who keeps a ledger: nobody for whom its cap is not in force."""
+        found, of = self._awake(replica), self.cluster.key(key)
+        return (found if found and of.cap in found.loaded else None), of
 
     def _awake(self, number: int) -> Replica | None:
         replica = self.replicas[number % len(self.replicas)]

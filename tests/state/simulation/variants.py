@@ -89,6 +89,13 @@ VARIANTS: Mapping[str, Variant] = {
         269,
     ),
     "no_guard": Variant(2, "promises without looking at the bound", replace(PRODUCT, reserve=wrong.guard_off), _ONE, 2),
+    "guards_growth": Variant(
+        2,
+        "looks at the bound only where the charge grows by this attempt",
+        replace(PRODUCT, reserve=wrong.guards_growth),
+        SCENARIOS["resizes under a full cap"],
+        5,
+    ),
     "release_by_uid": Variant(
         3, "takes back the row of its pod, whoever wrote it", replace(PRODUCT, withdraw=wrong.release_by_uid), _TWO, 86
     ),
@@ -195,6 +202,13 @@ VARIANTS: Mapping[str, Variant] = {
         replace(PRODUCT, reserve=wrong.own_bound_only),
         SCENARIOS["policies change"],
         91,
+    ),
+    "follows_on": Variant(
+        8,
+        "charges a cap that was put back by what its ledger counted before",
+        replace(PRODUCT, reserve=wrong.follows_on),
+        SCENARIOS["caps go and come back"],
+        2,
     ),
     "uncounted_name": Variant(
         8,

@@ -4,14 +4,14 @@ A step that has nothing to act on does nothing and says so; everything that a st
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol, TypeVar
 
 from tests.state.simulation.cluster import Book, Cluster, Key, Pod, Write, amounts, is_under, keys_of, members
 from tests.state.simulation.handling import Handler, Phase, Policy, Request, State
 from tests.state.simulation.invariants import Invariants
 from tests.state.simulation.observing import Replica
+from tests.state.simulation.picking import pick
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import B, Scenario, Step, X, Y
 from tests.state.simulation.upkeep import Upkeep
@@ -34,7 +34,8 @@ class World:
         self.cluster = Cluster(scenario)
         labels = scenario.labels or (frozenset(range(len(scenario.caps))),) * scenario.namespaces
         self.cluster.label_log.append((1, labels))
-        self.policies = [Policy(tuple(cap.hard for cap in scenario.caps), frozenset({X}))]
+        every = frozenset(range(len(scenario.caps)))
+        self.policies = [Policy(tuple(cap.hard for cap in scenario.caps), frozenset({X}), every)]
         self.requests: list[Request] = []
         self.by_uid: dict[str, list[Request]] = defaultdict(list)
         self.handlers: list[Handler] = []
@@ -46,6 +47,8 @@ class World:
         self._nonces = 0
         self._populate()
         self.replicas = [Replica(number, self.cluster, rules) for number in range(scenario.replicas)]
+        for replica in self.replicas:
+            replica.load(0, every)
         upkeep = Upkeep(self.cluster, rules, self.replicas, self.policies, self.handlers, self._send)
         self._acts = self._all_acts(upkeep)
 
@@ -75,6 +78,7 @@ class World:
             "tick": self._tick,
             "relabel": self._relabel,
             "publish": self._publish,
+            "retire": self._retire,
             "watch": upkeep.watch,
             "watch_namespaces": upkeep.watch_namespaces,
             "relist": upkeep.relist,
@@ -133,7 +137,7 @@ class World:
         return self._arrives(request)
 
     def _change(self, a: int, b: int, c: int) -> str:
-        pod = _pick([pod for pod in self.cluster.pods.values() if not pod.ended], a)
+        pod = pick([pod for pod in self.cluster.pods.values() if not pod.ended], a)
         if pod is None or len(self.requests) >= _MOST_REQUESTS:
             return ""
         size = self._size(b)
@@ -162,7 +166,7 @@ class World:
             del self.by_uid[request.uid]
 
     def _delete(self, a: int, _b: int, _c: int) -> str:
-        pod = _pick(list(self.cluster.pods.values()), a)
+        pod = pick(list(self.cluster.pods.values()), a)
         if pod is None or self.cluster.stalled:
             return ""
         self.cluster.remove(pod.uid)
@@ -175,7 +179,7 @@ class World:
         return self._update(a, "has another status", ended=False)
 
     def _update(self, a: int, what: str, *, ended: bool) -> str:
-        pod = _pick([pod for pod in self.cluster.pods.values() if not pod.ended], a)
+        pod = pick([pod for pod in self.cluster.pods.values() if not pod.ended], a)
         if pod is None or self.cluster.stalled:
             return ""
         self.cluster.put(pod._replace(ended=ended))
@@ -185,7 +189,7 @@ class World:
 
     def _call(self, a: int, b: int, _c: int) -> str:
         """Call the webhook: for the first time, or again while the call before may still be at work."""
-        request = _pick([each for each in self.requests if each.state is State.CALLING], a)
+        request = pick([each for each in self.requests if each.state is State.CALLING], a)
         replica = self.replicas[b % len(self.replicas)]
         if request is None or len(self.handlers) >= _MOST_HANDLERS:
             return ""
@@ -208,7 +212,7 @@ class World:
 
     def _go(self, a: int, b: int, c: int) -> str:
         """An attempt goes on."""
-        handler = _pick([each for each in self.handlers if not each.replica.frozen], a)
+        handler = pick([each for each in self.handlers if not each.replica.frozen], a)
         if handler is None:
             return ""
         did = handler.step(b)
@@ -235,13 +239,13 @@ class World:
         return ""
 
     def _give_up(self, a: int, _b: int, _c: int) -> str:
-        handler = _pick([each for each in self.handlers if not each.replica.frozen], a)
+        handler = pick([each for each in self.handlers if not each.replica.frozen], a)
         did = handler.give_up() if handler else ""
         return f"{handler.name} {did}" if handler and did else ""
 
     def _store(self, a: int, _b: int, _c: int) -> str:
         """Hand an allowed request to etcd, in time."""
-        request = _pick([each for each in self.requests if each.state is State.ALLOWED], a)
+        request = pick([each for each in self.requests if each.state is State.ALLOWED], a)
         if request is None:
             return ""
         if self.cluster.now - request.arrived >= B:
@@ -282,7 +286,7 @@ class World:
 
     def _land(self, a: int, b: int, _c: int) -> str:
         """A write reaches etcd, sooner or later than others; its answer may get lost, and it may come twice."""
-        write = _pick(self.writes, a)
+        write = pick(self.writes, a)
         if write is None:
             return ""
         twice, lost = b % 16 == 1, b % 5 == 0
@@ -305,7 +309,7 @@ class World:
             write.answer(won)
 
     def _lose(self, a: int, _b: int, _c: int) -> str:
-        write = _pick(self.writes, a)
+        write = pick(self.writes, a)
         if write is None:
             return ""
         self.writes.remove(write)
@@ -372,19 +376,9 @@ class World:
         self.policies.append(replace(last, hard=tuple(hard)) if c % 3 else replace(last, names=names))
         return f"policy {len(self.policies) - 1} is published: {hard if c % 3 else sorted(names)}"
 
-
-class _Tokened(Protocol):
-    """What can be picked: a token stays with it, so that leaving out other things does not change who is picked."""
-
-    @property
-    def token(self) -> int: ...
-
-
-_Picked = TypeVar("_Picked", bound=_Tokened)
-
-
-def _pick(of: Sequence[_Picked], number: int) -> _Picked | None:
-    """The next on a circle of 65,536 places: the same one as ever, as long as it is there."""
-    if len(of) < 2:
-        return of[0] if of else None
-    return min(of, key=lambda each: (each.token - number) & 0xFFFF)
+    def _retire(self, a: int, _b: int, _c: int) -> str:
+        """Another policy without a cap, or with it again as it was."""
+        cap = a % len(self.scenario.caps)
+        caps = self.policies[-1].caps ^ {cap}
+        self.policies.append(replace(self.policies[-1], caps=caps))
+        return f"policy {len(self.policies) - 1} is published, with{'' if cap in caps else 'out'} cap {cap}"

@@ -87,6 +87,15 @@ def guard_off(ledger: Ledger, wanted: Reservation) -> Answer:
     return reserve(ledger, replace(wanted, exceeds=True))
 
 
+def guards_growth(ledger: Ledger, wanted: Reservation) -> Answer:
+    answer = reserve(ledger, wanted)
+    if isinstance(answer, Refused):
+        after = reserve(ledger, replace(wanted, exceeds=True))
+        if isinstance(after, Granted) and not after.ledger.promised.short_of(ledger.promised):
+            return after
+    return answer
+
+
 # Rule 3: withdraw
 
 
@@ -279,6 +288,10 @@ def list_then_wait(ledger: Ledger, ages: Ages, view: View, _listed: float) -> Le
 
 
 # Rule 8: names
+
+
+def follows_on(ledger: Ledger, wanted: Reservation) -> Answer:
+    return reserve(ledger, replace(wanted, since=0))
 
 
 def uncounted_name(ledger: Ledger, wanted: Reservation) -> Answer:

@@ -2,12 +2,16 @@
 
 import json
 import weakref
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.caps import Charge
+from webhook.objects.meta import OwnerReference
 from webhook.objects.pods import Pod, PodCondition
 from webhook.state.watch.columns import Columns
 from webhook.state.watch.deletions import Deletions
@@ -156,6 +160,25 @@ def test_a_shape_says_what_caps_ask_for() -> None:
     assert read.status.conditions == [PodCondition("PodResizePending", "True", "Deferred")]
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from(("put", "end", "remove")), st.integers(0, 2)), max_size=30)
+)
+def test_how_many_pods_have_each_shape_is_what_counting_them_says(steps: list[tuple[int, str, int]]) -> None:
+    columns = Columns()
+    view = PodView()
+    for number, what, gpus in steps:
+        uid, namespace = f"u{number}", f"team-{number % 2}"
+        if what == "remove":
+            columns.remove(uid)
+            continue
+        status = {"phase": "Failed" if what == "end" else "Running"}
+        one = pod(uid, 5, str(gpus), namespace=namespace, status=status)
+        body = json.dumps({"metadata": {"resourceVersion": "7"}, "items": [one]}).encode()
+        columns.put(view.reading.page(body).items[0])
+        for among in (("team-0",), ("team-1",), ("team-0", "team-1", "team-2")):
+            assert columns.shapes(among) == Counter(shape for _, shape in columns.costing(among))
+
+
 def test_room_that_pods_leave_is_used_again() -> None:
     columns = Columns()
     for number in range(100):
@@ -209,3 +232,37 @@ def test_who_listens_is_told_where_what_is_held_may_have_changed() -> None:
 def test_kinds_of_events_are_what_they_say() -> None:
     assert isinstance(line("MODIFIED", pod("u1", 5)), Changed)
     assert isinstance(line("DELETED", pod("u1", 5)), Deleted)
+
+
+def test_pods_are_counted_in_heaps_that_say_who_goes_and_how_much_each_holds() -> None:
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    view = viewed(
+        page(
+            7,
+            pod("u1", 5, "2"),
+            pod("u2", 5, "2"),
+            pod("u3", 5, "2", metadata=going),
+            pod("u4", 5, "2", status={"phase": "Failed"}),
+            pod("u5", 5, "2", status={"phase": "Failed"}, metadata=going),
+            pod("u6", 5, "0"),
+            pod("u7", 5, "4", "team-b"),
+        )
+    )
+    heaps = list(view.heaps(cap(GPU), ["team-a", "team-b", "team-c"]))
+    assert [(heap.namespace, heap.is_terminating, heap.pods, heap.each[GPU]) for heap in heaps] == [
+        ("team-a", False, 2, 2),
+        ("team-a", True, 1, 2),
+        ("team-b", False, 1, 4),
+    ]
+    assert [view.named(heap, 1) for heap in heaps] == [["pod-u1"], ["pod-u3"], ["pod-u7"]]
+    assert view.named(heaps[0], 9) == ["pod-u1", "pod-u2"]
+
+
+def test_a_shape_says_which_controller_its_pods_have_and_no_other_owner() -> None:
+    owners = [
+        {"kind": "Thing", "name": "t", "uid": "1"},
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "2", "controller": True},
+    ]
+    read = page(7, pod("u1", 5, metadata={"ownerReferences": owners})).items[0].shape.pod()
+    assert read.metadata is not None
+    assert read.metadata.owner_references == [OwnerReference("ReplicaSet", "web-5d", controller=True)]

@@ -19,8 +19,9 @@ from webhook.cli.checking.snapshot import Snapshot, SnapshotError
 from webhook.cli.report.finding import Level
 from webhook.gate.arithmetic import no_limit, refusals, soft_warnings
 from webhook.gate.charging import Charging
-from webhook.gate.foresight import Workload, foresee, workload
+from webhook.gate.foresight import foresee, workload
 from webhook.gate.promising import Asked, Look, Who
+from webhook.gate.room import Workload
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import Pod
 from webhook.policy.model import Foresight, PolicySet

@@ -22,6 +22,7 @@ from webhook.gate import Gate
 from webhook.gate.keeping import BOUND_SECONDS, Keeper
 from webhook.gate.promising import Look
 from webhook.gate.sight import Sight
+from webhook.gate.telling import Telling
 from webhook.objects.cluster import Namespace
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
@@ -61,6 +62,7 @@ class World:
         self.store = Store(self._told)
         self._sight = Sight(self._pods, self._namespaces, self._time, self._time)
         self._ledgers = MemoryLedgers(alone=False)
+        telling = Telling(self._time, self._sight)
         self._gate = Gate(
             policies=lambda: story.policies,
             namespaces=self._namespaces,
@@ -68,6 +70,7 @@ class World:
             monotonic=self._time,
             nonce=self._nonce,
             sight=self._sight,
+            telling=telling,
         )
         self._keeper = Keeper(
             caps=self._gate.caps,
@@ -76,6 +79,7 @@ class World:
             reader=self,
             monotonic=self._time,
             maker=self._nonce,
+            ages=telling.ages,
         )
         self.api = ApiServer(self._gate, self.store, self._time)
         self.controllers = Controllers(self.api, self.store)

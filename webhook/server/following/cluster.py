@@ -3,6 +3,8 @@
 import time
 
 from webhook.gate.sight import Sight
+from webhook.server.following.quotas import FollowedQuotas
+from webhook.server.logs import Logger
 from webhook.server.ports import Check
 from webhook.server.settings import Settings
 from webhook.state.watch.asking import QuorumReader
@@ -29,8 +31,9 @@ def connection(settings: Settings) -> Connection | None:
 class Cluster:
     """Eyes on one cluster. `sight` is what the gate sees, `reader` reads single pods."""
 
-    def __init__(self, access: Connection) -> None:
+    def __init__(self, access: Connection, log: Logger) -> None:
         self._watch = ClusterWatch(access)
+        self.quotas = FollowedQuotas(access, log)
         self._transport = PooledTransport(access)
         self.namespaces = self._watch.namespaces
         self.pods = self._watch.pods
@@ -40,15 +43,17 @@ class Cluster:
     def start(self) -> None:
         """Begin to follow."""
         self._watch.start()
+        self.quotas.start()
 
     def stop(self) -> None:
         """End within a second or so."""
         self._transport.close()
         self._watch.stop()
+        self.quotas.stop()
 
     def followed(self) -> tuple[Followed, ...]:
         """How it goes with each resource."""
-        return self._watch.followed()
+        return (*self._watch.followed(), self.quotas.followed())
 
     def check(self) -> Check:
         """Ready once pods and namespaces were listed; what has become old is told, and still better than no gate."""

@@ -1,33 +1,34 @@
-"""Metrics of what is seen of the cluster, and of the ledgers that are kept by it."""
+"""Metrics of what is seen of the cluster, and of the visits to the ledgers that are kept by it."""
 
-from collections import Counter as Counts
 from collections.abc import Callable, Collection, Iterator, Sequence
-from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from webhook.accounting.amounts import Amounts, is_milli
+from webhook.server.caps.seen import SeenLedgers
 from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.runner import Followed
 
-_PARTS: tuple[tuple[str, str, Callable[[Ledger], Amounts]], ...] = (
-    ("hard", "What the cap's ledgers allow together; cpu in cores.", lambda ledger: ledger.hard),
-    ("held", "What the pods under them hold.", lambda ledger: ledger.tally),
-    ("promised", "What is promised to pods that are not counted yet.", lambda ledger: ledger.promised),
-)
-
 
 class Figures(Collector):
-    """Counts visits, remembers what ledgers said then, and asks how following goes when metrics are read."""
+    """Counts visits, passes on what ledgers said then, and asks how following goes when metrics are read.
 
-    def __init__(self, registry: CollectorRegistry, followed: Callable[[], Sequence[Followed]]) -> None:
+    `leads` says whether this replica is the one that keeps ledgers.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        followed: Callable[[], Sequence[Followed]],
+        seen: SeenLedgers,
+        leads: Callable[[], bool],
+    ) -> None:
         self._followed = followed
-        self._lock = Lock()
-        self._ledgers: dict[LedgerKey, tuple[str, Ledger]] = {}
+        self._seen = seen
+        self._leads = leads
         self._visits = Counter(
             "tallygate_ledger_visits",
             "Visits of ledgers by their keeper, by what came of it.",
@@ -47,18 +48,16 @@ class Figures(Collector):
         """Count promises that came to nothing."""
         self._expired.inc(promises)
 
-    def saw(self, key: LedgerKey, cap: str, ledger: Ledger) -> None:
-        """A ledger of this cap is so now."""
-        with self._lock:
-            self._ledgers[key] = cap, ledger
+    def saw(self, key: LedgerKey, ledger: Ledger) -> None:
+        """A ledger is so now."""
+        self._seen.saw(key, ledger)
 
-    def keep_only(self, caps: Collection[str]) -> None:
-        """Ledgers of all but these caps' keys are in force no more."""
-        with self._lock:
-            self._ledgers = {key: each for key, each in self._ledgers.items() if key.cap in caps}
+    def unsettled(self) -> Collection[LedgerKey]:
+        """The ledgers that promise something, or nothing yet, as far as this process has seen."""
+        return self._seen.unsettled()
 
     def collect(self) -> Iterator[Metric]:
-        """How following goes now, by resource; and the sums of each cap's ledgers when they were last visited."""
+        """How following goes now, by resource."""
         objects = GaugeMetricFamily("tallygate_watch_objects", "Objects that are known.", labels=["resource"])
         age = GaugeMetricFamily(
             "tallygate_watch_age_seconds", "Time since the view was last known to be current.", labels=["resource"]
@@ -72,18 +71,6 @@ class Figures(Collector):
                 age.add_metric([each.name], each.age)
             for why, times in each.restarts.items():
                 restarts.add_metric([each.name, why], times)
-        yield from (objects, age, restarts, *self._sums())
-
-    def _sums(self) -> Iterator[Metric]:
-        """Caps and the names they count are bounded by the policies; namespaces are not, so they are added up."""
-        with self._lock:
-            ledgers = list(self._ledgers.values())
-        for name, meaning, part in _PARTS:
-            family = GaugeMetricFamily(f"tallygate_cap_{name}", meaning, labels=["cap", "resource"])
-            totals: Counts[tuple[str, str]] = Counts()
-            for cap, ledger in ledgers:
-                for resource, amount in part(ledger).items():
-                    totals[cap, resource] += amount
-            for labels, amount in totals.items():
-                family.add_metric(labels, amount / 1000 if is_milli(labels[1]) else amount)
-            yield family
+        keeper = GaugeMetricFamily("tallygate_ledger_keeper", "1 while this replica is the one that keeps ledgers.")
+        keeper.add_metric([], self._leads())
+        yield from (objects, age, restarts, keeper)

@@ -35,6 +35,7 @@ class LedgerKeeping:
         self._lock = Lock()
         self._touched: set[str] = set()
         self._every = True
+        self._led = False
         self._seen_caps: CapIndex | None = None
         self._wake, self._stop = Event(), Event()
         self._round = Round(_ROUND_SECONDS)
@@ -101,7 +102,7 @@ class LedgerKeeping:
                 self._figures.visited("written" if kept.wrote else "unchanged")
                 self._figures.expired(kept.expired)
                 if kept.ledger is not None:
-                    self._figures.saw(key, counted.cap.name, kept.ledger)
+                    self._figures.saw(key, kept.ledger)
         self._note(failure)
 
     def _due(self) -> dict[LedgerKey, Counted]:
@@ -109,8 +110,8 @@ class LedgerKeeping:
         caps = self._caps()
         in_force = {counted.key: counted for counted in caps.all()}
         due: dict[LedgerKey, Counted] = {}
-        self._figures.keep_only(in_force)
-        for key in self._keeper.unsettled():
+        # The promise of a pod that nobody stores changes nothing that is watched: who wrote it is the one to know.
+        for key in {*self._keeper.unsettled(), *self._figures.unsettled()}:
             if key.cap in in_force:
                 due[key] = in_force[key.cap]
             else:
@@ -120,9 +121,10 @@ class LedgerKeeping:
         return due | dict(self._round.turn(time.monotonic(), lambda: self._keeper.keys(self._namespaces())))
 
     def _changed(self, caps: CapIndex) -> list[str]:
-        """The namespaces in which something has changed since the last time."""
+        """The namespaces in which something has changed since the last time: all, for who begins to keep ledgers."""
+        led, self._led = self._led, self._keeper.leads()
         with self._lock:
-            every = self._every or caps is not self._seen_caps
+            every = self._every or caps is not self._seen_caps or (self._led and not led)
             touched, self._touched, self._every, self._seen_caps = self._touched, set(), False, caps
         return self._namespaces() if every else sorted(touched)
 

@@ -10,7 +10,7 @@ from webhook.state.ports import Attempt, Step, T, Versioned
 
 _REMEMBERED_SECONDS = 1.0  # rule 9
 _FRESH_SECONDS = 10.0
-_MOST_BLIND = 8
+_MOST_BLIND = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ like that now: the write of the same round proves it, or else a read.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -26,6 +27,9 @@ from webhook.state.ports import (
     StoreUnavailableError,
     T,
     Versioned,
+    Write,
+    WriteEnd,
+    WriteObserver,
 )
 
 _MOST_DESKS = 10_000
@@ -45,13 +49,24 @@ class _Round:
 
 
 class BatchedLedgers:
-    """`Ledgers` over a store that replicas share. `monotonic` gives seconds, by the clock of the deadlines."""
+    """`Ledgers` over a store that replicas share. `monotonic` gives seconds, by the clock of the deadlines.
+
+    `observer` is told of every write; `waiting` is held while a caller waits for the store, or for others who do.
+    """
 
     alone = False
 
-    def __init__(self, store: LedgerStore, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: LedgerStore,
+        monotonic: Callable[[], float],
+        observer: WriteObserver | None = None,
+        waiting: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         self._store = store
         self._monotonic = monotonic
+        self._observer = observer
+        self._waiting = waiting
         self._lock = Lock()
         self._desks: dict[LedgerKey, Desk] = {}
 
@@ -66,14 +81,18 @@ class BatchedLedgers:
         if (refusal := desk.recalled(attempt, self._monotonic())) is not None:
             return refusal.outcome
         mine = Waiter(attempt, deadline)
+        with self._waiting():
+            self._decide(key, desk, mine)
+        return mine.outcome()
+
+    def _decide(self, key: LedgerKey, desk: Desk, mine: Waiter[Any]) -> None:
         try:
             if not desk.line.join(mine):
-                mine.wait(deadline - self._monotonic())
-            while desk.line.serves(mine) and not mine.is_decided and self._monotonic() < deadline:
-                self._serve(key, desk, desk.line.waiting(), deadline)
+                mine.wait(mine.deadline - self._monotonic())
+            while desk.line.serves(mine) and not mine.is_decided and self._monotonic() < mine.deadline:
+                self._serve(key, desk, desk.line.waiting(), mine.deadline)
         finally:
             desk.line.leave(mine)
-        return mine.outcome()
 
     def _desk(self, key: LedgerKey) -> Desk:
         """The ledger's own; of very many those unused the longest go. A line that is lost so only shares less."""
@@ -128,14 +147,22 @@ class BatchedLedgers:
         """Whether the ledger is stored; if not it must be read again: others wrote, or no answer came."""
         assert round_.ledger is not None  # noqa: S101  # the round writes
         desk.doubt()
+        known = desk.known
+        before, version = (known.ledger, known.version) if known else (None, None)
+        begun, end = self._monotonic(), WriteEnd.FAILED
         try:
-            before = desk.known.version if desk.known else None
-            version = self._store.write(key, round_.ledger, before, self._patience(deadline))
+            version = self._store.write(key, round_.ledger, version, self._patience(deadline))
+            end = WriteEnd.CONFLICT if version is None else WriteEnd.STORED
         except LostAnswerError:
+            end = WriteEnd.LOST
             for waiter, step in round_.steps:
                 if step.ledger is not None:
                     waiter.sent = step
             return False
+        finally:
+            if self._observer is not None:
+                taken = self._monotonic() - begun
+                self._observer.wrote(Write(key, before, round_.ledger, len(round_.steps), taken, end))
         if version is not None:
             desk.wrote(Versioned(round_.ledger, version))
         return version is not None

@@ -1,21 +1,25 @@
-"""Requests to the API server over the client's own connections, with an end to every wait.
+"""Requests to the API server on connections that stay open, with an end to every wait.
 
 What matters of a failure is whether the request may have arrived: a write that may have is looked up, not repeated.
 """
 
 import time
+from contextlib import suppress
+from http.client import HTTPConnection
 from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
+from weakref import finalize
 
 import urllib3
-from urllib3 import exceptions
 from urllib3.exceptions import HTTPError
+from urllib3.util.wait import wait_for_read
 
 from webhook.errors import TallygateError
+from webhook.state.kubernetes.exchange import Answer, exchange
 from webhook.state.ports import LostAnswerError, StoreUnavailableError
 
 _CONNECT_SECONDS = 2.0
-_PIECE = 256 * 1024
-_MOST_BYTES = 8 * 1024 * 1024
+_MOST_KEPT = 8  # connections; one that is idle costs a socket here and there
 
 
 class Access(Protocol):
@@ -28,7 +32,7 @@ class Access(Protocol):
 
     @property
     def pool(self) -> urllib3.PoolManager:
-        """Connections that are kept alive, with TLS as it is configured."""
+        """Opens connections, with TLS and a proxy as they are configured."""
         ...
 
     def headers(self) -> dict[str, str]:
@@ -49,69 +53,82 @@ class Request(NamedTuple):
     body: bytes | None = None
 
 
-class Answer(NamedTuple):
-    """A whole answer."""
+class Caller:
+    """Asks one API server. Any thread may."""
 
-    status: int
-    body: bytes
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._server = urlsplit(access.server)
+        self._kept: list[HTTPConnection] = []
+        finalize(self, _close, self._kept)
+
+    def call(self, request: Request, patience: float) -> Answer:
+        """One request and its answer, whatever its status, within `patience` seconds.
+
+        Raises:
+            LostAnswerError: the request may have arrived; no answer came, or none that is whole.
+            StoreUnavailableError: it has not.
+        """
+        until = time.monotonic() + patience
+        text = self._text(request)
+        connection = self._connection(patience)
+        stays_open = False
+        try:
+            answer, stays_open = exchange(connection.sock, text, until)
+        except TimeoutError as error:
+            raise LostAnswerError(f"the API server does not answer: {error}") from None
+        except OSError as error:
+            raise LostAnswerError(f"the connection to the API server broke: {error}") from None
+        except ValueError as error:
+            raise LostAnswerError(f"the API server's answer broke off: {error}") from None
+        finally:
+            self._leave(connection, stays_open=stays_open)
+        return answer
+
+    def _connection(self, patience: float) -> HTTPConnection:
+        """One that stayed open, unless the server has closed it meanwhile; or a new one."""
+        while self._kept:
+            with suppress(IndexError):  # somebody else has taken the last
+                connection = self._kept.pop()
+                if not wait_for_read(connection.sock, 0.0):
+                    return connection
+                connection.close()
+        return self._opened(min(_CONNECT_SECONDS, patience))
+
+    def _leave(self, connection: HTTPConnection, *, stays_open: bool) -> None:
+        if stays_open and len(self._kept) < _MOST_KEPT:
+            self._kept.append(connection)
+        else:
+            connection.close()
+
+    def _opened(self, patience: float) -> HTTPConnection:
+        """A connection as urllib3's pool makes it for itself; there is no public way to have just that."""
+        pool = self._access.pool.connection_from_url(self._access.server)
+        connection: HTTPConnection = pool._new_conn()  # type: ignore[assignment]  # noqa: SLF001  # a HTTPConnection but in name
+        connection.timeout = patience
+        try:
+            if pool.proxy is None:
+                connection.connect()
+            else:
+                pool._prepare_proxy(connection)  # type: ignore[arg-type]  # noqa: SLF001  # the same
+        except (HTTPError, OSError) as error:
+            connection.close()
+            raise StoreUnavailableError(f"the API server cannot be reached: {error}") from None
+        return connection
+
+    def _text(self, request: Request) -> bytes:
+        try:
+            headers = {"Host": self._server.netloc, "Accept": request.accept, **self._access.headers()}
+        except TallygateError as error:
+            raise StoreUnavailableError(f"who asks cannot be said: {error}") from error
+        body = request.body or b""
+        if request.body is not None:
+            headers |= {"Content-Type": "application/json", "Content-Length": f"{len(body)}"}
+        lines = [f"{request.method} {self._server.path}{request.path} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def call(access: Access, request: Request, patience: float) -> Answer:
-    """One request and its answer, whatever its status, within `patience` seconds.
-
-    Raises:
-        LostAnswerError: the request may have arrived; no answer came, or none that is whole.
-        StoreUnavailableError: it has not.
-    """
-    until = time.monotonic() + patience
-    response = _sent(access, request, patience)
-    try:
-        return Answer(response.status, _whole(response, until))
-    except (HTTPError, OSError, ValueError) as error:
-        raise LostAnswerError(f"the API server's answer broke off: {error}") from None
-    finally:
-        response.close()  # what was read to its end is back in the pool already
-
-
-def _sent(access: Access, request: Request, patience: float) -> urllib3.BaseHTTPResponse:
-    try:
-        headers = access.headers() | {"Accept": request.accept}
-    except TallygateError as error:
-        raise StoreUnavailableError(f"who asks cannot be said: {error}") from error
-    if request.body is not None:
-        headers = headers | {"Content-Type": "application/json"}
-    try:
-        return access.pool.request(
-            request.method,
-            access.server + request.path,
-            body=request.body,
-            headers=headers,
-            timeout=urllib3.Timeout(connect=min(_CONNECT_SECONDS, patience), total=patience),
-            retries=False,
-            redirect=False,
-            preload_content=False,
-            decode_content=False,
-        )
-    except (exceptions.NewConnectionError, exceptions.ConnectTimeoutError, exceptions.ProxyError) as error:
-        raise StoreUnavailableError(f"the API server cannot be reached: {error}") from None
-    except exceptions.TimeoutError as error:
-        raise LostAnswerError(f"the API server does not answer: {error}") from None
-    except (HTTPError, OSError) as error:
-        raise LostAnswerError(f"the connection to the API server broke: {error}") from None
-
-
-def _whole(response: urllib3.BaseHTTPResponse, until: float) -> bytes:
-    """The body.
-
-    Raises:
-        ValueError: it is too long, or comes too slowly.
-    """
-    pieces, length = list[bytes](), 0
-    while piece := response.read(_PIECE):
-        pieces.append(piece)
-        length += len(piece)
-        if length > _MOST_BYTES:
-            raise ValueError(f"more than {_MOST_BYTES} bytes")
-        if time.monotonic() > until:
-            raise ValueError("it was not whole in time")
-    return b"".join(pieces)
+def _close(kept: list[HTTPConnection]) -> None:
+    for connection in kept:
+        connection.close()

@@ -53,13 +53,10 @@ def encode(key: LedgerKey, ledger: Ledger, namespace: str, place: Place | None, 
     """
     as_of = f"{ledger.as_of}"
     counted_at = place.counted_at if place and place.as_of == as_of else _stamp(ledger, now)
-    metadata = wire.Metadata(
-        name=naming.object_name(key),
-        namespace=namespace,
-        uid=place.uid if place else "",
-        resource_version=place.revision if place else "",
-        finalizers=[naming.FINALIZER],
-    )
+    name, finalizers = naming.object_name(key), [naming.FINALIZER]
+    metadata = wire.Metadata(name, namespace, finalizers=finalizers)
+    if place:
+        metadata = wire.Replacing(name, namespace, place.uid, place.revision, finalizers, managed_fields=[{}])
     object_ = wire.CapLedger(
         f"{naming.GROUP}/{naming.VERSION}",
         naming.KIND,
@@ -70,7 +67,7 @@ def encode(key: LedgerKey, ledger: Ledger, namespace: str, place: Place | None, 
     body = _ENCODER.encode(object_)
     if len(body) > MOST_BYTES:
         raise LedgerFullError(
-            f"ledger {metadata.name} would have {len(body)} bytes and may have {MOST_BYTES}: it holds promises to "
+            f"ledger {name} would have {len(body)} bytes and may have {MOST_BYTES}: it holds promises to "
             f"{len(ledger.rows)} pods, of which some must be counted first"
         )
     return Written(body, as_of, counted_at)

@@ -8,8 +8,9 @@ from http import HTTPStatus
 import msgspec
 
 from webhook.state.kubernetes import codec, naming, wire
-from webhook.state.kubernetes.calls import Access, Answer, Request, call
+from webhook.state.kubernetes.calls import Access, Caller, Request
 from webhook.state.kubernetes.codec import Place
+from webhook.state.kubernetes.exchange import Answer
 from webhook.state.ledger import Ledger
 from webhook.state.ports import (
     BusyError,
@@ -49,7 +50,7 @@ class KubernetesLedgers:
     """A `LedgerStore` in one namespace of a cluster; `now` gives the wall clock's time, for people to read."""
 
     def __init__(self, access: Access, namespace: str, now: Callable[[], datetime]) -> None:
-        self._access = access
+        self._caller = Caller(access)
         self._namespace = namespace
         self._now = now
         self._path = f"/apis/{naming.GROUP}/{naming.VERSION}/namespaces/{namespace}/{naming.PLURAL}"
@@ -85,7 +86,7 @@ class KubernetesLedgers:
             request = Request("POST", self._path + _STRICT, _METADATA_ONLY, written.body)
         else:
             request = Request("PUT", f"{self._of(key)}{_STRICT}", _METADATA_ONLY, written.body)
-        answer = call(self._access, request, patience)
+        answer = self._caller.call(request, patience)
         if answer.status in (HTTPStatus.OK, HTTPStatus.CREATED):
             stored = _stored(answer)
             return Place(stored.uid, stored.resource_version, written.as_of, written.counted_at).text()
@@ -100,12 +101,12 @@ class KubernetesLedgers:
         """An answer, though the first connection taken from the pool may just have been closed by the other side."""
         until = time.monotonic() + patience
         try:
-            return call(self._access, request, patience)
+            return self._caller.call(request, patience)
         except LostAnswerError:
             left = until - time.monotonic()
             if left <= 0:
                 raise
-            return call(self._access, request, left)
+            return self._caller.call(request, left)
 
     def _failure(self, answer: Answer, refusal: _Refusal) -> BusyError | StoreUnavailableError:
         """What an answer means that is none of those hoped for; whether it may have been done is in the type."""

@@ -72,6 +72,16 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     finalizers: list[str] = []
 
 
+class Replacing(Metadata, rename="camel", omit_defaults=True, frozen=True):
+    """Metadata of an object that takes another's place.
+
+    An empty entry in `managed_fields` is how their tracking is ended (Kubernetes' documentation of server-side apply).
+    It took the API server a sixth of each write, and nobody but the gate owns any field.
+    """
+
+    managed_fields: list[dict[str, str]] = []
+
+
 class CapLedger(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     """The object."""
 

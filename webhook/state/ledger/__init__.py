@@ -6,6 +6,7 @@ is handed in. The rules are numbered as in docs/caps.md; tests/state/simulation 
 """
 
 from webhook.state.ledger.ages import Ages, Known
+from webhook.state.ledger.drift import drift
 from webhook.state.ledger.expiring import Reading, expire
 from webhook.state.ledger.governing import govern
 from webhook.state.ledger.ledger import Kind, Ledger, Row
@@ -39,6 +40,7 @@ __all__ = [
     "Reservation",
     "Row",
     "View",
+    "drift",
     "expire",
     "govern",
     "recount",

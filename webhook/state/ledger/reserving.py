@@ -1,6 +1,6 @@
 """Rule 2, reserve, with the guards of rules 5, 7 and 8: promise room to a pod, or say what must happen first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,6 +23,7 @@ class First(StrEnum):
     CATCH_UP = "the ledger was counted with other and newer namespaces than this writer has seen"
     COUNT_NAMES = "the ledger does not count all that is asked for yet"
     COUNT_MEMBERS = "the ledger was counted with other namespaces"
+    COUNT_PODS = "the ledger was counted before its cap came into force here"
     SETTLE_NAMESPACE = "too much is promised to pods of this namespace that are not counted yet"
     SETTLE_ROWS = "too many pods are promised room and not counted yet"
 
@@ -34,7 +35,9 @@ class Reservation:
     `old` and `new` are what the stored and the asked-for pod hold under this cap; `by` is the attempt's nonce;
     `hard` what the asking replica's own policy allows; `exceeds` whether this user may go over. `ns_as_of` and
     `members` say which namespaces the writer knows of, `shared` whether several of them draw on this ledger, so that
-    the promises of one are bounded. `most_rows` bounds all promises; None where nothing settles them.
+    the promises of one are bounded. `since` is the revision of pods at which, or later, the ledger must have been
+    counted: what was stored before was not asked for under this cap (rule 8). `most_rows` bounds all promises; None
+    where nothing settles them.
     """
 
     uid: str
@@ -49,6 +52,7 @@ class Reservation:
     ns_as_of: int = 0
     members: str = ""
     shared: bool = False
+    since: int = 0
     most_rows: int | None = MOST_ROWS
 
 
@@ -79,9 +83,10 @@ class Deferred:
 def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused | Deferred:
     """Promise room to a pod (rule 2).
 
-    The guard looks only at names of which the pod asks for more than it has and whose charge grows: a pod that asks for
-    none of an overfull name passes, and so does a change that takes less, though a tally that is behind makes its
-    charge look larger for a moment.
+    The guard looks only at names of which the pod asks for more than it has: a pod that asks for none of an overfull
+    name passes, and so does a change that takes less, though a tally that is behind makes its charge look larger for a
+    moment. It looks also where the charge does not grow by this attempt: it may have grown by a recount, when the
+    attempt before took the pod for larger than it was.
     """
     row = ledger.rows.get(wanted.uid)
     more = wanted.new.short_of(wanted.old)
@@ -90,11 +95,11 @@ def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused | Deferred
     if (first := _first(ledger, wanted)) is not None:
         return Deferred(ledger, first)
     after = ledger.with_row(wanted.uid, _row(row, wanted))
-    grown = [name for name in more if after.promised.get(name, 0) > ledger.promised.get(name, 0)]
-    if grown and not wanted.exceeds:
-        if excess := _excess(after, grown, wanted.hard):
+    if more and not wanted.exceeds:
+        if excess := _excess(after, more, wanted.hard):
             return Refused(ledger, excess)
-        if wanted.shared and _is_unsettled(after, grown, wanted):
+        grown = [name for name in more if after.promised.get(name, 0) > ledger.promised.get(name, 0)]
+        if wanted.shared and grown and _is_unsettled(after, grown, wanted):
             return Deferred(ledger, First.SETTLE_NAMESPACE)
     if row is None and wanted.most_rows is not None and len(ledger.rows) >= wanted.most_rows:
         return Deferred(ledger, First.SETTLE_ROWS)
@@ -108,6 +113,8 @@ def _first(ledger: Ledger, wanted: Reservation) -> First | None:
         return First.CATCH_UP if wanted.ns_as_of < ledger.ns_as_of else First.COUNT_MEMBERS
     if not (ledger.counts >= wanted.new.keys() and ledger.counts >= wanted.old.keys()):
         return First.COUNT_NAMES
+    if ledger.as_of < wanted.since:
+        return First.COUNT_PODS
     return None
 
 
@@ -131,9 +138,9 @@ def _least(one: Amounts, other: Amounts) -> Amounts:
     return Amounts({name: least for name, amount in one.items() if (least := min(amount, other.get(name, 0)))})
 
 
-def _excess(after: Ledger, grown: Sequence[str], own: Amounts) -> Amounts:
-    """By how much the names that grow go over the smaller of both bounds (rule 8)."""
-    charged = Amounts({name: after.tally.get(name, 0) + after.promised[name] for name in grown})
+def _excess(after: Ledger, more: Iterable[str], own: Amounts) -> Amounts:
+    """By how much the names of which more is asked go over the smaller of both bounds (rule 8)."""
+    charged = Amounts({name: after.tally.get(name, 0) + after.promised.get(name, 0) for name in more})
     return charged.over(own).max_with(charged.over(after.hard))
 
 

@@ -5,7 +5,9 @@ A hundred thousand pods as objects would be a gigabyte. Not to be used by two th
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nsmallest
+from types import MappingProxyType
 from typing import NamedTuple
 
 from webhook.state.watch.pods import PodRow
@@ -14,6 +16,7 @@ from webhook.state.watch.shapes import Shape
 _ENDED = 1
 _TERMINATING = 2
 _NO_SHAPE = Shape(b"{}")
+_NONE: Mapping[Shape, int] = MappingProxyType({})
 
 
 class Place(NamedTuple):
@@ -35,6 +38,7 @@ class Columns:
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
         self._in: dict[str, set[int]] = {}
+        self._shapes: dict[str, dict[Shape, int]] = {}  # of a namespace's pods that have not ended, how many have each
         self._free: list[int] = []
         self._uid: list[str] = []
         self._namespace: list[str] = []
@@ -53,10 +57,14 @@ class Columns:
         if place is None:
             place = self._new_place(row)
         matters = self._shape[place] is not row.shape or bool(self._flags[place] & _ENDED) is not row.has_ended
+        if matters:
+            self._count(place, -1)
         self._node[place] = row.node
         self._shape[place] = row.shape
         self._revision[place] = row.revision
         self._flags[place] = _ENDED * row.has_ended | _TERMINATING * row.is_terminating
+        if matters:
+            self._count(place, 1)
         return matters
 
     def remove(self, uid: str) -> bool:
@@ -64,6 +72,7 @@ class Columns:
         place = self._places.pop(uid, None)
         if place is None:
             return False
+        self._count(place, -1)
         namespace = self._namespace[place]
         there = self._in[namespace]
         there.discard(place)
@@ -90,11 +99,43 @@ class Columns:
 
     def shapes(self, namespaces: Iterable[str]) -> Counter[Shape]:
         """How many pods of these namespaces that have not ended have each shape."""
-        return Counter([self._shape[place] for place in self._running(namespaces)])
+        found: Counter[Shape] = Counter()
+        for namespace in namespaces:
+            found.update(self._shapes.get(namespace, _NONE))
+        return found
+
+    def heaps(self, namespace: str) -> Iterator[tuple[Shape, bool, int]]:
+        """How many pods of a namespace that have not ended have each shape: first those that stay, then those that go.
+
+        True for those that are being deleted.
+        """
+        flags, shape, there = self._flags, self._shape, self._in.get(namespace, ())
+        for wanted in (0, _TERMINATING):
+            pods = Counter([shape[place] for place in there if flags[place] == wanted])
+            yield from ((each, bool(wanted), count) for each, count in pods.items())
+
+    def named(self, namespace: str, shape: Shape, most: int, *, is_terminating: bool) -> list[str]:
+        """The first names of a namespace's pods that are of one heap."""
+        flags, wanted = self._flags, _TERMINATING * is_terminating
+        there = (place for place in self._in.get(namespace, ()) if self._shape[place] is shape)
+        return nsmallest(most, (self._name[place] for place in there if flags[place] == wanted))
 
     def _running(self, namespaces: Iterable[str]) -> Iterator[int]:
         flags = self._flags
         return (place for name in namespaces for place in self._in.get(name, ()) if not flags[place] & _ENDED)
+
+    def _count(self, place: int, pods: int) -> None:
+        """So many pods more have the shape that this one has, if it has one and has not ended."""
+        shape = self._shape[place]
+        if shape is _NO_SHAPE or self._flags[place] & _ENDED:
+            return
+        there = self._shapes.setdefault(self._namespace[place], {})
+        if left := there.get(shape, 0) + pods:
+            there[shape] = left
+            return
+        del there[shape]
+        if not there:
+            del self._shapes[self._namespace[place]]
 
     def _new_place(self, row: PodRow) -> int:
         namespace = row.namespace

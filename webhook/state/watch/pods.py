@@ -9,7 +9,7 @@ from sys import intern
 import msgspec
 
 from webhook.accounting.caps import has_ended
-from webhook.objects.meta import ObjectMeta
+from webhook.objects.meta import ObjectMeta, OwnerReference
 from webhook.objects.pods import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
 from webhook.state.watch.shapes import Shape, Shapes
 from webhook.state.watch.wire import Reading, revision_of
@@ -61,8 +61,9 @@ def digest(pod: Pod, shapes: Shapes) -> PodRow:
 
 
 def _shape(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None) -> Pod:
+    owners = _controller(meta)
     return Pod(
-        metadata=ObjectMeta(labels=meta.labels) if meta.labels else None,
+        metadata=ObjectMeta(labels=meta.labels, owner_references=owners) if meta.labels or owners else None,
         spec=PodSpec(
             containers=spec.containers,
             init_containers=spec.init_containers,
@@ -74,6 +75,11 @@ def _shape(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None) -> Pod:
         ),
         status=_status(status) if status is not None else None,
     )
+
+
+def _controller(meta: ObjectMeta) -> list[OwnerReference] | None:
+    """Whose pod it is: what pods of one shape have in common anyway, since controllers label theirs."""
+    return [owner for owner in meta.owner_references or () if owner.controller] or None
 
 
 def _status(status: PodStatus) -> PodStatus | None:

@@ -1,9 +1,10 @@
 """The pods of the cluster as of one revision: what is told is applied, what is asked is answered, by any thread."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 from webhook.accounting.amounts import Amounts
 from webhook.state.watch.columns import Columns, Place
@@ -35,6 +36,16 @@ class Count:
     there: Mapping[str, Amounts]
     deleted: frozenset[str]
     unreadable: tuple[str, ...] = ()
+
+
+class Heap(NamedTuple):
+    """Pods of one namespace and shape: how many there are, and what each holds under a cap."""
+
+    namespace: str
+    shape: Shape
+    is_terminating: bool
+    pods: int
+    each: Amounts
 
 
 class PodView:
@@ -127,6 +138,32 @@ class PodView:
         tally, is_whole = _tally(costs, shapes)
         there = {uid: _counted(place, costs, members) for uid, place in places.items() if place is not None}
         return Count(revision, tally, there, deleted, () if is_whole else self._unreadable(costs, members))
+
+    def heaps(self, cap: Counts, namespaces: Iterable[str]) -> Iterator[Heap]:
+        """The pods of these namespaces that hold something under a cap, counted by what they have in common.
+
+        One namespace after the other, each as it is then: nobody waits for the whole.
+
+        Raises:
+            NotListedError: nothing is known yet.
+        """
+        with self._lock:
+            self._known()
+            costs = self._caps.of(cap)
+        known: dict[Shape, Amounts | None] = {}
+        for namespace in namespaces:
+            with self._lock:
+                found = list(self._columns.heaps(namespace))
+            for shape, is_terminating, pods in found:
+                if shape not in known:
+                    known[shape] = costs.of(shape)
+                if each := known[shape]:
+                    yield Heap(namespace, shape, is_terminating, pods, each)
+
+    def named(self, heap: Heap, most: int) -> list[str]:
+        """The names of so many of a heap's pods, the first in order, as far as they are still there."""
+        with self._lock:
+            return self._columns.named(heap.namespace, heap.shape, most, is_terminating=heap.is_terminating)
 
     def _change(self, event: Changed[PodRow] | Deleted[PodRow] | Bookmark) -> bool:
         """Apply one event; whether what anybody holds may be another than before."""

@@ -1,0 +1,77 @@
+"""The Grafana dashboard as JSON."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tests.deploy.panels import ROWS, Panel
+
+_SOURCE: Final = {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
+_WIDTH, _HEIGHT = 8, 8
+_ACROSS = 24
+
+
+def dashboard() -> str:
+    """The dashboard as JSON, as Grafana imports it (schema 39: Grafana 10 and newer)."""
+    made = {
+        "__inputs": [{"name": "DS_PROMETHEUS", "label": "Prometheus", "type": "datasource", "pluginId": "prometheus"}],
+        "uid": "tallygate",
+        "title": "tallygate",
+        "description": "Made by `python -m tests.deploy.generate`; docs/metrics.md says what each metric means.",
+        "tags": ["tallygate"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [_variable("cap"), _variable("resource")]},
+        "panels": list(_panels()),
+    }
+    return json.dumps(made, indent=1) + "\n"
+
+
+def _variable(label: str) -> dict[str, Any]:
+    return {
+        "name": label,
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": f"label_values(tallygate_cap_hard, {label})",
+        "includeAll": True,
+        "allValue": ".*",
+        "multi": True,
+        "current": {"text": "All", "value": "$__all"},
+        "refresh": 2,
+        "sort": 1,
+    }
+
+
+def _panels() -> Iterator[dict[str, Any]]:
+    """Rows one below the other, panels from left to right."""
+    number, top = 0, 0
+    for row in ROWS:
+        number += 1
+        place = {"x": 0, "y": top, "w": _ACROSS, "h": 1}
+        yield {"id": number, "type": "row", "title": row.title, "collapsed": False, "gridPos": place, "panels": []}
+        top += 1
+        for index, panel in enumerate(row.panels):
+            number += 1
+            down, across = divmod(index * _WIDTH, _ACROSS)
+            yield _graph(number, panel, {"x": across, "y": top + down * _HEIGHT, "w": _WIDTH, "h": _HEIGHT})
+        top += -(-len(row.panels) * _WIDTH // _ACROSS) * _HEIGHT
+
+
+def _graph(number: int, panel: Panel, place: Mapping[str, int]) -> dict[str, Any]:
+    targets = [
+        {"refId": chr(ord("A") + index), "datasource": _SOURCE, "expr": expression, "legendFormat": legend}
+        for index, (legend, expression) in enumerate(panel.lines.items())
+    ]
+    return {
+        "id": number,
+        "type": "timeseries",
+        "title": panel.title,
+        "description": panel.about,
+        "datasource": _SOURCE,
+        "gridPos": place,
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "targets": targets,
+    }

@@ -1,0 +1,186 @@
+"""What the Grafana dashboard shows: a short table of panels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_CHOSEN: Final = '{cap=~"$cap",resource=~"$resource"}'
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One graph: lines by their legend, in a unit of Grafana's; `about` is what a person reads behind the title."""
+
+    title: str
+    about: str
+    lines: Mapping[str, str]
+    unit: str = "short"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Panels that belong together."""
+
+    title: str
+    panels: Sequence[Panel]
+
+
+ROWS: Final = (
+    Row(
+        "Reviews",
+        (
+            Panel(
+                "Decisions",
+                "Reviews that were decided, per second.",
+                {"{{phase}} {{verdict}}": "phase_verdict:tallygate_admission_requests:rate5m"},
+                "reqps",
+            ),
+            Panel(
+                "Time to an answer, p99",
+                "From a request's arrival to its answer.",
+                {"{{phase}}": "phase:tallygate_admission_seconds:p99_5m"},
+                "s",
+            ),
+            Panel(
+                "Not decided, and why",
+                "undecided and crash are the gate's own fault; the cluster's failurePolicy decides then.",
+                {"{{why}}": "sum by (why) (rate(tallygate_admission_failures_total[5m]))"},
+                "reqps",
+            ),
+        ),
+    ),
+    Row(
+        "Caps",
+        (
+            Panel(
+                "How full caps are",
+                "Held and promised, of what all ledgers of a cap allow together. 1 is full.",
+                {"{{cap}} {{resource}}": f"cap_resource:tallygate_cap_charged:ratio{_CHOSEN}"},
+                "percentunit",
+            ),
+            Panel(
+                "The fullest namespaces",
+                "Of each cap the fullest few; without a namespace where it is shared.",
+                {
+                    "{{cap}} {{cap_namespace}} {{resource}}": "max by (cap, cap_namespace, resource) "
+                    f"(tallygate_cap_fullest_ratio{_CHOSEN})",
+                },
+                "percentunit",
+            ),
+            Panel(
+                "Held, promised, hard",
+                "Promised falls back within seconds; what stays is refused by somebody behind the gate.",
+                {
+                    "{{cap}} {{resource}} " + part: f"cap_resource:tallygate_cap_{part}:max{_CHOSEN}"
+                    for part in ("held", "promised", "hard")
+                },
+            ),
+            Panel(
+                "Refusals, and why",
+                "excess is what caps are for. What is none of excess, no-limit and workload asks for somebody to look.",
+                {"{{cap}} {{reason}}": 'cap_reason:tallygate_cap_refusals:rate5m{cap=~"$cap"}'},
+                "reqps",
+            ),
+            Panel(
+                "Ledgers without room",
+                "Full, over what is allowed, or promising nothing yet.",
+                {"{{cap}} {{state}}": 'cap_state:tallygate_cap_ledgers:max{cap=~"$cap",state!="room"}'},
+            ),
+            Panel(
+                "Over a cap by privilege, past the gate",
+                "Pods of who may exceed a cap; and recounts that found pods nobody was asked about.",
+                {
+                    "{{cap}} exceeded": 'sum by (cap) (increase(tallygate_cap_exceeded_total{cap=~"$cap"}[15m]))',
+                    "{{cap}} drift": 'sum by (cap) (increase(tallygate_ledger_drifts_total{cap=~"$cap"}[15m]))',
+                },
+            ),
+        ),
+    ),
+    Row(
+        "Ledgers",
+        (
+            Panel(
+                "Time of a write, p99",
+                "By how it ended. Every create under a cap in the cluster waits for one.",
+                {"{{end}}": "end:tallygate_ledger_write_seconds:p99_5m"},
+                "s",
+            ),
+            Panel(
+                "Writes, and how they end",
+                "conflict: another replica had written, and it is tried again.",
+                {"{{end}}": "end:tallygate_ledger_writes:rate5m"},
+                "wps",
+            ),
+            Panel(
+                "Callers that share a write",
+                "More with more creates at once: that is how a ledger keeps up.",
+                {"mean": "tallygate_ledger_batch_size:mean5m"},
+            ),
+            Panel(
+                "Promises",
+                "Rows of the ledger that has most, and how many came to nothing.",
+                {
+                    "{{cap}} most in a ledger": 'max by (cap) (tallygate_cap_rows_most{cap=~"$cap"})',
+                    "came to nothing, an hour": "sum(increase(tallygate_promises_expired_total[1h]))",
+                },
+            ),
+            Panel(
+                "Visits by the keeper",
+                "failed: /readyz says why.",
+                {
+                    "{{result}}": "sum by (result) (rate(tallygate_ledger_visits_total[5m]))",
+                    "replicas that keep": "sum(tallygate_ledger_keeper)",
+                },
+                "ops",
+            ),
+            Panel(
+                "Looked at last",
+                "Of each cap the ledger not looked at for the longest; every one should be within 300 s.",
+                {"{{cap}}": 'min by (cap) (tallygate_cap_age_seconds{cap=~"$cap"})'},
+                "s",
+            ),
+        ),
+    ),
+    Row(
+        "The cluster as it is watched, and the process",
+        (
+            Panel(
+                "Age of what is watched",
+                "From 120 s on it is stale.",
+                {"{{instance}} {{resource}}": "tallygate_watch_age_seconds"},
+                "s",
+            ),
+            Panel(
+                "Watches begun again",
+                "ended is ordinary.",
+                {"{{resource}} {{why}}": "sum by (resource, why) (rate(tallygate_watch_restarts_total[5m]))"},
+                "ops",
+            ),
+            Panel(
+                "Objects known",
+                "Memory goes by pods.",
+                {"{{resource}}": "max by (resource) (tallygate_watch_objects)"},
+            ),
+            Panel(
+                "CPU",
+                "Of each replica; one Python process uses little more than one core.",
+                {"{{instance}}": "rate(process_cpu_seconds_total[5m]) and on (job, instance) tallygate_build_info"},
+                "percentunit",
+            ),
+            Panel(
+                "Memory",
+                "Resident.",
+                {"{{instance}}": "process_resident_memory_bytes and on (job, instance) tallygate_build_info"},
+                "bytes",
+            ),
+            Panel(
+                "Certificate, policies",
+                "Days until the certificate expires; 1 while policy files are broken.",
+                {
+                    "{{instance}} days": "(tallygate_certificate_not_after_timestamp_seconds - time()) / 86400",
+                    "{{instance}} broken": "tallygate_policy_broken",
+                },
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,56 @@
+"""deploy/grafana: every panel shows what there is, by labels that there are, and covers no other."""
+
+import itertools
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.deploy.dashboard import dashboard
+from tests.deploy.promql import series
+from tests.deploy.test_rules import EVERY, RECORDED, unknown
+from tests.server.every_metric import every_metric
+
+MADE: dict[str, Any] = json.loads(dashboard())
+PANELS: list[dict[str, Any]] = [panel for panel in MADE["panels"] if panel["type"] != "row"]
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_a_panel_is_made_from_what_there_is(panel: dict[str, Any]) -> None:
+    for target in panel["targets"]:
+        assert list(series(target["expr"])), target["expr"]
+        assert unknown(target["expr"]) == []
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_a_legend_names_labels_that_the_series_have(panel: dict[str, Any]) -> None:
+    of_scrape = {"instance"}
+    for target in panel["targets"]:
+        named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+        first = next(iter(series(target["expr"]))).name
+        labels = set(first.split(":")[0].split("_")) if first in RECORDED else set(every_metric()[first])
+        assert named <= labels | of_scrape
+
+
+def test_panels_have_ids_of_their_own_and_do_not_cover_each_other() -> None:
+    assert len({panel["id"] for panel in MADE["panels"]}) == len(MADE["panels"])
+    covered = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in MADE["panels"])
+        for x, y in itertools.product(
+            range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        )
+    ]
+    assert len(set(covered)) == len(covered)
+    assert max(x for x, _ in covered) < 24
+
+
+def test_nothing_is_recorded_that_no_panel_and_no_other_rule_uses() -> None:
+    used = {each.name for target in _targets() for each in series(target)}
+    used |= {each.name for rule in EVERY for each in series(rule["expr"])}
+    assert RECORDED - used == set()
+
+
+def _targets() -> list[str]:
+    return [target["expr"] for panel in PANELS for target in panel["targets"]]

@@ -1,0 +1,183 @@
+"""A replica: the product's views, sight, batches and keeper, put together as `webhook.server.serve` does."""
+
+import json
+import math
+from collections.abc import Sequence
+
+from tests.gate.simulation.store import Store
+from tests.gate.simulation.tasks import Tasks
+from tests.gate.simulation.truth import Truth
+from tests.state.watch.pods import line, page
+from webhook.accounting.amounts import Amounts
+from webhook.admission.capping import CapIndex, Counted
+from webhook.gate.charging import Charging
+from webhook.gate.keeping import Keeper
+from webhook.gate.promising import Asked, Who
+from webhook.gate.sight import Sight
+from webhook.state.batching import BatchedLedgers
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
+from webhook.state.watch.freshness import Freshness
+from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
+from webhook.state.watch.view import PodView
+
+BOUND = 8.0
+"""B in seconds of this world."""
+_PATIENCE = 4.0
+_DAY = 86_400.0
+
+
+class Replica:
+    """One process. A crash makes another in its place: nothing is remembered, and everything is listed anew."""
+
+    def __init__(self, number: int, truth: Truth, tasks: Tasks, store: Store, caps: CapIndex) -> None:
+        self.number = number
+        self.frozen = False
+        self.is_leader = number == 0
+        self.caps = caps
+        self._truth = truth
+        self._tasks = tasks
+        self._born = number * 7 * _DAY - truth.now
+        self._fresh, self._fresh_namespaces = Freshness(), Freshness()
+        self._position = self._namespace_position = 0
+        self.pods, self.namespaces = PodView(), NamespaceView()
+        self.sight = Sight(self.pods, self.namespaces, self.clock, self._current_at)
+        self._ledgers = BatchedLedgers(store, self.clock)
+        self.keeper = Keeper(
+            caps=lambda: self.caps,
+            sight=self.sight,
+            ledgers=self._ledgers,
+            reader=store,
+            monotonic=self.clock,
+            maker=self.nonce,
+            bound=BOUND,
+            role=self,
+        )
+        self.loaded: dict[str, int] = {}
+        self.load(caps)
+        self._list_namespaces()
+        self.relist()
+
+    def clock(self) -> float:
+        """Its own monotonic clock, which began at another time than others'."""
+        return self._truth.clock() + self._born
+
+    def nonce(self) -> str:
+        """What no other attempt has."""
+        self._truth.nonces += 1
+        return f"r{self.number}-{self._truth.nonces}"
+
+    def leads(self) -> bool:
+        """Whether it takes itself for the leader; two may, or none."""
+        return self.is_leader
+
+    def loaded_since(self, _: str) -> float:
+        """Caps come into force at different times here, and ledgers open all the same."""
+        return -math.inf
+
+    def load(self, caps: CapIndex) -> None:
+        """Other policies."""
+        self.caps = caps
+        self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in caps.all()}
+        self.sight.in_force([counted.key for counted in caps.all()])
+
+    def knows(self, namespace: str) -> bool:
+        """Whether a pod of this namespace is not sent away at once."""
+        return self.namespaces.row(namespace) is not None
+
+    def charge(self, who: Who, old: int, new: int) -> tuple[bool, Sequence[LedgerKey]]:
+        """One attempt of the product's own; whether it was granted, and by which ledgers.
+
+        Raises:
+            BusyError: nothing is decided.
+            StoreUnavailableError: the ledgers are out of reach.
+        """
+        asked = [
+            Asked(counted, old=_gpus(counted, old), new=_gpus(counted, new), exceeds=False)
+            for counted in self.caps.over(who.namespace, {}).caps
+        ]
+        outcome = Charging(self._ledgers, who, self.clock() + _PATIENCE, self.sight).charge(asked)
+        return not outcome.refused, [each.key(who.namespace) for each in asked]
+
+    def keys(self) -> list[tuple[LedgerKey, Counted]]:
+        """The ledgers that it keeps."""
+        return list(self.keeper.keys(sorted(row.name for row in self.namespaces.rows())))
+
+    # What it sees
+
+    def relist(self) -> None:
+        """List pods by quorum, as after a 410."""
+        begun = self.clock()
+        self.pods.apply(page(self._truth.revision, *(pod.body() for pod in self._truth.pods.values())))
+        self._position = len(self._truth.told)
+        self._fresh.listed(self._truth.revision, begun)
+
+    def watch(self, events: int) -> bool:
+        """See some more events of pods; whether there were any."""
+        told = self._truth.told[self._position : self._position + events]
+        for each in told:
+            event = line(each.kind, each.pod.body())
+            assert isinstance(event, Changed | Deleted)
+            self.pods.apply(event)
+            self._fresh.reached(each.revision)
+        self._position += len(told)
+        return bool(told)
+
+    def watch_namespaces(self) -> bool:
+        """See the next namespace, or a bookmark."""
+        if self._namespace_position == len(self._truth.namespaces):
+            self.namespaces.apply(Bookmark(self._truth.revision))
+            self._fresh_namespaces.asked(self._truth.revision, self.clock())
+            self._fresh_namespaces.reached(self._truth.revision)
+            return False
+        revision, name = self._truth.namespaces[self._namespace_position]
+        self.namespaces.apply(Changed(_namespace(name, revision), revision))
+        self._fresh_namespaces.reached(revision)
+        self._namespace_position += 1
+        return True
+
+    def ask(self) -> None:
+        """Ask which revision the cluster is at."""
+        self._fresh.asked(self._truth.revision, self.clock())
+
+    def bookmark(self) -> bool:
+        """Be told how far the watch is, where it has told everything."""
+        if self._position < len(self._truth.told):
+            return False
+        self.pods.apply(Bookmark(self._truth.revision))
+        self._fresh.reached(self._truth.revision)
+        return True
+
+    def catch_up(self) -> None:
+        """See everything, and know that."""
+        self.ask()
+        self.watch(len(self._truth.told))
+        self.bookmark()
+        while self.watch_namespaces():
+            pass
+        self.watch_namespaces()
+
+    def _list_namespaces(self) -> None:
+        begun = self.clock()
+        rows = [_namespace(name, revision) for revision, name in self._truth.namespaces]
+        self.namespaces.apply(Replaced(rows, self._truth.revision))
+        self._namespace_position = len(self._truth.namespaces)
+        self._fresh_namespaces.listed(self._truth.revision, begun)
+
+    def _current_at(self) -> float | None:
+        self._tasks.pause("looks how old its view is")
+        both = (self._fresh.current_at, self._fresh_namespaces.current_at)
+        known = [at for at in both if at is not None]
+        return min(known) if len(known) == len(both) else None
+
+
+def _gpus(counted: Counted, size: int) -> Amounts:
+    return Amounts(dict.fromkeys(counted.names, size)) if size else Amounts()
+
+
+def _namespace(name: str, revision: int) -> NamespaceRow:
+    body = {"metadata": {"name": name, "uid": f"u-{name}", "resourceVersion": str(revision)}}
+    event = NAMESPACES.event(json.dumps({"type": "ADDED", "object": body}).encode())
+    assert isinstance(event, Changed)
+    row: NamespaceRow = event.item
+    return row

@@ -1,0 +1,110 @@
+"""What is so: pods and namespaces as etcd has stored them, revision by revision, and the ledgers."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from tests.state.watch.pods import pod as stored_pod
+from webhook.state.ledger import Ledger
+from webhook.state.ports import LedgerKey
+
+
+class Pod(NamedTuple):
+    """A stored pod that holds `size` GPUs, unless it has ended."""
+
+    uid: str
+    namespace: str
+    size: int
+    ended: bool = False
+    revision: int = 0
+
+    @property
+    def holds(self) -> int:
+        """What it costs."""
+        return 0 if self.ended else self.size
+
+    def body(self) -> dict[str, Any]:
+        """As the API server sends it."""
+        phase = {"status": {"phase": "Succeeded" if self.ended else "Running"}}
+        return stored_pod(self.uid, self.revision, str(self.size), self.namespace, **phase)
+
+
+class Told(NamedTuple):
+    """What a watch of pods tells."""
+
+    revision: int
+    kind: str
+    pod: Pod
+
+
+@dataclass
+class Truth:
+    """API server and etcd, which may stall: what has come to it then waits, and commits in the order of its coming."""
+
+    now: float = 0.0
+    revision: int = 10
+    stalled: bool = False
+    nonces: int = 0
+    pods: dict[str, Pod] = field(default_factory=dict)
+    told: list[Told] = field(default_factory=list)
+    namespaces: list[tuple[int, str]] = field(default_factory=list)
+    books: dict[LedgerKey, tuple[Ledger, int]] = field(default_factory=dict)
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+    late: list[Callable[[], None]] = field(default_factory=list)
+    _moments: list[tuple[int, Mapping[str, Pod]]] = field(default_factory=lambda: [(0, {})])
+    _reads: int = 0
+
+    def clock(self) -> float:
+        """Seconds; no two readings are the same."""
+        self._reads += 1
+        return self.now + self._reads * 1e-6
+
+    def commit(self, transaction: Callable[[], None]) -> None:
+        """Hand a transaction to etcd."""
+        if self.stalled or self.waiting:
+            self.waiting.append(transaction)
+        else:
+            transaction()
+
+    def put(self, pod: Pod) -> Pod:
+        """Store a pod."""
+        self.revision += 1
+        stored = pod._replace(revision=self.revision)
+        self._tell("MODIFIED", stored)
+        self.pods[pod.uid] = stored
+        return self._moved(stored)
+
+    def remove(self, uid: str) -> None:
+        """Delete a pod."""
+        self.revision += 1
+        gone = self.pods.pop(uid)._replace(revision=self.revision)
+        self._tell("DELETED", gone)
+        self._moved(gone)
+
+    def bear(self, namespace: str) -> None:
+        """Make a namespace."""
+        self.revision += 1
+        self.namespaces.append((self.revision, namespace))
+
+    def pods_at(self, revision: int) -> Mapping[str, Pod]:
+        """The pods as they were then."""
+        return self._moments[bisect_right(self._moments, revision, key=lambda moment: moment[0]) - 1][1]
+
+    def _tell(self, kind: str, pod: Pod) -> None:
+        self.told.append(Told(self.revision, kind, pod))
+
+    def _moved(self, pod: Pod) -> Pod:
+        self._moments.append((self.revision, dict(self.pods)))
+        return pod
+
+
+def under(key: LedgerKey, pod: Pod) -> bool:
+    """Whether a ledger counts a pod: caps here are of every namespace."""
+    return key.namespace in {"", pod.namespace}
+
+
+def membership(names: Collection[str]) -> str:
+    """What a ledger says of the namespaces that it was counted with (`webhook.gate.sight`)."""
+    return sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]

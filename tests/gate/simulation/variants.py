@@ -1,0 +1,78 @@
+"""The wrong variants of what calls the transitions, each in the place of one part of the product.
+
+`python -m tests.gate.simulation variants` shows how each one fails; docs/caps.md has the table.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from tests.gate.simulation import wrong
+from webhook.gate import promising
+from webhook.gate.keeping import Keeper
+from webhook.gate.promising import Promise
+from webhook.gate.sight import Sight
+from webhook.state.batching import BatchedLedgers
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A wrong part: the number of the rule it breaks, what it does, where it is put, and what shows it."""
+
+    rule: int
+    says: str
+    owner: object
+    name: str
+    instead: object
+    mix: str = "storms"
+    seed: int = 0
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """For as long as the block runs, this is how it is done."""
+        with patch.object(self.owner, self.name, self.instead):
+            yield
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "silence_is_success": Variant(
+        1, "takes a write without an answer for done", BatchedLedgers, "_write", wrong.silence_is_success
+    ),
+    "wins_every_race": Variant(
+        1, "takes a write that others came before for done", BatchedLedgers, "_write", wrong.wins_every_race
+    ),
+    "tells_before_it_writes": Variant(
+        1,
+        "lets those who wait go before their write is done",
+        BatchedLedgers,
+        "_write",
+        wrong.tells_before_it_writes,
+    ),
+    "lands_by_uid": Variant(
+        1, "takes any row of the pod for its own after a lost answer", Promise, "is_in", wrong.lands_by_uid, seed=4
+    ),
+    "withdraws_by_uid": Variant(
+        3, "takes back the row of its pod, whoever wrote it", promising, "withdraw", wrong.withdraws_by_uid, seed=4
+    ),
+    "marks_unwritten": Variant(
+        6,
+        "takes a visit that wrote nothing for a write",
+        Keeper,
+        "_remember",
+        wrong.marks_unwritten,
+        mix="old promises",
+        seed=283,
+    ),
+    "has_no_past": Variant(
+        7, "takes a ledger that is not there for the first", Sight, "is_first", wrong.has_no_past, seed=32
+    ),
+    "puts_back": Variant(
+        8,
+        "charges a cap that was put back by what its ledger counted",
+        Sight,
+        "counted_since",
+        wrong.follows_on,
+        seed=2,
+    ),
+}

@@ -1,0 +1,194 @@
+"""What a refusal tells beside its arithmetic: who holds most, and when what is only promised is free again."""
+
+from typing import Any
+
+import pytest
+
+from tests.gate.scene import CAP, Scene, pod, response
+from tests.gate.world import BOUND, World
+from tests.state.watch.pods import pod as stored_pod
+from webhook.state.watch.view import PodView
+
+SHARED = CAP.replace("hard:", "shared: true\n  hard:")
+LARGE = CAP.replace("gpu: 4", "gpu: 20")
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+TEMPLATE = "6c9f"
+
+
+def owned(kind: str, name: str) -> dict[str, Any]:
+    """The metadata of a workload's pod."""
+    return {"ownerReferences": [{"kind": kind, "name": name, "controller": True}]}
+
+
+class Seen(World):
+    """A world in which the watch has told of some pods, and ledgers are open."""
+
+    def __init__(self, text: str = CAP, namespaces: tuple[str, ...] = ("team-a", "team-b")) -> None:
+        super().__init__(text, namespaces)
+        self.open()
+
+    def there(self, uid: str, gpus: int, namespace: str = "team-a", **metadata: Any) -> None:
+        """A pod is stored and seen."""
+        self.store(uid, gpus, namespace)["metadata"] |= metadata
+        self.see(uid)
+
+    def message(self, gpus: int, namespace: str = "team-a") -> str:
+        """What a pod is refused with, as far as it is about this cap's room."""
+        answer = self.admit(stored_pod("asks", 0, str(gpus), namespace), namespace=namespace, name="asks")
+        text: str = response(answer)["status"]["message"]
+        return text[text.index("holds") : text.index(" (TG201")]
+
+
+def test_workloads_are_named_by_what_people_applied_and_pods_of_nobody_by_themselves() -> None:
+    world = Seen(LARGE)
+    for number in range(3):
+        labels = {"labels": {"pod-template-hash": TEMPLATE}}
+        world.there(f"d{number}", 2, **owned("ReplicaSet", f"trainer-{TEMPLATE}") | labels)
+    world.there("s1", 4, **owned("StatefulSet", "db"))
+    world.there("p1", 5)
+    world.there("p2", 1)
+    assert world.message(5) == (
+        "holds 16 of 20, 0 promised, free 4; held most by Deployment trainer (6), Pod pod-p1 (5), StatefulSet db (4): "
+        "ask for 4 or less, or wait until pods end"
+    )
+
+
+def test_pods_that_are_being_deleted_are_marked() -> None:
+    world = Seen(LARGE)
+    world.there("p1", 7, **GOING)
+    for number in range(2):
+        world.there(f"r{number}", 3, **owned("Job", "eval") | (GOING if number else {}))
+    assert "held most by Pod pod-p1 (7, terminating), Job eval (6, 3 terminating):" in world.message(9)
+
+
+def test_pods_that_have_ended_hold_nothing_and_are_not_named() -> None:
+    world = Seen()
+    world.there("p1", 3)
+    ended = world.store("p2", 4)
+    ended["status"] = {"phase": "Succeeded"}
+    world.see("p2")
+    assert "held most by Pod pod-p1 (3):" in world.message(2)
+
+
+def test_of_a_shared_cap_the_namespaces_are_named_with_what_is_promised_to_them() -> None:
+    world = Seen(SHARED, ("team-a", "team-b", "team-c", "team-d"))
+    world.there("p1", 1, "team-b")
+    world.there("p2", 2, "team-c", **GOING)
+    assert world.code("u1", 1, "team-b") == 200
+    assert world.message(1, "team-a") == (
+        "holds 3 of 4, 1 promised, free 0; held most by namespace team-b (2, 1 promised), "
+        "namespace team-c (2, terminating): wait until pods end; what is promised to pods that do not come is free "
+        "within 45 s"
+    )
+
+
+def test_a_cap_may_keep_its_holders_to_itself() -> None:
+    world = Seen(CAP + "  namesHolders: false\n")
+    world.there("p1", 4)
+    assert world.message(1) == "holds 4 of 4, 0 promised, free 0: wait until pods end"
+
+
+def test_at_most_three_are_named_those_of_equal_amounts_in_order() -> None:
+    world = Seen(LARGE)
+    for letter in "dbcaef":
+        world.there(letter, 3)
+    assert "held most by Pod pod-a (3), Pod pod-b (3), Pod pod-c (3):" in world.message(9)
+
+
+def test_owners_that_are_none_are_not_repeated() -> None:
+    world = Seen(LARGE)
+    world.there("a", 3, **owned("Evil\x1b[31m", "x"))
+    world.there("b", 2, **owned("Thing", "n" * 5000))
+    assert "held most by Pod pod-a (3), Pod pod-b (2):" in world.message(20)
+
+
+def test_a_replica_set_of_its_own_keeps_its_name() -> None:
+    world = Seen()
+    world.there("a", 3, labels={"pod-template-hash": "other"}, **owned("ReplicaSet", f"trainer-{TEMPLATE}"))
+    assert f"held most by ReplicaSet trainer-{TEMPLATE} (3):" in world.message(2)
+
+
+def test_a_promise_grows_old_by_the_clock_of_who_keeps_it() -> None:
+    world = Seen()
+    assert world.code("u1", 4) == 200
+    assert world.message(1).endswith("what is promised to pods that do not come is free within 45 s")
+    world.keep()
+    world.now += 20
+    assert world.message(1).endswith("what is promised to pods that do not come is free within 25 s")
+    world.now += 300
+    assert world.message(1).endswith("what is promised to pods that do not come is free within 5 s")
+
+
+def test_what_is_said_to_be_free_by_then_is_free_by_then() -> None:
+    world = Seen()
+    assert world.code("u1", 4) == 200
+    world.keep()
+    told = int(world.message(1).rsplit(" ", 2)[1])
+    for _ in range(told):
+        world.keep(1)
+    assert world.code("u2", 4) == 200
+    assert told < BOUND + 10
+
+
+def test_the_promise_that_was_made_last_decides() -> None:
+    world = Seen()
+    assert world.code("u1", 2) == 200
+    world.keep()
+    world.now += 30
+    assert world.code("u2", 2) == 200
+    world.keep()
+    world.now += 5
+    assert world.message(1).endswith("free within 40 s")
+
+
+def test_nothing_is_said_of_promises_where_none_are_or_waiting_does_not_help() -> None:
+    world = Seen()
+    world.there("p1", 4)
+    assert "promised to pods" not in world.message(1)
+    nothing = Seen(CAP.replace("gpu: 4", "gpu: 0"))
+    assert nothing.message(1) == "holds 0 of 0, 0 promised, free 0: nothing of it may be held in this namespace"
+
+
+def test_without_a_watch_the_promises_themselves_are_named_and_never_said_to_come_back() -> None:
+    scene = Scene()
+    scene.admit(pod("u1", 3), name="first")
+    message = response(scene.admit(pod("u2", 3), name="second"))["status"]["message"]
+    assert "free 1; held most by Pod first (3, promised): ask for 1 or less, or wait until pods end (" in message
+
+
+def test_a_look_that_took_long_is_good_for_ten_times_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Seen()
+    world.there("p1", 4)
+    looks = 0
+    heaps = PodView.heaps
+
+    def slow(*args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        world.now += 0.2
+        return heaps(*args)
+
+    monkeypatch.setattr(PodView, "heaps", slow)
+    assert "Pod pod-p1 (4)" in world.message(1)
+    world.now += 1.9
+    assert "Pod pod-p1 (4)" in world.message(1)
+    assert looks == 1
+    world.now += 0.2
+    world.message(1)
+    assert looks == 2
+
+
+def test_who_asks_while_another_looks_makes_do_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Seen()
+    world.there("p1", 4)
+    heaps = PodView.heaps
+    within: list[str] = []
+
+    def asked_again(*args: Any) -> Any:
+        monkeypatch.setattr(PodView, "heaps", heaps)
+        within.append(world.message(1))
+        return heaps(*args)
+
+    monkeypatch.setattr(PodView, "heaps", asked_again)
+    assert "Pod pod-p1 (4)" in world.message(1)
+    assert within == ["holds 4 of 4, 0 promised, free 0: wait until pods end"]

@@ -1,0 +1,1 @@
+"""Tests of what Prometheus is told of caps."""

@@ -1,0 +1,54 @@
+"""Every metric of a server, as Prometheus names its series, with the labels each has."""
+
+from collections.abc import Mapping
+
+from tests.admission.case import policies
+from tests.gate.scene import CAP
+from tests.server.building import Log
+from tests.state.ledger.ledgers import empty, gpus, granted, wants
+from webhook.admission.capping import CapIndex
+from webhook.admission.change import Phase
+from webhook.server.caps.metrics import CapMetrics
+from webhook.server.following.figures import Figures
+from webhook.server.metrics import Build, Metrics
+from webhook.state.ports import LedgerKey, Write, WriteEnd
+from webhook.state.watch.failure import Reason
+from webhook.state.watch.runner import Followed
+
+
+def every_metric() -> Mapping[str, frozenset[str]]:
+    """Each name that a series of the gate can have, and its labels; those of process and Python are left out."""
+    metrics = Metrics(Build("1.2.3"))
+    log, caps = Log().logger, CapIndex(policies(CAP))
+    told = CapMetrics(metrics.registry, metrics.refusals, log)
+    told.tell(lambda: caps, alone=False)
+    pods = Followed("pods", 7, 1, 2.5, None, {Reason.RESET: 3}, 1, None)
+    figures = Figures(metrics.registry, lambda: [pods], told.seen, lambda: True)
+    _happen(metrics, figures)
+    _write(told, LedgerKey(caps.all()[0].key, "team-a"))
+    return {
+        sample.name: frozenset(sample.labels)
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name.startswith("tallygate_")
+    }
+
+
+def _happen(metrics: Metrics, figures: Figures) -> None:
+    """Something of everything, so that each metric has a series."""
+    metrics.decided(Phase.VALIDATING, "CREATE", "Pod", "deny", 0.1)
+    metrics.problem("TG201")
+    metrics.failed("crash")
+    metrics.policies_reloaded(success=True)
+    metrics.certificate_reloaded(success=True)
+    metrics.refusals.refused("gpus", "excess")
+    metrics.refusals.exceeded("gpus")
+    figures.visited("written")
+    figures.expired(1)
+
+
+def _write(told: CapMetrics, key: LedgerKey) -> None:
+    """A ledger is written, and again with a pod that came past the gate."""
+    before = granted(empty(), wants())
+    for ledger in (before, granted(empty(tally=gpus(3)), wants("u2"))):
+        told.in_cluster.wrote(Write(key, before, ledger, 1, 0.1, WriteEnd.STORED))

@@ -1,0 +1,39 @@
+"""The thread that renews leases: it begins to keep ledgers, says so, and lets go in the end."""
+
+import time
+
+from tests.gate.leases import Leases
+from tests.server.process import eventually
+from webhook.gate.leading import KEEPER, Leading
+from webhook.server.following.leading import LedgerLeading
+from webhook.server.logs import new_logger
+
+
+def thread(leases: Leases) -> LedgerLeading:
+    """The thread of one replica."""
+    return LedgerLeading(Leading(leases, "one", list, time.monotonic), new_logger("error"))
+
+
+def test_it_keeps_ledgers_as_long_as_it_runs_and_lets_go_of_its_leases() -> None:
+    leases = Leases()
+    leading = thread(leases)
+    leading.start()
+    assert eventually(lambda: leading.check().detail == {"keeps": True})
+    assert leases.stored[KEEPER].holder == "one"
+    leading.stop()
+    assert {name: lease.holder for name, lease in leases.stored.items()} == {KEEPER: ""}
+
+
+def test_without_leases_it_is_ready_and_says_what_is_wrong() -> None:
+    leases = Leases()
+    leases.is_down = True
+    leading = thread(leases)
+    leading.start()
+    assert eventually(lambda: "failure" in leading.check().detail)
+    assert leading.check().ready
+    assert leading.check().detail["failure"] == "connection refused"
+    leading.stop()
+
+
+def test_one_that_was_never_started_can_be_stopped() -> None:
+    thread(Leases()).stop()

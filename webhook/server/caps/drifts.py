@@ -1,0 +1,48 @@
+"""Drift: pods that came under a cap past the gate, as recounts find them."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from webhook.accounting.amounts import is_milli, shown
+from webhook.admission.capping import cap_of
+from webhook.server.caps.names import CapNames
+from webhook.server.logs import Logger
+from webhook.state.ledger import drift
+from webhook.state.ports import Write, WriteEnd
+
+
+class Drifts:
+    """A `WriteObserver` that compares each recount with what was charged before."""
+
+    def __init__(self, registry: CollectorRegistry, log: Logger) -> None:
+        self._log = log
+        self._names = CapNames()
+        self._times = Counter(
+            "tallygate_ledger_drifts",
+            "Recounts that found more than was ever promised: pods that came past the gate.",
+            ("cap",),
+            registry=registry,
+        )
+        self._last = Gauge(
+            "tallygate_ledger_drift_last",
+            "By how much the last such recount was over what was charged; cpu in cores.",
+            ("cap", "resource"),
+            registry=registry,
+        )
+
+    def expect(self, cap: str) -> None:
+        """A cap is in force: told of from 0 on, since Prometheus sees no increase in what begins with 1."""
+        self._times.labels(self._names.label(cap))
+
+    def wrote(self, write: Write) -> None:
+        """Count it where the write carries such a recount, and log whose pods they are."""
+        if write.before is None or write.end is not WriteEnd.STORED:
+            return
+        if not (found := drift(write.before, write.ledger)):
+            return
+        cap = cap_of(write.key.cap)
+        label = self._names.label(cap)
+        self._times.labels(label).inc()
+        for name, amount in found.items():
+            self._last.labels(label, name).set(amount / 1000 if is_milli(name) else amount)
+        amounts = {name: shown(name, amount) for name, amount in found.items()}
+        self._log.warning("ledger-drift", cap=cap, namespace=write.key.namespace, amounts=amounts)

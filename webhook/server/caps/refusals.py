@@ -1,0 +1,121 @@
+"""Refusals by caps, counted by cap and reason."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter
+
+from webhook.admission.capping import cap_of
+from webhook.admission.codes import (
+    NO_LIMIT_UNDER_CAP,
+    OVER_CAP,
+    WORKLOAD_OVER_CAP,
+    WORKLOAD_ROLLOUT,
+    WORKLOAD_WAITS,
+)
+from webhook.errors import TallygateError
+from webhook.gate import Record
+from webhook.gate.promising import Mode, Promise
+from webhook.server.caps.names import OTHER, CapNames
+from webhook.state.ledger import Deferred, First
+from webhook.state.ports import Attempt, BusyError, LedgerFullError, LedgerKey, Ledgers, StoreUnavailableError, T
+
+_BY_CODE: Final[Mapping[str, str]] = {
+    OVER_CAP.number: "excess",
+    NO_LIMIT_UNDER_CAP.number: "no-limit",
+    WORKLOAD_OVER_CAP.number: "workload",
+    WORKLOAD_WAITS.number: "workload",
+    WORKLOAD_ROLLOUT.number: "workload",
+}
+_BY_FIRST: Final[Mapping[First, str]] = {
+    First.OPEN: "converging",
+    First.CATCH_UP: "behind",
+    First.COUNT_NAMES: "uncounted-names",
+    First.COUNT_MEMBERS: "uncounted-namespaces",
+    First.COUNT_PODS: "uncounted-pods",
+    First.SETTLE_NAMESPACE: "namespace-share",
+    First.SETTLE_ROWS: "rows-full",
+}
+_BY_ERROR: Final = ((LedgerFullError, "bytes-full"), (BusyError, "busy"), (StoreUnavailableError, "unavailable"))
+
+REASONS: Final = frozenset({*_BY_CODE.values(), *_BY_FIRST.values(), *(reason for _, reason in _BY_ERROR), OTHER})
+"""Every value of the label `reason`."""
+
+
+class Refusals:
+    """Counts what caps refused, sent away or could not decide, and who went over one. Dry runs are not counted."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._names = CapNames()
+        self._refusals = Counter(
+            "tallygate_cap_refusals",
+            "Requests that a cap did not let through, by the reason why.",
+            ("cap", "reason"),
+            registry=registry,
+        )
+        self._exceeded = Counter(
+            "tallygate_cap_exceeded", "Pods with which a privileged user went over a cap.", ("cap",), registry=registry
+        )
+
+    def answered(self, record: Record) -> None:
+        """A review was decided. Where a cap denied, all that denied were caps: rules come first."""
+        if record.dry_run:
+            return
+        for cap in record.exceeded:
+            self.exceeded(cap)
+        reason = next((_BY_CODE[code] for code in record.codes if code in _BY_CODE), None)
+        if reason is None:
+            return
+        for cap in record.rules:
+            self.refused(cap, reason if record.kind == "Pod" else "workload")
+
+    def exceeded(self, cap: str) -> None:
+        """Count a pod with which somebody went over."""
+        self._exceeded.labels(self._names.label(cap)).inc()
+
+    def refused(self, cap: str, reason: str) -> None:
+        """Count one refusal."""
+        self._refusals.labels(self._names.label(cap), reason).inc()
+
+
+class CountedLedgers:
+    """`Ledgers` that count what could not be promised: the ledger had to wait for something, or was out of reach.
+
+    Either ends the review, so that each cap is counted once for it: a promise follows only where all checks passed.
+    """
+
+    def __init__(self, ledgers: Ledgers, refusals: Refusals) -> None:
+        self._ledgers = ledgers
+        self._refusals = refusals
+
+    @property
+    def alone(self) -> bool:
+        """As of the ledgers within."""
+        return self._ledgers.alone
+
+    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+        """Carry it out.
+
+        Raises:
+            BusyError: as within.
+            StoreUnavailableError: as within.
+        """
+        if not _charges(attempt):
+            return self._ledgers.transact(key, attempt, deadline)
+        try:
+            outcome = self._ledgers.transact(key, attempt, deadline)
+        except TallygateError as error:
+            self._refusals.refused(cap_of(key.cap), _reason(error))
+            raise
+        if isinstance(outcome, Deferred):
+            self._refusals.refused(cap_of(key.cap), _BY_FIRST.get(outcome.first, OTHER))
+        return outcome
+
+
+def _charges(attempt: object) -> bool:
+    """Whether a pod is to be charged, and not only as a dry run."""
+    return isinstance(attempt, Promise) and attempt.mode is not Mode.LOOK
+
+
+def _reason(error: TallygateError) -> str:
+    return next((reason for kind, reason in _BY_ERROR if isinstance(error, kind)), OTHER)

@@ -1,0 +1,35 @@
+"""Writes of ledgers to their store: how long they take, how they end, and how many callers share one."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Histogram
+
+from webhook.state.ports import Write, WriteEnd
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_CALLERS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Writes:
+    """A `WriteObserver`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        seconds = Histogram(
+            "tallygate_ledger_write_seconds",
+            "Time that one write of a ledger took, in seconds, by how it ended.",
+            ("end",),
+            registry=registry,
+            buckets=_SECONDS,
+        )
+        self._seconds = {end: seconds.labels(end.value) for end in WriteEnd}
+        self._callers = Histogram(
+            "tallygate_ledger_batch_size",
+            "Callers that shared one write of a ledger.",
+            registry=registry,
+            buckets=_CALLERS,
+        )
+
+    def wrote(self, write: Write) -> None:
+        """Count it."""
+        self._seconds[write.end].observe(write.seconds)
+        self._callers.observe(write.callers)
