@@ -7,8 +7,11 @@ import pytest
 
 from tests.accounting.fit.clusters import node, pod, pod_of
 from tests.accounting.fit.deciding import whole
+from webhook.accounting.cluster import Cluster
 from webhook.accounting.fit import filtering
+from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.preempting import Preemption
+from webhook.accounting.fit.rejection import Places, Rejection, for_now
 from webhook.accounting.fit.verdict import Verdict, verdict
 
 Json = dict[str, Any]
@@ -152,6 +155,28 @@ def test_of_many_nodes_the_scheduler_looks_at_some_and_so_may_choose_another() -
     said = _said([node(name, cpu="2") for name in names], [_pod(f"p{name}", name) for name in names])
     assert _came(said).is_sampled
     assert len(_came(said).candidates) == 100  # minCandidateNodesAbsolute
+
+
+def test_a_budget_that_selects_by_nonsense_protects_nobody() -> None:
+    broken = _budget("kept", 0) | {"spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "Near"}]}}}
+    pods = [_pod("kept", "n0", labels={"app": "kept"}, started=LATE), _pod("plain", "n0")]
+    assert _victims(_said([node("n0", cpu="2")], pods, [broken], cpu="1")) == ["kept"]
+
+
+def test_the_scheduler_is_at_fault_when_all_can_stay_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own sentence for a filter that says one thing first and another later."""
+    asked = []
+
+    def reject_at_first(_pod: Incoming, _cluster: Cluster, places: Places) -> list[Rejection]:
+        asked.append(places)
+        return [for_now("not yet", np.full(len(places), len(asked) == 1))]
+
+    monkeypatch.setattr(filtering, "FILTERS", {"Hesitant": reject_at_first})
+    said = _said([node("n0")], [_pod("a", "n0")], status={"nominatedNodeName": "n0"})
+    assert said.sentence == (
+        '0/1 nodes are available: 1 not yet. preemption: expected at least one victim pod on node "n0"'
+    )
+    assert said.nominated == ("n0",)
 
 
 def test_a_cluster_is_as_it_was_though_a_filter_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,10 +106,8 @@ def _all_named(volumes: Sequence[Volume], pod_name: str) -> tuple[Named, ...]:
 
 def _fault(pod: Incoming, storage: Storage, each: Named) -> str | None:
     claim = storage.claims.get((pod.namespace, each.name))
-    if claim is None and each.is_own:
+    if claim is None:  # of those that are not its own, `restrictions` has refused the pod already
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{each.name}"'
-    if claim is None:
-        return not_found("persistentvolumeclaim", each.name)
     if (claim.status or Phase()).phase == "Lost":
         volume = spec_of(claim).volume_name or ""
         return f'persistentvolumeclaim "{each.name}" bound to non-existent persistentvolume "{volume}"'
