@@ -57,7 +57,7 @@ def main(cases: int, seed: int, out: Path | None, file: Path | None, answering: 
             for name, asked in read(file) if file else _asked(seed, cases):
                 results.append(asked.result)
                 if write:
-                    write(name, asked)
+                    write(asked.line(name))
                 if answering and (found := list(differences(asked, answering))):
                     differing += 1
                     click.echo("\n  ".join((name, *found)))

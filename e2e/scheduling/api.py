@@ -49,11 +49,14 @@ class Api:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._own = local()
+        self._kept: list[HTTPSConnection] = []
         self._hands = ThreadPoolExecutor(_HANDS)
 
     def close(self) -> None:
-        """Let the hands go."""
+        """Let the hands go, and hang up."""
         self._hands.shutdown(cancel_futures=True)
+        for connection in self._kept:
+            connection.close()
 
     def make_all(self, objects: Iterable[Object]) -> list[Object | RefusedError]:
         """Create them, several at a time, and write their status; what is stored, or why not, in their order."""
@@ -118,6 +121,7 @@ class Api:
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Object:
         if not hasattr(self._own, "connection"):
             self._own.connection = self._connection()
+            self._kept.append(self._own.connection)
         connection: HTTPSConnection = self._own.connection
         connection.request(method, f"/{path}", json.dumps(body) if body else None, {"Content-Type": "application/json"})
         answer = connection.getresponse()

@@ -34,14 +34,19 @@ class Asked:
     pod: Object
     result: Result
 
+    def line(self, name: str) -> Object:
+        """As it is written, under the seed and number that it was drawn from."""
+        result = {key: value for key, value in asdict(self.result).items() if value is not None}
+        return {"case": name, **asdict(self), "result": result}
+
 
 @contextmanager
-def writing(file: Path) -> Iterator[Callable[[str, Asked], None]]:
-    """What writes a case under its name; the file is there when all are written, and not before."""
+def writing(file: Path) -> Iterator[Callable[[Object], None]]:
+    """What writes a line of JSON; the file is there when all are written, and not before."""
     beside = file.with_name(f"{file.name}.part")
     try:
         with beside.open("w") as lines:
-            yield lambda name, asked: print(_line(name, asked), file=lines)
+            yield lambda line: print(json.dumps(line, separators=(",", ":")), file=lines)
         beside.rename(file)
     finally:
         beside.unlink(missing_ok=True)
@@ -55,9 +60,3 @@ def read(file: Path) -> Iterator[tuple[str, Asked]]:
             result = Result(**case["result"])
             parts = (case["nodes"], case["pods"], case.get("objects", []), case["pod"])
             yield case.get("case", f"line {number}"), Asked(*parts, result)
-
-
-def _line(name: str, asked: Asked) -> str:
-    case = {"case": name, **asdict(asked)}
-    case["result"] = {key: value for key, value in case["result"].items() if value is not None}
-    return json.dumps(case, separators=(",", ":"))

@@ -4,7 +4,6 @@ The Deployment's own controllers make the pods; none of them may turn others out
 priority. Each Deployment is put up several times: where the scheduler chooses among equal nodes, the number may differ.
 """
 
-import json
 import signal
 import sys
 import time
@@ -17,6 +16,7 @@ import click
 
 from e2e.errors import BuildError, ClusterError
 from e2e.scheduling.api import Api, Object, RefusedError
+from e2e.scheduling.asked import writing
 from e2e.scheduling.cached import Belief, Mind
 from e2e.scheduling.draw.case import Drawn, drawn_about
 from e2e.scheduling.draw.dice import Dice
@@ -82,15 +82,14 @@ class Replicas:
         return self._api.listed("Pod", _LABEL)
 
     def _take_down(self, crowd: Crowd) -> None:
-        """Pods that a controller still makes meanwhile go as well."""
-        namespaces = [crowd.case.pod["metadata"]["namespace"]]
-        for kind in ("Deployment", "ReplicaSet"):
-            self._api.clear(kind, namespaces)
-        gone = 0
+        """What a controller still makes meanwhile, in the belief that it is wanted, goes as well."""
+        namespaces, gone = [crowd.case.pod["metadata"]["namespace"]], 0
         while gone < _LOOKS:
+            for kind in ("Deployment", "ReplicaSet"):
+                self._api.clear(kind, namespaces)
             self._api.clear("Pod", namespaces, _LABEL)
             time.sleep(_PAUSE)
-            gone = 0 if self._api.listed("Pod", _LABEL) else gone + 1
+            gone = 0 if self._api.listed("ReplicaSet") or self._api.listed("Pod", _LABEL) else gone + 1
 
 
 def crowd(seed: int, number: int) -> Crowd:
@@ -180,9 +179,9 @@ def _lines(seed: int, cases: int) -> Iterator[Object]:
 def main(cases: int, seed: int, out: Path) -> None:
     """Draw clusters and Deployments, and count the replicas that find a node; progress on stderr."""
     try:
-        with out.open("w") as file:
+        with writing(out) as write:
             for line in _lines(seed, cases):
-                print(json.dumps(line, separators=(",", ":")), file=file)
+                write(line)
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
         sys.exit(EXIT_MISUSE if isinstance(error, BuildError) else EXIT_FAULT)
