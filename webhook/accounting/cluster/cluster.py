@@ -45,6 +45,7 @@ class Cluster:
         self._ports: dict[tuple[str, int], dict[int, Counter[str]]] = {}
         self._claims: dict[tuple[str, str], dict[int, int]] = {}
         self._mounting: dict[int, int] = {}
+        self._making: dict[int, int] = {}
 
     def __len__(self) -> int:
         """How many pods there are."""
@@ -119,6 +120,10 @@ class Cluster:
         """How many volumes, of those that say something about nodes, pods have at each place that has any."""
         return self._mounting
 
+    def making(self) -> Mapping[int, int]:
+        """How many volumes with a claim that was made for the pod there are at each place that has any."""
+        return self._making
+
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace; none where it is not known."""
         return self.namespaces.get(namespace, _NO_LABELS)
@@ -149,6 +154,9 @@ class Cluster:
     def _mount(self, pod: Placed, place: int, pods: int) -> None:
         """Count a pod's volumes, or count them no more."""
         _count(self._mounting, place, pods * len(pod.volumes))
+        made = sum(volume.ephemeral is not None for volume in pod.volumes)
+        if made:
+            _count(self._making, place, pods * made)
         for volume in pod.volumes:
             if volume.persistent_volume_claim is not None:
                 self._claim((pod.namespace, volume.persistent_volume_claim.claim_name), place, pods)

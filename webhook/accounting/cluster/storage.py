@@ -27,13 +27,16 @@ _NO_VOLUMES: Mapping[str, PersistentVolume] = MappingProxyType({})
 
 
 class Storage:
-    """All claims, volumes, storage classes and CSI objects of one cluster, changed by one object at a time."""
+    """All claims, volumes, storage classes and CSI objects of one cluster, changed by one object at a time.
+
+    `limits` has every node with a CSINode, and how many volumes each driver attaches there that says so.
+    """
 
     def __init__(self) -> None:
         self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
-        self.csi_nodes: dict[str, CsiNode] = {}
+        self.limits: dict[str, Mapping[str, int]] = {}
         self.drivers: dict[str, CsiDriver] = {}
         self._capacities: dict[tuple[str, str], StorageCapacity] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
@@ -54,7 +57,7 @@ class Storage:
             case StorageClass():
                 self.classes[name] = thing
             case CsiNode():
-                self.csi_nodes[name] = thing
+                self.limits[name] = _limits(thing)
             case CsiDriver():
                 self.drivers[name] = thing
             case StorageCapacity():
@@ -75,7 +78,7 @@ class Storage:
             case StorageClass():
                 self.classes.pop(name, None)
             case CsiNode():
-                self.csi_nodes.pop(name, None)
+                self.limits.pop(name, None)
             case CsiDriver():
                 self.drivers.pop(name, None)
             case StorageCapacity():
@@ -119,6 +122,13 @@ def class_of_volume(volume: PersistentVolume) -> str:
     """The storage class that a volume is of, empty for none."""
     meta, spec = volume.metadata or ObjectMeta(), volume.spec or VolumeSpec()
     return (meta.annotations or {}).get(_CLASS, spec.storage_class_name or "")
+
+
+def _limits(node: CsiNode) -> Mapping[str, int]:
+    """GetVolumeLimits in plugins/nodevolumelimits/csi.go, v1.36."""
+    drivers = (node.spec.drivers if node.spec else None) or ()
+    counts = {each.name: each.allocatable.count for each in drivers if each.allocatable}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _node_of(attachment: VolumeAttachment) -> str:

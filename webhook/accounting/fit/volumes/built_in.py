@@ -55,4 +55,4 @@ def is_moved(pod: Incoming, storage: Storage) -> bool:
     """Whether a claim of the pod has a volume of such a kind, where nodes may have moved to its driver."""
     names = [spec_of(claim).volume_name or "" for claim in found(pod, storage)]
     volumes = [storage.volumes[name] for name in names if name in storage.volumes]
-    return bool(storage.csi_nodes) and any(each.spec and driver_of(each.spec) for each in volumes)
+    return bool(storage.limits) and any(each.spec and driver_of(each.spec) for each in volumes)

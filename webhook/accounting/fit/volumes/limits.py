@@ -17,7 +17,7 @@ from webhook.accounting.fit.rejection import Places, Rejection, for_good, for_no
 from webhook.accounting.fit.volumes.built_in import DRIVERS, NOT_COUNTED, disk_of, driver_of
 from webhook.accounting.fit.volumes.claims import Named, disowned, named_by, named_on_node, spec_of
 from webhook.objects.scheduling import Volume
-from webhook.objects.storage import AttachmentSpec, CsiNode, CsiNodeSpec, PersistentVolumeClaim, VolumeSpec
+from webhook.objects.storage import AttachmentSpec, PersistentVolumeClaim, VolumeSpec
 
 _Handles = dict[str, str]
 """Volumes by a name that no other has, and the driver of each."""
@@ -29,7 +29,8 @@ def exceeding(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejec
     if storage is None or not volumes:
         return
     new = _handles(volumes, pod.name, pod.namespace, storage)
-    limits = {place: limit for place in places.tolist() if new and (limit := _limits(cluster, storage, place))}
+    name = cluster.nodes.name
+    limits = {place: limit for place in places.tolist() if new and (limit := storage.limits.get(name(place)))}
     faults = {place: fault for place in limits if (fault := _fault(cluster, storage, place))}
     over = [place in limits and _exceeds(new, limits[place], cluster, storage, place) for place in places.tolist()]
     faulty = np.isin(places, list(faults))
@@ -39,17 +40,9 @@ def exceeding(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejec
     yield for_now("node(s) exceed max volume count", np.array(over, dtype=np.bool_) & ~faulty)
 
 
-def _limits(cluster: Cluster, storage: Storage, place: int) -> Mapping[str, int]:
-    """How many volumes of each driver a node attaches, where it says so."""
-    node = storage.csi_nodes.get(cluster.nodes.name(place), CsiNode())
-    listed = (node.spec or CsiNodeSpec()).drivers or ()
-    counts = {each.name: each.allocatable.count for each in listed if each.allocatable}
-    return {name: count for name, count in counts.items() if count is not None}
-
-
 def _fault(cluster: Cluster, storage: Storage, place: int) -> str | None:
     """What is wrong with the first claim of a pod there that was made for another."""
-    if place not in cluster.mounting():
+    if place not in cluster.making():
         return None
     for pod in cluster.on(place).values():
         for each in named_on_node(pod):
