@@ -172,7 +172,7 @@ def test_the_scheduler_is_at_fault_when_all_can_stay_after_all(monkeypatch: pyte
         return [for_now("not yet", np.full(len(places), len(asked) == 1))]
 
     monkeypatch.setattr(filtering, "FILTERS", {"Hesitant": reject_at_first})
-    said = _said([node("n0")], [_pod("a", "n0")], status={"nominatedNodeName": "n0"})
+    said = _said([node("n0", cpu="9")], [_pod("a", "n0")], status={"nominatedNodeName": "n0"})
     assert said.sentence == (
         '0/1 nodes are available: 1 not yet. preemption: expected at least one victim pod on node "n0"'
     )
