@@ -14,7 +14,7 @@ from e2e.scheduling.plane import Plane
 from e2e.scheduling.scene import is_over, scene, uid
 from e2e.scheduling.standing import make_standing
 
-_LOOKS, _LOOKS_IN_VAIN, _PAUSE = 5, 50, 0.02  # seconds between looks; victims are deleted one after the other
+_LOOKS, _LOOKS_IN_VAIN, _PAUSE = 20, 60, 0.02  # seconds between looks; victims are deleted one after the other
 
 
 class Asker:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from e2e.scheduling.api import Api, Object
+from e2e.scheduling.api import Api, Object, RefusedError
 from e2e.scheduling.cached import Mind
 from e2e.scheduling.draw.case import Drawn
 from e2e.scheduling.draw.words import NAMESPACES
@@ -49,20 +49,21 @@ def scene(api: Api, mind: Mind, case: Drawn) -> Iterator[Scene]:
     Raises:
         ClusterError: the scheduler does not come to know it.
     """
+    _make(api, case)
+    objects = [each for kind in _OBJECTS for each in api.listed(kind)]
+    made = Scene(api.listed("Node"), api.listed("Pod"), objects)
+    made.until_known(mind)
     try:
-        _make(api, case)
-        objects = [each for kind in _OBJECTS for each in api.listed(kind)]
-        made = Scene(api.listed("Node"), api.listed("Pod"), objects)
-        made.until_known(mind)
         yield made
-    finally:
-        _clear(api)
-        mind.until_knows(set(), set())
+    except RefusedError:  # whatever else ends the block ends the plane as well
+        _clear(api, mind)
+        raise
+    _clear(api, mind)
 
 
 def is_over(pod: Object) -> bool:
     """Whether it counts for nothing any more."""
-    return pod["status"]["phase"] in _OVER
+    return pod["status"].get("phase") in _OVER
 
 
 def uid(it: Object) -> str:
@@ -71,20 +72,24 @@ def uid(it: Object) -> str:
 
 
 def _make(api: Api, case: Drawn) -> None:
-    """Volumes come after the claims that they belong to, whose UIDs they have."""
+    """Volumes come after the claims whose UIDs they have; pods that are over are over before others come.
+
+    A pod that ends takes its ports from the node in the scheduler's mind, also those that another has as well.
+    """
     volumes = [each for each in case.objects if each["kind"] == _VOLUME]
     made = api.make_all(each for each in case.objects if each not in volumes)
     claims = {_key(each): each for each in made if isinstance(each, dict) and each["kind"] == _CLAIM}
     for reference in (each["spec"]["claimRef"] for each in volumes if "claimRef" in each["spec"]):
         reference["uid"] = uid(claims[reference["namespace"], reference["name"]])
-    for some in (volumes, case.nodes, case.pods):
+    over = [each for each in case.pods if is_over(each)]
+    for some in (volumes, case.nodes, over, [each for each in case.pods if each not in over]):
         api.make_all(some)
     for each in (*case.objects, *case.pods):
         if "deletionTimestamp" in each["metadata"]:
             api.delete(each, _GRACE)
 
 
-def _clear(api: Api) -> None:
+def _clear(api: Api, mind: Mind) -> None:
     for kind in ("Pod", *_IN_NAMESPACES):
         api.clear(kind, NAMESPACES)
     for kind in (*_AT_LARGE, "Node"):
@@ -92,6 +97,7 @@ def _clear(api: Api) -> None:
     for kept in api.listed(_CLAIM):  # by a finalizer
         kept["metadata"]["finalizers"] = []
         api.put(kept)
+    mind.until_knows(set(), set())
 
 
 def _key(it: Object) -> tuple[str, str]:
