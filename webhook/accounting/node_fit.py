@@ -32,6 +32,16 @@ class Insufficient:
     never: bool
 
     @property
+    def free(self) -> int:
+        """What is left of it; negative where more is used than there is."""
+        return self.capacity - self.used
+
+    @property
+    def short(self) -> int:
+        """How much more there would have to be."""
+        return self.requested - self.free
+
+    @property
     def reason(self) -> str:
         """The scheduler's words."""
         return "Too many pods" if self.resource == "pods" else f"Insufficient {self.resource}"

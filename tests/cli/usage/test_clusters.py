@@ -13,6 +13,7 @@ from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.state.kubernetes.server import Play, says, server
 from tests.state.watch.test_pool import kubeconfig
 from webhook.cli.app import root
+from webhook.cli.cluster import kept
 
 CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -130,7 +131,8 @@ def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 def snapshot_plays(pods: Sequence[Object], ledgers: Play = NO_LEDGERS) -> list[Play]:
     """What `tallygate snapshot` asks for, in its order."""
-    return [ledgers, page([namespace("team-a", gpu="yes")]), page([NODE]), page(pods, revision=200)]
+    others = [NO_LEDGERS for _ in kept.OTHERS]
+    return [ledgers, page([namespace("team-a", gpu="yes")]), page([NODE]), *others, page(pods, revision=200)]
 
 
 def test_a_snapshot_is_what_check_and_usage_read(tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_a_snapshot_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     """And nothing beside it."""
     path = tmp_path / "now.json"
     path.write_text("old")
-    result, _ = run(tmp_path, [*snapshot_plays([])[:3], says(500)], "snapshot", "-o", str(path))
+    result, _ = run(tmp_path, [*snapshot_plays([])[:-1], says(500)], "snapshot", "-o", str(path))
     assert result.exit_code == 2
     assert path.read_text() == "old"
     assert sorted(left.name for left in tmp_path.iterdir()) == ["cap.yaml", "kubeconfig", "now.json"]

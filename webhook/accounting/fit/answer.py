@@ -1,12 +1,12 @@
 """The answer to whether copies of a pod can run: now, later, never, or as far as is known; node by node if asked."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pods import Placed
-from webhook.accounting.fit import resources
+from webhook.accounting.fit import resources, strangers
 from webhook.accounting.fit.filtering import Filtered
 from webhook.accounting.fit.impossible import impossible
 from webhook.accounting.fit.incoming import Incoming
@@ -84,19 +84,21 @@ def answer(pod: PlacedPod, cluster: Cluster, visit: Visit, copies: int = 1) -> A
         SelectorError: a claim of it has a selector that is none.
     """
     incoming = Incoming.of(prioritised(pod, cluster.priorities))
-    open_questions = (*unknown(incoming, cluster), *_unmodelled(incoming))
+    questions = tuple(open_questions(incoming, cluster))
     places = () if incoming.spec.scheduling_gates else visit.settle(pod, copies)
     names = tuple(cluster.nodes.name(place) for place in places)
     if len(names) == copies:
-        return Answer(Kind.UNKNOWN if open_questions else Kind.NOW, copies, names, open_questions)
+        return Answer(Kind.UNKNOWN if questions else Kind.NOW, copies, names, questions)
     said = verdict(pod, cluster)
     if names or not _is_hopeless(incoming, cluster, said):
-        return Answer(Kind.NOT_NOW, copies, names, open_questions, said)
-    return Answer(Kind.NEVER, copies, names, open_questions, said, _too_little(incoming, cluster))
+        return Answer(Kind.NOT_NOW, copies, names, questions, said)
+    return Answer(Kind.NEVER, copies, names, questions, said, _too_little(incoming, cluster))
 
 
-def _unmodelled(pod: Incoming) -> Iterable[str]:
+def open_questions(pod: Incoming, cluster: Cluster) -> Iterator[str]:
     """What of a pod is not judged here."""
+    yield from unknown(pod, cluster)
+    yield from strangers.unknown(pod, cluster)
     if pod.spec.resource_claims:
         yield "resource claims: which devices are free for them is not modelled"
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:

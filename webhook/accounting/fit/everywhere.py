@@ -4,18 +4,24 @@ Source: nodeShouldRunDaemonPod and AddOrUpdateDaemonPodTolerations in pkg/contro
 a pod for each node whose taints and labels let it in; the scheduler then asks that node alone.
 """
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.terms import stored
 from webhook.accounting.fit import node_affinity, taints
-from webhook.accounting.fit.filtering import Filtered, filtered
+from webhook.accounting.fit.answer import Answer, Kind, open_questions
+from webhook.accounting.fit.filtering import filtered
+from webhook.accounting.fit.impossible import impossible
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.priority import prioritised
 from webhook.accounting.fit.rejection import Places
 from webhook.accounting.fit.room import Visit
-from webhook.objects.scheduling import PlacedPod, PlacedSpec, Toleration
+from webhook.accounting.fit.verdict import verdict
+from webhook.objects.scheduling import Affinity, NodeAffinity, PlacedPod, PlacedSpec, Toleration
+from webhook.objects.selectors import NodeSelector, NodeSelectorTerm, Requirement
 
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -28,19 +34,26 @@ _TOLERATED = (
 _ON_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-def everywhere(pod: PlacedPod, cluster: Cluster, visit: Visit) -> Filtered:
-    """Place a pod on each node that is to have it and has room; what the nodes say that are to have it.
+def everywhere(pod: PlacedPod, cluster: Cluster, visit: Visit) -> Answer:
+    """Place a pod on each node that is to have it and has room; the copies are as many as are to have it.
 
     Raises:
         QuantityError: a quantity that the pod asks for is none.
         NoPriorityClassError: it names a class that is not there.
     """
-    daemon = stored(prioritised(_tolerating(pod), cluster.priorities))
+    daemon = stored(prioritised(tolerating(pod), cluster.priorities))
     incoming = Incoming.of(daemon)
     said = filtered(incoming, cluster, _meant(incoming, cluster))
+    questions = tuple(open_questions(incoming, cluster))
     for place in said.fitting.tolist():
         visit.put(daemon, place)
-    return said
+    names = tuple(cluster.nodes.name(place) for place in said.fitting.tolist())
+    if len(names) == len(said.places):
+        return Answer(Kind.UNKNOWN if questions else Kind.NOW, len(names), names, questions)
+    left = said.places if said.refused else said.places[said.rejected]
+    kind = Kind.NEVER if impossible(incoming, cluster, left).all() else Kind.NOT_NOW
+    told = verdict(_meant_for(daemon, cluster.nodes.name(int(left[0]))), cluster)
+    return Answer(kind, len(said.places), names, questions, replace(told, said=said))
 
 
 def _meant(pod: Incoming, cluster: Cluster) -> Places:
@@ -52,7 +65,16 @@ def _meant(pod: Incoming, cluster: Cluster) -> Places:
     return places[np.flatnonzero(meant)]
 
 
-def _tolerating(pod: PlacedPod) -> PlacedPod:
+def _meant_for(pod: PlacedPod, node: str) -> PlacedPod:
+    """The pod that is made for one node (ReplaceDaemonSetPodNodeNameNodeAffinity in daemon/util/daemonset_util.go)."""
+    spec = pod.spec or PlacedSpec()
+    name = Requirement("metadata.name", "In", [node])
+    only = NodeAffinity(NodeSelector([NodeSelectorTerm(match_fields=[name])]))
+    affinity = msgspec.structs.replace(spec.affinity or Affinity(), node_affinity=only)
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, affinity=affinity))
+
+
+def tolerating(pod: PlacedPod) -> PlacedPod:
     """The pod with what the controller lets every pod of a DaemonSet tolerate."""
     spec = pod.spec or PlacedSpec()
     tolerated = (*_TOLERATED, _ON_HOST_NETWORK) if spec.host_network else _TOLERATED

@@ -14,6 +14,8 @@ from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_now
 from webhook.accounting.node_fit import Insufficient
 
 _PODS = "pods"
+PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
+"""What a node says on which a port is taken."""
 
 
 def insufficient(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
@@ -45,6 +47,11 @@ def shortfalls(pod: Incoming, cluster: Cluster, place: int) -> tuple[Insufficien
     return (*crowded, *lacking)
 
 
+def shortness(pod: Incoming, cluster: Cluster, place: int) -> float:
+    """How much a node lacks, in parts of what the pod asks for; 0 where there is room. Good for an order only."""
+    return sum(each.short / each.requested for each in shortfalls(pod, cluster, place))
+
+
 def ports_taken(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
     """Nodes on which a port that the pod wants is taken, at its address or at every address."""
     if not pod.ports:
@@ -55,7 +62,7 @@ def ports_taken(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rej
         for place, addresses in cluster.takers(port).items():
             left = addresses.keys() if not free else {each for each in addresses if (place, port.at(each)) not in free}
             taken[place] |= any(port.meets(address) for address in left)
-    yield for_now("node(s) didn't have free ports for the requested pod ports", taken[places])
+    yield for_now(PORTS_TAKEN, taken[places])
 
 
 def _thought_free(cluster: Cluster) -> set[tuple[int, Port]]:

@@ -19,7 +19,7 @@ from webhook.accounting.fit.filtering import Filtered, filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.priority import prioritised
 from webhook.accounting.fit.rejection import Places
-from webhook.accounting.fit.scores import Numbers, Scores
+from webhook.accounting.fit.scores import Numbers, Scores, Scoring
 from webhook.objects.scheduling import PlacedPod
 
 _PODS = "pods"
@@ -54,7 +54,7 @@ def most_of(pod: PlacedPod, cluster: Cluster) -> int:
     incoming = Incoming.of(prioritised(pod, cluster.priorities))
     if is_by_itself(incoming):
         return int(sum(copies_on(incoming, cluster, filtered(incoming, cluster).fitting)))
-    return len(room_for(pod, cluster, _most_pods(cluster)).places)
+    return len(room_for(pod, cluster, most_pods(cluster)).places)
 
 
 def is_by_itself(pod: Incoming) -> bool:
@@ -67,11 +67,11 @@ def is_by_itself(pod: Incoming) -> bool:
 
 def copies_on(pod: Incoming, cluster: Cluster, places: Places) -> Numbers:
     """How many copies each of these nodes takes, on each of which one fits."""
-    room = _free(cluster, places, _PODS)
+    room = free(cluster, places, _PODS)
     if pod.ports:
         room = np.minimum(room, 1)
     for name, asked in pod.requests.items():
-        room = np.minimum(room, _free(cluster, places, name) // asked)
+        room = np.minimum(room, free(cluster, places, name) // asked)
     for place, promised in cluster.nominated().items():
         at = np.flatnonzero(places == place)
         rivals = [each for each in promised.values() if each.shape.priority >= pod.priority and each.uid != pod.uid]
@@ -80,16 +80,16 @@ def copies_on(pod: Incoming, cluster: Cluster, places: Places) -> Numbers:
     return room
 
 
-def liking(pod: Incoming, cluster: Cluster, places: Places) -> Scores:
-    """How the scheduler likes these nodes by their resources: the scores of its default profile that depend on them."""
-    return scores.allocation(pod, cluster, places) + scores.balance(pod, cluster, places)
+def liking(pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring = scores.DEFAULT) -> Scores:
+    """How the scheduler likes these nodes by their resources: the scores of its profile that depend on them."""
+    return scores.allocation(pod, cluster, places, scoring) + scores.balance(pod, cluster, places)
 
 
 class Visit:
-    """Copies of pods that are on a cluster for the time being."""
+    """Copies of pods that are on a cluster for the time being, where `scoring` likes them best."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, scoring: Scoring = scores.DEFAULT) -> None:
+        self._cluster, self._scoring = cluster, scoring
         self.placed: list[Placed] = []
 
     def settle(self, pod: PlacedPod, copies: int) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ class Visit:
         """Those that do not mind each other: only the node that has just taken one is looked at again."""
         fitting = filtered(incoming, self._cluster).fitting
         room = dict(zip(fitting.tolist(), copies_on(incoming, self._cluster, fitting).tolist(), strict=True))
-        liked = liking(incoming, self._cluster, fitting).tolist()
+        liked = self._liked(incoming, fitting).tolist()
         heap = [(-score, self._cluster.nodes.name(place), place) for place, score in zip(room, liked, strict=True)]
         heapify(heap)
         for _ in range(copies):
@@ -119,7 +119,7 @@ class Visit:
             yield place
             room[place] -= 1
             if room[place]:
-                heapreplace(heap, (-int(liking(incoming, self._cluster, np.array([place]))[0]), name, place))
+                heapreplace(heap, (-int(self._liked(incoming, np.array([place]))[0]), name, place))
             else:
                 heappop(heap)
 
@@ -128,10 +128,13 @@ class Visit:
             fitting = filtered(incoming, self._cluster).fitting
             if not len(fitting):
                 return
-            liked = liking(incoming, self._cluster, fitting)
+            liked = self._liked(incoming, fitting)
             place = min(fitting[liked == liked.max()].tolist(), key=self._cluster.nodes.name)
             self.put(pod, place)
             yield place
+
+    def _liked(self, incoming: Incoming, places: Places) -> Scores:
+        return liking(incoming, self._cluster, places, self._scoring)
 
     def put(self, pod: PlacedPod, place: int) -> None:
         """Place one copy."""
@@ -147,9 +150,9 @@ class Visit:
 
 
 @contextmanager
-def visiting(cluster: Cluster) -> Iterator[Visit]:
+def visiting(cluster: Cluster, scoring: Scoring = scores.DEFAULT) -> Iterator[Visit]:
     """A visit, at the end of which all that was placed is taken away again."""
-    visit = Visit(cluster)
+    visit = Visit(cluster, scoring)
     try:
         yield visit
     finally:
@@ -157,12 +160,12 @@ def visiting(cluster: Cluster) -> Iterator[Visit]:
             cluster.remove_pod(copy.uid)
 
 
-def _most_pods(cluster: Cluster) -> int:
+def most_pods(cluster: Cluster) -> int:
     """As many pods as all nodes can take."""
-    return int(np.maximum(_free(cluster, cluster.nodes.places(), _PODS), 0).sum())
+    return int(np.maximum(free(cluster, cluster.nodes.places(), _PODS), 0).sum())
 
 
-def _free(cluster: Cluster, places: Places, resource: str) -> Numbers:
+def free(cluster: Cluster, places: Places, resource: str) -> Numbers:
     """What is left of a resource on each of these nodes."""
     has = cluster.nodes.allocatable(resource)
     used = cluster.nodes.pods if resource == _PODS else cluster.nodes.used(resource)
@@ -173,8 +176,8 @@ def _free(cluster: Cluster, places: Places, resource: str) -> Numbers:
 def _beside(pod: Incoming, cluster: Cluster, place: int, rivals: list[Placed]) -> int:
     """How many copies one node takes beside pods that it is promised to."""
     at = np.array([place])
-    room = int(_free(cluster, at, _PODS)[0]) - len(rivals)
+    room = int(free(cluster, at, _PODS)[0]) - len(rivals)
     for name, asked in pod.requests.items():
         promised = sum(each.shape.requests.get(name, 0) for each in rivals)
-        room = min(room, (int(_free(cluster, at, name)[0]) - promised) // asked)
+        room = min(room, (int(free(cluster, at, name)[0]) - promised) // asked)
     return min(room, 1) if pod.ports else room

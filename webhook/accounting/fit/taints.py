@@ -11,7 +11,9 @@ from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
 from webhook.objects.scheduling import Taint, Toleration
 
-_KEEPING_OUT = frozenset({"NoSchedule", "NoExecute"})
+KEEPING_OUT = frozenset({"NoSchedule", "NoExecute"})
+"""The effects of taints that keep pods out."""
+
 _CLOSED = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
@@ -38,7 +40,7 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 def _tolerates_all(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
-    return all(tolerates(tolerations, taint) for taint in taints if taint.effect in _KEEPING_OUT)
+    return all(tolerates(tolerations, taint) for taint in taints if taint.effect in KEEPING_OUT)
 
 
 def _is_for(toleration: Toleration, taint: Taint) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 from webhook.admission.replicas import Replicas, replicas
 from webhook.cli.checking.known import Known, known
 from webhook.cli.manifest.bounds import Bounds
+from webhook.cli.manifest.nodes import Mapping
 from webhook.cli.manifest.objects import Manifest
 from webhook.cli.report.finding import Subject
 from webhook.objects.meta import ObjectMeta
@@ -20,12 +21,21 @@ _ONE_PER_NODE = "DaemonSet"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pod that is to be placed `copies` times at once, called `word`; on every node that takes it if that is None."""
+    """A pod that is to be placed `copies` times at once, called `word`; on every node that takes it if that is None.
+
+    `unknown` is what of it is made with the pod only, and so cannot be judged before.
+    """
 
     subject: Subject
     pod: PlacedPod
     copies: int | None = 1
     word: str = "pods"
+    unknown: tuple[str, ...] = ()
+
+    @staticmethod
+    def of_pod(pod: PlacedPod, namespace: str, name: str) -> "Candidate":
+        """One pod that is stored already."""
+        return Candidate(Subject(kind="Pod", namespace=namespace, name=name), pod)
 
 
 def candidates(
@@ -42,7 +52,14 @@ def candidates(
             continue
         pods = _pods(found) if copies is None else Replicas(copies)
         is_everywhere = manifest.kind == _ONE_PER_NODE and copies is None
-        yield Candidate(found.subject, _pod(found), None if is_everywhere else pods.count, pods.word)
+        count = None if is_everywhere else pods.count
+        yield Candidate(found.subject, _pod(found), count, pods.word, tuple(_made_with_pods(manifest)))
+
+
+def _made_with_pods(manifest: Manifest) -> Iterator[str]:
+    spec = manifest.node.get("spec")
+    if isinstance(spec, Mapping) and spec.get("volumeClaimTemplates"):
+        yield "volume claim templates: the claims are made with each pod"
 
 
 def _pods(found: Known) -> Replicas:

@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from webhook.accounting.cluster import Cluster
 from webhook.accounting.fit import scores
-from webhook.accounting.fit.answer import Answer, NodeAnswer, answer, node_answer
+from webhook.accounting.fit.answer import Answer, Kind, NodeAnswer, answer, node_answer
 from webhook.accounting.fit.everywhere import everywhere, tolerating
 from webhook.accounting.fit.filtering import Filtered, filtered
 from webhook.accounting.fit.incoming import Incoming
@@ -18,6 +20,7 @@ from webhook.accounting.fit.room import Visit
 from webhook.accounting.fit.scores import Scoring
 from webhook.accounting.node_fit import Insufficient
 from webhook.cli.predicting.candidates import Candidate
+from webhook.objects.scheduling import PlacedSpec
 
 _PODS = "pods"
 _NEAREST = 3
@@ -68,6 +71,7 @@ def outcome(candidate: Candidate, cluster: Cluster, visit: Visit, scoring: Scori
     Raises:
         TallygateError: the candidate is none that an API server would store.
     """
+    candidate = _with_priority(candidate, cluster)
     pod = candidate.pod if candidate.copies is not None else tolerating(candidate.pod)
     incoming = Incoming.of(prioritised(pod, cluster.priorities))
     before = filtered(incoming, cluster)
@@ -76,25 +80,42 @@ def outcome(candidate: Candidate, cluster: Cluster, visit: Visit, scoring: Scori
         found = everywhere(candidate.pod, cluster, visit)
     else:
         found = answer(candidate.pod, cluster, visit, candidate.copies)
+    found = _with_questions(found, candidate.unknown)
     made = Outcome(candidate, found, len(before.fitting), nodes=_counted(lines, found))
     said = found.verdict.said if found.verdict else None
-    return made if said is None else _explained(made, incoming, cluster, visit, said, scoring if by_node else None)
+    if said is None:
+        return made
+    lines = tuple(_lines(incoming, cluster, said, scoring)) if by_node else ()
+    return replace(_explained(made, incoming, cluster, visit, said), nodes=_counted(lines, found))
 
 
-def _explained(  # noqa: PLR0913 -- what is known of one candidate
-    made: Outcome, pod: Incoming, cluster: Cluster, visit: Visit, said: Filtered, scoring: Scoring | None
-) -> Outcome:
+def _with_priority(candidate: Candidate, cluster: Cluster) -> Candidate:
+    """The candidate, without a class that cannot be looked up; every cluster has two at least, so that none is none."""
+    spec = candidate.pod.spec or PlacedSpec()
+    if cluster.priorities or spec.priority is not None or not spec.priority_class_name:
+        return candidate
+    question = f"priority: the priority classes of this cluster are not known; {spec.priority_class_name} counts as 0"
+    pod = msgspec.structs.replace(candidate.pod, spec=msgspec.structs.replace(spec, priority=0))
+    return replace(candidate, pod=pod, unknown=(*candidate.unknown, question))
+
+
+def _with_questions(found: Answer, questions: tuple[str, ...]) -> Answer:
+    if not questions:
+        return found
+    kind = Kind.UNKNOWN if found.kind is Kind.NOW else found.kind
+    return replace(found, kind=kind, unknown=(*found.unknown, *questions))
+
+
+def _explained(made: Outcome, pod: Incoming, cluster: Cluster, visit: Visit, said: Filtered) -> Outcome:
     """With why, and what would help the first copy that has no node."""
-    lines = tuple(_lines(pod, cluster, said, scoring)) if scoring else ()
     preemption = made.answer.verdict.preemption if made.answer.verdict else None
     chosen = preemption.chosen if preemption else None
     return replace(
         made,
         nearest=tuple(_nearest(pod, cluster, said)),
         leaving=leaving(pod, cluster, said, {each.uid for each in visit.placed}),
-        remedies=remedies(pod, cluster),
+        remedies=remedies(pod, cluster, said.places),
         made_room=Leaving(cluster.nodes.name(chosen.place), chosen.victims) if chosen else None,
-        nodes=_counted(lines, made.answer),
     )
 
 
@@ -119,8 +140,8 @@ def _lines(pod: Incoming, cluster: Cluster, said: Filtered, scoring: Scoring) ->
     allocation = scores.allocation(pod, cluster, places, scoring).tolist()
     balance = scores.balance(pod, cluster, places).tolist()
     lines = [
-        NodeLine(node_answer(pod, cluster, said, place), *liked, _tightest(pod, cluster, place))
-        for place, *liked in zip(places.tolist(), allocation, balance, strict=True)
+        NodeLine(node_answer(pod, cluster, said, place), fit, even, _tightest(pod, cluster, place))
+        for place, fit, even in zip(places.tolist(), allocation, balance, strict=True)
     ]
     return iter(sorted(lines, key=lambda line: line.said.name))
 

@@ -36,7 +36,12 @@ def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], bounds: Bounds) -
     for manifest in manifests:
         if (manifest.group, manifest.kind) != ("", "Node"):
             raise Misuse(f"{manifest.file}: --what-if takes nodes, not a {manifest.kind}")
-        _put(cluster, _NODE.decode(to_json(manifest.node, bounds.expanded)), manifest.file)
+        try:
+            node = _NODE.decode(to_json(manifest.node, bounds.expanded))
+        except msgspec.ValidationError as error:
+            place = f"{manifest.file}:{manifest.node.place.line}:{manifest.node.place.column}"
+            raise Misuse(f"{place}: Node {manifest.name}: {error}; the API server could not decode this") from error
+        _put(cluster, node, manifest.file)
 
 
 def add_nodes(cluster: Cluster, written: str, number: int, bounds: Bounds) -> None:

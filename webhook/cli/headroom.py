@@ -1,0 +1,97 @@
+"""`tallygate headroom`: how many more of a pod there is room for."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from webhook.accounting.fit.headroom import Headroom
+from webhook.accounting.fit.headroom import headroom as room_for
+from webhook.cli.cluster.options import connection_options, snapshot_option
+from webhook.cli.cluster.source import Source
+from webhook.cli.command import Command, Misuse
+from webhook.cli.predicting import data
+from webhook.cli.predicting.asked import candidates_in, world_of
+from webhook.cli.predicting.candidates import Candidate
+from webhook.cli.predicting.world import World
+from webhook.cli.progress import shown
+from webhook.cli.report import write
+from webhook.cli.report.table import aligned, harmless
+from webhook.errors import TallygateError
+
+
+@click.command(
+    cls=Command,
+    short_help="Say how many more of a pod there is room for.",
+    examples=(
+        ("tallygate headroom -f train.yaml", "how many more of this pod, on which nodes, and what then is full"),
+        ("tallygate headroom -f shapes/ --snapshot now.json", "of each pod in a folder, each by itself, in a snapshot"),
+        ("tallygate headroom -f train.yaml -o json", "for a program"),
+    ),
+)
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    type=click.Path(allow_dash=True),
+    help="Manifests, a folder of them, or - for stdin; may be given several times. What makes pods stands for one.",
+)
+@click.option(
+    "--namespace", metavar="NAME", default="default", show_default=True, help="Where objects go that do not say."
+)
+@connection_options
+@snapshot_option(
+    "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get "
+    "nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with -o json or -o yaml."
+)
+@click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
+def headroom(  # noqa: PLR0913 -- one argument for each option
+    *,
+    filenames: tuple[str, ...],
+    namespace: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    in_cluster: bool,
+    snapshot: Path | None,
+    output: str,
+) -> None:
+    """Say how many more copies of a pod the nodes have room for, on each and in all, and what keeps the next one out.
+
+    Copies are placed as kube-scheduler 1.36 would place them until none fits any more; of several pods each is asked
+    about by itself. Nobody is asked to leave for them. The last line begins as the scheduler's own would. Needed rights
+    are those of `tallygate predict`.
+
+    Exit codes: 0 shown, 2 misuse, or the cluster cannot be read.
+    """
+    wanted = candidates_in(filenames, namespace, 1)
+    world = world_of(Source(kubeconfig, context, in_cluster, snapshot))
+    found = list(_rooms(wanted, world))
+    if output != "table":
+        write.show_data(data.headrooms(found), output)
+        return
+    for candidate, room in found:
+        write.show(_paragraph(candidate, room))
+        if room.copies:
+            rows = [(name, str(copies)) for name, copies in room.copies.items()]
+            click.echo("\n".join(aligned(("NODE", "COPIES"), rows)))
+
+
+def _rooms(wanted: Sequence[Candidate], world: World) -> Iterator[tuple[Candidate, Headroom]]:
+    for each in shown("counting room", wanted):
+        try:
+            yield each, room_for(each.pod, world.cluster)
+        except TallygateError as error:
+            raise Misuse(f"{each.subject}: {error}") from error
+
+
+def _paragraph(candidate: Candidate, room: Headroom) -> Group:
+    told = f"room for {room.total} more, on {len(room.copies)} node{'s' * (len(room.copies) != 1)}"
+    head = Text.assemble((f"{harmless(str(candidate.subject))}: ", "bold"), told)
+    below = [room.sentence, *(f"not judged: {question}" for question in room.unknown)]
+    return Group(head, *(Padding(Text(harmless(line)), (0, 0, 0, 4)) for line in below))

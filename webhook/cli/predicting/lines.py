@@ -1,0 +1,110 @@
+"""Verdicts for a person: a line each, and beneath it why not, who is in the way, and what would help."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from webhook.accounting.amounts import shown
+from webhook.accounting.cluster import Placed
+from webhook.accounting.fit.answer import Holder, Kind, NodeAnswer
+from webhook.accounting.node_fit import Insufficient
+from webhook.cli.predicting.candidates import Candidate
+from webhook.cli.predicting.outcome import Outcome
+from webhook.cli.report.table import harmless
+
+_STYLES = {Kind.NOW: "green", Kind.NOT_NOW: "yellow", Kind.NEVER: "bold red", Kind.UNKNOWN: "cyan"}
+_MOST = 5
+"""Names in a line, and remedies."""
+
+
+def paragraph(made: Outcome) -> Group:
+    """A verdict, and beneath it what there is to say about it."""
+    kind = made.answer.kind
+    head = Text.assemble((f"{harmless(str(made.candidate.subject))}: ", "bold"), (kind.value, _STYLES[kind]))
+    head.append(harmless(counted(made)))
+    return Group(head, *(Padding(Text(harmless(line)), (0, 0, 0, 4)) for line in details(made)))
+
+
+def counted(made: Outcome) -> str:
+    """How many copies can run, and where; nothing for a single pod that cannot."""
+    copies, candidate = made.answer.copies, made.candidate
+    on = f", {_places(made.on)}" if made.on else ""
+    if candidate.copies is None:
+        return f": {made.answer.placed} of {copies} nodes that are to have it take one"
+    if candidate.copies == 1 and candidate.word == "pods":
+        others = f"; {made.fitting} node{'s' * (made.fitting != 1)} would take it"
+        return f"{on.replace(',', ':', 1)}{others}" if on else ""
+    return f": {made.answer.placed} of {copies} {candidate.word}{on}"
+
+
+def details(made: Outcome) -> Iterator[str]:
+    """What there is to say beneath the verdict."""
+    told = made.answer.verdict
+    if told is not None:
+        yield told.sentence
+    yield from _gates(made.candidate)
+    yield from (lacking(each) for each in made.nearest)
+    yield from _largest(made.answer.largest)
+    if made.made_room:
+        yield f"the scheduler makes room on {made.made_room.node}, and asks to leave: {_names(made.made_room.pods)}"
+    yield from (f"would help: if these left {each.node}: {_names(each.pods)}" for each in made.leaving)
+    for remedy in made.remedies[:_MOST]:
+        yield f"would help: {remedy.change} (then: {few(remedy.nodes)})"
+    yield from (f"not judged: {question}" for question in made.answer.unknown)
+
+
+def lacking(node: NodeAnswer) -> str:
+    """What a node lacks, in numbers, and who has it."""
+    short = "; ".join(numbers(each) for each in node.shortfalls)
+    held = f"; held by {few([_holder(each) for each in node.holders])}" if node.holders else ""
+    return f"{node.name} lacks {short}{held}"
+
+
+def numbers(each: Insufficient) -> str:
+    """A shortfall in numbers."""
+    told = (
+        ("asks", each.requested),
+        ("allocatable", each.capacity),
+        ("used", each.used),
+        ("free", each.free),
+        ("short", each.short),
+    )
+    return f"{each.resource} ({', '.join(f'{word} {shown(each.resource, amount)}' for word, amount in told)})"
+
+
+def amounts(of: Mapping[str, int]) -> str:
+    """Amounts of several resources."""
+    return ", ".join(f"{shown(name, amount)} {name}" for name, amount in of.items())
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(names) - _MOST
+    return ", ".join(names[:_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _places(on: Mapping[str, int]) -> str:
+    return f"on {few([name if many == 1 else f'{name} ({many})' for name, many in on.items()])}"
+
+
+def _largest(most: Mapping[str, int]) -> Iterator[str]:
+    there = {name: amount for name, amount in most.items() if amount}
+    if there:
+        yield f"the largest there is on any node: {amounts(there)}"
+    yield from (f"no node has any {name}" for name in most if name not in there)
+
+
+def _names(pods: Iterable[Placed]) -> str:
+    return few([f"{each.namespace}/{each.name}" for each in pods])
+
+
+def _holder(each: Holder) -> str:
+    return f"{each.pod.namespace}/{each.pod.name} ({amounts(each.amounts)})"
+
+
+def _gates(candidate: Candidate) -> Iterator[str]:
+    gates = (candidate.pod.spec.scheduling_gates if candidate.pod.spec else None) or ()
+    if gates:
+        yield f"would help: whoever set its scheduling gates takes them away: {few([gate.name for gate in gates])}"
