@@ -154,12 +154,11 @@ class Cluster:
     def _mount(self, pod: Placed, place: int, pods: int) -> None:
         """Count a pod's volumes, or count them no more."""
         _count(self._mounting, place, pods * len(pod.volumes))
-        made = sum(volume.ephemeral is not None for volume in pod.volumes)
-        if made:
-            _count(self._making, place, pods * made)
         for volume in pod.volumes:
             if volume.persistent_volume_claim is not None:
                 self._claim((pod.namespace, volume.persistent_volume_claim.claim_name), place, pods)
+            elif volume.ephemeral is not None:
+                _count(self._making, place, pods)
 
     def _claim(self, claim: tuple[str, str], place: int, pods: int) -> None:
         on = self._claims.setdefault(claim, {})
