@@ -74,6 +74,14 @@ class Api:
             stored = self._ask("PUT", f"{_path(stored)}/status", stored)
         return stored
 
+    def try_out(self, made: Object) -> None:
+        """See whether it would be created.
+
+        Raises:
+            RefusedError: the API server would not take it.
+        """
+        self._ask("POST", f"{_folder(made)}?dryRun=All", made)
+
     def put(self, changed: Object) -> Object:
         """Let the object be as this; as it is stored.
 

@@ -59,6 +59,7 @@ class Replicas:
             ClusterError: the scheduler does not come to an end.
         """
         with scene(self._api, self._mind, crowd.case) as made:
+            self._api.try_out(crowd.case.pod)  # not all that is wrong with a pod is said of a template
             seen = []
             for _ in range(_TIMES):
                 replicas = self._put_up(crowd, made)
