@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from tests.accounting.fit.deciding import decided
 from tests.accounting.scheduling import plain
 from tests.conformance import fit, name, node, pod, quantity, resourcequota, schedule, workload
 from tests.conformance.case import Case, Outcome
@@ -17,7 +18,7 @@ KINDS: Mapping[str, Compare] = {
     "quantity sum": quantity.compare_sum,
     "quantity token": quantity.compare_token,
     "resourcequota": resourcequota.compare,
-    "schedule": schedule.comparing(plain.schedule),
+    "schedule": schedule.comparing(schedule.unless_devices(decided, plain.schedule)),
     "workload": workload.compare,
 }
 """The kinds that are compared."""

@@ -24,6 +24,8 @@ class Said(Protocol):
         """The message of the condition PodScheduled, empty where there is none."""
 
 
+_DEVICES = ("DeviceClass", "ResourceClaim")
+
 Answering = Callable[[Objects, Objects, Objects, dict[str, Any]], Said]
 """An implementation: given nodes, bound pods, all other objects and the new pod."""
 
@@ -39,6 +41,20 @@ def comparing(answering: Answering) -> Callable[[Case], Outcome]:
         return Outcome(tuple(_differences(case["result"], said)))
 
     return compare
+
+
+def unless_devices(answering: Answering, otherwise: Answering) -> Answering:
+    """An implementation that leaves pods that ask for devices, by claim or by class, to another.
+
+    The product names them as not judged, so that there is nothing to compare.
+    """
+
+    def answer(nodes: Objects, pods: Objects, others: Objects, pod: dict[str, Any]) -> Said:
+        has_devices = any(each.get("kind") in _DEVICES for each in others)
+        asks = bool((pod.get("spec") or {}).get("resourceClaims"))
+        return (otherwise if has_devices or asks else answering)(nodes, pods, others, pod)
+
+    return answer
 
 
 def _differences(result: dict[str, Any], said: Said) -> list[str]:
