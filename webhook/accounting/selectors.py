@@ -5,10 +5,12 @@ Source: LabelSelectorAsSelector in apimachinery pkg/apis/meta/v1/helpers.go, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from webhook.accounting.label_rules import is_requirement
+from webhook.accounting.label_rules import label_value_faults
+from webhook.accounting.name_grammar import qualified_name_faults
+from webhook.accounting.validation.printing import printed
 from webhook.errors import TallygateError
 from webhook.objects.selectors import LabelSelector, Requirement
 
@@ -74,15 +76,22 @@ def selector_of(written: LabelSelector | None) -> Selector:
     """A selector as it is written; one that is absent matches nothing.
 
     Raises:
-        SelectorError: one of its requirements is none, so that Kubernetes takes the whole for an error.
+        SelectorError: one of its requirements is none, so that Kubernetes takes the whole for an error; in its words.
     """
     if written is None:
         return NOTHING
     requirements = tuple(_requirements(written))
     for each in requirements:
-        if each.operator not in _OPERATORS or not is_requirement(each):
-            raise SelectorError(f"{_shown(each)} is no requirement on labels")
+        faults = tuple(_faults(each))
+        if faults:
+            raise SelectorError(listed(faults))
     return Selector(tuple(Condition(each.key, each.operator, frozenset(each.values or ())) for each in requirements))
+
+
+def listed(faults: Sequence[str]) -> str:
+    """Several faults as one (NewAggregate in apimachinery pkg/util/errors/errors.go)."""
+    told = tuple(dict.fromkeys(faults))
+    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
 
 
 def _requirements(written: LabelSelector) -> Iterator[Requirement]:
@@ -91,6 +100,18 @@ def _requirements(written: LabelSelector) -> Iterator[Requirement]:
     yield from written.match_expressions or ()
 
 
-def _shown(requirement: Requirement) -> str:
-    """A requirement as kubectl writes it, more or less."""
-    return f'"{requirement.key}" {requirement.operator or "(no operator)"} ({", ".join(requirement.values or ())})'
+def _faults(requirement: Requirement) -> Iterator[str]:
+    """What keeps a requirement from being one (NewRequirement)."""
+    values = requirement.values or []
+    if requirement.operator not in _OPERATORS:
+        yield f"{printed(requirement.operator)} is not a valid label selector operator"
+        return
+    if key_faults := qualified_name_faults(requirement.key):
+        yield f"key: Invalid value: {printed(requirement.key)}: {'; '.join(key_faults)}"
+    if requirement.operator in ("In", "NotIn") and not values:
+        yield "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
+    if requirement.operator in ("Exists", "DoesNotExist") and values:
+        yield f"values: Invalid value: {printed(values)}: values set must be empty for exists and does not exist"
+    for index, value in enumerate(values):
+        if value_faults := label_value_faults(value):
+            yield f"values[{index}][{requirement.key}]: Invalid value: {printed(value)}: {'; '.join(value_faults)}"

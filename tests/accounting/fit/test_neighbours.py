@@ -211,10 +211,16 @@ def test_keys_are_not_merged_into_an_absent_selector() -> None:
 
 
 def test_a_selector_that_is_none_keeps_the_pod_off_every_node() -> None:
-    broken = _near(_term(labelSelector={"matchExpressions": [{"key": "app", "operator": "In"}]}))
-    assert _said(_pod("web", affinity=broken), _cluster(_NODES, [])) == (
-        'parsing pod: "app" In () is no requirement on labels.'
-    )
+    broken = _term(labelSelector={"matchExpressions": [{"key": "app", "operator": "In"}]})
+    empty = "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
+    near, away = f"requiredAffinityTerms: {empty}", f"requiredAntiAffinityTerms: {empty}"
+    for affinity, said in (
+        (_near(broken), near),
+        (_away(broken), away),
+        (_near(broken) | _away(broken), f"[{near}, {away}]"),
+    ):
+        told = verdict(pod_of(_pod("web", affinity=affinity)), _cluster(_NODES, []))
+        assert told.sentence == f"0/4 nodes are available: parsing pod: {said}. not found"
 
 
 def test_who_is_only_thought_to_be_there_is_not_heard_by_a_pod_without_terms() -> None:

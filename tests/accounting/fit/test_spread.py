@@ -10,6 +10,7 @@ from webhook.accounting.cluster.supposing import supposing
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.sentence import sentence
+from webhook.accounting.fit.verdict import verdict
 
 Json = dict[str, Any]
 
@@ -212,9 +213,10 @@ def _fitting(new: Incoming, cluster: Cluster) -> list[str]:
     return sorted(cluster.nodes.name(place) for place in filtered(new, cluster).fitting.tolist())
 
 
-def test_a_selector_that_is_none_keeps_the_pod_off_every_node() -> None:
+def test_a_selector_that_is_none_ends_the_attempt() -> None:
     broken = _constraint(labelSelector={"matchExpressions": [{"key": "app", "operator": "Is", "values": ["web"]}]})
-    assert _said(_new(broken), _TWO, []) == (
+    assert verdict(pod_of(_new(broken)), cluster_of(_TWO)).sentence == (
         'running PreFilter plugin "PodTopologySpread": get constraints from pod: '
-        '"app" Is (web) is no requirement on labels.'
+        'obtaining pod\'s hard topology spread constraints: "Is" is not a valid label selector operator'
     )
+    assert verdict(pod_of(_new(broken)), cluster_of([])).sentence == "no nodes available to schedule pods"

@@ -10,30 +10,46 @@ from typing import NamedTuple
 
 from webhook.accounting.cluster.terms import Term, required_terms, terms
 from webhook.accounting.fit.constraints import Constraint, hard_constraints
-from webhook.accounting.selectors import SelectorError
-from webhook.objects.scheduling import Affinity, PlacedSpec
+from webhook.accounting.selectors import SelectorError, listed
+from webhook.objects.scheduling import Affinity, PlacedSpec, PodAffinity
+
+_GETTING = (
+    'running PreFilter plugin "PodTopologySpread": get constraints from pod: '
+    "obtaining pod's hard topology spread constraints"
+)
 
 
 class Company(NamedTuple):
     """Affinity and anti-affinity to pods, and how the pod's like are spread.
 
-    `fault` says what of it is no selector, so that it is not looked at; the API server refuses such a pod.
+    Where some of it is no selector, nothing of it is looked at: `refusal` says then why the pod is placed nowhere, or
+    `failure` what ends the attempt. The API server refuses such a pod.
     """
 
     affinity: tuple[Term, ...] = ()
     anti_affinity: tuple[Term, ...] = ()
     spread: tuple[Constraint, ...] = ()
-    fault: str = ""
+    refusal: str = ""
+    failure: str = ""
 
 
 def company(spec: PlacedSpec, namespace: str, labels: Mapping[str, str]) -> Company:
     """What a pod with these labels says of others. Its keys of labels are in the selectors of its terms already."""
-    affinity = spec.affinity or Affinity()
-    near, away = required_terms(affinity.pod_affinity), required_terms(affinity.pod_anti_affinity)
-    doing = 'running PreFilter plugin "PodTopologySpread": get constraints from pod'
     try:
         spread = hard_constraints(spec, labels)
-        doing = "parsing pod"
-        return Company(terms(near, namespace), terms(away, namespace), spread)
     except SelectorError as error:
-        return Company(fault=f"{doing}: {error}")
+        return Company(failure=f"{_GETTING}: {error}")
+    affinity = spec.affinity or Affinity()
+    near, near_fault = _read(affinity.pod_affinity, namespace)
+    away, away_fault = _read(affinity.pod_anti_affinity, namespace)
+    faults = [f"requiredAffinityTerms: {near_fault}"] if near_fault else []
+    faults += [f"requiredAntiAffinityTerms: {away_fault}"] if away_fault else []
+    return Company(refusal=f"parsing pod: {listed(faults)}") if faults else Company(near, away, spread)
+
+
+def _read(affinity: PodAffinity | None, namespace: str) -> tuple[tuple[Term, ...], str]:
+    """The terms that must hold, and what is wrong with the first of them that is no term."""
+    try:
+        return terms(required_terms(affinity), namespace), ""
+    except SelectorError as error:
+        return (), str(error)

@@ -21,10 +21,11 @@ from webhook.accounting.fit.volumes import binding, claims, limits, restrictions
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A pod that no node is asked for: why, and whether nobody's leaving could help."""
+    """A pod that no node is asked for: why, whether nobody's leaving could help, and whether the attempt failed."""
 
     reason: str
     for_good: bool
+    is_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,9 @@ class Filtered:
 
     @property
     def fault(self) -> str:
-        """What the scheduler stumbles over at one of the nodes, which ends its attempt; empty when nothing is amiss."""
+        """What the scheduler stumbles over where there is a node, which ends its attempt; empty if nothing is amiss."""
+        if self.refused is not None and self.refused.is_fault and len(self.places):
+            return self.refused.reason
         faults = (each for each in self.rejections if each.is_fault and each.nodes.any())
         return next((f'running "{each.plugin}" filter plugin: {each.reason}' for each in faults), "")
 
@@ -83,7 +86,7 @@ REFUSALS: Sequence[Refusal] = (
     restrictions.refusal,
     claims.refusal,
     zones.refusal,
-    lambda pod, _cluster: pod.company.fault or None,
+    neighbours.refusal,
 )
 """What is asked before the nodes are, in the order of the plugins. The first that refuses is the only one heard."""
 
@@ -114,6 +117,8 @@ def filtered(pod: Incoming, cluster: Cluster, places: Places | None = None) -> F
         reason = refusal(pod, cluster)
         if reason is not None:
             return Filtered(asked, (), Refused(reason, for_good=True))
+    if pod.company.failure:
+        return Filtered(asked, (), Refused(pod.company.failure, for_good=True, is_fault=True))
     names = node_affinity.named(pod)
     return judged(pod, cluster, asked) if names is None else _narrowed(pod, cluster, asked, names)
 

@@ -26,7 +26,7 @@ _Standing = tuple[Term, Mapping[int, int]]
 
 def refusal(pod: Incoming, _cluster: Cluster) -> str | None:
     """Why a pod is placed nowhere whose own words of other pods cannot be read."""
-    return pod.company.fault or None
+    return pod.company.refusal or None
 
 
 def apart(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:

@@ -8,8 +8,8 @@ server knowingly lets them through ("they can success when cluster has only one 
 from collections.abc import Iterator
 
 from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.sentence import listed
 from webhook.accounting.label_rules import label_value_faults, whole_number
+from webhook.accounting.selectors import listed
 from webhook.accounting.validation.printing import printed
 from webhook.objects.selectors import NodeSelectorTerm, Requirement
 
@@ -26,10 +26,7 @@ def stumbling(pod: Incoming) -> str:
         if term.weight
         for fault in _faults(f"[{index}]", term.preference or NodeSelectorTerm())
     ]
-    told = list(dict.fromkeys(faults))
-    if not told:
-        return ""
-    return f'running PreScore plugin "NodeAffinity": {listed(told)}'
+    return f'running PreScore plugin "NodeAffinity": {listed(faults)}' if faults else ""
 
 
 def _faults(path: str, term: NodeSelectorTerm) -> Iterator[str]:

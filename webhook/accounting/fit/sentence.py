@@ -4,7 +4,6 @@ Source: FitError.Error in pkg/scheduler/framework/types.go, v1.36.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 
 from webhook.accounting.fit.filtering import Filtered
 
@@ -24,11 +23,6 @@ def summed_up(total: int, reasons: Counter[str]) -> str:
     """How many of all nodes have which reason. Counts are sorted as text, as there."""
     histogram = ", ".join(sorted(f"{number} {reason}" for reason, number in (+reasons).items()))
     return f"{_opening(total)} {histogram}." if histogram else _opening(total)
-
-
-def listed(faults: Sequence[str]) -> str:
-    """Several faults as one (NewAggregate in apimachinery pkg/util/errors/errors.go)."""
-    return faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
 
 
 def _opening(total: int) -> str:

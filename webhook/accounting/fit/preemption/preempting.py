@@ -14,7 +14,8 @@ from webhook.accounting.fit.filtering import Filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.choice import best
 from webhook.accounting.fit.preemption.dry_run import Candidate, Useless, dry_run
-from webhook.accounting.fit.sentence import listed, summed_up
+from webhook.accounting.fit.sentence import summed_up
+from webhook.accounting.selectors import listed
 
 _NEVER = "not eligible due to preemptionPolicy=Never."
 _LEAVING = "not eligible due to a terminating pod on the nominated node."
