@@ -3,6 +3,7 @@
 import sys
 
 from tests.cli.case import FORMATS, cases
+from tests.cli.predicting import CASES as PREDICTING
 from tests.cli.usage import case as usage
 
 
@@ -16,7 +17,7 @@ def record(names: list[str]) -> None:
             path = case.folder / f"expected.{form}"
             if path.exists():
                 path.write_text(case.run(form).stdout)
-    for shown in usage.cases():
+    for shown in (*usage.cases(), *usage.cases(PREDICTING)):
         if not names or shown.name in names:
             shown.expected.write_text(shown.run())
 

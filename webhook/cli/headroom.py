@@ -1,6 +1,7 @@
 """`tallygate headroom`: how many more of a pod there is room for."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from webhook.accounting.fit.headroom import Headroom
 from webhook.accounting.fit.headroom import headroom as room_for
+from webhook.accounting.quantity import QuantityError
 from webhook.cli.cluster.options import connection_options, snapshot_option
 from webhook.cli.cluster.source import Source
 from webhook.cli.command import Command, Misuse
@@ -84,10 +86,14 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
 
 def _rooms(wanted: Sequence[Candidate], world: World) -> Iterator[tuple[Candidate, Headroom]]:
     for each in shown("counting room", wanted):
+        candidate = each.ranked(world.cluster.priorities)
         try:
-            yield each, room_for(each.pod, world.cluster)
+            room = room_for(candidate.pod, world.cluster)
+        except QuantityError as error:
+            raise Misuse(f"{each.subject}: {error}; `tallygate check` says where") from error
         except TallygateError as error:
             raise Misuse(f"{each.subject}: {error}") from error
+        yield candidate, replace(room, unknown=(*room.unknown, *candidate.unknown))
 
 
 def _paragraph(candidate: Candidate, room: Headroom) -> Group:

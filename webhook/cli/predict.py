@@ -9,6 +9,7 @@ import click
 from webhook.accounting.fit.answer import Kind
 from webhook.accounting.fit.room import visiting
 from webhook.accounting.fit.scores import Scoring
+from webhook.accounting.quantity import QuantityError
 from webhook.cli.cluster.options import connection_options, snapshot_option
 from webhook.cli.cluster.source import Source
 from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
@@ -139,7 +140,9 @@ def _outcomes(wanted: Sequence[Candidate], world: World, scoring: Scoring, *, by
     with visiting(world.cluster, scoring) as visit:
         for each in shown("placing pods", wanted):
             try:
-                yield outcome(each, world.cluster, visit, scoring, by_node=by_node)
+                yield outcome(each.ranked(world.cluster.priorities), world.cluster, visit, scoring, by_node=by_node)
+            except QuantityError as error:
+                raise Misuse(f"{each.subject}: {error}; `tallygate check` says where") from error
             except TallygateError as error:
                 raise Misuse(f"{each.subject}: {error}") from error
 

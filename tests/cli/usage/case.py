@@ -1,9 +1,10 @@
-"""Cases of `tallygate usage`: a folder each, named by a sentence.
+"""Cases of commands that read a cluster: a folder each, named by a sentence.
 
 `commands` are what is typed in the folder, one a line; `expected` is what a terminal would show of them: each behind a
 `$`, with its stdout, its stderr behind `!`, and its exit code where that is not 0.
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,12 +39,12 @@ class Case:
 
 
 def _shown(line: str) -> str:
-    result = CliRunner().invoke(root, line.split()[1:], prog_name="tallygate")
+    result = CliRunner().invoke(root, shlex.split(line)[1:], prog_name="tallygate")
     errors = "".join(f"! {said}\n" for said in result.stderr.splitlines())
     end = f"(exit {result.exit_code})\n" if result.exit_code else ""
     return f"$ {line}\n{result.stdout}{errors}{end}"
 
 
-def cases() -> list[Case]:
+def cases(within: Path = CASES) -> list[Case]:
     """Every case, by name."""
-    return [Case(folder) for folder in sorted(CASES.iterdir()) if folder.is_dir()]
+    return [Case(folder) for folder in sorted(within.iterdir()) if folder.is_dir()]

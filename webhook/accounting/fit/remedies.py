@@ -87,7 +87,7 @@ def _opened(pod: Incoming, _cluster: Cluster) -> Incoming:
 
 
 def _open(_pod: Incoming, cluster: Cluster, place: int) -> str:
-    return "kubectl uncordon" if cluster.nodes.unschedulable[place] or _taints(cluster, place, closed=True) else ""
+    return "uncordon the node" if cluster.nodes.unschedulable[place] or _taints(cluster, place, closed=True) else ""
 
 
 def _tolerated(pod: Incoming, cluster: Cluster) -> Incoming:

@@ -1,18 +1,18 @@
 """Candidates: the pods that manifests would make, and how many of each at a time."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from webhook.admission.replicas import Replicas, replicas
 from webhook.cli.checking.known import Known, known
+from webhook.cli.manifest import nodes
 from webhook.cli.manifest.bounds import Bounds
-from webhook.cli.manifest.nodes import Mapping
 from webhook.cli.manifest.objects import Manifest
 from webhook.cli.report.finding import Subject
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import PlacedPod
+from webhook.objects.scheduling import PlacedPod, PlacedSpec, PriorityClass
 
 _POD = msgspec.json.Decoder(PlacedPod)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -37,6 +37,15 @@ class Candidate:
         """One pod that is stored already."""
         return Candidate(Subject(kind="Pod", namespace=namespace, name=name), pod)
 
+    def ranked(self, classes: Mapping[str, PriorityClass]) -> "Candidate":
+        """The candidate, without a class that cannot be looked up because none is known: every cluster has some."""
+        spec = self.pod.spec or PlacedSpec()
+        if classes or spec.priority is not None or not spec.priority_class_name:
+            return self
+        question = f"priority: this cluster's priority classes are not known; {spec.priority_class_name} counts as 0"
+        pod = msgspec.structs.replace(self.pod, spec=msgspec.structs.replace(spec, priority=0))
+        return replace(self, pod=pod, unknown=(*self.unknown, question))
+
 
 def candidates(
     manifests: Iterable[Manifest], namespace: str, copies: int | None, bounds: Bounds
@@ -58,7 +67,7 @@ def candidates(
 
 def _made_with_pods(manifest: Manifest) -> Iterator[str]:
     spec = manifest.node.get("spec")
-    if isinstance(spec, Mapping) and spec.get("volumeClaimTemplates"):
+    if isinstance(spec, nodes.Mapping) and spec.get("volumeClaimTemplates"):
         yield "volume claim templates: the claims are made with each pod"
 
 

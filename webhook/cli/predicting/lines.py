@@ -1,5 +1,6 @@
 """Verdicts for a person: a line each, and beneath it why not, who is in the way, and what would help."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Group
@@ -49,7 +50,8 @@ def details(made: Outcome) -> Iterator[str]:
     yield from _largest(made.answer.largest)
     if made.made_room:
         yield f"the scheduler makes room on {made.made_room.node}, and asks to leave: {_names(made.made_room.pods)}"
-    yield from (f"would help: if these left {each.node}: {_names(each.pods)}" for each in made.leaving)
+    others = [each for each in made.leaving if made.made_room is None or each.node != made.made_room.node]
+    yield from (f"would help: if these left {each.node}: {_names(each.pods)}" for each in others)
     for remedy in made.remedies[:_MOST]:
         yield f"would help: {remedy.change} (then: {few(remedy.nodes)})"
     yield from (f"not judged: {question}" for question in made.answer.unknown)
@@ -58,7 +60,9 @@ def details(made: Outcome) -> Iterator[str]:
 def lacking(node: NodeAnswer) -> str:
     """What a node lacks, in numbers, and who has it."""
     short = "; ".join(numbers(each) for each in node.shortfalls)
-    held = f"; held by {few([_holder(each) for each in node.holders])}" if node.holders else ""
+    holders = Counter(_holder(each) for each in node.holders)
+    words = [who if many == 1 else f"{many} pods {who}" for who, many in holders.items()]
+    held = f"; held by {few(words)}" if words else ""
     return f"{node.name} lacks {short}{held}"
 
 

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from webhook.accounting.cluster import Cluster
 from webhook.accounting.fit import scores
 from webhook.accounting.fit.answer import Answer, Kind, NodeAnswer, answer, node_answer
@@ -20,7 +18,6 @@ from webhook.accounting.fit.room import Visit
 from webhook.accounting.fit.scores import Scoring
 from webhook.accounting.node_fit import Insufficient
 from webhook.cli.predicting.candidates import Candidate
-from webhook.objects.scheduling import PlacedSpec
 
 _PODS = "pods"
 _NEAREST = 3
@@ -71,7 +68,6 @@ def outcome(candidate: Candidate, cluster: Cluster, visit: Visit, scoring: Scori
     Raises:
         TallygateError: the candidate is none that an API server would store.
     """
-    candidate = _with_priority(candidate, cluster)
     pod = candidate.pod if candidate.copies is not None else tolerating(candidate.pod)
     incoming = Incoming.of(prioritised(pod, cluster.priorities))
     before = filtered(incoming, cluster)
@@ -87,16 +83,6 @@ def outcome(candidate: Candidate, cluster: Cluster, visit: Visit, scoring: Scori
         return made
     lines = tuple(_lines(incoming, cluster, said, scoring)) if by_node else ()
     return replace(_explained(made, incoming, cluster, visit, said), nodes=_counted(lines, found))
-
-
-def _with_priority(candidate: Candidate, cluster: Cluster) -> Candidate:
-    """The candidate, without a class that cannot be looked up; every cluster has two at least, so that none is none."""
-    spec = candidate.pod.spec or PlacedSpec()
-    if cluster.priorities or spec.priority is not None or not spec.priority_class_name:
-        return candidate
-    question = f"priority: the priority classes of this cluster are not known; {spec.priority_class_name} counts as 0"
-    pod = msgspec.structs.replace(candidate.pod, spec=msgspec.structs.replace(spec, priority=0))
-    return replace(candidate, pod=pod, unknown=(*candidate.unknown, question))
 
 
 def _with_questions(found: Answer, questions: tuple[str, ...]) -> Answer:

@@ -40,7 +40,7 @@ def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], bounds: Bounds) -
             node = _NODE.decode(to_json(manifest.node, bounds.expanded))
         except msgspec.ValidationError as error:
             place = f"{manifest.file}:{manifest.node.place.line}:{manifest.node.place.column}"
-            raise Misuse(f"{place}: Node {manifest.name}: {error}; the API server could not decode this") from error
+            raise Misuse(f"{place}: {error}; the API server could not decode this") from error
         _put(cluster, node, manifest.file)
 
 
