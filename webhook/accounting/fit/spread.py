@@ -15,10 +15,11 @@ from webhook.accounting.fit.domains import domains
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places, Rejection, for_good, for_now
 
+Counts = NDArray[np.int64]
+"""How many pods, by place or by domain."""
+
 _UNEVEN = "node(s) didn't match pod topology spread constraints"
 _NO_LABEL = f"{_UNEVEN} (missing required label)"
-Counts = NDArray[np.int64]
-
 _MOST = (1 << 31) - 1  # what stands for the fewest where there is no domain
 
 
