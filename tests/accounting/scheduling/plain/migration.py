@@ -1,4 +1,4 @@
-"""In-tree volumes that nodes have migrated to CSI drivers: not transcribed, and said so."""
+"""In-tree volumes that nodes have migrated to CSI drivers: counted, but not translated, which is said."""
 
 from tests.accounting.scheduling.plain.cluster import Cluster
 from tests.accounting.scheduling.plain.errors import NotModelledError
@@ -15,10 +15,28 @@ IN_TREE = {
 }
 """Field of a volume's source, and the plugin's name (isCSIMigrationOnForPlugin in volumebinding/binder.go)."""
 
+DRIVERS = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+"""The plugin's name, and that of the driver (GetCSINameFromInTreeName in csi-translation-lib/translate.go)."""
 
-def is_migrated_on_every_node(source: Json) -> bool:
-    """`isCSIMigrationOn` in framework/plugins/nodevolumelimits/utils.go: a CSINode is enough."""
-    return any(source.get(each) is not None for each in IN_TREE)
+_NAMES = ("volumeID", "pdName", "diskURI")
+
+
+def driver_of(source: Json) -> str:
+    """The driver of an in-tree volume; empty for others."""
+    return next((DRIVERS[plugin] for kind, plugin in IN_TREE.items() if source.get(kind) is not None), "")
+
+
+def handle_of(source: Json) -> str:
+    """TranslateInTreeInlineVolumeToCSI: what tells the volume from others of its driver."""
+    (disk,) = (source[kind] for kind in IN_TREE if source.get(kind) is not None)
+    name = str(next((disk[each] for each in _NAMES if disk.get(each)), ""))
+    return name.rstrip("/").rpartition("/")[2] if name.startswith("aws://") else name
 
 
 def refuse_migrated(cluster: Cluster, source: Json, node: str) -> None:

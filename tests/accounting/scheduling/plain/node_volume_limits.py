@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.accounting.scheduling.plain.cluster import Cluster, NodeInfo, PodInfo
 from tests.accounting.scheduling.plain.errors import NotModelledError
-from tests.accounting.scheduling.plain.migration import IN_TREE, is_migrated_on_every_node
+from tests.accounting.scheduling.plain.migration import DRIVERS, IN_TREE, driver_of, handle_of
 from tests.accounting.scheduling.plain.objects import Json, name_of, namespace_of, spec_of, volumes_of
 from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
 from tests.accounting.scheduling.plain.status import SKIP, SUCCESS, Status, failed, unschedulable
@@ -65,11 +65,12 @@ def _limits(csi_node: Json | None) -> dict[str, int]:
 
 def _attachable(cluster: Cluster, pod: Json, csi_node: Json | None) -> dict[str, str]:
     """`filterAttachableVolumes`: unique name of each volume, and its driver. The new pod's claims are all there."""
-    found = {}
+    found: dict[str, str] = {}
     for volume in volumes_of(pod):
         named = claim_of(pod, volume)
         if named is None:
-            _refuse_migrated(volume, csi_node)
+            driver = driver_of(volume) if csi_node is not None else ""  # isCSIMigrationOn: a CSINode is enough
+            found |= {f"{driver}/{handle_of(volume)}": driver} if driver else {}
             continue
         name, is_ephemeral = named
         claim = cluster.find("PersistentVolumeClaim", name, namespace_of(pod))
@@ -91,7 +92,7 @@ def _driver(cluster: Cluster, claim: Json, csi_node: Json | None) -> tuple[str, 
         return _driver_of_class(cluster, claim, csi_node)
     source = spec_of(volume).get("csi")
     if source is None:
-        _refuse_migrated(spec_of(volume), csi_node)
+        _refuse_translated(spec_of(volume), csi_node)
         return "", ""
     return source.get("driver") or "", source.get("volumeHandle") or ""
 
@@ -102,20 +103,19 @@ def _driver_of_class(cluster: Cluster, claim: Json, csi_node: Json | None) -> tu
     if storage_class is None:
         return "", ""
     provisioner = storage_class.get("provisioner") or ""
-    if provisioner in (*IN_TREE.values(), *_NEVER_MIGRATED):
-        _refuse_migrated({kind: True for kind, plugin in IN_TREE.items() if plugin == provisioner}, csi_node)
+    if provisioner in _NEVER_MIGRATED or (provisioner in DRIVERS and csi_node is None):
         return "", ""
-    return provisioner, f"to be made-{namespace_of(claim)}/{name_of(claim)}"
+    return DRIVERS.get(provisioner, provisioner), f"to be made-{namespace_of(claim)}/{name_of(claim)}"
 
 
-def _refuse_migrated(source: Json, csi_node: Json | None) -> None:
-    """`checkAttachableInlineVolume` and its like, where a volume would be counted under a CSI driver's name.
+def _refuse_translated(source: Json, csi_node: Json | None) -> None:
+    """TranslateInTreePVToCSI, whose handles are made of more than the volume's name, where they would be counted.
 
     Raises:
         NotModelledError: it would.
     """
-    if csi_node is not None and _limits(csi_node) and is_migrated_on_every_node(source):
-        raise NotModelledError(f"an in-tree volume on node {name_of(csi_node)}, which has CSI drivers with limits")
+    if csi_node is not None and driver_of(source) in _limits(csi_node):
+        raise NotModelledError(f"an in-tree volume on node {name_of(csi_node)}, whose driver has a limit")
 
 
 def _attachments(cluster: Cluster, node: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from tests.accounting.scheduling.plain.framework import (
 from tests.accounting.scheduling.plain.objects import Json, spec_of, status_of
 from tests.accounting.scheduling.plain.plugin import Cycle
 from tests.accounting.scheduling.plain.preemption import post_filter
+from tests.accounting.scheduling.plain.preferred import pre_score_error
 from tests.accounting.scheduling.plain.status import Code, Status, unresolvable
 
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"  # pkg/registry/core/pod/strategy.go
@@ -71,6 +72,8 @@ def _schedule(cycle: Cycle, pod: PodInfo) -> Answer:
         statuses.absent = found.status
         return _failed(cycle, pod, statuses, found.status.message)
     feasible = _find_feasible(cycle, pod, found, statuses)
+    if len(feasible) > 1 and (error := pre_score_error(pod.pod)):  # one node alone is not scored
+        raise _AttemptError(error)
     return Answer(nodes=frozenset(feasible)) if feasible else _failed(cycle, pod, statuses, "")
 
 
