@@ -1,0 +1,179 @@
+"""`tallygate predict` and `headroom` beside the real scheduler: why a pod waits, and that what would help does.
+
+The same is said of the cluster, of a snapshot, of kubectl's list, and of the pod's own manifest.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.pods import DONGLE, pod
+from e2e.ports import Cluster, Site
+from e2e.waiting import until
+
+_ROOT = Path(__file__).parents[1]
+_WITHIN = 60.0  # seconds, for the scheduler
+_DONGLES = 4  # of the site's node
+_LISTED = "nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb"
+
+Said = subprocess.CompletedProcess[str]
+Run = Callable[..., Said]
+Object = dict[str, Any]
+
+
+@pytest.fixture
+def tallygate(site: Site) -> Run:
+    """Runs tallygate with these arguments and this on stdin."""
+
+    def run(*arguments: str, stdin: str = "") -> Said:
+        return subprocess.run(  # noqa: S603  ours, and no shell
+            [sys.executable, "-m", "webhook.cli", *arguments],
+            env={**os.environ, **site.cluster.environment, "PYTHONPATH": str(_ROOT)},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_WITHIN,
+        )
+
+    return run
+
+
+@pytest.fixture
+def live(site: Site) -> tuple[str, str]:
+    """The options that name the cluster."""
+    return "--kubeconfig", str(site.cluster.kubeconfig)
+
+
+@pytest.fixture
+def waiting(site: Site, namespace: str) -> str:
+    """A namespace in which one pod has three of the node's four dongles, and another waits for two."""
+    _create(site, namespace, "holds", "3")
+    until("it has a node", lambda: bool(_pod(site.cluster, namespace, "holds")["spec"].get("nodeName")), _WITHIN)
+    _create(site, namespace, "waits", "2")
+    until("the scheduler has tried the other", lambda: bool(_message(site.cluster, namespace, "waits")), _WITHIN)
+    return namespace
+
+
+def _create(site: Site, namespace: str, name: str, dongles: str) -> None:
+    made = site.cluster.kubectl(
+        "create", f"--namespace={namespace}", "-f-", stdin=json.dumps(_new(site, name, dongles))
+    )
+    assert made.returncode == 0, made.stderr
+
+
+def _new(site: Site, name: str, dongles: str) -> Object:
+    made = pod(site, name, dongles)
+    del made["spec"]["schedulerName"]  # the default scheduler is to have it
+    return made
+
+
+def _pod(cluster: Cluster, namespace: str, name: str) -> Object:
+    said = cluster.kubectl("get", "pod", name, f"--namespace={namespace}", "-o", "json")
+    assert said.returncode == 0, said.stderr
+    return dict(json.loads(said.stdout))
+
+
+def _message(cluster: Cluster, namespace: str, name: str) -> str:
+    """What the scheduler has written of a pod that it could not place."""
+    conditions = _pod(cluster, namespace, name)["status"].get("conditions", ())
+    return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
+
+
+def _prediction(said: Said) -> Object:
+    (found,) = json.loads(said.stdout)["predictions"]
+    return dict(found)
+
+
+def test_a_pod_that_waits_is_explained_in_the_schedulers_own_words(
+    site: Site, tallygate: Run, live: tuple[str, str], waiting: str
+) -> None:
+    asked = ("predict", "pod/waits", "--namespace", waiting, *live)
+    said = tallygate(*asked, "-o", "json")
+    assert said.returncode == 1, said.stderr
+    found = _prediction(said)
+    assert found["verdict"] == "not now"
+    assert found["message"] == _message(site.cluster, waiting, "waits")
+    (near,) = (each for each in found["nearest"] if each["node"] == site.node)
+    (short,) = near["shortfalls"]
+    assert {key: short[key] for key in ("resource", "asks", "allocatable", "used", "free", "short")} == {
+        "resource": DONGLE,
+        "asks": 2,
+        "allocatable": 4,
+        "used": 3,
+        "free": 1,
+        "short": 1,
+    }
+    assert [(each["namespace"], each["name"]) for each in near["holders"]] == [(waiting, "holds")]
+    table = tallygate(*asked).stdout
+    assert f"would help: if these left {site.node}: {waiting}/holds" in table
+    assert f"would help: 1 more {DONGLE} on the node (then: {site.node})" in table
+
+
+def test_a_snapshot_and_kubectl_say_the_same(
+    site: Site, tallygate: Run, live: tuple[str, str], waiting: str, tmp_path: Path
+) -> None:
+    """With scores and reasons, node by node, and so does the pod's own manifest."""
+    ours, kubectls, asked = tmp_path / "ours.json", tmp_path / "kubectl.json", ("--namespace", waiting, "-o", "json")
+    taken = tallygate("snapshot", "-o", str(ours), *live)
+    assert (taken.returncode, taken.stderr) == (0, "")
+    listed = site.cluster.kubectl("get", _LISTED, "--all-namespaces", "-o", "json")
+    assert listed.returncode == 0, listed.stderr
+    kubectls.write_text(listed.stdout)
+    said = [
+        tallygate("predict", "pod/waits", *asked, *source)
+        for source in (live, ("--snapshot", str(ours)), ("--snapshot", str(kubectls)))
+    ]
+    manifest = site.cluster.kubectl("get", "pod", "waits", f"--namespace={waiting}", "-o", "yaml").stdout
+    said.append(tallygate("predict", "-f", "-", *asked, *live, stdin=manifest))
+    assert [each.stderr for each in said] == [""] * 4
+    assert len({each.stdout for each in said}) == 1
+    assert '"NodeResourcesFit"' in said[0].stdout
+
+
+def test_what_would_help_does(site: Site, tallygate: Run, live: tuple[str, str], waiting: str) -> None:
+    """A node more, in thought; the holder's leaving, in fact."""
+    asked = ("predict", "pod/waits", "--namespace", waiting, *live)
+    added = tallygate(*asked, "--add", f"1 x {{cpu: 1, {DONGLE}: 2}}")
+    assert (added.returncode, added.stdout) == (
+        0,
+        f"Pod {waiting}/waits: fits now: on added-1-1; 1 node would take it\n",
+    )
+    gone = site.cluster.kubectl("delete", "pod", "holds", f"--namespace={waiting}", "--grace-period=0", "--force")
+    assert gone.returncode == 0, gone.stderr
+    until("it has a node", lambda: bool(_pod(site.cluster, waiting, "waits")["spec"].get("nodeName")), _WITHIN)
+    there = tallygate(*asked)
+    assert (there.returncode, there.stderr) == (2, f"tallygate: pod/waits: it is on node {site.node} already\n")
+
+
+def test_as_many_more_are_placed_as_there_was_room_for(
+    site: Site, tallygate: Run, live: tuple[str, str], namespace: str
+) -> None:
+    _create(site, namespace, "first", "1")
+    until("it has a node", lambda: bool(_pod(site.cluster, namespace, "first")["spec"].get("nodeName")), _WITHIN)
+    written = json.dumps(_new(site, "more", "1"))
+
+    def room() -> Object:
+        said = tallygate("headroom", "-f", "-", "--namespace", namespace, "-o", "json", *live, stdin=written)
+        (found,) = json.loads(said.stdout)["headroom"]
+        return dict(found)
+
+    until("the pods of earlier cases have gone", lambda: room()["copies"] == _DONGLES - 1, _WITHIN)
+    told = room()
+    for number in range(_DONGLES):
+        _create(site, namespace, f"more-{number}", "1")
+
+    def ends() -> list[bool]:
+        pods = [_pod(site.cluster, namespace, f"more-{number}") for number in range(_DONGLES)]
+        return [bool(each["spec"].get("nodeName")) for each in pods]
+
+    until("three are placed", lambda: sum(ends()) == told["copies"], _WITHIN)
+    (left,) = (number for number, placed in enumerate(ends()) if not placed)
+    until("the fourth was tried", lambda: bool(_message(site.cluster, namespace, f"more-{left}")), _WITHIN)
+    assert _message(site.cluster, namespace, f"more-{left}").startswith(told["message"])
