@@ -250,3 +250,16 @@ class DisruptionBudget(msgspec.Struct, rename="camel", frozen=True, omit_default
     metadata: ObjectMeta | None = None
     spec: DisruptionBudgetSpec | None = None
     status: DisruptionBudgetStatus | None = None
+
+
+class DeviceClassSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a DeviceClass, as far as it says which resource its devices stand for."""
+
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A DeviceClass (resource.k8s.io/v1)."""
+
+    metadata: ObjectMeta | None = None
+    spec: DeviceClassSpec | None = None

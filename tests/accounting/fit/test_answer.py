@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.cluster import Cluster
+from webhook.accounting.cluster import Cluster, take
 from webhook.accounting.fit.answer import Answer, Kind, NodeAnswer, answer, node_answer
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.room import visiting
@@ -96,6 +97,19 @@ def test_what_is_not_judged_is_named_and_never_guessed(spec: dict[str, Any], que
     assert unknown.startswith(question)
     too_much = _answer(cluster, pod(asks={"cpu": "2"}, **spec))
     assert (too_much.kind, len(too_much.unknown)) == (Kind.NEVER, 1)
+
+
+def test_a_resource_that_devices_stand_for_is_not_short_where_no_node_advertises_it() -> None:
+    """kube-scheduler 1.36 leaves it to DynamicResources then (shouldDelegateResourceToDRA)."""
+    cluster = cluster_of([node("with", **{_BANANAS: "1"}), node("without")])
+    served = {"metadata": {"name": "fruit"}, "spec": {"extendedResourceName": _NAME}}
+    take(cluster, "DeviceClass", msgspec.json.encode(served))
+    found = _answer(cluster, pod(asks={_BANANAS: "2"}))
+    assert (found.kind, found.places) == (Kind.UNKNOWN, ("without",))
+    assert found.unknown == ("example.com/banana: which devices of class fruit are free for it is not modelled",)
+    own = _answer(cluster, pod(asks={"deviceclass.resource.kubernetes.io_fruit": "1"}))
+    assert (own.kind, own.placed) == (Kind.UNKNOWN, 1)
+    assert _answer(cluster, pod(asks={"deviceclass.resource.kubernetes.io_nuts": "1"})).kind is Kind.NEVER
 
 
 def test_a_node_says_what_it_lacks_and_who_holds_it() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
+from webhook.accounting.cluster.devices import DeviceClasses
 from webhook.accounting.cluster.labelled import Labelled
 from webhook.accounting.cluster.nodes import Nodes
 from webhook.accounting.cluster.pods import Placed
@@ -35,6 +36,7 @@ class Cluster:
         self.priorities: dict[str, PriorityClass] = {}
         self.budgets: list[DisruptionBudget] = []
         self.storage: Storage | None = None
+        self.devices = DeviceClasses()
         self.supposed: dict[str, tuple[Placed, int]] = {}
         self.labelled = Labelled()
         self.repelling = Repelling()

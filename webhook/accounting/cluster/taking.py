@@ -9,7 +9,7 @@ from webhook.accounting.cluster.pods import placed
 from webhook.accounting.cluster.storage import Storage, StorageObject
 from webhook.objects.cluster import Namespace
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import DisruptionBudget, PlacedPod, PlacingNode, PriorityClass
+from webhook.objects.scheduling import DeviceClass, DisruptionBudget, PlacedPod, PlacingNode, PriorityClass
 from webhook.objects.storage import (
     CsiDriver,
     CsiNode,
@@ -64,6 +64,7 @@ def _storing(kind: type[StorageObject]) -> Callable[[Cluster, Content], None]:
 
 _NODE, _POD = msgspec.json.Decoder(PlacingNode), msgspec.json.Decoder(PlacedPod)
 _NAMESPACE = msgspec.json.Decoder(Namespace)
+_DEVICES = msgspec.json.Decoder(DeviceClass)
 _PRIORITY, _BUDGET = msgspec.json.Decoder(PriorityClass), msgspec.json.Decoder(DisruptionBudget)
 
 
@@ -88,6 +89,7 @@ _KEEPING: Mapping[str, Callable[[Cluster, Content], None]] = {
     "Pod": _keep_pod,
     "Namespace": _keep_namespace,
     "PriorityClass": _keep_priority,
+    "DeviceClass": lambda cluster, content: cluster.devices.put(_DEVICES.decode(content)),
     "PodDisruptionBudget": lambda cluster, content: cluster.budgets.append(_BUDGET.decode(content)),
     **{kind: _storing(decoded) for kind, decoded in STORAGE.items()},
 }

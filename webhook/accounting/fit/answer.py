@@ -92,7 +92,7 @@ def answer(pod: PlacedPod, cluster: Cluster, visit: Visit, copies: int = 1) -> A
     said = verdict(pod, cluster)
     if names or not _is_hopeless(incoming, cluster, said):
         return Answer(Kind.NOT_NOW, copies, names, questions, said)
-    return Answer(Kind.NEVER, copies, names, questions, said, _too_little(incoming, cluster))
+    return Answer(Kind.NEVER, copies, names, questions, said, too_little(incoming, cluster))
 
 
 def open_questions(pod: Incoming, cluster: Cluster) -> Iterator[str]:
@@ -101,6 +101,9 @@ def open_questions(pod: Incoming, cluster: Cluster) -> Iterator[str]:
     yield from strangers.unknown(pod, cluster)
     if pod.spec.resource_claims:
         yield "resource claims: which devices are free for them is not modelled"
+    for name in pod.requests:
+        if (device_class := cluster.devices.of(name)) is not None:
+            yield f"{name}: which devices of class {device_class} are free for it is not modelled"
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
         yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
 
@@ -124,7 +127,7 @@ def _is_hopeless(pod: Incoming, cluster: Cluster, said: Verdict) -> bool:
     return asked is not None and bool(len(asked)) and bool(impossible(pod, cluster, asked).all())
 
 
-def _too_little(pod: Incoming, cluster: Cluster) -> Mapping[str, int]:
+def too_little(pod: Incoming, cluster: Cluster) -> Mapping[str, int]:
     """The most that any node has of each resource that no node has enough of."""
     most = {name: _largest(cluster, name) for name in pod.requests}
     return {name: largest for name, largest in most.items() if largest < pod.requests[name]}

@@ -12,6 +12,7 @@ from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import node_affinity, taints
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Filter, Mask, Places, Rejection, for_good
+from webhook.accounting.fit.resources import handed_out
 
 _PODS = "pods"
 
@@ -21,7 +22,8 @@ def too_small(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejec
     for name, asked in {_PODS: 1, **pod.requests}.items():
         column = cluster.nodes.allocatable(name)
         capacity = np.zeros(len(places), dtype=np.int64) if column is None else column.array[places]
-        yield for_good(f"Insufficient {name}", np.asarray(capacity < asked, dtype=np.bool_))
+        short = np.asarray(capacity < asked, dtype=np.bool_)
+        yield for_good(f"Insufficient {name}", short & ~handed_out(cluster, places, name))
 
 
 LASTING: Sequence[Filter] = (

@@ -29,8 +29,17 @@ def insufficient(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Re
         capacity = nothing if has is None else has.array[places]
         free = capacity if used is None else capacity - used.array[places]
         lacking = _over(asked, free)
+        lacking &= ~handed_out(cluster, places, name)
         if lacking.any():
             yield Rejection(f"Insufficient {name}", lacking, lacking & _over(asked, capacity))
+
+
+def handed_out(cluster: Cluster, places: Places, resource: str) -> Mask:
+    """On which of these nodes devices stand for a resource, so that another plugin is asked (DynamicResources)."""
+    if cluster.devices.of(resource) is None:
+        return np.zeros(len(places), dtype=np.bool_)
+    has = cluster.nodes.allocatable(resource)
+    return np.ones(len(places), dtype=np.bool_) if has is None else np.asarray(has.array[places] == 0, dtype=np.bool_)
 
 
 def shortfalls(pod: Incoming, cluster: Cluster, place: int) -> tuple[Insufficient, ...]:
@@ -42,7 +51,7 @@ def shortfalls(pod: Incoming, cluster: Cluster, place: int) -> tuple[Insufficien
     lacking = [
         Insufficient(name, asked, uses.get(name, 0), has.get(name, 0), never=asked > has.get(name, 0))
         for name, asked in pod.requests.items()
-        if asked > has.get(name, 0) - uses.get(name, 0)
+        if asked > has.get(name, 0) - uses.get(name, 0) and (has.get(name) or cluster.devices.of(name) is None)
     ]
     return (*crowded, *lacking)
 

@@ -19,6 +19,7 @@ from webhook.accounting.fit.filtering import Filtered, filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.priority import prioritised
 from webhook.accounting.fit.rejection import Places
+from webhook.accounting.fit.resources import handed_out
 from webhook.accounting.fit.scores import Numbers, Scores, Scoring
 from webhook.objects.scheduling import PlacedPod
 
@@ -71,7 +72,8 @@ def copies_on(pod: Incoming, cluster: Cluster, places: Places) -> Numbers:
     if pod.ports:
         room = np.minimum(room, 1)
     for name, asked in pod.requests.items():
-        room = np.minimum(room, free(cluster, places, name) // asked)
+        limited = ~handed_out(cluster, places, name)
+        room = np.where(limited, np.minimum(room, free(cluster, places, name) // asked), room)
     for place, promised in cluster.nominated().items():
         at = np.flatnonzero(places == place)
         rivals = [each for each in promised.values() if each.shape.priority >= pod.priority and each.uid != pod.uid]

@@ -15,7 +15,7 @@ from webhook.cli.cluster.ledgers import PATH
 from webhook.cli.cluster.seen import PODS_PATH
 from webhook.objects.cluster import Namespace
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import DisruptionBudget, PlacedPod, PlacingNode, PriorityClass
+from webhook.objects.scheduling import DeviceClass, DisruptionBudget, PlacedPod, PlacingNode, PriorityClass
 from webhook.state.kubernetes import naming, wire
 from webhook.state.watch.wire import Reading, revision_of
 
@@ -31,7 +31,7 @@ class Item(NamedTuple):
     kind: str = ""
 
 
-Other = StorageObject | PriorityClass | DisruptionBudget
+Other = StorageObject | PriorityClass | DisruptionBudget | DeviceClass
 """What says something about where pods can run, besides pods, nodes and namespaces."""
 
 _ANNOTATIONS = frozenset(
@@ -114,12 +114,14 @@ _PLACES: Sequence[tuple[str, str, str]] = (
     ("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
     ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
+    ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
 )
 _TYPES: dict[str, type[Other]] = {
     **STORAGE,
     "PriorityClass": PriorityClass,
     "PodDisruptionBudget": DisruptionBudget,
+    "DeviceClass": DeviceClass,
 }
 
 
