@@ -11,6 +11,7 @@ from tests.admission.case import policies
 from tests.state.attempts import Look, Put
 from webhook.admission.change import Phase
 from webhook.gate import Answer, Gate
+from webhook.gate.placing import Placing
 from webhook.gate.quotas import Quotas
 from webhook.policy.model import PolicySet
 from webhook.state.ledger import Ledger
@@ -38,6 +39,7 @@ class Scene:
         ledgers: Ledgers | None = None,
         labels: Mapping[str, Mapping[str, str]] | None = None,
         quotas: Quotas | None = None,
+        placing: Placing | None = None,
     ) -> None:
         self.policies: PolicySet = policies(text)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
@@ -52,6 +54,7 @@ class Scene:
             monotonic=lambda: self.now,
             nonce=lambda: f"n{next(nonces)}",
             quotas=quotas,
+            placing=placing,
         )
 
     def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Answer:

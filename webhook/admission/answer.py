@@ -64,7 +64,8 @@ def _warnings(matter: Matter, verdict: Verdict) -> list[str]:
 def _annotations(verdict: Verdict) -> dict[str, str]:
     """For the cluster's audit log; the API server puts the webhook's name in front of each key."""
     audits = _bounded((str(problem) for problem in verdict.audits), _ANNOTATION_LENGTH)
-    written = {"audit": "; ".join(audits), "exceeded-caps": ",".join(verdict.exceeded)}
+    age = "" if verdict.age is None else f"{verdict.age:.1f}s"
+    written = {"audit": "; ".join(audits), "exceeded-caps": ",".join(verdict.exceeded), "cluster-age": age}
     return {key: text for key, text in written.items() if text}
 
 

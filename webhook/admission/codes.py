@@ -102,6 +102,33 @@ NEGATIVE = Code(
     _limits("-1"),
     _limits("1"),
 )
+NOT_ADVERTISED = Code(
+    "TG112",
+    "not-advertised",
+    "A pod asks for something that no node advertises.",
+    "A slip in a name, or a device plugin that does not run: the pod would wait for ever. The nearest name that some "
+    "node advertises is suggested. It is judged by the nodes that the gate follows, where a rule says `advertised`.",
+    _limits("1", "nvidia.com/gpus"),
+    _limits("1"),
+)
+NEVER_SCHEDULABLE = Code(
+    "TG113",
+    "never-schedulable",
+    "No node can ever run the pod, whoever leaves it.",
+    "No node is large enough, or none that is lets the pod in: more nodes would help, waiting does not. It is judged "
+    "by the nodes that the gate follows, where a rule says `schedulable`. `tallygate predict` says what would help.",
+    "# the largest node has 8 GPUs\n" + _limits("16"),
+    "# the largest node has 8 GPUs\n" + _limits("8"),
+)
+NOT_SCHEDULABLE_NOW = Code(
+    "TG114",
+    "not-schedulable-now",
+    "No node has room for the pod now, or not for all pods of a workload.",
+    "They would wait until others end or nodes come. It is judged by the nodes and pods that the gate follows, where a "
+    "rule says `schedulable: not-now`. `tallygate predict` says who is in the way, and what would help.",
+    "# 4 GPUs are free on one node\nkind: Deployment\nspec:\n  replicas: 3  # of 2 GPUs each\n",
+    "# 4 GPUs are free on one node\nkind: Deployment\nspec:\n  replicas: 2  # of 2 GPUs each\n",
+)
 OVER_CAP = Code(
     "TG201",
     "over-cap",
@@ -191,6 +218,9 @@ CODES: tuple[Code, ...] = (
     UNREADABLE,
     TOO_LARGE,
     NEGATIVE,
+    NOT_ADVERTISED,
+    NEVER_SCHEDULABLE,
+    NOT_SCHEDULABLE_NOW,
     OVER_CAP,
     OVER_SOFT_CAP,
     NO_LIMIT_UNDER_CAP,

@@ -71,7 +71,7 @@ class _Judgement:
         unknown = self._unknown(places) if selection.unknown else ()
         if not found:
             return Verdict(unknown=unknown, patch=patch) if unknown or patch else ALLOWED
-        return _sorted_out(found, unknown, patch)
+        return sorted_out(found, unknown, patch)
 
     def _narrowed(self, judged: Judged, view: PodView | None) -> Selection:
         # What holds a template goes by the template's labels, as the pods made from it will.
@@ -112,7 +112,8 @@ class _Judgement:
         )
 
 
-def _sorted_out(found: list[Found], unknown: tuple[str, ...], patch: tuple[PatchOperation, ...]) -> Verdict:
+def sorted_out(found: list[Found], unknown: tuple[str, ...] = (), patch: tuple[PatchOperation, ...] = ()) -> Verdict:
+    """What was found, by how strictly its rules are enforced."""
     by_enforcement: dict[Enforcement, list[Problem]] = {each: [] for each in Enforcement}
     said: set[tuple[str, str]] = set()
     for each in sorted(found, key=_by_path):

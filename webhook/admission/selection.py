@@ -58,11 +58,12 @@ class Selection:
 
 
 class RuleIndex:
-    """All rules of a policy set, ready to be asked."""
+    """All rules of a policy set, ready to be asked. `places` when some of them is about nodes for pods."""
 
     def __init__(self, policies: PolicySet) -> None:
         self._rules = policies.rules
         self._shared: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = {}
+        self.places = any(rule.checks.advertised or rule.checks.schedulable for rule in policies.rules)
         self.needs_labels = any(rule.match.namespaces and rule.match.namespaces.selector for rule in policies.rules)
         self._select = lru_cache(maxsize=_NAMESPACES_REMEMBERED)(self._sort_out)
 

@@ -1,6 +1,6 @@
 """A verdict: allow or deny, with everything that is to be said."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from webhook.accounting.problem import Problem
@@ -24,11 +24,22 @@ class Verdict:
     unknown: tuple[str, ...] = ()
     patch: tuple[PatchOperation, ...] = ()
     exceeded: tuple[str, ...] = ()
+    age: float | None = None
 
     @property
     def allowed(self) -> bool:
         """Whether nothing speaks against it."""
         return not self.problems
+
+    def beside(self, other: "Verdict") -> "Verdict":
+        """What both say."""
+        return replace(
+            self,
+            problems=(*self.problems, *other.problems),
+            warnings=(*self.warnings, *other.warnings),
+            audits=(*self.audits, *other.audits),
+            age=other.age,
+        )
 
 
 ALLOWED = Verdict()

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from msgspec.structs import replace
+
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.caps import Charge
 from webhook.accounting.problem import Problem
@@ -11,6 +13,7 @@ from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.change import Change, Phase
 from webhook.admission.decide import decoded, judge
 from webhook.admission.review import Asked, ReviewError, decode
+from webhook.admission.verdict import ALLOWED
 from webhook.admission.workloads import target
 from webhook.errors import TallygateError
 from webhook.gate.answering import Answer, InForce, Sitting, busy, by_rules, granted, refused, told
@@ -18,6 +21,8 @@ from webhook.gate.arithmetic import no_limit, refusals
 from webhook.gate.charging import Charging
 from webhook.gate.foresight import WORKLOADS, changed, foresee
 from webhook.gate.moving import is_move, moved
+from webhook.gate.newcomers import newcomers
+from webhook.gate.placing import Placing, asks_for_pods, placed, placing_rules
 from webhook.gate.promising import Asked as AskedOfCap
 from webhook.gate.promising import Look, Who
 from webhook.gate.quotas import Quotas, over_quotas
@@ -41,7 +46,7 @@ class Gate:
 
     `policies` gives the set in force, `nonce` a text that no other attempt of any process has, `monotonic` seconds.
     `sight` shows the pods that are there, where they are watched; `telling` finds what refusals tell of them.
-    `quotas` knows the ResourceQuotas of namespaces, where those are watched.
+    `quotas` knows the ResourceQuotas of namespaces, where those are watched, `placing` nodes and the pods on them.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -55,12 +60,14 @@ class Gate:
         sight: Sight | None = None,
         telling: Telling | None = None,
         quotas: Quotas | None = None,
+        placing: Placing | None = None,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
         self._ledgers = ledgers
         self._sight = sight
         self._quotas = quotas
+        self._placing = placing
         self._telling = telling or Telling(monotonic, sight)
         self._monotonic = monotonic
         self._nonce = nonce
@@ -77,6 +84,8 @@ class Gate:
         change, force = asked.change, self._in_force()
         labels = self._namespaces.labels(change.namespace) if force.needs_labels and change.namespace else None
         sitting = Sitting(asked.uid, change, phase, force, judge(change, force.rules, labels, phase))
+        if phase is Phase.VALIDATING and sitting.verdict.allowed and force.rules.places:
+            sitting = self._placed(sitting, labels)
         if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(change):
             return self._charged(sitting, labels, deadline)
         if phase is Phase.VALIDATING and sitting.verdict.allowed and change.kind in WORKLOADS:
@@ -101,6 +110,21 @@ class Gate:
         if self._sight is not None:
             self._sight.in_force([counted.key for counted in force.caps.all()])
         return force
+
+    def _placed(self, sitting: Sitting, labels: Mapping[str, str] | None) -> Sitting:
+        """What rules say that ask whether there are nodes for the pods which a change brings."""
+        change = sitting.change
+        coming = newcomers(change) if self._placing is not None else None
+        if coming is None or self._placing is None:
+            return sitting
+        selection = sitting.force.rules.select(change.kind, change.namespace, labels)
+        carried = (coming.pod.metadata.labels if coming.pod.metadata else None) or {}
+        rules = placing_rules(selection.narrowed(change.user, carried).rules, coming)
+        if not rules:
+            return sitting
+        with self._placing.seen(pods=asks_for_pods(rules, coming)) as seen:
+            said = placed(rules, coming, seen) if seen is not None else ALLOWED
+        return sitting if said is ALLOWED else replace(sitting, verdict=sitting.verdict.beside(said))
 
     def _charged(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
         change = sitting.change

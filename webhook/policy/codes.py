@@ -33,7 +33,6 @@ SOFT_OVER_HARD = "TG336"
 CHECKS_NOTHING = "TG337"
 NAMED_TWICE = "TG338"
 MISSPELT_RESOURCE = "TG339"
-NOT_JUDGED = "TG340"
 SAME_AS_PLAIN = "TG341"
 REPEATED = "TG342"
 
@@ -261,14 +260,6 @@ CODES: tuple[Code, ...] = (
         "A rule or cap on a name that nobody uses holds nobody to anything.",
         "resources: [nvidia.com/gpus]",
         "resources: [nvidia.com/gpu]",
-    ),
-    Code(
-        NOT_JUDGED,
-        "policy-not-judged",
-        "A check that this gate does not judge, because it knows no nodes.",
-        "`advertised` and `schedulable` need the cluster's nodes; until the gate is given them the checks say nothing.",
-        "checks: {advertised: true}",
-        "checks: {wholeQuantity: true}",
     ),
     Code(
         SAME_AS_PLAIN,

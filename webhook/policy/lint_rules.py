@@ -10,7 +10,6 @@ from webhook.policy.codes import (
     FRACTIONAL,
     IMPOSSIBLE_BOUNDS,
     MATCHES_NOTHING,
-    NOT_JUDGED,
     REPEATED,
 )
 from webhook.policy.coverage import (
@@ -31,7 +30,7 @@ _KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"})
 
 def lint_rule(rule: ResourceRule) -> Iterator[Finding]:
     """Findings about one rule."""
-    for remark in (*_matching(rule), *_checking(rule), *_unjudged(rule.checks), *_bounding(rule)):
+    for remark in (*_matching(rule), *_checking(rule), *_bounding(rule)):
         yield finding(rule, remark)
 
 
@@ -89,16 +88,10 @@ def _pod_checks(checks: Checks) -> Iterator[str]:
         yield "perContainer"
     if checks.per_pod is not None:
         yield "perPod"
+    if checks.advertised:
+        yield "advertised"
     if checks.schedulable is not None:
         yield "schedulable"
-
-
-def _unjudged(checks: Checks) -> Iterator[Remark]:
-    text = "not judged while the gate knows no nodes; the other checks of the rule are"
-    if checks.advertised:
-        yield warning("spec.checks.advertised", NOT_JUDGED, text)
-    if checks.schedulable is not None:
-        yield warning("spec.checks.schedulable", NOT_JUDGED, text)
 
 
 def _bounding(rule: ResourceRule) -> Iterator[Remark]:

@@ -1,0 +1,29 @@
+"""Which nodes have a resource at all, and what there is on nodes."""
+
+from collections.abc import Sequence
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.fit.rejection import Mask
+
+
+def is_advertised(cluster: Cluster, resource: str) -> bool:
+    """Whether some node has any of a resource."""
+    having = _having(cluster, resource)
+    return having is not None and bool(having.any())
+
+
+def advertisers(cluster: Cluster, resource: str, most: int) -> Sequence[str]:
+    """The names of so many of the nodes that have any of a resource, the first in order."""
+    having = _having(cluster, resource)
+    places = [] if having is None else cluster.nodes.places()[having].tolist()
+    return sorted(map(cluster.nodes.name, places))[:most]
+
+
+def advertised(cluster: Cluster) -> Sequence[str]:
+    """Every resource of which some node has any, in order."""
+    return sorted(name for name in cluster.nodes.resources() if is_advertised(cluster, name))
+
+
+def _having(cluster: Cluster, resource: str) -> Mask | None:
+    column = cluster.nodes.allocatable(resource)
+    return None if column is None else column.array[cluster.nodes.places()] > 0

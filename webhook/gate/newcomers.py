@@ -1,0 +1,100 @@
+"""Newcomers: the pods that a change brings, as a scheduler will meet them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from webhook.admission.change import Change
+from webhook.admission.decide import decoded
+from webhook.admission.sites import sites
+from webhook.admission.workloads import PodView, Target, target
+from webhook.gate.foresight import WORKLOADS, changed
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import PlacedPod, PlacedSpec
+
+_POD = msgspec.json.Decoder(PlacedPod)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ONE_PER_NODE = "DaemonSet"
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomers:
+    """A pod, which stands at `path` in its object, and how many `copies` of it are to run; on every node if None.
+
+    `words` is what these are called, empty for a pod by itself. `where` says for each resource at which path it is
+    first asked for. Of those that `wait` it is not known whether they have room now: they stand in for others that end,
+    something is still to be done before they are scheduled, or their priority is not known.
+    """
+
+    pod: PlacedPod
+    path: str = ""
+    copies: int | None = 1
+    words: str = ""
+    where: Mapping[str, str] = field(default_factory=dict)
+    wait: bool = False
+
+
+def newcomers(change: Change) -> Newcomers | None:
+    """The pods that a change brings; None when it brings none, or a scheduler is not asked about them.
+
+    Raises:
+        ReviewError: an object is not of the kind it says it is.
+    """
+    found = target(change)
+    if found is None or change.subresource:
+        return None
+    if (change.group, change.kind) == ("", "Pod"):
+        return _by_itself(change, found) if change.old is None else None
+    return _of_workload(change, found) if change.kind in WORKLOADS else None
+
+
+def _by_itself(change: Change, found: Target) -> Newcomers | None:
+    judged = decoded(found, change, change.object)
+    view, pod = found.view(judged), _placed(change, "")
+    spec = pod.spec or PlacedSpec()
+    if view is None or spec.node_name:
+        return None
+    return Newcomers(pod, where=_where(view), wait=bool(spec.scheduling_gates) or _is_unranked(spec))
+
+
+def _of_workload(change: Change, found: Target) -> Newcomers | None:
+    """Those of a new workload, those that one has more than before, or one of those that take the others' place."""
+    asked, stored = changed(change, found)
+    if asked is None:
+        return None
+    more = asked.pods.count - (stored.pods.count if stored else 0)
+    if stored is not None and not asked.rolls and more <= 0:
+        return None
+    view, pod = PodView(asked.path, asked.template, template=True), _placed(change, asked.path)
+    spec = pod.spec or PlacedSpec()
+    words = f"more {asked.pods.word}" if stored else asked.pods.word
+    wait = asked.rolls or not more or bool(spec.scheduling_gates) or _is_unranked(spec)
+    copies = None if change.kind == _ONE_PER_NODE else max(more, 1)
+    return Newcomers(pod, asked.path, copies, words, _where(view), wait)
+
+
+def _placed(change: Change, path: str) -> PlacedPod:
+    """The pod with all that decides where it can run; it is in the change's namespace, and its labels are its own."""
+    content = msgspec.Raw(bytes(change.object))
+    for step in filter(None, path.split(".")):
+        content = _FIELDS.decode(content)[step]
+    pod = _POD.decode(content)
+    meta = msgspec.structs.replace(pod.metadata or ObjectMeta(), namespace=change.namespace)
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+def _is_unranked(spec: PlacedSpec) -> bool:
+    """Whether a class is named whose priority has not been filled in."""
+    return spec.priority is None and bool(spec.priority_class_name)
+
+
+def _where(view: PodView) -> Mapping[str, str]:
+    return dict(reversed(list(_written(view))))
+
+
+def _written(view: PodView) -> Iterator[tuple[str, str]]:
+    for site in sites(view.pod, view):
+        for listed, entries in site.lists:
+            for name in entries:
+                yield name, f"{site.path}{listed}[{name}]"
