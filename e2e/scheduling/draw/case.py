@@ -34,8 +34,10 @@ class Drawn:
 
 
 def drawn(seed: int, number: int) -> Drawn:
-    """The case of this number."""
-    return drawn_about(Dice(f"{seed}/{number}", _about(Dice(f"{seed}/{number}/about"))))
+    """The case of this number, whose pod has a name of its own: a binding that fails late is told to whoever has it."""
+    case = drawn_about(Dice(f"{seed}/{number}", _about(Dice(f"{seed}/{number}/about"))))
+    case.pod["metadata"]["name"] += f"-{number}"
+    return case
 
 
 def drawn_about(dice: Dice) -> Drawn:
