@@ -1,11 +1,17 @@
-"""`python -m tests.bench [cluster|decisions|pipeline|placing]`: measure, and print tables in Markdown."""
+"""`python -m tests.bench [cluster|decisions|headroom|pipeline|placing]`: measure, and print tables in Markdown."""
 
 import sys
 
-from tests.bench import decisions, pipeline, placing
+from tests.bench import decisions, headroom, pipeline, placing
 from tests.bench.cluster import measure
 
-_BENCHES = {"cluster": measure.main, "decisions": decisions.main, "pipeline": pipeline.main, "placing": placing.main}
+_BENCHES = {
+    "cluster": measure.main,
+    "decisions": decisions.main,
+    "headroom": headroom.main,
+    "pipeline": pipeline.main,
+    "placing": placing.main,
+}
 
 
 def main(names: list[str]) -> int:

@@ -45,32 +45,34 @@ def main() -> None:
         _print(f"{name}: one node", _timed(_verdicts(cluster, turn, company, cluster.nodes.places()[:1])))
 
 
-def made_up() -> tuple[Cluster, list[Placed]]:
-    """The cluster, and its pods."""
-    cluster = Cluster()
-    for number in range(NODES):
-        cluster.put_node(_read(_node(number), PlacingNode))
+def made_up(nodes: int = NODES, many: int = PODS) -> tuple[Cluster, list[Placed]]:
+    """A cluster of so many nodes, and its pods."""
+    cluster, workloads = Cluster(), many * WORKLOADS // PODS
+    for number in range(nodes):
+        cluster.put_node(_read(node_json(number), PlacingNode))
     for number in range(NAMESPACES):
         cluster.namespaces[_namespace(number)] = {"team": f"team-{number % 50}"}
     pods = []
-    for workload in range(WORKLOADS):
-        first = placed(_read(_pod(workload, _kept_away(workload), node="n0"), PlacedPod), cluster.shapes)
+    for workload in range(workloads):
+        first = placed(_read(pod_json(workload, kept_away(workload), node="n0"), PlacedPod), cluster.shapes)
         assert first is not None
-        copies = range(workload, PODS, WORKLOADS)
-        pods += [first._replace(uid=f"u{number}", node=f"n{number * 7919 % NODES}") for number in copies]
+        copies = range(workload, many, workloads)
+        pods += [first._replace(uid=f"u{number}", node=f"n{number * 7919 % nodes}") for number in copies]
     for pod in pods:
         cluster.put_pod(pod)
     return cluster, pods
 
 
-def _node(number: int) -> dict[str, Any]:
+def node_json(number: int) -> dict[str, Any]:
+    """A node with twenty resources."""
     has = {"cpu": "64", "memory": "256Gi", "pods": "110"}
     has |= {f"example.com/device-{each}": "8" for each in range(_EXTENDED)}
     labels = {_HOST: f"n{number}", _ZONE: f"zone-{number % _ZONES}", _RACK: f"rack-{number % _RACKS}"}
     return {"metadata": {"name": f"n{number}", "labels": labels}, "status": {"allocatable": has}}
 
 
-def _pod(workload: int, company: dict[str, Any], node: str = "") -> dict[str, Any]:
+def pod_json(workload: int, company: dict[str, Any], node: str = "") -> dict[str, Any]:
+    """A pod of a workload, and what it says of others."""
     asks = {"cpu": "500m", "memory": "1Gi", f"example.com/device-{workload % _EXTENDED}": "1"}
     labels = {"app": f"app-{workload}", "tier": f"tier-{workload % _TIERS}", "pod-template-hash": f"{workload:x}"}
     return {
@@ -84,7 +86,8 @@ def _namespace(number: int) -> str:
     return f"project-{number}"
 
 
-def _kept_away(workload: int) -> dict[str, Any]:
+def kept_away(workload: int) -> dict[str, Any]:
+    """What a workload says of other pods."""
     if workload % 500 == 0:  # twenty
         return _company(away=[_term(_RACK, {"tier": f"tier-{_TIERS}"}, {"matchLabels": {"team": "team-1"}})])
     return _company(away=[_term(_HOST, {"app": f"app-{workload}"})]) if workload % 5 < 2 else {}
@@ -134,7 +137,7 @@ def _verdicts(
     for number, pod in enumerate(turn):
         cluster.put_pod(pod._replace(node=f"n{number}"))
         workload = number * 37 % WORKLOADS
-        text = msgspec.json.encode(_pod(workload, company)).replace(b"@", str(workload).encode())
+        text = msgspec.json.encode(pod_json(workload, company)).replace(b"@", str(workload).encode())
         yield partial(_verdict, cluster, msgspec.json.decode(text, type=PlacedPod), places)
         cluster.put_pod(pod)
 
