@@ -73,6 +73,19 @@ def test_copies_that_shun_each_other_are_counted_one_by_one() -> None:
     assert most_of(pod_of(written), cluster) == 3
 
 
+@pytest.mark.parametrize("asked", ["10E", "9223372036854775807", "1e30"])
+def test_asking_for_more_than_fits_in_64_bits_finds_no_room(asked: str) -> None:
+    """kube-scheduler counts 10E as nothing, and places the pod."""
+    cluster = cluster_of([node("n", cpu="8", **{_GPU: "8"})])
+    wanted = pod_of(pod(asks={_GPU: asked}))
+    assert (most_of(wanted, cluster), room_for(wanted, cluster, 2).places) == (0, ())
+
+
+def test_what_does_not_fit_in_64_bits_finds_room_where_there_is_as_much() -> None:
+    cluster = cluster_of([node("n", **{_GPU: "100E"})])
+    assert most_of(pod_of(pod(asks={_GPU: "30E"})), cluster) == 3
+
+
 def test_a_node_promised_to_a_pod_of_the_same_priority_has_less_room() -> None:
     promised = pod("waiting", asks={"cpu": "3"}) | {"status": {"nominatedNodeName": "n"}}
     cluster = cluster_of([node("n", cpu="8")], [promised])

@@ -32,3 +32,13 @@ def test_amounts_too_large_for_64_bits_are_scored_all_the_same() -> None:
     cluster = cluster_of([node("n", memory="4Ei", cpu="4")], [pod("old", on="n", asks={"memory": "3Ei", "cpu": "1"})])
     incoming = Incoming.of(pod_of(pod("new", asks={"memory": "1Ei", "cpu": "1"})))
     assert scores.allocation(incoming, cluster, cluster.nodes.places()).tolist() == [(0 + 50) // 2]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_pod_that_asks_for_more_than_fits_in_64_bits_is_scored_all_the_same(strategy: Strategy) -> None:
+    cluster = cluster_of([node("n", memory="4Gi", cpu="4")])
+    incoming = Incoming.of(pod_of(pod(asks={"memory": "100E", "cpu": "1"})))
+    places = cluster.nodes.places()
+    score = {"LeastAllocated": (0 + 75) // 2, "MostAllocated": (100 + 25) // 2, "RequestedToCapacityRatio": 63}
+    assert scores.allocation(incoming, cluster, places, Scoring(strategy)).tolist() == [score[strategy]]
+    assert scores.balance(incoming, cluster, places).tolist() == [50 + (50 + 62 - 100) // 2]

@@ -25,6 +25,7 @@ from webhook.objects.scheduling import PlacedPod
 
 _PODS = "pods"
 _HARD = "DoNotSchedule"
+_LARGE = 1 << 62  # what is asked for need not fit in 64 bits, as the columns' numbers do
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ def copies_on(pod: Incoming, cluster: Cluster, places: Places) -> Numbers:
         room = np.minimum(room, 1)
     for name, asked in pod.requests.items():
         limited = ~handed_out(cluster, places, name)
-        room = np.where(limited, np.minimum(room, free(cluster, places, name) // asked), room)
+        left = free(cluster, places, name)
+        fits = left // asked if asked < _LARGE else left.astype(object) // asked
+        room = np.where(limited, np.minimum(room, fits), room)
     for place, promised in cluster.nominated().items():
         at = np.flatnonzero(places == place)
         rivals = [each for each in promised.values() if each.shape.priority >= pod.priority and each.uid != pod.uid]

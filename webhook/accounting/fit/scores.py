@@ -120,7 +120,8 @@ def _columns(pod: Incoming, cluster: Cluster, places: Places, name: str, *, weig
     if has is None or (not asked and is_scheduler_scalar(name)):
         return np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
     used = nodes.weights[name] if weighed and name in nodes.weights else nodes.used(name)
-    capacity, together = _roomy(has, places), _roomy(used, places) + asked
+    capacity, before = _roomy(has, places), _roomy(used, places)
+    together = before + asked if asked < _EXACT else before.astype(object) + asked
     return capacity, np.where(capacity > 0, together, 0)
 
 
