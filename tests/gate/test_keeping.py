@@ -415,7 +415,7 @@ def test_who_does_not_lead_leaves_ledgers_as_they_are() -> None:
     world.see("u1")
     world.role.is_leader = False
     for _ in range(5):
-        world.keep(BOUND)
+        world.keep(BOUND / 5)
     assert world.sums() == (0, 1)
     world.role.is_leader = True
     world.keep()
@@ -431,6 +431,19 @@ def test_who_did_not_lead_has_remembered_how_old_promises_are() -> None:
     world.role.is_leader = True
     world.keep()
     assert world.sums() == (0, 1)
+    world.keep(1)
+    assert world.sums() == (0, 0)
+
+
+def test_a_promise_that_who_leads_does_not_know_of_is_dropped_by_who_does() -> None:
+    """Its pod never came, so that nothing has changed that would send the leader there."""
+    world = opened()
+    world.role.is_leader = False
+    assert world.code("lost") == 200
+    world.keep()
+    world.keep(BOUND + 5)
+    assert world.sums() == (0, 1)
+    world.keep(1)
     world.keep(1)
     assert world.sums() == (0, 0)
 
