@@ -166,6 +166,10 @@ class Keeper:
         """Whether this replica keeps ledgers."""
         return self._role.leads()
 
+    def departures(self) -> int:
+        """Grows when another replica has gone: its promises are only to be found by a look at every ledger."""
+        return self._role.departures()
+
     def visit(self, key: LedgerKey, counted: Counted) -> Kept:
         """Make one ledger, count it anew, and drop what came to nothing, as far as that is known now.
 
