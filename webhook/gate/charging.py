@@ -25,18 +25,25 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class _Noted:
+class Noted:
     """An attempt, and whether anything was to be stored for it: only then something may have to be taken back."""
 
     attempt: Promise
     may_be_stored: bool = False
 
+    @property
+    def mode(self) -> Mode:
+        """What the attempt is for."""
+        return self.attempt.mode
+
     def __call__(self, found: Ledger | None) -> Step[Booked | Deferred]:
+        """What the attempt makes of the ledger."""
         step = self.attempt(found)
         self.may_be_stored |= step.ledger is not None
         return step
 
     def is_in(self, ledger: Ledger) -> bool:
+        """Whether what it wrote is stored."""
         return self.attempt.is_in(ledger)
 
 
@@ -51,7 +58,7 @@ class Charging:
         self._sight = sight
         self._who = who
         self._deadline = deadline
-        self._tried: list[tuple[LedgerKey, _Noted]] = []
+        self._tried: list[tuple[LedgerKey, Noted]] = []
 
     def check(self, asked: Sequence[Asked]) -> Outcome:
         """What the caps say now; nothing is written.
@@ -91,13 +98,15 @@ class Charging:
         return _outcome(asked, answers)
 
     def _transact(self, asked: Asked, mode: Mode) -> Booked | Deferred:
-        attempt = _Noted(Promise(self._who, asked, mode, alone=self._ledgers.alone, sight=self._sight))
+        attempt = Noted(Promise(self._who, asked, mode, alone=self._ledgers.alone, sight=self._sight))
         key = asked.key(self._who.namespace)
         if mode is Mode.PROMISE:
             self._tried.append((key, attempt))  # before it is: a lost answer may have been written
         answer = self._ledgers.transact(key, attempt, self._deadline)
         if self._sight is not None and isinstance(answer, Deferred) and answer.first is First.CATCH_UP:
             self._sight.hurry()
+        if self._sight is not None and isinstance(answer, Booked) and answer.excess:
+            self._sight.doubt()
         return answer
 
     def _withdraw(self) -> None:
