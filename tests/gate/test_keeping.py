@@ -62,6 +62,18 @@ def test_a_view_that_is_too_old_to_open_a_ledger_is_asked_for_anew_now_and_then(
     assert world.code("u1") == 200
 
 
+def test_who_is_refused_by_a_view_that_has_been_silent_for_long_has_it_asked_anew() -> None:
+    world = opened()
+    assert world.code("u1", 4) == 200
+    world.seen_at = world.now
+    world.now += 19
+    assert world.code("u2") == 403
+    assert world.hurries == 0
+    world.now += 2
+    assert (world.code("u3"), world.hurries) == (403, 1)
+    assert (world.code("u4"), world.hurries) == (403, 1)
+
+
 def test_a_namespace_that_is_new_need_not_wait() -> None:
     world = World()
     world.labelled("team-new")
