@@ -51,8 +51,9 @@ fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
-simulate: install ## the ledger's rules under new schedules for a bounded time: make simulate SECONDS=600
+simulate: install ## the ledgers' rules, and what plays by them, under new schedules: make simulate SECONDS=600 (each)
 	@$(BIN)/python -m tests.state.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
+	@$(BIN)/python -m tests.gate.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
 
 storm: install ## caps under storms of pods and faults, on a real control plane (needs Go; minutes)
 	@$(BIN)/python -m e2e.storm

@@ -11,6 +11,7 @@ from e2e.storm.crowds import Gates, Size, crowd
 from e2e.storm.faults import KILLED
 from e2e.storm.filling import in_namespace
 from e2e.storm.ground import Ground, ground
+from e2e.storm.led import keeper_killed
 from e2e.storm.objects import creates
 from e2e.storm.unwatched import watch_cut
 from e2e.storm.watcher import Watcher
@@ -42,6 +43,13 @@ def test_no_more_are_stored_while_the_gates_watches_are_cut_and_held_up(storms: 
     size = Size(pods=600, hard=300, clients=8)
     found = watch_cut(storms, size)
     assert (found.most, found.unmet) == (size.hard, [])
+
+
+def test_another_takes_over_whose_keeper_is_killed_and_promises_that_came_to_nothing_leave_their_room(
+    storms: Ground,
+) -> None:
+    found = keeper_killed(storms, _SMALL)
+    assert (found.most, found.unmet) == (_SMALL.hard, [])
 
 
 def test_the_watch_of_a_storm_sees_what_is_held_above_a_cap(storms: Ground) -> None:

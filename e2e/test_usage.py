@@ -171,6 +171,32 @@ def test_a_ledger_that_was_changed_by_hand_is_found(site: Site, tallygate: Run, 
     assert tallygate("usage", "--verify", "--namespace", three).returncode == 0
 
 
+def test_a_tally_is_to_the_unit_what_pods_held_at_the_revision_that_the_ledger_names(site: Site, three: str) -> None:
+    """The API server lists pods as they were then, as long as etcd still knows: so a ledger can be proven exactly."""
+    kubectl, here = site.cluster.kubectl, f"--namespace={three}"
+    for number in range(3):
+        assert kubectl("delete", "pod", f"pod-{number}", here, "--wait=false").returncode == 0
+        ledger = json.loads(
+            kubectl("get", "capledger", _ledger(site.cluster, three), f"--namespace={_OWN}", "-o", "json").stdout
+        )
+        at = ledger["status"]["asOf"]
+        path = f"/api/v1/namespaces/{three}/pods?resourceVersion={at}&resourceVersionMatch=Exact"
+        listed = kubectl("get", "--raw", path)
+        assert listed.returncode == 0, listed.stderr
+        assert len(json.loads(listed.stdout)["items"]) == int(ledger["status"]["tally"].get(DONGLE, 0))
+        _until_created(site, three, f"other-{number}")
+
+
+def test_a_namespace_that_is_gone_leaves_its_ledger_which_is_told(site: Site, tallygate: Run, three: str) -> None:
+    def note() -> str:
+        return next((line for line in tallygate("usage").stderr.splitlines() if "that are gone" in line), "")
+
+    assert three not in note()
+    assert site.cluster.kubectl("delete", "namespace", three).returncode == 0
+    until("it is told", lambda: three in note() or " more" in note(), _WITHIN)
+    assert "that are gone" not in tallygate("usage", "--cap", "dongles").stderr
+
+
 def test_a_pod_that_is_being_deleted_holds_what_it_has_and_is_told(site: Site, tallygate: Run, namespace: str) -> None:
     """On a node that is not there: nobody ends it, and what collects such pods waits for longer (40 s) than this."""
     stays = pod(site, "stays")

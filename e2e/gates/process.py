@@ -76,6 +76,11 @@ class GateProcess:
         """
         self._running().check()
 
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and not stopped since."""
+        return self._component is not None
+
     def stop(self) -> None:
         """End it by SIGTERM, and wait until it has ended; nothing happens when it does not run."""
         if self._component is not None:

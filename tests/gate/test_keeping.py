@@ -62,6 +62,18 @@ def test_a_view_that_is_too_old_to_open_a_ledger_is_asked_for_anew_now_and_then(
     assert world.code("u1") == 200
 
 
+def test_who_is_refused_by_a_view_that_has_been_silent_for_long_has_it_asked_anew() -> None:
+    world = opened()
+    assert world.code("u1", 4) == 200
+    world.seen_at = world.now
+    world.now += 19
+    assert world.code("u2") == 403
+    assert world.hurries == 0
+    world.now += 2
+    assert (world.code("u3"), world.hurries) == (403, 1)
+    assert (world.code("u4"), world.hurries) == (403, 1)
+
+
 def test_a_namespace_that_is_new_need_not_wait() -> None:
     world = World()
     world.labelled("team-new")
@@ -415,7 +427,7 @@ def test_who_does_not_lead_leaves_ledgers_as_they_are() -> None:
     world.see("u1")
     world.role.is_leader = False
     for _ in range(5):
-        world.keep(BOUND)
+        world.keep(BOUND / 5)
     assert world.sums() == (0, 1)
     world.role.is_leader = True
     world.keep()
@@ -431,6 +443,19 @@ def test_who_did_not_lead_has_remembered_how_old_promises_are() -> None:
     world.role.is_leader = True
     world.keep()
     assert world.sums() == (0, 1)
+    world.keep(1)
+    assert world.sums() == (0, 0)
+
+
+def test_a_promise_that_who_leads_does_not_know_of_is_dropped_by_who_does() -> None:
+    """Its pod never came, so that nothing has changed that would send the leader there."""
+    world = opened()
+    world.role.is_leader = False
+    assert world.code("lost") == 200
+    world.keep()
+    world.keep(BOUND + 5)
+    assert world.sums() == (0, 1)
+    world.keep(1)
     world.keep(1)
     assert world.sums() == (0, 0)
 

@@ -77,6 +77,25 @@ def test_a_leader_that_leaves_lets_the_next_one_begin_at_its_next_round() -> Non
     assert [each.holder for name, each in leases.stored.items() if name.startswith(REPLICA)] == ["two"]
 
 
+def test_a_replica_that_dies_is_missed_when_its_lease_has_lapsed() -> None:
+    _, one, two = pair()
+    rounds(30, one, two)
+    rounds(SECONDS - PAUSE, one)
+    assert one.leading.departures() == 0
+    rounds(PAUSE * 2, one)
+    assert one.leading.departures() == 1
+    rounds(300, one)
+    assert (one.leading.departures(), two.leading.departures()) == (1, 0)
+
+
+def test_a_replica_that_leaves_is_missed_at_the_next_round() -> None:
+    _, one, two = pair()
+    rounds(30, one, two)
+    two.leading.leave()
+    one.round()
+    assert one.leading.departures() == 1
+
+
 def test_of_two_that_claim_a_lapsed_lease_one_gets_it() -> None:
     leases, one, two = pair()
     rounds(30, one, two)

@@ -61,6 +61,10 @@ class Told:
         """As told."""
         return self.since
 
+    def departures(self) -> int:
+        """Nobody goes."""
+        return 0
+
 
 class World(Scene):
     """One replica with eyes; time, pods and namespaces move when a test says so."""

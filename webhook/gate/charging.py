@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from webhook.gate.promising import Asked, Booked, Mode, Promise, Who, Withdrawal
 from webhook.gate.sight import Sight
-from webhook.state.ledger import Deferred, First
-from webhook.state.ports import BusyError, LedgerKey, Ledgers, StoreUnavailableError
+from webhook.state.ledger import Deferred, First, Ledger
+from webhook.state.ports import BusyError, LedgerKey, Ledgers, Step, StoreUnavailableError
 
 _GRACE_SECONDS = 1.0  # to take a promise back in, after the deadline: else it stands in others' way until it expires
 
@@ -22,6 +22,29 @@ class Outcome:
 
     granted: tuple[Booked, ...] = ()
     refused: tuple[Booked, ...] = ()
+
+
+@dataclass(slots=True)
+class Noted:
+    """An attempt, and whether anything was to be stored for it: only then something may have to be taken back."""
+
+    attempt: Promise
+    may_be_stored: bool = False
+
+    @property
+    def mode(self) -> Mode:
+        """What the attempt is for."""
+        return self.attempt.mode
+
+    def __call__(self, found: Ledger | None) -> Step[Booked | Deferred]:
+        """What the attempt makes of the ledger."""
+        step = self.attempt(found)
+        self.may_be_stored |= step.ledger is not None
+        return step
+
+    def is_in(self, ledger: Ledger) -> bool:
+        """Whether what it wrote is stored."""
+        return self.attempt.is_in(ledger)
 
 
 class Charging:
@@ -35,7 +58,7 @@ class Charging:
         self._sight = sight
         self._who = who
         self._deadline = deadline
-        self._tried: list[LedgerKey] = []
+        self._tried: list[tuple[LedgerKey, Noted]] = []
 
     def check(self, asked: Sequence[Asked]) -> Outcome:
         """What the caps say now; nothing is written.
@@ -69,21 +92,25 @@ class Charging:
     def _promise_all(self, asked: Sequence[Asked]) -> Outcome:
         answers: list[Booked | Deferred] = []
         for each in asked:
-            self._tried.append(each.key(self._who.namespace))  # before it is: a lost answer may have been written
             answers.append(self._transact(each, Mode.PROMISE))
             if not isinstance(answers[-1], Booked) or answers[-1].excess:
                 break
         return _outcome(asked, answers)
 
     def _transact(self, asked: Asked, mode: Mode) -> Booked | Deferred:
-        attempt = Promise(self._who, asked, mode, alone=self._ledgers.alone, sight=self._sight)
-        answer = self._ledgers.transact(asked.key(self._who.namespace), attempt, self._deadline)
+        attempt = Noted(Promise(self._who, asked, mode, alone=self._ledgers.alone, sight=self._sight))
+        key = asked.key(self._who.namespace)
+        if mode is Mode.PROMISE:
+            self._tried.append((key, attempt))  # before it is: a lost answer may have been written
+        answer = self._ledgers.transact(key, attempt, self._deadline)
         if self._sight is not None and isinstance(answer, Deferred) and answer.first is First.CATCH_UP:
             self._sight.hurry()
+        if self._sight is not None and isinstance(answer, Booked) and answer.excess:
+            self._sight.doubt()
         return answer
 
     def _withdraw(self) -> None:
-        for key in self._tried:
+        for key in [key for key, attempt in self._tried if attempt.may_be_stored]:
             # A ledger out of reach keeps its promise until it expires; that is no reason to keep those of the others.
             with suppress(StoreUnavailableError, BusyError):
                 self._ledgers.transact(key, Withdrawal(self._who), self._deadline + _GRACE_SECONDS)

@@ -20,6 +20,7 @@ BOUND_SECONDS = 40.0
 """B, the in-flight bound: the API server stores nothing later than that after the gate was asked."""
 
 _VISIT_SECONDS = 5.0  # for one transaction of a ledger
+_LEFT_SECONDS = 5.0  # beyond the bound, in which who leads drops what it knows of
 _MOST_READS = 50  # quorum reads in one visit
 _UNCOUNTED_SECONDS = 5.0  # at most, while others write a ledger and might count it on the way
 _MANY_ROWS = 500  # of so many, some are better dropped at once
@@ -165,11 +166,16 @@ class Keeper:
         """Whether this replica keeps ledgers."""
         return self._role.leads()
 
+    def departures(self) -> int:
+        """Grows when another replica has gone: its promises are only to be found by a look at every ledger."""
+        return self._role.departures()
+
     def visit(self, key: LedgerKey, counted: Counted) -> Kept:
         """Make one ledger, count it anew, and drop what came to nothing, as far as that is known now.
 
         Where another replica leads, only remember how old its promises are (rule 6); but a ledger that cannot promise
-        is everybody's to put right.
+        is everybody's to put right, and so is a promise that the leader leaves past its time: it may not know of it,
+        since the promise of a pod that nobody stores changes nothing that is watched.
 
         Raises:
             BusyError: others were in the way.
@@ -177,12 +183,17 @@ class Keeper:
         """
         members = self._sight.members(counted, key)
         kept = None if self.leads() else self._looked(key)
-        if kept is None or _is_pressing(kept):
+        if kept is None or _is_pressing(kept) or self._is_left(key):
             kept = self._kept(key, counted)
         (self._held.add if members is not None and members.names else self._held.discard)(key)
         if kept.ledger is not None:
             self._sight.met(key)
         return kept
+
+    def _is_left(self, key: LedgerKey) -> bool:
+        """Whether who leads should have dropped, or counted, a promise by now."""
+        ages = self._ages.get(key)
+        return ages is not None and ages.oldest(self._monotonic()) > self._bound + _LEFT_SECONDS
 
     def _looked(self, key: LedgerKey) -> Kept:
         begun = self._monotonic()

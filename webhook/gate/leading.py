@@ -44,6 +44,10 @@ class Role(Protocol):
         """Since when, by the monotonic clock, every replica has had a cap in force, by its key; None: not yet."""
         ...
 
+    def departures(self) -> int:
+        """How many replicas were seen to end, or to be seen no more: what they promised nobody else may know of."""
+        ...
+
 
 class Alone:
     """The role of who has no others beside it."""
@@ -55,6 +59,10 @@ class Alone:
     def loaded_since(self, _: str) -> float | None:
         """Since ever: nobody was let in under other policies."""
         return -math.inf
+
+    def departures(self) -> int:
+        """There is nobody to go."""
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,8 @@ class Leading:
         self._monotonic = monotonic
         self._seen: dict[str, _Seen] = {}
         self._loaded: dict[str, float] = {}
+        self._live: frozenset[str] = frozenset()
+        self._departures = 0
         self._answered = monotonic()
         self._leads_until = -1.0
 
@@ -106,6 +116,10 @@ class Leading:
             return self._answered
         return self._loaded.get(cap)
 
+    def departures(self) -> int:
+        """How many other replicas were seen to end, or to be seen no more."""
+        return self._departures
+
     def round(self) -> None:
         """See how the others are, say how this one is, and claim or renew the leader's lease. Every `PAUSE` seconds.
 
@@ -118,6 +132,7 @@ class Leading:
         self._renew(self._seen.get(self._name), own)
         self._claim(self._seen.get(KEEPER), begun)
         self._compare(caps, begun)
+        self._miss(begun)
         self._bury(begun)
         self._answered = begun
 
@@ -163,16 +178,23 @@ class Leading:
 
     def _compare(self, caps: Collection[str], begun: float) -> None:
         """What every live replica has in force: it had before `begun`, since it said so before."""
-        others = [
-            each.lease.caps
-            for each in self._seen.values()
-            if each.lease.name.startswith(REPLICA)
-            and each.lease.holder != self._identity
-            and each.is_live(begun)
-            and each.lease.caps is not None
-        ]
+        others = [each.lease.caps for each in self._others(begun) if each.lease.caps is not None]
         everywhere = [cap for cap in caps if all(mark(cap) in there for there in others)]
         self._loaded = {cap: self._loaded.get(cap, begun) for cap in everywhere}
+
+    def _others(self, begun: float) -> list[_Seen]:
+        """The leases of the other replicas that live."""
+        return [
+            each
+            for each in self._seen.values()
+            if each.lease.name.startswith(REPLICA) and each.lease.holder != self._identity and each.is_live(begun)
+        ]
+
+    def _miss(self, begun: float) -> None:
+        """Count those that lived at the last round and live no more. One that began anew has another name."""
+        live = frozenset(each.lease.name for each in self._others(begun))
+        self._departures += len(self._live - live)
+        self._live = live
 
     def _bury(self, begun: float) -> None:
         """The leader takes leases away of which nobody has heard for long."""

@@ -19,6 +19,7 @@ from webhook.state.watch.view import Heap, NotListedError, PodView
 
 _NEW_SECONDS = 60.0
 _HURRY_SECONDS = 5.0
+_SILENT_SECONDS = 20.0  # where pods come and go, a view is known to be current every fifteen
 _NOT_KNOWN_YET = 2**63
 """Above every revision, which etcd counts in an int64."""
 
@@ -144,6 +145,15 @@ class Sight:
         if now >= self._hurried_at + _HURRY_SECONDS:
             self._hurried_at = now
             self._hurry()
+
+    def doubt(self) -> None:
+        """Somebody was refused: if the view has been silent for long, see whether there is room that it does not show.
+
+        A watch whose connection has died says nothing, as one does where nothing happens (docs/watching.md).
+        """
+        current_at = self.current_at()
+        if current_at is None or self._monotonic() - current_at > _SILENT_SECONDS:
+            self.hurry()
 
     def held(self, counted: Counted, namespace: str) -> Amounts:
         """What the pods of one namespace would hold under a cap, whether it is over them or not."""

@@ -71,6 +71,10 @@ class Replica:
         """Whether it takes itself for the leader; two may, or none."""
         return self.is_leader
 
+    def departures(self) -> int:
+        """Who goes comes back here, and keeps what it promised in mind no longer than another would."""
+        return 0
+
     def loaded_since(self, _: str) -> float:
         """Caps come into force at different times here, and ledgers open all the same."""
         return -math.inf

@@ -16,6 +16,7 @@ _STORMS = {
     "create": 6, "change": 6, "call": 14, "go": 90, "store": 12, "delete": 1, "end": 0.7, "visit": 16, "tick": 4,
     "watch": 10, "names": 2, "ask": 2, "bookmark": 2, "relist": 0.7, "stall": 0.5, "commit": 12, "arrive": 3,
     "crash": 0.4, "freeze": 0.4, "thaw": 1.5, "lose": 0.2, "bear": 0.3, "publish": 0.3, "load": 1, "lead": 0.5,
+    "clear": 0.7,
 }  # fmt: skip
 _QUIETER = _STORMS | {
     "create": 2, "change": 1, "call": 8, "go": 100, "visit": 40, "tick": 14, "crash": 0.1, "freeze": 0.1, "publish": 0

@@ -50,10 +50,10 @@ VARIANTS: Mapping[str, Variant] = {
         wrong.tells_before_it_writes,
     ),
     "lands_by_uid": Variant(
-        1, "takes any row of the pod for its own after a lost answer", Promise, "is_in", wrong.lands_by_uid, seed=4
+        1, "takes any row of the pod for its own after a lost answer", Promise, "is_in", wrong.lands_by_uid, seed=20
     ),
     "withdraws_by_uid": Variant(
-        3, "takes back the row of its pod, whoever wrote it", promising, "withdraw", wrong.withdraws_by_uid, seed=4
+        3, "takes back the row of its pod, whoever wrote it", promising, "withdraw", wrong.withdraws_by_uid, seed=3
     ),
     "marks_unwritten": Variant(
         6,
@@ -62,10 +62,10 @@ VARIANTS: Mapping[str, Variant] = {
         "_remember",
         wrong.marks_unwritten,
         mix="old promises",
-        seed=283,
+        seed=42,
     ),
     "has_no_past": Variant(
-        7, "takes a ledger that is not there for the first", Sight, "is_first", wrong.has_no_past, seed=32
+        7, "takes a ledger that is not there for the first", Sight, "is_first", wrong.has_no_past, seed=7
     ),
     "puts_back": Variant(
         8,
@@ -73,6 +73,6 @@ VARIANTS: Mapping[str, Variant] = {
         Sight,
         "counted_since",
         wrong.follows_on,
-        seed=2,
+        seed=3,
     ),
 }

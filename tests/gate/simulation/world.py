@@ -83,6 +83,7 @@ class World:
             "relist": self._relist, "stall": self._stall, "commit": self._commit, "arrive": self._arrive,
             "crash": self._crash, "freeze": self._freeze, "thaw": self._thaw, "lose": self._lose, "bear": self._bear,
             "publish": self._publish, "load": self._load, "lead": self._lead,
+            "clear": self._clear,
         }  # fmt: skip
 
     def step(self, op: str, a: int, b: int, token: int) -> str:
@@ -290,6 +291,16 @@ class World:
         key = keys[a % len(keys)]
         del self.truth.books[key]
         return f"the ledger {key} is lost"
+
+    def _clear(self, a: int, _b: int) -> str:
+        """A ledger that counts and promises nothing is taken away, whatever its namespace: that may be done always."""
+        empty = [key for key, (ledger, _) in self.truth.books.items() if not (ledger.rows or ledger.tally)]
+        empty = [key for key in empty if not self.truth.books[key][0].converging]
+        if not empty or self.truth.waiting or self.truth.stalled:
+            return ""
+        key = empty[a % len(empty)]
+        del self.truth.books[key]
+        return f"the ledger {key}, which is empty, is taken away"
 
     # Replicas
 

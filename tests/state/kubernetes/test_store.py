@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from threading import Event
 
 import pytest
+import urllib3
 
 from tests.state.attempts import room
 from tests.state.kubernetes.server import Play, Scripted, cut, hang_up, parting, says, sends, server, stall
@@ -99,6 +100,15 @@ def test_requests_share_a_connection() -> None:
         for _ in range(3):
             kept.write(KEY, room(4), PLACE.text(), SOON)
     assert len(scripted.connections) == 1
+
+
+def test_a_proxy_is_asked_where_one_is_configured() -> None:
+    with server(STORED) as scripted:
+        scripted.pool = urllib3.ProxyManager(scripted.server)
+        scripted.server = "http://api.invalid/prefix"
+        assert put(scripted)
+    (asked,) = scripted.asked
+    assert (asked.path, asked.headers["Host"]) == (f"/prefix{PATH}?fieldValidation=Strict", "api.invalid")
 
 
 def test_a_connection_that_the_server_has_closed_is_not_used_for_a_write() -> None:

@@ -92,6 +92,12 @@ class Seen:
             (key for key in self.ledgers.rows if key.cap not in known), key=lambda key: (key.cap, key.namespace)
         )
 
+    def bereft(self, caps: CapIndex) -> list[str]:
+        """The namespaces that are gone, of which a ledger of these caps is left."""
+        known = {counted.key for counted in caps.all()}
+        named = {key.namespace for key in self.ledgers.rows if key.namespace and key.cap in known}
+        return sorted(name for name in named if self.views.namespaces.row(name) is None)
+
     @cached_property
     def _terminating(self) -> Mapping[str, list[str]]:
         found: dict[str, list[str]] = defaultdict(list)

@@ -91,6 +91,9 @@ def usage(seen: Seen, caps: CapIndex, choice: Choice) -> Usage:
         notes.append(
             f"the ledgers of caps that these policies do not have, or not so, are not shown: {_few(strangers)}"
         )
+    gone = [] if choice.cap or choice.namespace else seen.bereft(caps)
+    if gone:
+        notes.append(f"the ledgers of namespaces that are gone are not shown: {_few(gone)}")
     lines = tuple(line for chosen in choice.of(seen, caps) for line in _lines(seen, chosen))
     return Usage(lines, tuple(notes))
 

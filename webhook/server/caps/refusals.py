@@ -15,7 +15,8 @@ from webhook.admission.codes import (
 )
 from webhook.errors import TallygateError
 from webhook.gate import Record
-from webhook.gate.promising import Mode, Promise
+from webhook.gate.charging import Noted
+from webhook.gate.promising import Mode
 from webhook.server.caps.names import OTHER, CapNames
 from webhook.state.ledger import Deferred, First
 from webhook.state.ports import Attempt, BusyError, LedgerFullError, LedgerKey, Ledgers, StoreUnavailableError, T
@@ -114,7 +115,7 @@ class CountedLedgers:
 
 def _charges(attempt: object) -> bool:
     """Whether a pod is to be charged, and not only as a dry run."""
-    return isinstance(attempt, Promise) and attempt.mode is not Mode.LOOK
+    return isinstance(attempt, Noted) and attempt.mode is not Mode.LOOK
 
 
 def _reason(error: TallygateError) -> str:

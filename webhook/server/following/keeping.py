@@ -35,7 +35,7 @@ class LedgerKeeping:
         self._lock = Lock()
         self._touched: set[str] = set()
         self._every = True
-        self._led = False
+        self._kept = (False, 0)  # whether this replica led when it last looked, and how many others had gone
         self._seen_caps: CapIndex | None = None
         self._wake, self._stop = Event(), Event()
         self._round = Round(_ROUND_SECONDS)
@@ -121,10 +121,13 @@ class LedgerKeeping:
         return due | dict(self._round.turn(time.monotonic(), lambda: self._keeper.keys(self._namespaces())))
 
     def _changed(self, caps: CapIndex) -> list[str]:
-        """The namespaces in which something has changed since the last time: all, for who begins to keep ledgers."""
-        led, self._led = self._led, self._keeper.leads()
+        """The namespaces in which something has changed since the last time.
+
+        All of them, for who begins to keep ledgers, and when a replica has gone that may have promised something.
+        """
+        kept, self._kept = self._kept, (self._keeper.leads(), self._keeper.departures())
         with self._lock:
-            every = self._every or caps is not self._seen_caps or (self._led and not led)
+            every = self._every or caps is not self._seen_caps or (self._kept[0] and self._kept != kept)
             touched, self._touched, self._every, self._seen_caps = self._touched, set(), False, caps
         return self._namespaces() if every else sorted(touched)
 

@@ -107,10 +107,10 @@ class Caller:
         connection: HTTPConnection = pool._new_conn()  # type: ignore[assignment]  # noqa: SLF001  # a HTTPConnection but in name
         connection.timeout = patience
         try:
-            if pool.proxy is None:
-                connection.connect()
-            else:
+            if pool.proxy is not None:
                 pool._prepare_proxy(connection)  # type: ignore[arg-type]  # noqa: SLF001  # the same
+            if connection.sock is None:  # a proxy is asked for a tunnel only where there is TLS
+                connection.connect()
         except (HTTPError, OSError) as error:
             connection.close()
             raise StoreUnavailableError(f"the API server cannot be reached: {error}") from None

@@ -50,6 +50,10 @@ class Ages:
         """Whether some are old enough, and no write has committed since: then it is worth one that changes nothing."""
         return any(each.marked is None and now >= each.since + self.bound for each in self.known.values())
 
+    def oldest(self, now: float) -> float:
+        """For how many seconds the one is known that is known for longest; 0 where there is none."""
+        return max((now - each.since for each in self.known.values()), default=0.0)
+
     def ripe(self, uid: str, by: str, begun: float) -> bool:
         """Whether what a read begun at `begun` shows of this pod is the last word on what that attempt came to."""
         known = self.known.get((uid, by))
