@@ -1,9 +1,9 @@
-"""Nodes as they are now: labels, and what they have."""
+"""Nodes as they are now: labels, what they have, and whom they let in."""
 
 import msgspec
 
-from webhook.objects.cluster import Node, NodeStatus
 from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import NodeSpec, PlacingNode, PlacingStatus
 from webhook.state.watch.named import Named
 from webhook.state.watch.wire import Reading, revision_of
 
@@ -19,23 +19,23 @@ class NodeRow(msgspec.Struct, frozen=True):
 
     @property
     def substance(self) -> object:
-        """Labels, capacity and allocatable."""
+        """All that is kept of it."""
         return self.content
 
-    def node(self) -> Node:
-        """The node as far as it is kept: name, labels, capacity, allocatable."""
+    def node(self) -> PlacingNode:
+        """The node as far as it is kept: name, labels, taints, capacity, allocatable, features."""
         return _NODE.decode(self.content)
 
 
 class NodeView(Named[NodeRow]):
     """Every node as of its revision."""
 
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[PlacingNode, ...]:
         """All nodes, decoded now."""
         return tuple(row.node() for row in self.rows())
 
 
-def digest(node: Node) -> NodeRow:
+def digest(node: PlacingNode) -> NodeRow:
     """The row of a stored node.
 
     Raises:
@@ -44,12 +44,16 @@ def digest(node: Node) -> NodeRow:
     meta = node.metadata
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a node without uid or name")
-    status = node.status or NodeStatus()
-    kept = Node(ObjectMeta(name=meta.name, labels=meta.labels), NodeStatus(status.capacity, status.allocatable))
+    spec, status = node.spec or NodeSpec(), node.status or PlacingStatus()
+    kept = PlacingNode(
+        metadata=ObjectMeta(name=meta.name, labels=meta.labels),
+        spec=NodeSpec(spec.taints, spec.unschedulable) if spec.taints or spec.unschedulable else None,
+        status=PlacingStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
+    )
     return NodeRow(meta.uid, meta.name, revision_of(meta.resource_version or ""), _ENCODER.encode(kept))
 
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
-_NODE = msgspec.json.Decoder(Node)
+_NODE = msgspec.json.Decoder(PlacingNode)
 
-NODES = Reading("nodes", "/api/v1/nodes", Node, digest)
+NODES = Reading("nodes", "/api/v1/nodes", PlacingNode, digest)

@@ -12,6 +12,8 @@ from webhook.state.watch.events import Event, Row
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceView
 from webhook.state.watch.nodes import NODES, NodeView
+from webhook.state.watch.placing import ClusterView
+from webhook.state.watch.pods import PodRow
 from webhook.state.watch.pool import Access, PooledTransport
 from webhook.state.watch.reflector import Pace, Reflector
 from webhook.state.watch.view import PodView
@@ -120,17 +122,25 @@ class Follower(Generic[W, R]):
 
 
 class ClusterWatch:
-    """Pods, namespaces and nodes of one cluster, each followed by a thread of its own. It can be started once."""
+    """Pods, namespaces and nodes of one cluster, each followed by a thread of its own. It can be started once.
+
+    `placing` is the same cluster as a scheduler knows it.
+    """
 
     def __init__(self, access: Access, pace: Pace | None = None) -> None:
         self.pods = PodView()
         self.namespaces = NamespaceView()
         self.nodes = NodeView()
+        self.placing = ClusterView(self.nodes, self.namespaces)
         self._followers = (
             Follower(NAMESPACES, access, self.namespaces.apply, self.namespaces.__len__, pace),
-            Follower(self.pods.reading, access, self.pods.apply, self.pods.__len__, pace),
+            Follower(self.placing.reading(self.pods), access, self._take_pods, self.pods.__len__, pace),
             Follower(NODES, access, self.nodes.apply, self.nodes.__len__, pace),
         )
+
+    def _take_pods(self, event: Event[PodRow]) -> None:
+        self.pods.apply(event)
+        self.placing.apply(event)
 
     def start(self) -> None:
         """Begin to follow."""

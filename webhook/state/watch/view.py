@@ -7,11 +7,12 @@ from threading import Lock
 from typing import NamedTuple
 
 from webhook.accounting.amounts import Amounts
+from webhook.objects.pods import Pod
 from webhook.state.watch.columns import Columns, Place
 from webhook.state.watch.costs import NOTHING, Caps, Costs, Counts
 from webhook.state.watch.deletions import Deletions, Seen
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Event, Replaced
-from webhook.state.watch.pods import PodRow, reading
+from webhook.state.watch.pods import PodRow, digest, reading
 from webhook.state.watch.shapes import Shape, Shapes
 
 Listener = Callable[[str | None], None]
@@ -60,6 +61,14 @@ class PodView:
         self._caps = Caps()
         self._revision: int | None = None
         self._listeners: list[Listener] = []
+
+    def digest(self, pod: Pod) -> PodRow:
+        """The row of a stored pod, for who reads more of it than `reading` does.
+
+        Raises:
+            ValueError: it lacks what every stored pod has.
+        """
+        return digest(pod, self._shapes)
 
     def apply(self, event: Event[PodRow]) -> None:
         """Take up what was told. What was told before is passed over."""

@@ -1,0 +1,148 @@
+"""The cluster as a scheduler knows it, kept current by the watches of its nodes, pods and namespaces.
+
+Of a pod what matters on a node is read together with what caps count: pods are listed and watched once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import TypeVar
+
+from webhook.accounting.cluster import Cluster, Placed, placed
+from webhook.accounting.quantity import QuantityError
+from webhook.objects.scheduling import PlacedPod
+from webhook.state.watch.events import Changed, Deleted, Event, Replaced
+from webhook.state.watch.namespaces import NamespaceView
+from webhook.state.watch.nodes import NodeView
+from webhook.state.watch.pods import PodRow
+from webhook.state.watch.view import PodView
+from webhook.state.watch.wire import Reading
+
+T = TypeVar("T")
+
+_TOGETHER = 200  # pods put in at a time: who asks meanwhile need not wait for all
+
+
+class PlacedRow(PodRow, frozen=True, gc=False):
+    """A pod, and how it stands on its node; None when it is on none, and none is promised to it."""
+
+    placed: Placed | None = None
+
+
+class ClusterView:
+    """One cluster, to be looked at by one thread at a time. It has pods once these were listed."""
+
+    def __init__(self, nodes: NodeView, namespaces: NamespaceView) -> None:
+        self._lock = Lock()
+        self._cluster = Cluster()
+        self._nodes, self._namespaces = nodes, namespaces
+        self._revision: int | None = None
+        self._is_whole = False
+        nodes.listen(self._nodes_changed)
+        namespaces.listen(self._namespaces_changed)
+
+    def reading(self, pods: PodView) -> Reading[PlacedPod, PodRow]:
+        """How pods are read: as this view of them does, and as they stand on nodes."""
+        return Reading(pods.reading.name, pods.reading.path, PlacedPod, lambda pod: self._row(pods.digest(pod), pod))
+
+    @contextmanager
+    def held(self, patience: float) -> Iterator[Cluster | None]:
+        """The cluster, which nobody changes meanwhile; None where it could not be had for so many seconds.
+
+        Whoever supposes something in it puts it back before he leaves.
+        """
+        if not self._lock.acquire(timeout=patience):
+            yield None
+            return
+        try:
+            yield self._cluster
+        finally:
+            self._lock.release()
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether every pod is in it; asked for while it is held."""
+        return self._is_whole
+
+    def apply(self, event: Event[PodRow]) -> None:
+        """Take up what was told of pods. What was told before is passed over."""
+        if isinstance(event, Replaced):
+            self._replace(event)
+            return
+        with self._lock:
+            if self._revision is None or event.revision <= self._revision:
+                return
+            self._revision = event.revision
+            if isinstance(event, Changed):
+                self._put(event.item)
+            elif isinstance(event, Deleted):
+                self._cluster.remove_pod(event.item.uid)
+
+    def _row(self, row: PodRow, pod: PlacedPod) -> PodRow:
+        return PlacedRow(
+            row.uid,
+            row.namespace,
+            row.name,
+            row.node,
+            row.revision,
+            row.has_ended,
+            row.is_terminating,
+            row.shape,
+            self._placed(pod),
+        )
+
+    def _placed(self, pod: PlacedPod) -> Placed | None:
+        with self._lock:
+            try:
+                return placed(pod, self._cluster.shapes)
+            except QuantityError:
+                return None  # no API server stores such a pod
+
+    def _replace(self, event: Replaced[PodRow]) -> None:
+        """Take up a whole list, bit by bit; until it is in, there are no pods to go by."""
+        there = {row.uid for row in event.items}
+        with self._lock:
+            self._is_whole = False
+            gone = [pod.uid for pod in self._cluster.pods() if pod.uid not in there]
+        for uids in _in_parts(gone):
+            with self._lock:
+                for uid in uids:
+                    self._cluster.remove_pod(uid)
+        for rows in _in_parts(event.items):
+            with self._lock:
+                for row in rows:
+                    self._put(row)
+        with self._lock:
+            self._is_whole, self._revision = True, event.revision
+
+    def _put(self, row: PodRow) -> None:
+        pod = row.placed if isinstance(row, PlacedRow) else None
+        if pod is None:
+            self._cluster.remove_pod(row.uid)
+        elif self._cluster.pod(row.uid) != pod:
+            self._cluster.put_pod(pod)
+
+    def _nodes_changed(self, names: Iterable[str]) -> None:
+        for name in names:
+            row = self._nodes.row(name)
+            with self._lock:
+                if row is None:
+                    self._cluster.remove_node(name)
+                    continue
+                try:
+                    self._cluster.put_node(row.node())
+                except QuantityError:
+                    self._cluster.remove_node(name)  # Kubernetes checks no quantity of a node's status
+
+    def _namespaces_changed(self, names: Iterable[str]) -> None:
+        for name in names:
+            row = self._namespaces.row(name)
+            with self._lock:
+                if row is None:
+                    self._cluster.namespaces.pop(name, None)
+                else:
+                    self._cluster.namespaces[name] = row.labels
+
+
+def _in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _TOGETHER] for start in range(0, len(items), _TOGETHER))
