@@ -17,7 +17,8 @@ from webhook.accounting.fit.volumes.unknown import unknown
 from webhook.accounting.node_fit import Insufficient
 from webhook.objects.scheduling import PlacedPod
 
-_MOST_HOLDERS = 5
+MOST_HOLDERS = 5
+"""Pods that are told of a node."""
 _PODS = "pods"
 _DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -147,4 +148,4 @@ def _holders(cluster: Cluster, place: int, lacking: Iterable[Insufficient]) -> t
         if (amounts := {name: pod.shape.requests[name] for name in names if name in pod.shape.requests})
     ]
     held.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
-    return tuple(held[:_MOST_HOLDERS])
+    return tuple(held[:MOST_HOLDERS])

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from webhook.accounting.amounts import shown
 from webhook.accounting.cluster import Placed
-from webhook.accounting.fit.answer import Holder, Kind, NodeAnswer
+from webhook.accounting.fit.answer import MOST_HOLDERS, Holder, Kind, NodeAnswer
 from webhook.accounting.node_fit import Insufficient
 from webhook.cli.predicting.candidates import Candidate
 from webhook.cli.predicting.outcome import Outcome
@@ -62,7 +62,8 @@ def lacking(node: NodeAnswer) -> str:
     short = "; ".join(numbers(each) for each in node.shortfalls)
     holders = Counter(_holder(each) for each in node.holders)
     words = [who if many == 1 else f"{many} pods {who}" for who, many in holders.items()]
-    held = f"; held by {few(words)}" if words else ""
+    most = "most of it " if len(node.holders) >= MOST_HOLDERS else ""
+    held = f"; {most}held by {few(words)}" if words else ""
     return f"{node.name} lacks {short}{held}"
 
 

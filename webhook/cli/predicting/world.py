@@ -10,6 +10,7 @@ import msgspec
 from webhook.accounting.caps import has_ended
 from webhook.accounting.cluster import Cluster, Placed, placed, take
 from webhook.accounting.cluster.storage import Storage
+from webhook.accounting.cluster.terms import stored
 from webhook.accounting.quantity import QuantityError
 from webhook.cli.checking.snapshot import SnapshotError, walk
 from webhook.cli.cluster import kept
@@ -70,7 +71,7 @@ def _stored(path: Path) -> World:
 
     def add(kind: str, item: msgspec.Raw) -> bool:
         if kind == "Pod":
-            _add_pod(world, _row(world.cluster, _POD.decode(item)))
+            _add_pod(world, _row(world.cluster, _identified(_POD.decode(item))))
             return True
         return take(world.cluster, kind, item) or kind == naming.KIND
 
@@ -134,6 +135,14 @@ def _row(cluster: Cluster, pod: PlacedPod) -> _PodRow:
     waits = not has_ended(pod) and not (pod.spec and pod.spec.node_name)
     on_node, pending = placed(pod, cluster.shapes), pod if waits else None
     return _PodRow(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version or "1"), on_node, pending)
+
+
+def _identified(pod: PlacedPod) -> PlacedPod:
+    """A pod of a snapshot, which may be written by hand, with what the API server would have given it."""
+    meta = pod.metadata or ObjectMeta()
+    namespace = meta.namespace or "default"
+    named = msgspec.structs.replace(meta, namespace=namespace, uid=meta.uid or f"{namespace}/{meta.name}")
+    return msgspec.structs.replace(pod if meta.uid else stored(pod), metadata=named)
 
 
 def _add_pod(world: World, row: _PodRow) -> None:
