@@ -109,9 +109,11 @@ def test_weaker_rules_let_it_in_and_say_so(enforcement: str) -> None:
 
 def test_a_workload_is_told_how_many_of_its_replicas_fit() -> None:
     assert told(scene(cluster(4, 2), NOT_NOW, "warn"), workload(2, replicas=5)) == [
-        f"spec.template.spec: only 3 of 5 replicas fit now: 0/2 nodes are available: 2 Insufficient {GPU}. "
-        "no new claims to deallocate, preemption: 0/2 nodes are available: "
-        "2 No preemption victims found for incoming pod (TG114, rule placed)"
+        (
+            f"spec.template.spec: only 3 of 5 replicas fit now: 0/2 nodes are available: 2 Insufficient {GPU}. "
+            "no new claims to deallocate, preemption: 0/2 nodes are available: "
+            "2 No preemption victims found for incoming pod (TG114, rule placed)"
+        )
     ]
     assert told(scene(cluster(4, 2), NOT_NOW, "warn"), workload(2, replicas=3)) == []
 

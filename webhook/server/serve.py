@@ -23,6 +23,7 @@ from webhook.server.following.figures import Figures
 from webhook.server.following.keeping import LedgerKeeping
 from webhook.server.following.leading import LedgerLeading
 from webhook.server.following.namespaces import AwaitedNamespaces
+from webhook.server.following.placing import NoPlacing
 from webhook.server.life import Life, ServeError, Voice
 from webhook.server.lines import Lines
 from webhook.server.logs import forward_library_logs, new_logger
@@ -54,7 +55,9 @@ def serve(settings: Settings) -> int:
     policies = LivePolicies(settings.policies, voice)
     access = connection(settings)
     caps = CapMetrics(voice.metrics.registry, voice.metrics.refusals, voice.log)
-    parts = _alone(settings, policies, caps) if access is None else _beside(access, settings, policies, voice, caps)
+    parts = (
+        _alone(settings, policies, voice, caps) if access is None else _beside(access, settings, policies, voice, caps)
+    )
     life = Life(parts.admit, settings, voice, [policies.check, *parts.checks])
     forward_library_logs(voice.log)
     policies.store.start()
@@ -96,7 +99,7 @@ class _Parts:
     running: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
-def _alone(settings: Settings, policies: LivePolicies, caps: CapMetrics) -> _Parts:
+def _alone(settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMetrics) -> _Parts:
     """The gate without a cluster: labels from a file, and promises that nothing settles."""
     if settings.ledgers == "kubernetes":
         raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
@@ -107,6 +110,7 @@ def _alone(settings: Settings, policies: LivePolicies, caps: CapMetrics) -> _Par
         ledgers=caps.counted(MemoryLedgers(observer=caps.in_memory)),
         monotonic=time.monotonic,
         nonce=_nonces(),
+        placing=NoPlacing(voice.log),
     )
     caps.tell(gate.caps, alone=True)
     return _Parts(gate.admit)
@@ -128,6 +132,7 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         sight=cluster.sight,
         telling=telling,
         quotas=cluster.quotas,
+        placing=cluster.placing,
     )
     leading = _leading(access, settings, gate)
     keeper = Keeper(

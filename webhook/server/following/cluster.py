@@ -3,6 +3,7 @@
 import time
 
 from webhook.gate.sight import Sight
+from webhook.server.following.placing import FollowedPlacing
 from webhook.server.following.quotas import FollowedQuotas
 from webhook.server.logs import Logger
 from webhook.server.ports import Check
@@ -34,6 +35,7 @@ class Cluster:
     def __init__(self, access: Connection, log: Logger) -> None:
         self._watch = ClusterWatch(access)
         self.quotas = FollowedQuotas(access, log)
+        self.placing = FollowedPlacing(self._watch.placing, self._watch.followed, log)
         self._transport = PooledTransport(access)
         self.namespaces = self._watch.namespaces
         self.pods = self._watch.pods

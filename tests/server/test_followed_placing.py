@@ -1,0 +1,79 @@
+"""The cluster that pods are placed in, beside the server: known while it is followed, and said to be unknown once."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from tests.state.watch.test_placing import Followed as Views
+from webhook.server.following.placing import FollowedPlacing, NoPlacing
+from webhook.server.lines import Lines
+from webhook.server.logs import Logger, new_logger
+from webhook.state.watch.runner import Followed
+
+
+class Log:
+    """What is logged."""
+
+    def __init__(self) -> None:
+        self._written = io.BytesIO()
+        self._lines = Lines(self._written)
+        self.logger: Logger = new_logger("info", lines=self._lines)
+
+    def events(self) -> list[tuple[str, str]]:
+        """Level and event of each line so far."""
+        self._lines.flush()
+        lines: list[dict[str, Any]] = [json.loads(line) for line in self._written.getvalue().splitlines()]
+        return [(line["level"], line["event"]) for line in lines]
+
+
+def followed(name: str, age: float, stale: str | None = None) -> Followed:
+    """How following one resource goes."""
+    return Followed(name, 1, 7, age, stale, {}, 1, None)
+
+
+def test_it_is_as_old_as_the_older_of_what_is_needed() -> None:
+    views, log = Views(), Log()
+    views.node("ADDED", "n1", "4")
+    views.list()
+    goes = [followed("nodes", 3.0), followed("pods", 8.0), followed("namespaces", 90.0)]
+    placing = FollowedPlacing(views.view, lambda: goes, log.logger)
+    for pods, age in ((False, 3.0), (True, 8.0)):
+        with placing.seen(pods=pods) as seen:
+            assert seen is not None
+            assert (seen.age, seen.has_pods, len(seen.cluster.nodes)) == (age, True, 1)
+    assert log.events() == []
+
+
+def test_what_is_old_is_not_gone_by_and_the_log_says_so_once() -> None:
+    views, log = Views(), Log()
+    goes = [followed("nodes", 3.0), followed("pods", 200.0, "pods: not known to be current for 200 s")]
+    placing = FollowedPlacing(views.view, lambda: goes, log.logger)
+    for _ in range(2):
+        with placing.seen(pods=True) as seen:
+            assert seen is None
+    assert log.events() == [("warning", "placing-not-judged")]
+    goes[1] = followed("pods", 1.0)
+    with placing.seen(pods=True) as seen:
+        assert seen is not None
+        assert not seen.has_pods
+    assert log.events()[1:] == [("info", "placing-judged")]
+
+
+def test_nobody_waits_long_behind_others() -> None:
+    views, log = Views(), Log()
+    placing = FollowedPlacing(views.view, lambda: [followed("nodes", 1.0)], log.logger)
+    with placing.seen(pods=False) as first, placing.seen(pods=False) as second:
+        assert first is not None
+        assert second is None
+
+
+@pytest.mark.parametrize("pods", [True, False])
+def test_without_a_cluster_the_log_says_so_once(*, pods: bool) -> None:
+    log = Log()
+    placing = NoPlacing(log.logger)
+    for _ in range(2):
+        with placing.seen(pods=pods) as seen:
+            assert seen is None
+    assert log.events() == [("warning", "placing-not-judged")]

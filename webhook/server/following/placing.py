@@ -1,0 +1,67 @@
+"""Nodes and pods beside the gate, for rules that ask whether there is a node for a pod."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Final
+
+from webhook.gate.placing import Seen
+from webhook.server.logs import Logger
+from webhook.state.watch.placing import ClusterView
+from webhook.state.watch.runner import Followed
+
+_PATIENCE_SECONDS: Final = 0.2  # behind others that look at it; nobody's pod waits for longer
+
+
+class FollowedPlacing:
+    """The cluster that is followed. While it is not known nothing is said of pods by it, and the log says so."""
+
+    def __init__(self, view: ClusterView, followed: Callable[[], Sequence[Followed]], log: Logger) -> None:
+        self._view = view
+        self._followed = followed
+        self._said = _Said(log)
+
+    @contextmanager
+    def seen(self, *, pods: bool) -> Iterator[Seen | None]:
+        """The cluster; None while it is old, was never listed, or is looked at by others for too long."""
+        needed = {"nodes", "pods"} if pods else {"nodes"}
+        followed = [each for each in self._followed() if each.name in needed]
+        stale = "; ".join(each.stale for each in followed if each.stale)
+        self._said.unknown(stale)
+        if stale:
+            yield None
+            return
+        age = max((each.age for each in followed if each.age is not None), default=0.0)
+        with self._view.held(_PATIENCE_SECONDS) as cluster:
+            yield Seen(cluster, age, self._view.has_pods) if cluster is not None else None
+
+
+class NoPlacing:
+    """No cluster is followed: nothing is said of pods by it, and the log says so once."""
+
+    def __init__(self, log: Logger) -> None:
+        self._said = _Said(log)
+
+    @contextmanager
+    def seen(self, *, pods: bool) -> Iterator[Seen | None]:  # noqa: ARG002  # a port's argument, by name
+        """Nothing."""
+        self._said.unknown("no cluster is followed: name one by --cluster")
+        yield None
+
+
+class _Said:
+    """Logs that a check gives no verdict when that begins, and when it ends."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = log
+        self._lock = Lock()
+        self._why = ""
+
+    def unknown(self, why: str) -> None:
+        """The cluster is not known, and why; it is, where that is empty."""
+        with self._lock:
+            changed, self._why = bool(why) != bool(self._why), why
+        if changed and why:
+            self._log.warning("placing-not-judged", message=f"advertised and schedulable are not judged: {why}")
+        elif changed:
+            self._log.info("placing-judged", message="advertised and schedulable are judged again")
