@@ -177,3 +177,33 @@ def test_as_many_more_are_placed_as_there_was_room_for(
     (left,) = (number for number, placed in enumerate(ends()) if not placed)
     until("the fourth was tried", lambda: bool(_message(site.cluster, namespace, f"more-{left}")), _WITHIN)
     assert _message(site.cluster, namespace, f"more-{left}").startswith(told["message"])
+
+
+def test_a_daemon_sets_pod_is_told_in_the_schedulers_own_words(
+    site: Site, tallygate: Run, live: tuple[str, str], waiting: str
+) -> None:
+    """Of the pod that its controller makes for the node of which most is taken."""
+    template = _new(site, "daemon", "2")
+    del template["apiVersion"], template["kind"]
+    template["metadata"] = {"labels": {"app": "daemon"}}
+    template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": site.node}
+    written = json.dumps(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "daemon"},
+            "spec": {"selector": {"matchLabels": {"app": "daemon"}}, "template": template},
+        }
+    )
+    found = _prediction(tallygate("predict", "-f", "-", "--namespace", waiting, "-o", "json", *live, stdin=written))
+    assert (found["verdict"], found["copies"], found["placed"]) == ("not now", 1, 0)
+    made = site.cluster.kubectl("create", f"--namespace={waiting}", "-f-", stdin=written)
+    assert made.returncode == 0, made.stderr
+
+    def message() -> str:
+        said = site.cluster.kubectl("get", "pods", f"--namespace={waiting}", "--selector=app=daemon", "-o", "json")
+        names = [each["metadata"]["name"] for each in json.loads(said.stdout)["items"]]
+        return _message(site.cluster, waiting, names[0]) if names else ""
+
+    until("the scheduler has tried its pod", lambda: bool(message()), _WITHIN)
+    assert message() == found["message"]

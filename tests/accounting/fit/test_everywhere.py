@@ -46,8 +46,8 @@ def test_a_node_that_is_full_is_told_in_the_words_for_the_pod_that_is_meant_for_
     assert found.verdict is not None
     assert found.verdict.sentence == (
         "0/2 nodes are available: 1 Insufficient example.com/banana, 1 node(s) didn't satisfy plugin(s) "
-        "[NodeAffinity]. no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming "
-        "pod, 1 Preemption is not helpful for scheduling."
+        "[NodeAffinity]. no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims "
+        "found for incoming pod, 1 Preemption is not helpful for scheduling."
     )
 
 
