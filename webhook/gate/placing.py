@@ -15,6 +15,7 @@ from webhook.accounting.amounts import shown
 from webhook.accounting.cluster import Cluster
 from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
 from webhook.accounting.fit.answer import Answer, Kind, answer
+from webhook.accounting.fit.enough import is_enough
 from webhook.accounting.fit.everywhere import everywhere
 from webhook.accounting.fit.never import Never, never, ranked
 from webhook.accounting.fit.room import visiting
@@ -166,7 +167,7 @@ class _Prospect:
     @cached_property
     def _not_now(self) -> str:
         """Why not all of them have room now, or nothing."""
-        said = self._answer if self._knows_now else None
+        said = self._answer if self._knows_now and not self._is_enough else None
         if said is None or said.kind is Kind.NOW or said.unknown or (said.verdict and said.verdict.nominated):
             return ""
         if not self._new.words:
@@ -176,6 +177,11 @@ class _Prospect:
         if self._new.copies is None:
             return f"only {said.placed} of {what} have room for its pod now: {_why(said)}"
         return f"{f'only {said.placed}' if said.placed else 'none'} of {what} {fit} now: {_why(said)}"
+
+    @cached_property
+    def _is_enough(self) -> bool:
+        """Whether all copies surely have room, which is soon told of most."""
+        return self._new.copies is not None and is_enough(ranked(self._new.pod), self._cluster, self._new.copies)
 
     @cached_property
     def _answer(self) -> Answer | None:
