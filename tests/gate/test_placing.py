@@ -72,6 +72,8 @@ def test_room_that_others_will_be_asked_to_make_counts_as_room() -> None:
     full = cluster(4)
     hold(full, "a", 4, priority=0)
     assert refused(scene(full, NOT_NOW), pod("u", 1, priority=10)) == ""
+    assert "TG114" in refused(scene(full, NOT_NOW), pod("u", 1, priority=10, preemptionPolicy="Never"))
+    assert "TG114" in refused(scene(full, NOT_NOW), pod("u", 1, priority=0))
 
 
 def test_nodes_that_let_nobody_in_are_told_in_the_schedulers_words() -> None:

@@ -15,7 +15,7 @@ from webhook.accounting.amounts import shown
 from webhook.accounting.cluster import Cluster
 from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
 from webhook.accounting.fit.answer import Answer, Kind, answer
-from webhook.accounting.fit.enough import is_enough
+from webhook.accounting.fit.enough import is_enough, may_push_others
 from webhook.accounting.fit.everywhere import everywhere
 from webhook.accounting.fit.never import Never, never, ranked
 from webhook.accounting.fit.room import visiting
@@ -35,7 +35,7 @@ from webhook.policy.suggest import resource_meant
 _PODS = "pods"
 _MOST_NODES = 3
 _MOST_NAMES = 200
-_MOST_COPIES = 1000
+_MOST_COPIES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +166,9 @@ class _Prospect:
 
     @cached_property
     def _not_now(self) -> str:
-        """Why not all of them have room now, or nothing."""
-        said = self._answer if self._knows_now and not self._is_enough else None
-        if said is None or said.kind is Kind.NOW or said.unknown or (said.verdict and said.verdict.nominated):
+        """Why not all of them have room now, or nothing; nothing too where others may be asked to leave for them."""
+        said = self._answer if self._knows_now and not self._has_room else None
+        if said is None or said.kind is Kind.NOW or said.unknown:
             return ""
         if not self._new.words:
             return f"no node has room for this pod now: {_why(said)}"
@@ -179,9 +179,11 @@ class _Prospect:
         return f"{f'only {said.placed}' if said.placed else 'none'} of {what} {fit} now: {_why(said)}"
 
     @cached_property
-    def _is_enough(self) -> bool:
-        """Whether all copies surely have room, which is soon told of most."""
-        return self._new.copies is not None and is_enough(ranked(self._new.pod), self._cluster, self._new.copies)
+    def _has_room(self) -> bool:
+        """Whether all copies surely have room, or room may be made for them."""
+        pod, copies = ranked(self._new.pod), self._new.copies
+        enough = copies is not None and is_enough(pod, self._cluster, copies)
+        return enough or may_push_others(pod, self._cluster)
 
     @cached_property
     def _answer(self) -> Answer | None:
