@@ -49,6 +49,7 @@ def _prediction(made: Outcome) -> dict[str, Any]:
         "nominated": list(told.nominated) if told else [],
         "preempts": _leaving(made.made_room) if made.made_room else None,
         "largest": [_amount(name, amount) for name, amount in answer.largest.items()],
+        "meant": [{"resource": name, "meant": meant} for name, meant in made.meant.items()],
         "unknown": list(answer.unknown),
         "nearest": [_node(each) for each in made.nearest],
         "leaving": [_leaving(each) for each in made.leaving],

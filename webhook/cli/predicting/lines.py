@@ -47,7 +47,7 @@ def details(made: Outcome) -> Iterator[str]:
         yield told.sentence
     yield from _gates(made.candidate)
     yield from (lacking(each) for each in made.nearest)
-    yield from _largest(made.answer.largest)
+    yield from _largest(made.answer.largest, made.meant)
     if made.made_room:
         yield f"the scheduler makes room on {made.made_room.node}, and asks to leave: {_names(made.made_room.pods)}"
     others = [each for each in made.leaving if made.made_room is None or each.node != made.made_room.node]
@@ -94,11 +94,13 @@ def _places(on: Mapping[str, int]) -> str:
     return f"on {few([name if many == 1 else f'{name} ({many})' for name, many in on.items()])}"
 
 
-def _largest(most: Mapping[str, int]) -> Iterator[str]:
+def _largest(most: Mapping[str, int], meant: Mapping[str, str]) -> Iterator[str]:
     there = {name: amount for name, amount in most.items() if amount}
     if there:
         yield f"the largest there is on any node: {amounts(there)}"
-    yield from (f"no node has any {name}" for name in most if name not in there)
+    for name in most:
+        if name not in there:
+            yield f"no node advertises {name}{f': did you mean {meant[name]}?' if name in meant else ''}"
 
 
 def _names(pods: Iterable[Placed]) -> str:

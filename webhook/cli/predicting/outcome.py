@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from webhook.accounting.cluster import Cluster
 from webhook.accounting.fit import scores
+from webhook.accounting.fit.advertised import advertised
 from webhook.accounting.fit.answer import Answer, Kind, NodeAnswer, answer, node_answer
 from webhook.accounting.fit.everywhere import everywhere, tolerating
 from webhook.accounting.fit.filtering import Filtered, filtered
@@ -18,6 +19,7 @@ from webhook.accounting.fit.room import Visit
 from webhook.accounting.fit.scores import Scoring
 from webhook.accounting.node_fit import Insufficient
 from webhook.cli.predicting.candidates import Candidate
+from webhook.policy.suggest import resource_meant
 
 _PODS = "pods"
 _NEAREST = 3
@@ -39,12 +41,12 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A candidate's verdict, and the nodes that would have taken a first copy before any was placed.
+    """A candidate's verdict, and how many nodes would have taken a first copy before any was placed.
 
-    For one of which not all can run, of the first that cannot: `nearest` are nodes that lack least, and `ask` for
-    others to leave; `leaving` and `remedies` are what would help, `made_room` where the scheduler itself makes room.
-    `nodes` is node by node, if that was asked for: before the first copy when all can run, else before the first that
-    cannot.
+    For one of which not all can run, of the first that cannot: `nearest` are nodes that lack least of those where
+    others' leaving helps, `leaving` and `remedies` what would help, `made_room` where the scheduler itself makes room,
+    `meant` what of names that no node advertises was probably meant. `nodes` is node by node, if that was asked for:
+    before the first copy when all can run, else before the first that cannot.
     """
 
     candidate: Candidate
@@ -54,6 +56,7 @@ class Outcome:
     leaving: tuple[Leaving, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     made_room: Leaving | None = None
+    meant: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[NodeLine, ...] = ()
 
     @property
@@ -102,7 +105,18 @@ def _explained(made: Outcome, pod: Incoming, cluster: Cluster, visit: Visit, sai
         leaving=leaving(pod, cluster, said, {each.uid for each in visit.placed}),
         remedies=remedies(pod, cluster, said.places),
         made_room=Leaving(cluster.nodes.name(chosen.place), chosen.victims) if chosen else None,
+        meant=dict(_meant(made.answer, cluster)),
     )
+
+
+def _meant(found: Answer, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """The names that nodes advertise in place of those of which no node has any."""
+    missing = [name for name, most in found.largest.items() if not most]
+    known = [name for name in advertised(cluster) if name != _PODS] if missing else []
+    for name in missing:
+        meant = resource_meant(name, known)
+        if meant is not None:
+            yield name, meant
 
 
 def _nearest(pod: Incoming, cluster: Cluster, said: Filtered) -> Iterator[NodeAnswer]:
