@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from webhook.admission.selection import RuleIndex
 from webhook.cli.checking import snapshot as snapshots
 from webhook.cli.checking.checker import Checker, Surroundings
 from webhook.cli.cluster.options import snapshot_option
@@ -66,7 +67,9 @@ def check(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 something cannot be read.
     """
-    surroundings = Surroundings(usable(policies), snapshots.read(snapshot) if snapshot else None, namespace, DEFAULT)
+    chosen = usable(policies)
+    seen_then = snapshots.read(snapshot, placing=RuleIndex(chosen).places) if snapshot else None
+    surroundings = Surroundings(chosen, seen_then, namespace, DEFAULT)
     intake = take_in(sources, sys.stdin.buffer, DEFAULT, reading)
     seen = Seen("object", intake.files, not_objects=intake.not_objects)
     findings = _findings(intake, surroundings, seen)

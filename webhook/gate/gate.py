@@ -21,8 +21,7 @@ from webhook.gate.arithmetic import no_limit, refusals
 from webhook.gate.charging import Charging
 from webhook.gate.foresight import WORKLOADS, changed, foresee
 from webhook.gate.moving import is_move, moved
-from webhook.gate.newcomers import newcomers
-from webhook.gate.placing import Placing, asks_for_pods, placed, placing_rules
+from webhook.gate.placing import Placing, judge_placing
 from webhook.gate.promising import Asked as AskedOfCap
 from webhook.gate.promising import Look, Who
 from webhook.gate.quotas import Quotas, over_quotas
@@ -84,8 +83,10 @@ class Gate:
         change, force = asked.change, self._in_force()
         labels = self._namespaces.labels(change.namespace) if force.needs_labels and change.namespace else None
         sitting = Sitting(asked.uid, change, phase, force, judge(change, force.rules, labels, phase))
-        if phase is Phase.VALIDATING and sitting.verdict.allowed and force.rules.places:
-            sitting = self._placed(sitting, labels)
+        if phase is Phase.VALIDATING and sitting.verdict.allowed and self._placing is not None:
+            said = judge_placing(change, force.rules, labels, self._placing)
+            if said is not ALLOWED:
+                sitting = replace(sitting, verdict=sitting.verdict.beside(said))
         if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(change):
             return self._charged(sitting, labels, deadline)
         if phase is Phase.VALIDATING and sitting.verdict.allowed and change.kind in WORKLOADS:
@@ -110,21 +111,6 @@ class Gate:
         if self._sight is not None:
             self._sight.in_force([counted.key for counted in force.caps.all()])
         return force
-
-    def _placed(self, sitting: Sitting, labels: Mapping[str, str] | None) -> Sitting:
-        """What rules say that ask whether there are nodes for the pods which a change brings."""
-        change = sitting.change
-        coming = newcomers(change) if self._placing is not None else None
-        if coming is None or self._placing is None:
-            return sitting
-        selection = sitting.force.rules.select(change.kind, change.namespace, labels)
-        carried = (coming.pod.metadata.labels if coming.pod.metadata else None) or {}
-        rules = placing_rules(selection.narrowed(change.user, carried).rules, coming)
-        if not rules:
-            return sitting
-        with self._placing.seen(pods=asks_for_pods(rules, coming)) as seen:
-            said = placed(rules, coming, seen) if seen is not None else ALLOWED
-        return sitting if said is ALLOWED else replace(sitting, verdict=sitting.verdict.beside(said))
 
     def _charged(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
         change = sitting.change

@@ -23,11 +23,13 @@ from webhook.accounting.node_fit import counted
 from webhook.accounting.problem import Code, Problem, Reason
 from webhook.accounting.quantity import QuantityError
 from webhook.accounting.selectors import SelectorError
+from webhook.admission.change import Change
 from webhook.admission.codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW
 from webhook.admission.decide import sorted_out
 from webhook.admission.examine import Found
+from webhook.admission.selection import Labels, RuleIndex
 from webhook.admission.verdict import ALLOWED, Verdict
-from webhook.gate.newcomers import Newcomers
+from webhook.gate.newcomers import Newcomers, newcomers
 from webhook.policy.model import ResourceRule, Schedulable
 from webhook.policy.resolve import matches_resource
 from webhook.policy.suggest import resource_meant
@@ -59,15 +61,39 @@ class Placing(Protocol):
 
 
 class Still:
-    """A cluster that only one thread looks at, and that is as it says."""
+    """A cluster that only one thread looks at, and that is as it says.
 
-    def __init__(self, cluster: Cluster) -> None:
+    Without `has_pods` nothing is said of how it is now.
+    """
+
+    def __init__(self, cluster: Cluster, *, has_pods: bool = True) -> None:
         self._cluster = cluster
+        self._has_pods = has_pods
 
     @contextmanager
     def seen(self, *, pods: bool) -> Iterator[Seen | None]:
-        """The cluster, pods and all."""
-        yield Seen(self._cluster, has_pods=pods)
+        """The cluster."""
+        yield Seen(self._cluster, has_pods=pods and self._has_pods)
+
+
+def judge_placing(change: Change, index: RuleIndex, labels: Labels | None, placing: Placing) -> Verdict:
+    """What the rules say that ask whether there are nodes for the pods which a change brings.
+
+    `labels` are its namespace's, None where nobody knows them.
+
+    Raises:
+        ReviewError: an object is not of the kind it says it is.
+    """
+    coming = newcomers(change) if index.places else None
+    if coming is None:
+        return ALLOWED
+    carried = (coming.pod.metadata.labels if coming.pod.metadata else None) or {}
+    selection = index.select(change.kind, change.namespace, labels).narrowed(change.user, carried)
+    rules = placing_rules(selection.rules, coming)
+    if not rules:
+        return ALLOWED
+    with placing.seen(pods=asks_for_pods(rules, coming)) as seen:
+        return placed(rules, coming, seen) if seen is not None else ALLOWED
 
 
 def asks_for_pods(rules: Sequence[ResourceRule], newcomers: Newcomers) -> bool:

@@ -78,6 +78,10 @@ class Caps:
             return Capped(unknown=(*unknown, "caps were not asked: how many pods a DaemonSet makes is not known"))
         return Capped(self._charged(known, known.view.pod, caps.caps, asked.pods.count), unknown)
 
+    def has_own(self, known: Known) -> bool:
+        """Whether the snapshot has pods of this very object."""
+        return known.view is not None and bool(self._stored(known, known.view.pod))
+
     def _foreseen(self, known: Known, asked: Workload, caps: Sequence[Counted]) -> tuple[Said, ...]:
         """What will become of a workload's pods, as the gate would say when it is applied."""
         stored = self._stored(known, asked.template)

@@ -18,6 +18,7 @@ from webhook.cli.manifest.nodes import Mapping as MappingNode
 from webhook.cli.manifest.nodes import Scalar
 from webhook.cli.manifest.objects import Manifest
 from webhook.cli.report.finding import Finding, Level
+from webhook.gate.placing import Still
 from webhook.policy.model import PolicySet
 
 
@@ -58,12 +59,20 @@ class Checker:
         labels = self._labels.get(subject.namespace)
         judged = self._rules.judge(found, labels)
         said = [*judged.said, *_by_kubernetes(judged.known)]
+        said += self._unplaced(judged.known, labels, said)
         capped = Capped()
         if self._caps is not None and not any(each.level is Level.ERROR for each in said):
             capped = self._caps.charge(judged.known, labels)
         yield from placed(manifest, subject, [*said, *capped.said])
         for message in (*judged.unknown, *capped.unknown):
             yield from self._once(found, message)
+
+    def _unplaced(self, found: Known, labels: Labels | None, said: Iterable[Said]) -> tuple[Said, ...]:
+        """What the nodes of the snapshot say; whose pods run already is not asked whether they have room."""
+        cluster = self._around.snapshot.cluster if self._around.snapshot else None
+        if cluster is None or self._caps is None or any(each.level is Level.ERROR for each in said):
+            return ()
+        return self._rules.place(found, labels, Still(cluster, has_pods=not self._caps.has_own(found)))
 
     def _once(self, found: Known, message: str) -> Iterator[Finding]:
         """What could not be judged, said at the first object that it was so for."""

@@ -11,6 +11,7 @@ from webhook.cli.checking.known import Known, retyped
 from webhook.cli.checking.merging import Said
 from webhook.cli.checking.patching import applied
 from webhook.cli.report.finding import Level
+from webhook.gate.placing import Placing, judge_placing
 from webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -38,6 +39,10 @@ class Rules:
             known = retyped(known, applied(known.body, patch))
         verdict = judge(known.change, self._index, labels, Phase.VALIDATING)
         return Judged(known, tuple(self._said(verdict)), verdict.unknown)
+
+    def place(self, known: Known, labels: Labels | None, placing: Placing) -> tuple[Said, ...]:
+        """What is said of the nodes that there are for an object's pods."""
+        return tuple(self._said(judge_placing(known.change, self._index, labels, placing)))
 
     def _said(self, verdict: Verdict) -> Iterator[Said]:
         for problems, level in (

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from webhook.accounting.cluster import Cluster, take
+from webhook.accounting.quantity import QuantityError
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.documents import documents
 from webhook.cli.manifest.fault import Fault
@@ -42,20 +44,24 @@ Take = Callable[[str, msgspec.Raw], bool]
 
 @dataclass(slots=True)
 class Snapshot:
-    """What is needed of it: pods, and each namespace's labels."""
+    """What is needed of it: pods, each namespace's labels, and the whole in columns, where pods are to be placed."""
 
     pods: list[Pod] = field(default_factory=list)
     labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    cluster: Cluster | None = None
 
 
-def read(path: Path) -> Snapshot:
-    """Read a snapshot, JSON or YAML.
+def read(path: Path, *, placing: bool = False) -> Snapshot:
+    """Read a snapshot, JSON or YAML; `placing` when it will be asked where pods could run.
 
     Raises:
         SnapshotError: the file cannot be read, or holds something else.
     """
-    snapshot = Snapshot()
-    walk(path, lambda kind, item: _add(snapshot, item, kind))
+    snapshot = Snapshot(cluster=Cluster() if placing else None)
+    try:
+        walk(path, lambda kind, item: _add(snapshot, item, kind))
+    except QuantityError as error:
+        raise SnapshotError(f"{path}: it has a quantity that no API server would have stored: {error}") from error
     return snapshot
 
 
@@ -111,6 +117,7 @@ def _documents(data: bytes) -> Iterator[bytes]:
 
 def _add(snapshot: Snapshot, item: msgspec.Raw, kind: str) -> bool:
     """Take what an item is for, if for anything."""
+    taken = snapshot.cluster is not None and take(snapshot.cluster, kind, item)
     match kind:
         case "Pod":
             snapshot.pods.append(msgspec.json.decode(item, type=Pod))
@@ -121,5 +128,5 @@ def _add(snapshot: Snapshot, item: msgspec.Raw, kind: str) -> bool:
         case "Node":
             pass
         case _:
-            return False
+            return taken
     return True
