@@ -5,7 +5,8 @@ Watches tell at once; ledgers are kept, and controllers try again, when time pas
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,7 @@ from webhook.cli.sequences.model import Sequence as Story
 from webhook.cli.sequences.store import Key, Store
 from webhook.gate import Gate
 from webhook.gate.keeping import BOUND_SECONDS, Keeper
+from webhook.gate.placing import Seen
 from webhook.gate.promising import Look
 from webhook.gate.sight import Sight
 from webhook.gate.telling import Telling
@@ -27,13 +29,17 @@ from webhook.objects.cluster import Namespace
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.events import Replaced
+from webhook.state.watch.events import Changed, Event, Replaced
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView, digest
+from webhook.state.watch.nodes import NODES, NodeView
+from webhook.state.watch.placing import ClusterView
+from webhook.state.watch.pods import PodRow
 from webhook.state.watch.view import PodView
 
 _FIRST_VISIT: Final = 0.2  # as the server's keeper: soon after a change, then every second while something is promised
 _NEXT_VISIT: Final = 1.0
 _OPENING: Final = 3  # the bound, a write after it, a look after that (docs/caps.md, rule 7)
+_PLENTY: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
 _NODE: Final = {"apiVersion": "v1", "kind": "Node"}
 _NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
 
@@ -58,7 +64,9 @@ class World:
     def __init__(self, story: Story) -> None:
         self.now = 1000.0
         self._nonces = itertools.count(1)
-        self._pods, self._namespaces = PodView(), NamespaceView()
+        self._pods, self._namespaces, self._nodes = PodView(), NamespaceView(), NodeView()
+        self._placing = ClusterView(self._nodes, self._namespaces)
+        self._reading = self._placing.reading(self._pods)
         self.store = Store(self._told)
         self._sight = Sight(self._pods, self._namespaces, self._time, self._time)
         self._ledgers = MemoryLedgers(alone=False)
@@ -71,6 +79,7 @@ class World:
             nonce=self._nonce,
             sight=self._sight,
             telling=telling,
+            placing=self,
         )
         self._keeper = Keeper(
             caps=self._gate.caps,
@@ -84,6 +93,12 @@ class World:
         self.api = ApiServer(self._gate, self.store, self._time)
         self.controllers = Controllers(self.api, self.store)
         self._begin(story)
+
+    @contextmanager
+    def seen(self, *, pods: bool) -> Iterator[Seen | None]:
+        """The nodes, and the pods that name one: nobody schedules the others."""
+        with self._placing.held(_FIRST_VISIT) as cluster:
+            yield Seen(cluster, has_pods=pods) if cluster is not None else None
 
     def revision(self, namespace: str, name: str, uid: str) -> int | None:
         """The revision of a stored pod, for the keeper; None when there is none of that name, or another one."""
@@ -121,7 +136,9 @@ class World:
             self.store.put(Key("Namespace", "", name), {**_NAMESPACE, "metadata": metadata})
         rows = [_row(body) for _, body in self.store.every("Namespace")]
         self._namespaces.apply(Replaced(rows, self.store.revision))
-        self._pods.apply(Replaced((), self.store.revision))
+        nodes = [NODES.event(_line("ADDED", _equipped(body))) for _, body in self.store.every("Node")]
+        self._nodes.apply(Replaced([each.item for each in nodes if isinstance(each, Changed)], self.store.revision))
+        self._hear(Replaced((), self.store.revision))
         for _ in range(_OPENING):
             self.now += BOUND_SECONDS
             self._keep()
@@ -138,17 +155,33 @@ class World:
 
     def _told(self, event: str, key: Key, body: Body) -> None:
         """What the watches hear; before the first list they hear nothing."""
-        line = msgspec.json.encode({"type": event, "object": body})
         if key.kind == "Pod":
-            self._pods.apply(self._pods.reading.event(line))
+            self._hear(self._reading.event(_line(event, body)))
         elif key.kind == "Namespace":
-            self._namespaces.apply(NAMESPACES.event(line))
+            self._namespaces.apply(NAMESPACES.event(_line(event, body)))
+        elif key.kind == "Node":
+            self._nodes.apply(NODES.event(_line(event, _equipped(body))))
+
+    def _hear(self, event: Event[PodRow]) -> None:
+        self._pods.apply(event)
+        self._placing.apply(event)
 
     def _time(self) -> float:
         return self.now
 
     def _nonce(self) -> str:
         return f"attempt-{next(self._nonces)}"
+
+
+def _line(event: str, body: Body) -> bytes:
+    return msgspec.json.encode({"type": event, "object": body})
+
+
+def _equipped(node: Body) -> Body:
+    """A node with plenty of what every node has and a story seldom says."""
+    status = node.get("status") or {}
+    has = status.get("allocatable") or status.get("capacity") or {}
+    return {**node, "status": {**status, "allocatable": {**_PLENTY, **has}}}
 
 
 def _row(body: Body) -> NamespaceRow:
