@@ -71,7 +71,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 shown, 2 misuse, or the cluster cannot be read.
     """
-    wanted = candidates_in(filenames, namespace, 1)
+    wanted = [each.anew() for each in candidates_in(filenames, namespace, 1)]
     world = world_of(Source(kubeconfig, context, in_cluster, snapshot))
     found = list(_rooms(wanted, world))
     if output != "table":

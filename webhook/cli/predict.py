@@ -15,7 +15,7 @@ from webhook.cli.cluster.source import Source
 from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
 from webhook.cli.manifest.bounds import DEFAULT
 from webhook.cli.predicting import data, lines, table
-from webhook.cli.predicting.asked import candidates_in, pending, world_of
+from webhook.cli.predicting.asked import candidates_in, is_placed, pending, world_of
 from webhook.cli.predicting.candidates import Candidate
 from webhook.cli.predicting.outcome import Outcome, outcome
 from webhook.cli.predicting.scoring import scoring as scoring_of
@@ -125,7 +125,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     if bool(named) is bool(filenames):
         raise Misuse("name one thing: a pod that waits, as pod/NAME, or manifests by -f FILE")
     liked = scoring_of(scoring, DEFAULT)
-    wanted = candidates_in(filenames, namespace, replicas) if filenames else []
+    written = candidates_in(filenames, namespace, replicas) if filenames else []
+    wanted = [each for each in written if not is_placed(each)]
     world = world_of(Source(kubeconfig, context, in_cluster, snapshot), nodes, added)
     if named:
         wanted = [pending(named, namespace, world)]

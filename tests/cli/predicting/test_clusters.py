@@ -105,6 +105,24 @@ def test_a_pod_from_the_cluster_that_has_its_node_is_passed_over(tmp_path: Path)
     assert result.stderr == "tallygate: Pod team-a/holds is on node n1 already, and is passed over\n"
 
 
+def test_a_pod_that_is_being_deleted_waits_no_more(tmp_path: Path) -> None:
+    """As the scheduler passes it over."""
+    going = _waiting()
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    result, _ = run(tmp_path, _plays([going]), *_ASKED)
+    assert result.exit_code == 2
+    assert "no pod of that name in namespace team-a waits for a node; none does" in result.stderr
+
+
+def test_there_is_room_for_others_like_a_pod_that_runs(tmp_path: Path) -> None:
+    """Wherever that one is."""
+    manifest = tmp_path / "pod.json"
+    manifest.write_text(json.dumps(pod("holds", {GPU: "1"}, spec={"nodeName": "elsewhere"})))
+    result, _ = run(tmp_path, _plays([pod("holds", {GPU: "1"})]), "headroom", "-f", str(manifest), "-o", "json")
+    (found,) = _data(result)["headroom"]
+    assert found["copies"] == 7
+
+
 def test_room_is_counted_in_a_cluster(tmp_path: Path) -> None:
     manifest = tmp_path / "pod.json"
     manifest.write_text(json.dumps(_waiting()))

@@ -32,7 +32,7 @@ def manifests_in(filenames: Sequence[str]) -> list[Manifest]:
 
 
 def candidates_in(filenames: Sequence[str], namespace: str, copies: int | None) -> list[Candidate]:
-    """What the files would put on nodes. Pods that were read from a cluster and are on a node there are passed over.
+    """What the files would put on nodes.
 
     Raises:
         Misuse: something there cannot be read, or there is nothing of the kind.
@@ -40,7 +40,7 @@ def candidates_in(filenames: Sequence[str], namespace: str, copies: int | None) 
     found = list(_candidates(manifests_in(filenames), namespace, copies))
     if not found:
         raise Misuse(f"{', '.join(filenames)}: there is no pod in it, and nothing that holds a pod template")
-    return [each for each in found if not _is_placed(each)]
+    return found
 
 
 def _candidates(manifests: Sequence[Manifest], namespace: str, copies: int | None) -> Iterator[Candidate]:
@@ -57,8 +57,8 @@ def _candidates(manifests: Sequence[Manifest], namespace: str, copies: int | Non
             ) from error
 
 
-def _is_placed(candidate: Candidate) -> bool:
-    """Whether it is a pod that has its node."""
+def is_placed(candidate: Candidate) -> bool:
+    """Whether it is a pod that was read from a cluster and has its node there, which is then told on stderr."""
     meta, spec = candidate.pod.metadata, candidate.pod.spec
     node = spec.node_name if spec else None
     if not (meta and meta.uid and node):

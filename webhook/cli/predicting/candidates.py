@@ -37,6 +37,14 @@ class Candidate:
         """One pod that is stored already."""
         return Candidate(Subject(kind="Pod", namespace=namespace, name=name), pod)
 
+    def anew(self) -> "Candidate":
+        """Another of it, if it is a pod that was read from a cluster: one that has neither node nor history."""
+        spec, meta = self.pod.spec or PlacedSpec(), self.pod.metadata or ObjectMeta()
+        fresh = PlacedPod(
+            metadata=msgspec.structs.replace(meta, uid=None), spec=msgspec.structs.replace(spec, node_name=None)
+        )
+        return replace(self, pod=fresh if meta.uid else self.pod)
+
     def ranked(self, classes: Mapping[str, PriorityClass]) -> "Candidate":
         """The candidate, without a class that cannot be looked up because none is known: every cluster has some."""
         spec = self.pod.spec or PlacedSpec()

@@ -132,7 +132,7 @@ def _row(cluster: Cluster, pod: PlacedPod) -> _PodRow:
     meta = pod.metadata or ObjectMeta()
     if not meta.uid or not meta.name or not meta.namespace:
         raise ValueError("a pod without uid, namespace or name")
-    waits = not has_ended(pod) and not (pod.spec and pod.spec.node_name)
+    waits = not has_ended(pod) and not (pod.spec and pod.spec.node_name) and meta.deletion_timestamp is None
     on_node, pending = placed(pod, cluster.shapes), pod if waits else None
     return _PodRow(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version or "1"), on_node, pending)
 
