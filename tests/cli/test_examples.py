@@ -16,7 +16,8 @@ from webhook.policy.load import SHIPPED
 
 _CONTAINER = {"resources"}
 _QUOTA = {"hard", "scopes", "scopeSelector"}
-CHECKED = [code for code in catalogue.ALL if code.number < "TG2"]
+PLACED = ("TG112", "TG113", "TG114")
+CHECKED = [code for code in catalogue.ALL if code.number < "TG2" and code.number not in PLACED]
 BOUNDS = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -79,6 +80,45 @@ def test_what_fails_fails(tmp_path: Path, code: Code) -> None:
 def test_what_passes_passes(tmp_path: Path, code: Code) -> None:
     """As far as this code goes."""
     assert code.number not in found(tmp_path, code, code.passes)
+
+
+NODES = {"TG112": 8, "TG113": 8, "TG114": 4}
+"""Codes of what is judged by nodes, and how many GPUs the one node of the example has."""
+ROOM = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: room}
+spec: {resources: ["*"], checks: {advertised: true, schedulable: not-now}}
+"""
+
+
+def placed(folder: Path, number: str, fragment: str) -> set[str]:
+    """The codes that check finds beside a node."""
+    allocatable = {"pods": "110", "nvidia.com/gpu": str(NODES[number])}
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": allocatable}}
+    (folder / "now.json").write_text(json.dumps({"kind": "List", "items": [node]}))
+    (folder / "room.yaml").write_text(ROOM)
+    read = yaml.safe_load(fragment)
+    replicas = read.get("spec", {}).get("replicas")
+    resources = read.get("resources", {"limits": {"nvidia.com/gpu": 2}})
+    spec: dict[str, Any] = {"containers": [{"name": "a", "image": "a", "resources": resources}]}
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    if replicas:
+        labels = {"app": "p"}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        made = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        body |= {"apiVersion": "apps/v1", "kind": "Deployment", "spec": made}
+    arguments = ["check", "-o", "json", "--policies", str(folder / "room.yaml"), "--snapshot", str(folder / "now.json")]
+    result = CliRunner().invoke(root, [*arguments, "-"], input=json.dumps(body))
+    return {finding["code"] for finding in json.loads(result.stdout)["findings"]}
+
+
+@pytest.mark.parametrize("number", PLACED)
+def test_examples_of_what_nodes_say_are_true_too(tmp_path: Path, number: str) -> None:
+    """Beside the node that they speak of."""
+    code = catalogue.of(number)
+    assert placed(tmp_path, number, code.fails) == {number}
+    assert placed(tmp_path, number, code.passes) == set()
 
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"

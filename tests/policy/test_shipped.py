@@ -7,7 +7,7 @@ import pytest
 
 from tests.policy.reference import reference
 from webhook.policy.load import read
-from webhook.policy.model import Enforcement, Equality
+from webhook.policy.model import Checks, Enforcement, Equality, Schedulable
 from webhook.policy.parse import parse
 from webhook.policy.schema import FILE_NAME, schema_text
 
@@ -58,8 +58,8 @@ def test_each_says_what_it_is_for(path: Path) -> None:
     assert lines[2].startswith("# ")
 
 
-def test_the_default_is_names_whole_units_and_equal_limits() -> None:
-    names, units = read([POLICIES / "default.yaml"]).policies.rules
+def test_the_default_is_names_whole_units_and_equal_limits_and_a_word_when_there_is_no_node() -> None:
+    names, units, nodes = read([POLICIES / "default.yaml"]).policies.rules
     assert names.resources == ("*",)
     assert (names.checks.well_formed_name, names.checks.whole_quantity) == (True, False)
     assert names.checks.requests_equal_limits is Equality.IGNORE
@@ -67,6 +67,14 @@ def test_the_default_is_names_whole_units_and_equal_limits() -> None:
     assert (units.checks.whole_quantity, units.checks.requests_equal_limits) == (True, Equality.REQUIRE)
     assert names.enforcement is units.enforcement is Enforcement.DENY
     assert names.match.namespaces is units.match.namespaces is None
+    assert (nodes.resources, nodes.enforcement) == (("*",), Enforcement.WARN)
+    assert nodes.checks == Checks(
+        well_formed_name=False,
+        whole_quantity=False,
+        requests_equal_limits=Equality.IGNORE,
+        advertised=True,
+        schedulable=Schedulable.NEVER,
+    )
 
 
 def test_the_default_is_in_the_package_too() -> None:
