@@ -4,13 +4,14 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from webhook.cli.cluster import kept
-from webhook.cli.cluster.kept import Item
+from webhook.cli.cluster.kept import Item, Other
 from webhook.cli.cluster.ledgers import PAGE
 from webhook.cli.cluster.listing import ListingError, UnservedError, listed
 from webhook.cli.cluster.options import connection_options
@@ -18,6 +19,7 @@ from webhook.cli.cluster.source import Source
 from webhook.cli.command import Command, Misuse
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.pool import Access, PooledTransport
+from webhook.state.watch.wire import Reading
 
 _STDOUT = "-"
 _BEGIN, _BETWEEN = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
@@ -65,7 +67,9 @@ def _taken(access: Access) -> tuple[list[Item], int]:
         items = [item for item in _ledgers(transport, access.server) if item.content]
         items += listed(transport, kept.NAMESPACES, access.server).items
         items += listed(transport, kept.NODES, access.server).items
-        items += _others(transport, access.server)
+        items += _volumes(transport, access.server)
+        for reading in kept.RANKS:
+            items += _allowed(transport, reading, access.server) or ()
         pods = listed(transport, kept.PODS, access.server)
         return items + list(pods.items), pods.revision
     finally:
@@ -90,17 +94,27 @@ def _ledgers(transport: PooledTransport, where: str) -> Iterator[Item]:
         yield item
 
 
-def _others(transport: PooledTransport, where: str) -> Iterator[Item]:
-    """What else says where pods can run, as far as the cluster has it and lets us read it."""
-    for reading in kept.OTHERS:
-        try:
-            yield from listed(transport, reading, where).items
-        except UnservedError:
-            continue
-        except ListingError as error:
-            if error.cause.reason is not Reason.FORBIDDEN:
-                raise
-            click.echo(f"tallygate: {reading.name} are left out: {error.cause}", err=True)
+def _volumes(transport: PooledTransport, where: str) -> Iterator[Item]:
+    """What there is of volumes, if we may read all of it."""
+    found = [_allowed(transport, reading, where) for reading in kept.VOLUMES]
+    if None not in found:
+        yield from chain.from_iterable(filter(None, found))
+        yield kept.VOLUMES_KNOWN
+    else:
+        click.echo("tallygate: so is all else about volumes: a part of it would say what is not so", err=True)
+
+
+def _allowed(transport: PooledTransport, reading: Reading[Other, Item], where: str) -> Sequence[Item] | None:
+    """What is listed, nothing where there is no such resource, None where we may not; that is told on stderr."""
+    try:
+        return listed(transport, reading, where).items
+    except UnservedError:
+        return ()
+    except ListingError as error:
+        if error.cause.reason is not Reason.FORBIDDEN:
+            raise
+        click.echo(f"tallygate: {reading.name} are left out: {error.cause}", err=True)
+        return None
 
 
 def _joined(items: Iterable[Item]) -> Iterator[bytes]:

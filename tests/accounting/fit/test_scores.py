@@ -42,3 +42,13 @@ def test_a_pod_that_asks_for_more_than_fits_in_64_bits_is_scored_all_the_same(st
     score = {"LeastAllocated": (0 + 75) // 2, "MostAllocated": (100 + 25) // 2, "RequestedToCapacityRatio": 63}
     assert scores.allocation(incoming, cluster, places, Scoring(strategy)).tolist() == [score[strategy]]
     assert scores.balance(incoming, cluster, places).tolist() == [50 + (50 + 62 - 100) // 2]
+
+
+def test_where_no_node_has_what_is_asked_for_in_such_numbers_all_score_alike() -> None:
+    """Without nodes, and with some that have none of it."""
+    incoming = Incoming.of(pod_of(pod(asks={"cpu": "10E"})))
+    for nodes in ([], [node("n")]):
+        cluster = cluster_of(nodes)
+        places = cluster.nodes.places()
+        assert scores.allocation(incoming, cluster, places).tolist() == [0] * len(nodes)
+        assert scores.balance(incoming, cluster, places).tolist() == [75] * len(nodes)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
@@ -12,7 +13,7 @@ from tests.state.kubernetes.server import Play, says
 from webhook.cli.app import root
 from webhook.cli.cluster import kept
 
-_PLACES = [reading.name for reading in kept.OTHERS]
+_PLACES = [reading.name for reading in (*kept.VOLUMES, *kept.RANKS)]
 _CLAIM: Object = {
     "metadata": {
         "name": "data",
@@ -79,7 +80,7 @@ def test_a_snapshot_of_it_gives_the_same_answer(tmp_path: Path) -> None:
 
 def test_what_may_not_be_listed_is_told_and_not_guessed(tmp_path: Path) -> None:
     waits = _waiting(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
-    closed = {"persistentvolumeclaims": _FORBIDDEN, "persistentvolumes": _FORBIDDEN}
+    closed = {"persistentvolumes": _FORBIDDEN, "csinodes": _FORBIDDEN, "persistentvolumeclaims": page([_CLAIM])}
     result, _ = run(tmp_path, _plays([waits], **closed), *_ASKED)
     (found,) = _data(result)["predictions"]
     assert found["verdict"] == "unknown"
@@ -87,6 +88,49 @@ def test_what_may_not_be_listed_is_told_and_not_guessed(tmp_path: Path) -> None:
     assert result.stderr.count("may not be listed: the API server says 403: may not") == 2
     taken, _ = run(tmp_path, [NO_LEDGERS, *_plays([waits], **closed)], "snapshot")
     assert taken.stderr.count("are left out: the API server says 403: may not") == 2
+    assert "so is all else about volumes" in taken.stderr
+    path = tmp_path / "now.json"
+    path.write_text(taken.stdout)
+    stored = CliRunner().invoke(root, [*_ASKED, "--snapshot", str(path)])
+    assert (stored.exit_code, stored.stdout) == (result.exit_code, result.stdout)
+
+
+def test_a_cluster_without_any_claim_is_known_to_have_none(tmp_path: Path) -> None:
+    """Which is something else than not knowing."""
+    waits = _waiting(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    empty = {"persistentvolumeclaims": page([]), "persistentvolumes": page([])}
+    result, _ = run(tmp_path, _plays([waits], **empty), *_ASKED)
+    (found,) = _data(result)["predictions"]
+    assert found["message"] == '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
+    assert found["unknown"] == []
+    path = tmp_path / "now.json"
+    run(tmp_path, [NO_LEDGERS, *_plays([waits], **empty)], "snapshot", "-o", str(path))
+    assert CliRunner().invoke(root, [*_ASKED, "--snapshot", str(path)]).stdout == result.stdout
+
+
+@pytest.mark.parametrize(
+    ("pods", "found", "sentence"),
+    [
+        ([pod("holds", {GPU: "many"})], {}, "has stored a quantity that is none"),
+        ([{"metadata": {"name": "nobody"}}], {}, "a page that is no list of pods"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(
+    tmp_path: Path, pods: list[Object], found: dict[str, Play], sentence: str
+) -> None:
+    """With exit code 2."""
+    result, _ = run(tmp_path, _plays(pods, **found), *_ASKED)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert sentence in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_api_server_that_fails_at_volumes_is_one_sentence(tmp_path: Path) -> None:
+    """It is not taken for one that has none."""
+    plays = [page([namespace("team-a")]), page([_NODE]), says(500)]
+    result, _ = run(tmp_path, plays, *_ASKED)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("tallygate: persistentvolumeclaims cannot be listed at http://127.0.0.1")
 
 
 def test_without_the_right_to_nodes_there_is_no_verdict(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 def snapshot_plays(pods: Sequence[Object], ledgers: Play = NO_LEDGERS) -> list[Play]:
     """What `tallygate snapshot` asks for, in its order."""
-    others = [NO_LEDGERS for _ in kept.OTHERS]
+    others = [NO_LEDGERS for _ in (*kept.VOLUMES, *kept.RANKS)]
     return [ledgers, page([namespace("team-a", gpu="yes")]), page([NODE]), *others, page(pods, revision=200)]
 
 
@@ -146,7 +146,13 @@ def test_a_snapshot_is_what_check_and_usage_read(tmp_path: Path) -> None:
     result, _ = run(tmp_path, snapshot_plays(pods), "snapshot", "-o", str(path))
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     listed = json.loads(path.read_bytes())
-    assert [item["kind"] for item in listed["items"]] == ["Namespace", "Node", "Pod", "Pod"]
+    assert [item["kind"] for item in listed["items"]] == [
+        "Namespace",
+        "Node",
+        "PersistentVolumeClaimList",
+        "Pod",
+        "Pod",
+    ]
     assert listed["metadata"] == {"resourceVersion": "200"}
     arguments = ["--policies", str(tmp_path / "cap.yaml"), "--snapshot", str(path)]
     stored = CliRunner().invoke(root, ["usage", *arguments, "-o", "json"])

@@ -80,7 +80,8 @@ def balance(pod: Incoming, cluster: Cluster, places: Places, resources: Sequence
         return np.zeros(len(places), dtype=np.int64)
     after = [_columns(pod, cluster, places, name, weighed=False) for name in resources]
     before = [
-        (capacity, used - pod.requests.get(name, 0)) for name, (capacity, used) in zip(resources, after, strict=True)
+        (capacity, _changed(used, -pod.requests.get(name, 0)))
+        for name, (capacity, used) in zip(resources, after, strict=True)
     ]
     return MOST // 2 + _halved(MOST // 2 + _evenness(after) - _evenness(before))
 
@@ -121,8 +122,12 @@ def _columns(pod: Incoming, cluster: Cluster, places: Places, name: str, *, weig
         return np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
     used = nodes.weights[name] if weighed and name in nodes.weights else nodes.used(name)
     capacity, before = _roomy(has, places), _roomy(used, places)
-    together = before + asked if asked < _EXACT else before.astype(object) + asked
-    return capacity, np.where(capacity > 0, together, 0)
+    return capacity, np.where(capacity > 0, _changed(before, asked), 0)
+
+
+def _changed(numbers: Numbers, by: int) -> Numbers:
+    """So much more, or less, in a type that holds it."""
+    return numbers + by if abs(by) < _EXACT else numbers.astype(object) + by
 
 
 def _roomy(column: Integers | None, places: Places) -> Numbers:

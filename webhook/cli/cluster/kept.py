@@ -137,5 +137,12 @@ def _reading(version: str, plural: str, kind: str) -> Reading[Other, Item]:
     return Reading(plural, path, _TYPES[kind], keep)
 
 
-OTHERS = tuple(_reading(*place) for place in _PLACES)
-"""What else says where pods can run: volumes, priorities, budgets. A snapshot is one without them, too."""
+VOLUMES = tuple(_reading(*place) for place in _PLACES if place[2] in STORAGE)
+"""What says something about volumes: all of it, or none, for a claim without its volume says what is not so."""
+
+RANKS = tuple(_reading(*place) for place in _PLACES if place[2] not in STORAGE)
+"""What else says where pods can run: priorities and budgets."""
+
+VOLUMES_KIND = "PersistentVolumeClaimList"
+VOLUMES_KNOWN = Item("", "", "", 0, f'{{"apiVersion":"v1","kind":"{VOLUMES_KIND}","items":[]}}'.encode())
+"""Says in a snapshot that all there is of volumes is in it, even if that is nothing."""

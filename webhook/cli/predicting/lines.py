@@ -62,8 +62,8 @@ def lacking(node: NodeAnswer) -> str:
     short = "; ".join(numbers(each) for each in node.shortfalls)
     holders = Counter(_holder(each) for each in node.holders)
     words = [who if many == 1 else f"{many} pods {who}" for who, many in holders.items()]
-    most = "most of it " if len(node.holders) >= MOST_HOLDERS else ""
-    held = f"; {most}held by {few(words)}" if words else ""
+    others = ", among others," if len(node.holders) >= MOST_HOLDERS else ""
+    held = f"; held{others} by {few(words)}" if words else ""
     return f"{node.name} lacks {short}{held}"
 
 

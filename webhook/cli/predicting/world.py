@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,6 @@ from webhook.state.watch.failure import Reason
 from webhook.state.watch.pool import Access, PooledTransport
 from webhook.state.watch.wire import Reading, revision_of
 
-_VOLUMES = frozenset({"persistentvolumeclaims", "persistentvolumes"})
 _POD = msgspec.json.Decoder(PlacedPod)
 
 
@@ -73,6 +73,9 @@ def _stored(path: Path) -> World:
         if kind == "Pod":
             _add_pod(world, _row(world.cluster, _identified(_POD.decode(item))))
             return True
+        if kind == kept.VOLUMES_KIND:
+            world.cluster.storage = world.cluster.storage or Storage()
+            return True
         return take(world.cluster, kind, item) or kind == naming.KIND
 
     try:
@@ -90,8 +93,12 @@ def _live(access: Access) -> World:
     try:
         _take_all(world, listed(transport, kept.NAMESPACES, access.server).items)
         _take_all(world, listed(transport, kept.NODES, access.server).items)
-        for reading in kept.OTHERS:
-            _take_all(world, _if_allowed(world, transport, reading, access.server))
+        volumes = [_if_allowed(world, transport, reading, access.server) for reading in kept.VOLUMES]
+        if None not in volumes:
+            world.cluster.storage = Storage()
+            _take_all(world, chain.from_iterable(filter(None, volumes)))
+        for ranks in kept.RANKS:
+            _take_all(world, _if_allowed(world, transport, ranks, access.server) or ())
         for row in listed(transport, pods, access.server).items:
             _add_pod(world, row)
     except QuantityError as error:
@@ -101,20 +108,19 @@ def _live(access: Access) -> World:
     return world
 
 
-def _if_allowed(world: World, transport: PooledTransport, reading: Reading[Other, Item], where: str) -> Sequence[Item]:
-    """What is listed, or nothing where we may not, or where there is no such thing."""
+def _if_allowed(
+    world: World, transport: PooledTransport, reading: Reading[Other, Item], where: str
+) -> Sequence[Item] | None:
+    """What is listed, nothing where there is no such resource, None where we may not."""
     try:
-        found = listed(transport, reading, where).items
+        return listed(transport, reading, where).items
     except UnservedError:
         return ()
     except ListingError as error:
         if error.cause.reason is not Reason.FORBIDDEN:
             raise
         world.left_out.append(f"{reading.name} may not be listed: {error.cause}")
-        return ()
-    if reading.name in _VOLUMES and world.cluster.storage is None:
-        world.cluster.storage = Storage()
-    return found
+        return None
 
 
 def _take_all(world: World, items: Iterable[Item]) -> None:
