@@ -1,0 +1,136 @@
+"""What is said of nodes when pods are sent, held against what the scheduler then does with them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.advertised import DONGLES, advertise, advertised
+from e2e.gates.process import GateProcess
+from e2e.pods import pod
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Advertised, Cluster, NotHereError, Site
+from e2e.registering import register, unregister
+from e2e.waiting import until
+
+_WITHIN = 60.0
+_DONGLE = "example.com/dongle"
+_BANANAS = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
+_NOT_NOW = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: room-now}
+spec: {resources: [example.com/dongle], enforcement: warn, checks: {schedulable: not-now}}
+"""
+
+
+@pytest.fixture(scope="module")
+def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+    """A gate that follows the cluster, with the shipped policies and one that asks for room now."""
+    if not isinstance(site.gate, GateProcess):
+        raise NotHereError("it is about a gate of its own, beside the one of the site")
+    arguments = ("--cluster=kubeconfig", f"--kubeconfig={site.cluster.kubeconfig}")
+    gate = GateProcess(tmp_path_factory.mktemp("gate"), arguments=arguments)
+    gate.write_policies({**SHIPPED_FILES, "now.yaml": _NOT_NOW})
+    gate.start()
+    register(site.cluster, gate)
+    yield gate
+    unregister(site.cluster)
+    gate.stop()
+
+
+def _sent(cluster: Cluster, namespace: str, body: dict[str, Any]) -> str:
+    """What kubectl says on stderr when it is stored."""
+    done = cluster.kubectl("create", f"--namespace={namespace}", "--filename=-", stdin=json.dumps(body))
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def _until_told(cluster: Cluster, namespace: str, body: dict[str, Any], text: str) -> None:
+    """Wait until that would be said: the gate sees what happens a moment later."""
+
+    def is_told() -> bool:
+        dry = ("create", "--dry-run=server", f"--namespace={namespace}", "--filename=-")
+        return text in cluster.kubectl(*dry, stdin=json.dumps(body)).stderr
+
+    until(f"the gate says {text}", is_told, _WITHIN)
+
+
+def _asking(site: Site, name: str, limits: dict[str, str]) -> dict[str, Any]:
+    """A pod for the scheduler that is there."""
+    body = pod(site, name)
+    body["spec"]["containers"][0]["resources"] = {"limits": limits}
+    del body["spec"]["schedulerName"]
+    return body
+
+
+def _said_of(cluster: Cluster, namespace: str, name: str) -> str:
+    """What the scheduler says of a pod, once it has tried it: nothing where it found a node."""
+    path = '--output=jsonpath={.status.conditions[?(@.type=="PodScheduled")]}'
+    found: list[dict[str, str]] = []
+
+    def is_tried() -> bool:
+        text = cluster.kubectl("get", "pod", name, f"--namespace={namespace}", path).stdout
+        found[:] = [json.loads(text)] if text else []
+        return bool(found)
+
+    until(f"the scheduler has tried {name}", is_tried, _WITHIN)
+    return found[0].get("message", "")
+
+
+@pytest.mark.usefixtures("following")
+def test_who_asks_for_more_than_any_node_has_is_told_and_waits(site: Site, namespace: str) -> None:
+    many = str(int(DONGLES[_DONGLE]) + 1)
+    told = _sent(site.cluster, namespace, _asking(site, "large", {_DONGLE: many}))
+    assert f"no node can ever run this pod: it asks for {many} {_DONGLE}, the largest node has 4 (TG113" in told
+    assert f"Insufficient {_DONGLE}" in _said_of(site.cluster, namespace, "large")
+
+
+@pytest.mark.usefixtures("following")
+def test_a_chimp_that_wants_more_bananas_than_any_node_has_is_told_the_most(site: Site, namespace: str) -> None:
+    before = advertised(site.cluster, site.node)
+    grown = {_BANANAS: "555"}
+    advertise(site.cluster, site.node, Advertised({**before.capacity, **grown}, {**before.allocatable, **grown}))
+    try:
+        chimp = _asking(site, "superchimp", {_BANANAS: "10Ki"})
+        most = f"it asks for 10240 {_BANANAS}, the largest node has 555 (TG113, rule somewhere-to-run"
+        _until_told(site.cluster, namespace, chimp, most)
+        assert f"no node can ever run this pod: {most}" in _sent(site.cluster, namespace, chimp)
+        assert f"Insufficient {_BANANAS}" in _said_of(site.cluster, namespace, "superchimp")
+    finally:
+        advertise(site.cluster, site.node, before)
+
+
+@pytest.mark.usefixtures("following")
+def test_a_slip_in_a_name_is_told_with_the_right_one(site: Site, namespace: str) -> None:
+    told = _sent(site.cluster, namespace, _asking(site, "slip", {f"{_DONGLE}s": "1"}))
+    assert f"no node advertises {_DONGLE}s: did you mean {_DONGLE}?" in told
+    assert f"Insufficient {_DONGLE}s" in _said_of(site.cluster, namespace, "slip")
+
+
+@pytest.mark.usefixtures("following")
+def test_what_others_hold_is_seen_and_told_in_the_schedulers_words(site: Site, namespace: str) -> None:
+    cluster = site.cluster
+    assert _sent(cluster, namespace, _asking(site, "first", {_DONGLE: "3"})) == ""
+    assert _said_of(cluster, namespace, "first") == ""
+    _until_told(cluster, namespace, _asking(site, "second", {_DONGLE: "2"}), "TG114")
+    told = _sent(cluster, namespace, _asking(site, "second", {_DONGLE: "2"}))
+    said = _said_of(cluster, namespace, "second").rstrip(".")
+    assert f"no node has room for this pod now: {said} (TG114, rule room-now)" in told
+
+
+@pytest.mark.usefixtures("following")
+def test_a_workload_is_told_how_many_of_its_pods_fit_and_so_many_run(site: Site, namespace: str) -> None:
+    cluster, labels = site.cluster, {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": _asking(site, "web", {_DONGLE: "1"})["spec"]}
+    spec = {"replicas": 6, "selector": {"matchLabels": labels}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    _until_told(cluster, namespace, body, "only 4 of 6 replicas fit now: 0/")  # pods of other cases may be there still
+    assert "only 4 of 6 replicas fit now: 0/" in _sent(cluster, namespace, body)
+
+    def run() -> list[str]:
+        path = "--output=jsonpath={.items[*].spec.nodeName}"
+        return cluster.kubectl("get", "pods", f"--namespace={namespace}", path).stdout.split()
+
+    until("four of them are on nodes", lambda: len(run()) == int(DONGLES[_DONGLE]), _WITHIN)
