@@ -167,6 +167,20 @@ def test_a_pod_that_is_held_back_is_told_what_can_never_be_only() -> None:
     assert "TG113" in refused(scene(full, NOT_NOW), pod("u", 5, **gates))
 
 
+def test_a_workload_that_makes_claims_is_told_what_can_never_be_only() -> None:
+    made = scene(cluster(4), NOT_NOW, "warn")
+    claims: dict[str, Any] = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
+    assert told(made, workload(1, "StatefulSet", replicas=5, **claims)) == []
+    assert "TG113" in told(made, workload(5, "StatefulSet", replicas=5, **claims))[0]
+    assert "only 4 of 5" in told(made, workload(1, "StatefulSet", replicas=5, volumeClaimTemplates=[]))[0]
+
+
+def test_devices_that_are_named_by_their_class_are_no_business_of_nodes() -> None:
+    body = pod("u", 1)
+    body["spec"]["containers"][0]["resources"] = {"limits": {"deviceclass.resource.kubernetes.io/gpu": "1"}}
+    assert refused(scene(cluster(4), f"{ADVERTISED}, {NEVER}"), body) == ""
+
+
 def test_a_change_of_a_pod_that_is_there_is_not_judged() -> None:
     assert refused(scene(cluster(4)), pod("u", 5), oldObject=pod("u", 5, priority=1)) == ""
 

@@ -16,6 +16,8 @@ from webhook.objects.scheduling import PlacedPod, PlacedSpec
 _POD = msgspec.json.Decoder(PlacedPod)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ONE_PER_NODE = "DaemonSet"
+_NOTHING = msgspec.Raw(b"null")
+_EMPTY = (b"null", b"[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Newcomers:
 
     `words` is what these are called, empty for a pod by itself. `where` says for each resource at which path it is
     first asked for. Of those that `wait` it is not known whether they have room now: they stand in for others that end,
-    something is still to be done before they are scheduled, or their priority is not known.
+    something is still to be done before they are scheduled, their priority is not known, or claims come with them.
     """
 
     pod: PlacedPod
@@ -69,7 +71,7 @@ def _of_workload(change: Change, found: Target) -> Newcomers | None:
     view, pod = PodView(asked.path, asked.template, template=True), _placed(change, asked.path)
     spec = pod.spec or PlacedSpec()
     words = f"more {asked.pods.word}" if stored else asked.pods.word
-    wait = asked.rolls or not more or bool(spec.scheduling_gates) or _is_unranked(spec)
+    wait = asked.rolls or not more or bool(spec.scheduling_gates) or _is_unranked(spec) or _makes_claims(change)
     copies = None if change.kind == _ONE_PER_NODE else max(more, 1)
     return Newcomers(pod, asked.path, copies, words, _where(view), wait)
 
@@ -82,6 +84,12 @@ def _placed(change: Change, path: str) -> PlacedPod:
     pod = _POD.decode(content)
     meta = msgspec.structs.replace(pod.metadata or ObjectMeta(), namespace=change.namespace)
     return msgspec.structs.replace(pod, metadata=meta)
+
+
+def _makes_claims(change: Change) -> bool:
+    """Whether claims are made with the pods, as by a StatefulSet: where these lead is not known."""
+    spec = _FIELDS.decode(change.object).get("spec")
+    return spec is not None and bytes(_FIELDS.decode(spec).get("volumeClaimTemplates", _NOTHING)) not in _EMPTY
 
 
 def _is_unranked(spec: PlacedSpec) -> bool:

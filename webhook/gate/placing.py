@@ -35,6 +35,7 @@ from webhook.policy.resolve import matches_resource
 from webhook.policy.suggest import resource_meant
 
 _PODS = "pods"
+_BY_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"  # k8s.io/api/resource/v1/types.go, v1.36
 _MOST_NODES = 3
 _MOST_NAMES = 200
 _MOST_COPIES = 200
@@ -132,8 +133,11 @@ class _Prospect:
         self._asked = {name: asked for name, asked in counted(newcomers.pod).items() if asked > 0}
 
     def found(self, rules: Sequence[ResourceRule]) -> Iterator[Found]:
-        """What the rules find; that nothing can run which names what no node has goes without saying."""
-        if not len(self._cluster.nodes):
+        """What the rules find; that nothing can run which names what no node has goes without saying.
+
+        Nothing is found where there are no nodes (none has come yet), nor for devices that are named by their class.
+        """
+        if not len(self._cluster.nodes) or any(name.startswith(_BY_DEVICE_CLASS) for name in self._asked):
             return
         for rule in rules:
             unknown = self._unknown(rule) if rule.checks.advertised else ()
