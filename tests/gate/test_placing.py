@@ -181,6 +181,11 @@ def test_devices_that_are_named_by_their_class_are_no_business_of_nodes() -> Non
     assert refused(scene(cluster(4), f"{ADVERTISED}, {NEVER}"), body) == ""
 
 
+def test_of_a_pod_that_no_api_server_could_decode_nothing_is_said() -> None:
+    assert refused(scene(cluster(4)), pod("u", 5, tolerations=7)) == ""
+    assert told(scene(cluster(4)), workload(5) | {"spec": {"template": pod("", 5, affinity=[])}}) == []
+
+
 def test_a_change_of_a_pod_that_is_there_is_not_judged() -> None:
     assert refused(scene(cluster(4)), pod("u", 5), oldObject=pod("u", 5, priority=1)) == ""
 

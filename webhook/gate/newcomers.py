@@ -40,15 +40,20 @@ class Newcomers:
 def newcomers(change: Change) -> Newcomers | None:
     """The pods that a change brings; None when it brings none, or a scheduler is not asked about them.
 
+    None too for pods that no API server could decode: it refuses them itself.
+
     Raises:
         ReviewError: an object is not of the kind it says it is.
     """
     found = target(change)
     if found is None or change.subresource:
         return None
-    if (change.group, change.kind) == ("", "Pod"):
-        return _by_itself(change, found) if change.old is None else None
-    return _of_workload(change, found) if change.kind in WORKLOADS else None
+    try:
+        if (change.group, change.kind) == ("", "Pod"):
+            return _by_itself(change, found) if change.old is None else None
+        return _of_workload(change, found) if change.kind in WORKLOADS else None
+    except msgspec.DecodeError:
+        return None
 
 
 def _by_itself(change: Change, found: Target) -> Newcomers | None:
