@@ -1,5 +1,6 @@
 """The match conditions, evaluated by a real API server: what reaches the gate, and what it is spared."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
+from tests.admission.complete import is_complete
 
 _WITHIN = 30.0  # seconds, until the gate has written its log; it takes a tenth of one
 _LONG = 2000  # variables of a container, some hundred kilobytes in all
@@ -39,7 +41,33 @@ OBJECTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 """What is created of each kind, and a change that is judged."""
 
 
-Asked = Callable[[str], set[str]]
+Asked = Callable[..., set[str]]
+
+_ANY = "a-b.example.com/x"
+PODS: dict[str, dict[str, Any]] = {
+    "nothing is asked for": {"containers": [{}]},
+    "limits alone, which are requests too": {"containers": [{"limits": {_ANY: "2", "cpu": "1500m", "memory": "1Gi"}}]},
+    "a request is missing its limit": {"containers": [{"requests": {"cpu": "1"}}]},
+    "a part": {"containers": [{"requests": {_ANY: "1500m"}, "limits": {_ANY: "1500m"}}]},
+    "thousands": {"containers": [{"limits": {_ANY: "3Ki"}}]},
+    "one of two containers is incomplete": {"containers": [{"limits": {_ANY: "1"}}, {"requests": {"memory": "1Gi"}}]},
+    "an init container is incomplete": {
+        "containers": [{"limits": {_ANY: "1"}}],
+        "initContainers": [{"requests": {"cpu": "1"}}],
+    },
+    "init containers are complete": {"containers": [{}], "initContainers": [{"limits": {_ANY: "1"}}, {}]},
+    "hugepages": {"containers": [{"limits": {"hugepages-2Mi": "2Mi", "cpu": "1"}}]},
+    "an opaque resource": {"containers": [{"limits": {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "1"}}]},
+    "no domain": {"containers": [{"limits": {"bananas": "1"}}]},
+    "a domain of its own": {"containers": [{"limits": {"example.com/Some_Thing.1": "999999999999999"}}]},
+    "many": {"containers": [{"limits": {f"{_ANY}-{number}": "1" for number in range(8)}} for _ in range(20)]},
+    "more names than are looked at": {"containers": [{"limits": {f"{_ANY}-{number}": "1" for number in range(9)}}]},
+    "more containers than are looked at": {"containers": [{}] * 21},
+    "more than any pod has": {
+        "containers": [{"limits": {f"{_ANY}-{number}": "1" for number in range(200)}} for _ in range(50)]
+    },
+}
+"""Pods by what their containers ask for."""
 
 
 @pytest.fixture
@@ -65,13 +93,13 @@ def said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
 
 @pytest.fixture
 def asked(cluster: Cluster, gate: Gate) -> Asked:
-    """In which phases the gate was asked about updates of an object since the last time that this was called.
+    """In which phases the gate was asked about an object since the last time that this was called: about its updates.
 
     How often is not told: where a controller writes at the same moment, the API server goes through a patch again.
     """
     seen = 0
 
-    def phases(name: str) -> set[str]:
+    def phases(name: str, operation: str = "UPDATE") -> set[str]:
         nonlocal seen
         mark = f"mark-{uuid4().hex}"
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": mark}, "spec": _TEMPLATE["spec"]}
@@ -80,7 +108,7 @@ def asked(cluster: Cluster, gate: Gate) -> Asked:
         log = gate.log()
         events = [json.loads(line) for line in log[seen:].splitlines() if name in line]
         seen = log.rindex("\n", 0, log.index(mark)) + 1
-        return {each["phase"] for each in events if each["operation"] == "UPDATE" and each["object"].endswith(name)}
+        return {each["phase"] for each in events if each["operation"] == operation and each["object"].endswith(name)}
 
     return phases
 
@@ -102,6 +130,30 @@ def test_only_updates_of_what_is_judged_reach_the_gate(
     assert asked(name) == _BOTH
     said(cluster, "patch", *at, "--type=merge", "--patch", json.dumps(change))
     assert asked(name) == _BOTH
+
+
+@pytest.mark.parametrize("what", PODS)
+def test_a_complete_pod_is_asked_about_once(cluster: Cluster, asked: Asked, namespace: str, what: str) -> None:
+    """Complete once the API server has filled in what it fills in: a request that is missing is its limit."""
+    name = f"spared-{uuid4().hex[:8]}"
+    spec = {
+        part: [
+            {"name": f"{part.lower()}-{number}", "image": "none", "resources": asks} for number, asks in enumerate(all_)
+        ]
+        for part, all_ in PODS[what].items()
+    }
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(manifest))
+    assert asked(name, "CREATE") in ([{"validate"}] if is_complete(_filled(manifest)) else [{"mutate"}, _BOTH])
+
+
+def _filled(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod with the requests that the API server takes from limits (SetDefaults_Pod)."""
+    for container in itertools.chain.from_iterable(pod["spec"].values()):
+        limits = container["resources"].get("limits")
+        if limits:
+            container["resources"]["requests"] = limits | container["resources"].get("requests", {})
+    return pod
 
 
 def test_a_resize_reaches_the_gate_unless_it_changes_nothing(cluster: Cluster, asked: Asked, namespace: str) -> None:

@@ -137,7 +137,7 @@ def compared(phase: Phase, kind: str) -> list[list[str]]:
     configuration = registration(Service())[list(Phase).index(phase)]
     part = "nodes." if kind == "Node" else ""
     (webhook,) = (each for each in configuration["webhooks"] if each["name"] == f"{part}{phase}.tallygate.dev")
-    (condition,) = webhook["matchConditions"]
+    condition = webhook["matchConditions"][0]
     first, *comparisons = condition["expression"].split(" || ")
     assert first == "request.operation != 'UPDATE'"
     found = [re.fullmatch(r"object\.(\S+) != oldObject\.(\S+)", each) for each in comparisons]

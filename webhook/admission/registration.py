@@ -43,6 +43,31 @@ _CHANGES_NODES = (
 )
 _CHANGES_LABELS = "object.metadata.?labels != oldObject.metadata.?labels"
 
+# A pod to which the mutating phase would do nothing is asked about once, in the validating phase: nothing is missing
+# that could be filled in, and nothing stands in it that the built-in validation between the two would refuse in words
+# worse than ours. What is not plain is asked about; bounds keep hostile objects within what a condition may cost.
+_NATIVE = "['cpu', 'memory', 'ephemeral-storage']"
+_DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_EXTENDED = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+_WHOLE = "^[0-9]{1,15}$"
+_MOST_CONTAINERS, _MOST_NAMES, _LONGEST_NAME = 20, 8, 200
+_IS_PLAIN = (
+    f"(name in {_NATIVE} && !string(c.resources.requests[name]).startsWith('-'))"
+    f" || (name.size() <= {_LONGEST_NAME} && name.matches('{_EXTENDED}') && !name.contains('kubernetes.io/')"
+    f" && !name.startsWith('requests.') && string(c.resources.requests[name]).matches('{_WHOLE}'))"
+)
+_IS_COMPLETE = (
+    f"{{list}}.size() <= {_MOST_CONTAINERS} && {{list}}.all(c, c.?resources.?requests == c.?resources.?limits"
+    f" && c.?resources.?requests.orValue({{{{}}}}).size() <= {_MOST_NAMES}"
+    f" && c.?resources.?requests.orValue({{{{}}}}).all(name, {_IS_PLAIN.replace('{', '{{').replace('}', '}}')}))"
+)
+_MAY_BE_MENDED = (
+    "request.operation != 'CREATE' || request.kind.kind != 'Pod'"
+    " || has(object.spec.resources) || has(object.spec.overhead)"
+    f" || !({_IS_COMPLETE.format(list='object.spec.containers')}"
+    f" && {_IS_COMPLETE.format(list='object.spec.?initContainers.orValue([])')})"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -78,12 +103,15 @@ def registration(
     `own_namespace` where the gate runs, which it must not stand in the way of, and `token` the secret segment of its
     paths, where it has one.
     """
+    spared = {"name": "may-be-mended", "expression": _MAY_BE_MENDED}
     moves = {f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _namespaces()}
 
     def webhooks(phase: Phase, more: Mapping[str, dict[str, Any]], **further: str) -> list[dict[str, Any]]:
         path = f"{ADMIT_PREFIX}{token}/{phase}" if token else f"{ADMIT_PREFIX}{phase}"
         parts = {
-            f"{phase}.{_DOMAIN}": _objects(failure_policy, ("kube-system", own_namespace)),
+            f"{phase}.{_DOMAIN}": _objects(
+                failure_policy, ("kube-system", own_namespace), [spared] if phase is Phase.MUTATING else []
+            ),
             f"nodes.{phase}.{_DOMAIN}": _nodes(),
             **more,
         }
@@ -116,12 +144,14 @@ def _client(reached: Reached, path: str, ca_bundle: bytes | None) -> dict[str, A
     return {"service": service} | trust
 
 
-def _objects(failure_policy: str, spared_namespaces: tuple[str, ...]) -> dict[str, Any]:
+def _objects(
+    failure_policy: str, spared_namespaces: tuple[str, ...], conditions: list[dict[str, str]]
+) -> dict[str, Any]:
     expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(spared_namespaces)}
     return {
         "failurePolicy": failure_policy,
         "namespaceSelector": {"matchExpressions": [expression]},
-        "matchConditions": [{"name": "changes-what-is-judged", "expression": _CHANGES_OBJECTS}],
+        "matchConditions": [{"name": "changes-what-is-judged", "expression": _CHANGES_OBJECTS}, *conditions],
         "rules": _rules((key for key in TARGETS if key not in _CLUSTER_SCOPED), "Namespaced"),
     }
 

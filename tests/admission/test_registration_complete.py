@@ -1,0 +1,83 @@
+"""Pods that are complete are asked about in the validating phase only: the mutating one would have done nothing.
+
+What the condition takes for complete stands in `tests.admission.complete`; `e2e/test_spared.py` holds both together
+by a real API server.
+"""
+
+import itertools
+import json
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.admission.complete import is_complete
+from tests.admission.test_registration_spares import EVERY_RULE
+from tests.gate.scene import Scene, response
+from webhook.accounting.validation import validate_pod
+from webhook.admission.change import Phase
+from webhook.objects.pods import Pod
+
+SCENE = Scene(EVERY_RULE)
+numbers = itertools.count()
+
+names = st.sampled_from(
+    [
+        "nvidia.com/gpu",
+        "example.com/dongle",
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "hugepages-2Mi",
+        "Bad_Name!",
+        "requests.example.com/x",
+        "kubernetes.io/batch",
+        "pod.alpha.kubernetes.io/opaque-int-resource-bananas",
+        f"{'a' * 60}.example.com/{'b' * 63}",
+        "example..com/x",
+        "example.com/",
+    ]
+)
+quantities = st.sampled_from(["0", "1", "2", "500m", "1500m", "1Ki", "64Mi", "-1", "10E", "999999999999999"])
+lists = st.dictionaries(names, quantities, max_size=3)
+equal = lists.map(lambda listed: {"requests": listed, "limits": listed})
+unequal = st.fixed_dictionaries({}, optional={"requests": lists, "limits": lists})
+containers = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from("abc")}, optional={"resources": equal | unequal}),
+    min_size=1,
+    max_size=2,
+    unique_by=lambda each: str(each["name"]),
+)
+specs = st.fixed_dictionaries(
+    {"containers": containers},
+    optional={"initContainers": containers, "overhead": lists, "resources": unequal},
+)
+
+
+def _said(spec: dict[str, Any], phase: Phase, namespace: str) -> dict[str, Any]:
+    pod = {"kind": "Pod", "metadata": {"uid": namespace, "labels": {"team": "vision"}}, "spec": spec}
+    return response(SCENE.admit(pod, phase, namespace=namespace, kind={"group": "", "kind": "Pod"}))
+
+
+@given(specs)
+@settings(max_examples=500)
+def test_for_a_complete_pod_the_mutating_phase_has_nothing_to_add(spec: dict[str, Any]) -> None:
+    """No patch; and what it would refuse or warn of, the validating phase does in the same words."""
+    if not is_complete({"spec": spec}):
+        return
+    namespace = f"complete-{next(numbers)}"
+    mutating, validating = (_said(spec, phase, namespace) for phase in (Phase.MUTATING, Phase.VALIDATING))
+    assert "patch" not in mutating
+    if not mutating["allowed"]:
+        assert validating == mutating
+    assert set(mutating.get("warnings", [])) <= set(validating.get("warnings", []))
+
+
+@given(specs)
+@settings(max_examples=500)
+def test_a_complete_pod_passes_the_validation_that_is_built_in(spec: dict[str, Any]) -> None:
+    """Else the user would read the API server's words before ours."""
+    if is_complete({"spec": spec}):
+        pod = msgspec.json.decode(json.dumps({"spec": spec}), type=Pod)
+        assert list(validate_pod(pod, "", template=False)) == []
