@@ -56,6 +56,8 @@ PODS: dict[str, dict[str, Any]] = {
         "initContainers": [{"requests": {"cpu": "1"}}],
     },
     "init containers are complete": {"containers": [{}], "initContainers": [{"limits": {_ANY: "1"}}, {}]},
+    "much memory": {"containers": [{"limits": {"memory": "64Ti", "cpu": "100m"}}]},
+    "more cpu than 64 bits hold": {"containers": [{"limits": {"cpu": "10E"}}]},
     "hugepages": {"containers": [{"limits": {"hugepages-2Mi": "2Mi", "cpu": "1"}}]},
     "an opaque resource": {"containers": [{"limits": {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "1"}}]},
     "no domain": {"containers": [{"limits": {"bananas": "1"}}]},

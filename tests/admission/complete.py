@@ -10,6 +10,7 @@ _EXTENDED = re.compile(
     re.ASCII,
 )
 _WHOLE = re.compile(r"[0-9]{1,15}", re.ASCII)
+_MODEST = re.compile(r"[0-9]{1,12}|[0-9]{1,9}m|[0-9]{1,5}([kMG]|[KMG]i)|[0-9]{1,2}(T|Ti)", re.ASCII)
 _MOST_CONTAINERS, _MOST_NAMES, _LONGEST_NAME = 20, 8, 200
 
 
@@ -34,7 +35,7 @@ def _asks_completely(container: Mapping[str, Any]) -> bool:
 
 def _is_plain(name: str, quantity: str) -> bool:
     if name in _NATIVE:
-        return not quantity.startswith("-")
+        return _MODEST.fullmatch(quantity) is not None
     is_named_well = len(name) <= _LONGEST_NAME and _EXTENDED.fullmatch(name) is not None
     is_own = "kubernetes.io/" not in name and not name.startswith("requests.")
     return is_named_well and is_own and _WHOLE.fullmatch(quantity) is not None

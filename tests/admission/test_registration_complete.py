@@ -39,7 +39,24 @@ names = st.sampled_from(
         "example.com/",
     ]
 )
-quantities = st.sampled_from(["0", "1", "2", "500m", "1500m", "1Ki", "64Mi", "-1", "10E", "999999999999999"])
+quantities = st.sampled_from(
+    [
+        "0",
+        "1",
+        "2",
+        "500m",
+        "1500m",
+        "1Ki",
+        "64Mi",
+        "-1",
+        "10E",
+        "999999999999999",
+        "999999999999",
+        "99999Gi",
+        "99Ti",
+        "4Ei",
+    ]
+)
 lists = st.dictionaries(names, quantities, max_size=3)
 equal = lists.map(lambda listed: {"requests": listed, "limits": listed})
 unequal = st.fixed_dictionaries({}, optional={"requests": lists, "limits": lists})
@@ -61,7 +78,7 @@ def _said(spec: dict[str, Any], phase: Phase, namespace: str) -> dict[str, Any]:
 
 
 @given(specs)
-@settings(max_examples=500)
+@settings(max_examples=1000)
 def test_for_a_complete_pod_the_mutating_phase_has_nothing_to_add(spec: dict[str, Any]) -> None:
     """No patch; and what it would refuse or warn of, the validating phase does in the same words."""
     if not is_complete({"spec": spec}):
@@ -75,7 +92,7 @@ def test_for_a_complete_pod_the_mutating_phase_has_nothing_to_add(spec: dict[str
 
 
 @given(specs)
-@settings(max_examples=500)
+@settings(max_examples=1000)
 def test_a_complete_pod_passes_the_validation_that_is_built_in(spec: dict[str, Any]) -> None:
     """Else the user would read the API server's words before ours."""
     if is_complete({"spec": spec}):

@@ -50,9 +50,10 @@ _NATIVE = "['cpu', 'memory', 'ephemeral-storage']"
 _DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _EXTENDED = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 _WHOLE = "^[0-9]{1,15}$"
+_MODEST = "^([0-9]{1,12}|[0-9]{1,9}m|[0-9]{1,5}([kMG]|[KMG]i)|[0-9]{1,2}(T|Ti))$"  # never beyond 64 bits, even in sum
 _MOST_CONTAINERS, _MOST_NAMES, _LONGEST_NAME = 20, 8, 200
 _IS_PLAIN = (
-    f"(name in {_NATIVE} && !string(c.resources.requests[name]).startsWith('-'))"
+    f"(name in {_NATIVE} && string(c.resources.requests[name]).matches('{_MODEST}'))"
     f" || (name.size() <= {_LONGEST_NAME} && name.matches('{_EXTENDED}') && !name.contains('kubernetes.io/')"
     f" && !name.startsWith('requests.') && string(c.resources.requests[name]).matches('{_WHOLE}'))"
 )
