@@ -35,10 +35,10 @@ def taken(made: Ground) -> dict[int, Round]:
     return one_round(made, _CREATES)
 
 
-def test_each_server_is_asked_twice_about_each_pod_and_nobody_about_the_others(taken: dict[int, Round]) -> None:
+def test_a_server_is_asked_in_both_phases_and_a_gate_once_about_a_complete_pod(taken: dict[int, Round]) -> None:
     for each in taken.values():
         asked = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
-        assert asked == {NONE: 0, FLASK: 2, RULES: 2, CAP: 2, KEPT: 2, QUOTA: 0}
+        assert asked == {NONE: 0, FLASK: 2, RULES: 1, CAP: 1, KEPT: 1, QUOTA: 0}
 
 
 def test_all_pods_of_a_round_are_gone_after_it(made: Ground, taken: dict[int, Round]) -> None:
@@ -102,8 +102,8 @@ def test_who_is_full_refuses_and_a_refusal_is_compared_with_that_of_resource_quo
     refused = refusals(made, _CREATES)
     assert {variant: len(sample.latencies) for variant, sample in refused.items()} == dict.fromkeys(REFUSING, _CREATES)
     assert {variant: sample.calls.number for variant, sample in refused.items()} == {
-        CAP: 2 * _CREATES,
-        KEPT: 2 * _CREATES,
+        CAP: _CREATES,
+        KEPT: _CREATES,
         QUOTA: 0,
     }
     found = refusal_figures([refused])

@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from e2e.forwarder import Forwarder, now_and_then, once
+from e2e.ledgers import forget_ledgers
 from e2e.ports import Cluster
 from e2e.waiting import until
 from tests.state.attempts import GPU, Look, Put, Take, room
@@ -55,12 +56,9 @@ def definition(cluster: Cluster) -> None:
 
 @pytest.fixture
 def namespace(cluster: Cluster, namespace: str) -> Iterator[str]:
-    """A namespace whose ledgers are let go, or it would never be gone."""
+    """A namespace whose ledgers are taken away: it would never be gone, and others would see them meanwhile."""
     yield namespace
-    listed = cluster.kubectl("get", "capledgers", "-n", namespace, "-o", "name")
-    if names := listed.stdout.split():
-        let_go = cluster.kubectl("patch", *names, "-n", namespace, "--type=merge", "-p", _WITHOUT_FINALIZERS)
-        assert let_go.returncode == 0, let_go.stderr
+    forget_ledgers(cluster, namespace)
 
 
 @pytest.fixture
