@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -61,7 +62,8 @@ class GateDeployment:
         self._said("scale", self._deployment, "--replicas=1")
         self._runs = True
         self._said("rollout", "status", self._deployment, f"--timeout={_WITHIN}s")
-        until("the API server reaches the gate", self._is_reached, _WITHIN, self._log_end)
+        probe = partial(self._is_reached, f"probe-{uuid4().hex}")
+        until("the API server reaches the gate", probe, _WITHIN, self._log_end)
 
     def stop(self) -> None:
         """End it by SIGTERM, and wait until it has ended; nothing happens when it does not run.
@@ -122,11 +124,13 @@ class GateDeployment:
         """What the running container has logged."""
         return self._said("logs", self._deployment)
 
-    def _is_reached(self) -> bool:
-        """Whether it hears of a new pod, when it is registered: the Service leads to it a moment after it is ready."""
+    def _is_reached(self, name: str) -> bool:
+        """Whether it has heard of a pod, when it is registered: the Service leads to it a moment after it is ready.
+
+        It logs a moment later, so that this is asked again and again about the same name.
+        """
         if not self._is_registered():
             return True
-        name = f"probe-{uuid4().hex}"
         self._cluster.kubectl("run", name, "--namespace=default", "--image=none", "--dry-run=server")
         return name in self.log()
 
