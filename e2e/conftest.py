@@ -46,6 +46,15 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """Skip a case whose ground the provider cannot lay."""
+    try:
+        return (yield)
+    except NotHereError as error:
+        pytest.skip(str(error))
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
     """Skip a case that wants what its provider cannot do."""
     try:
