@@ -10,9 +10,10 @@ from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
+import yaml
 
 from e2e.local.cluster import LocalCluster
-from e2e.ports import Cluster
+from e2e.ports import Cluster, NotHereError
 from e2e.waiting import until
 from webhook.state.watch.connect import Connection, connect
 from webhook.state.watch.events import Event, Replaced
@@ -120,6 +121,8 @@ def _labels(watch: ClusterWatch, uid: str) -> Mapping[str, str] | None:
 
 
 def test_a_pod_that_has_ended_is_seen_to_have(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
+    if not isinstance(cluster, LocalCluster):
+        raise NotHereError("pods of an image that there is not end by themselves only where KWOK plays the kubelet")
     _said(cluster, "create", "job", "once", "-n", namespace, f"--image={_IMAGE}")
     until("the job's pod ended", lambda: [pod.has_ended for pod in watch.pods.within(namespace)] == [True], _WITHIN)
     (place,) = watch.pods.within(namespace)
@@ -313,7 +316,7 @@ def test_who_may_not_list_is_told_in_the_servers_words(cluster: Cluster, namespa
 
 def _as(cluster: Cluster, token: str, folder: Path) -> Connection:
     """A connection as somebody else."""
-    content = json.loads(cluster.kubeconfig.read_text())
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
     content["users"][0]["user"] = {"token": token}
     path = folder / "kubeconfig"
     path.touch(mode=0o600)
