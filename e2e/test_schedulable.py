@@ -47,14 +47,20 @@ def _sent(cluster: Cluster, namespace: str, body: dict[str, Any]) -> str:
     return done.stderr
 
 
+def _would_be_said(cluster: Cluster, namespace: str, body: dict[str, Any]) -> str:
+    """What kubectl would say on stderr if it were stored now."""
+    dry = ("create", "--dry-run=server", f"--namespace={namespace}", "--filename=-")
+    return cluster.kubectl(*dry, stdin=json.dumps(body)).stderr
+
+
 def _until_told(cluster: Cluster, namespace: str, body: dict[str, Any], text: str) -> None:
     """Wait until that would be said: the gate sees what happens a moment later."""
+    until(f"the gate says {text}", lambda: text in _would_be_said(cluster, namespace, body), _WITHIN)
 
-    def is_told() -> bool:
-        dry = ("create", "--dry-run=server", f"--namespace={namespace}", "--filename=-")
-        return text in cluster.kubectl(*dry, stdin=json.dumps(body)).stderr
 
-    until(f"the gate says {text}", is_told, _WITHIN)
+def _until_nothing_is_told(cluster: Cluster, namespace: str, body: dict[str, Any]) -> None:
+    """Wait until there is room: pods of other cases end a while after those cases."""
+    until("the gate has nothing to say", lambda: not _would_be_said(cluster, namespace, body), _WITHIN)
 
 
 def _asking(site: Site, name: str, limits: dict[str, str]) -> dict[str, Any]:
@@ -111,9 +117,11 @@ def test_a_slip_in_a_name_is_told_with_the_right_one(site: Site, namespace: str)
 
 @pytest.mark.usefixtures("following")
 def test_what_others_hold_is_seen_and_told_in_the_schedulers_words(site: Site, namespace: str) -> None:
-    cluster = site.cluster
-    assert _sent(cluster, namespace, _asking(site, "first", {_DONGLE: "3"})) == ""
-    assert _said_of(cluster, namespace, "first") == ""
+    cluster, first = site.cluster, _asking(site, "first", {_DONGLE: "3"})
+    _until_nothing_is_told(cluster, namespace, first)
+    assert _sent(cluster, namespace, first) == ""
+    scheduled = ("wait", "--for=condition=PodScheduled", f"--timeout={_WITHIN}s", "pod/first")
+    assert cluster.kubectl(*scheduled, f"--namespace={namespace}").returncode == 0
     _until_told(cluster, namespace, _asking(site, "second", {_DONGLE: "2"}), "TG114")
     told = _sent(cluster, namespace, _asking(site, "second", {_DONGLE: "2"}))
     said = _said_of(cluster, namespace, "second").rstrip(".")

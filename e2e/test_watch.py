@@ -137,7 +137,7 @@ def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: 
     members = watch.namespaces.members("vision", lambda _, labels: labels.get("team") == "vision")
     assert members is not None
     assert members.names == {namespace}
-    assert told == {namespace}
+    assert namespace in told  # and whatever other cases do to theirs meanwhile
     _said(cluster, "create", "namespace", f"{namespace}-more")
     until("the new one is seen", lambda: watch.namespaces.labels(f"{namespace}-more") is not None, _WITHIN)
     _said(cluster, "delete", "namespace", f"{namespace}-more", "--timeout=60s")
