@@ -13,7 +13,7 @@ from e2e.bench.figures import Over, figures, refusal_figures
 from e2e.bench.ground import Ground, ground
 from e2e.bench.measure import CROWDS, Round, Sample, one_round, refusals
 from e2e.bench.table import refusal_table, table
-from e2e.bench.variants import CAP, FLASK, KEPT, NONE, QUOTA, REFUSING, RULES, VARIANTS, Variant
+from e2e.bench.variants import CAP, FLASK, FLOOR, FLOOR_HTTP2, KEPT, NONE, QUOTA, REFUSING, RULES, VARIANTS, Variant
 from e2e.local.cluster import LocalCluster
 from e2e.ports import Site
 from e2e.waiting import until
@@ -38,7 +38,7 @@ def taken(made: Ground) -> dict[int, Round]:
 def test_a_server_is_asked_in_both_phases_and_a_gate_once_about_a_complete_pod(taken: dict[int, Round]) -> None:
     for each in taken.values():
         asked = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
-        assert asked == {NONE: 0, FLASK: 2, RULES: 1, CAP: 1, KEPT: 1, QUOTA: 0}
+        assert asked == {NONE: 0, FLOOR: 1, FLOOR_HTTP2: 1, FLASK: 2, RULES: 1, CAP: 1, KEPT: 1, QUOTA: 0}
 
 
 def test_all_pods_of_a_round_are_gone_after_it(made: Ground, taken: dict[int, Round]) -> None:
@@ -51,7 +51,7 @@ def test_only_tallygate_refuses_one_and_a_half_opaque_bananas(made: Ground) -> N
     refused = {variant for variant, each in said.items() if each.status == 422 and b"TG101" in each.said}
     stored = {variant for variant, each in said.items() if each.status == 201}
     assert refused == {RULES, CAP, KEPT}
-    assert stored == {NONE, FLASK, QUOTA}
+    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLASK, QUOTA}
 
 
 def test_the_cap_is_charged_and_a_new_one_begins_empty(made: Ground) -> None:
@@ -101,11 +101,8 @@ def test_the_table_and_the_json_have_every_variant_by_one_client_and_by_several(
 def test_who_is_full_refuses_and_a_refusal_is_compared_with_that_of_resource_quota(made: Ground) -> None:
     refused = refusals(made, _CREATES)
     assert {variant: len(sample.latencies) for variant, sample in refused.items()} == dict.fromkeys(REFUSING, _CREATES)
-    assert {variant: sample.calls.number for variant, sample in refused.items()} == {
-        CAP: _CREATES,
-        KEPT: _CREATES,
-        QUOTA: 0,
-    }
+    asked = {variant: sample.calls.number for variant, sample in refused.items()}
+    assert asked == {FLOOR: _CREATES, FLOOR_HTTP2: _CREATES, CAP: _CREATES, KEPT: _CREATES, QUOTA: 0}
     found = refusal_figures([refused])
     assert _rounded(found[-1].p50_ratio) == {"middle": 1.0, "least": 1.0, "most": 1.0}
     _, _, *rows = refusal_table(found)

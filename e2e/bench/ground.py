@@ -16,9 +16,9 @@ from certs.renewal import issue
 from e2e.bench import registered
 from e2e.bench.calls import Calls, calls_of
 from e2e.bench.client import Access, Client, access
-from e2e.bench.flask_process import flask_port
 from e2e.bench.objects import PLENTY, cap, namespace, pod, quota
-from e2e.bench.variants import CAP, FLASK, KEPT, QUOTA, REFUSING, RULES, VARIANTS, Variant
+from e2e.bench.servers import flask_port, floor_port
+from e2e.bench.variants import CAP, FLASK, FLOOR, FLOOR_HTTP2, KEPT, QUOTA, REFUSING, RULES, VARIANTS, Variant
 from e2e.errors import ClusterError
 from e2e.gates.process import GateProcess
 from e2e.ledgers import forget_ledgers
@@ -98,7 +98,8 @@ def ground(cluster: LocalCluster) -> Iterator[Ground]:
         quotas = [quota("bench", QUOTA.namespace), quota("bench", QUOTA.full, 0)]
         _apply(cluster, [*quotas, *(registered.service(each) for each in VARIANTS if each.asked)])
         ends.callback(_delete, cluster, *_CONFIGURATIONS, *(each.namespace for each in VARIANTS if each.asked))
-        _apply(cluster, [*_trivial(folder / FLASK.name, ends), *_gates(made, ends)])
+        servers = [*_floor(folder / FLOOR.name, ends), *_trivial(folder / FLASK.name, ends), *_gates(made, ends)]
+        _apply(cluster, servers)
         for variant in VARIANTS:
             until(f"pods of {variant.namespace} are created as they should be", _Tried(made, variant), _WITHIN)
         for variant in REFUSING:
@@ -156,6 +157,13 @@ def _let_keep(cluster: LocalCluster, kubeconfig: Path) -> None:
     _said(cluster, "apply", "--server-side", f"--filename={_FOLLOWED / 'crd.yaml'}")
     _said(cluster, "apply", "--server-side", "--filename=-", stdin=rights.replace("name: tallygate", f"name: {_OWN}"))
     as_service_account(cluster, _OWN, _OWN, kubeconfig)
+
+
+def _floor(folder: Path, ends: ExitStack) -> list[dict[str, Any]]:
+    """Run the constant answer; its configurations, by both versions of HTTP."""
+    issue(folder, parse_names([registered.host(FLOOR), registered.LOOPBACK]), datetime.now(UTC))
+    port, authority = floor_port(folder, ends), (folder / "ca.crt").read_bytes()
+    return [registered.constant(variant, port, authority) for variant in (FLOOR, FLOOR_HTTP2)]
 
 
 def _trivial(folder: Path, ends: ExitStack) -> list[dict[str, Any]]:

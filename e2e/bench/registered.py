@@ -1,18 +1,21 @@
 """The webhook configurations of the bench: each for its own namespaces only, so that all can be registered at once.
 
-Every server is reached by a Service, as in a cluster. The API server speaks HTTP/2 to loopback URLs and to nothing else
-(k8s.io/apiserver/pkg/util/webhook/client.go, v1.36), and nobody's webhook is a loopback URL. The Services are of type
-ExternalName, since nothing here routes cluster addresses.
+Every server is reached by a Service, as in a cluster, but for the one that is there to show what HTTP/2 would cost. The
+API server speaks that to loopback URLs and to nothing else (k8s.io/apiserver/pkg/util/webhook/client.go, v1.36), and
+nobody's webhook is a loopback URL. The Services are of type ExternalName, since nothing here routes cluster addresses.
 """
 
 import base64
 from typing import Any
 
-from e2e.bench.variants import Variant
+from e2e.bench.variants import FLOOR_HTTP2, Variant
 from webhook.admission.registration import Service, registration
 
 SERVERS = "bench-servers"
 """The namespace of the Services."""
+
+LOOPBACK = "127.0.0.1"
+"""As the API server calls what it speaks HTTP/2 to."""
 
 _HOST = "localhost"
 _KINDS = (("mutating", "MutatingWebhookConfiguration"), ("validating", "ValidatingWebhookConfiguration"))
@@ -47,10 +50,26 @@ def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
     return list(configurations)
 
 
+def constant(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
+    """One validating call for what a gate is asked about, and where there is no room another path, which refuses."""
+    _, configuration = registration(Service(SERVERS, variant.name, port), ca_bundle=authority)
+    objects = configuration["webhooks"][0]
+    return configuration | {
+        "metadata": {"name": variant.namespace},
+        "webhooks": [
+            objects
+            | {
+                "name": f"{variant.name}.{answer}.example.com",
+                "clientConfig": _client(variant, port, authority, f"/{answer}"),
+                "namespaceSelector": _within(where),
+            }
+            for answer, where in (("allow", variant.namespace), ("refuse", variant.full))
+        ],
+    }
+
+
 def trivial(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
     """Both configurations of a webhook that allows every pod, as somebody would write them by hand."""
-    reached = {"namespace": SERVERS, "name": variant.name, "port": port, "path": "/v1/admit/validate"}
-    trusted = base64.b64encode(authority).decode()
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE", "UPDATE"]}
     return [
         {
@@ -60,7 +79,7 @@ def trivial(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any
             "webhooks": [
                 {
                     "name": f"{variant.name}.{phase}.example.com",
-                    "clientConfig": {"service": reached, "caBundle": trusted},
+                    "clientConfig": _client(variant, port, authority, "/v1/admit/validate"),
                     "rules": [pods],
                     "namespaceSelector": _only(variant),
                     "admissionReviewVersions": ["v1"],
@@ -73,6 +92,16 @@ def trivial(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any
     ]
 
 
+def _client(variant: Variant, port: int, authority: bytes, path: str) -> dict[str, Any]:
+    trusted = {"caBundle": base64.b64encode(authority).decode()}
+    if variant is FLOOR_HTTP2:
+        return {"url": f"https://{LOOPBACK}:{port}{path}"} | trusted
+    return {"service": {"namespace": SERVERS, "name": variant.name, "port": port, "path": path}} | trusted
+
+
 def _only(variant: Variant) -> dict[str, Any]:
-    named = {"key": _NAMESPACE_LABEL, "operator": "In", "values": [variant.namespace, variant.full]}
-    return {"matchExpressions": [named]}
+    return _within(variant.namespace, variant.full)
+
+
+def _within(*namespaces: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": _NAMESPACE_LABEL, "operator": "In", "values": list(namespaces)}]}

@@ -15,7 +15,7 @@ from tests.cli.docs import DOCS, documents
 from tests.cli.test_command import EVERY
 from webhook.cli import catalogue
 from webhook.cli.app import root
-from webhook.server.settings import OPTIONS
+from webhook.server.settings.table import OPTIONS
 
 REPOSITORY = DOCS.parent
 _COMMANDS = "|".join(name.split()[1] for name, _ in EVERY if " " in name)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from webhook.cli.app import root
-from webhook.server.settings import OPTIONS
+from webhook.server.settings.table import OPTIONS
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from tests.deploy.generate import BASE
 from tests.deploy.manifests import container
 from webhook.admission.registration import NAMESPACE
 from webhook.cli.serve import serve
-from webhook.server.sources import load_settings
+from webhook.server.settings.sources import load_settings
 from webhook.state.kubernetes import naming
 
 FOLLOWED = BASE.parent / "overlays" / "followed"

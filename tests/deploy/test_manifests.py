@@ -11,8 +11,8 @@ from tests.deploy.manifests import KUSTOMIZATION, container, manifest, manifests
 from webhook.admission.registration import NAMESPACE, Service
 from webhook.cli.serve import serve
 from webhook.policy.load import read
-from webhook.server.settings import Settings
-from webhook.server.sources import load_settings
+from webhook.server.settings.sources import load_settings
+from webhook.server.settings.table import Settings
 
 CLUSTER_SCOPED = {
     "Namespace",

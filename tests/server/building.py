@@ -8,13 +8,13 @@ from typing import Any
 from flask.testing import FlaskClient
 
 from tests.server.tiny import TinyGate
-from webhook.server.app import create_app
-from webhook.server.layer import Limits, Tokens
-from webhook.server.lines import Lines
-from webhook.server.logs import Logger, new_logger
-from webhook.server.metrics import Build, Metrics
-from webhook.server.observer import Observer
 from webhook.server.ports import Readiness
+from webhook.server.reporting.lines import Lines
+from webhook.server.reporting.logs import Logger, new_logger
+from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.web.app import create_app
+from webhook.server.web.layer import Limits, Tokens
+from webhook.server.web.observer import Observer
 
 MUTATE, VALIDATE = "/v1/admit/mutate", "/v1/admit/validate"
 

@@ -10,7 +10,7 @@ from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.following.figures import Figures
-from webhook.server.metrics import Build, Metrics
+from webhook.server.reporting.metrics import Build, Metrics
 from webhook.state.ports import LedgerKey, Write, WriteEnd
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.runner import Followed

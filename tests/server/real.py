@@ -4,7 +4,7 @@ import sys
 
 from tests.server.tiny import flags_of
 from webhook.server.serve import leave, serve
-from webhook.server.sources import load_settings
+from webhook.server.settings.sources import load_settings
 
 if __name__ == "__main__":
     leave(serve(load_settings(flags_of(sys.argv[1:]), {})))

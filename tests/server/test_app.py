@@ -3,8 +3,8 @@
 import pytest
 
 from tests.server.building import MUTATE, Built, review
-from webhook.server.app import create_monitor
 from webhook.server.ports import Check
+from webhook.server.web.app import create_monitor
 
 GOOD, BAD = (
     Check("policies", ready=True, detail={"digest": "d"}),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.server.durations import DurationError, parse_duration
+from webhook.server.settings.durations import DurationError, parse_duration
 
 GOOD = {
     "0": 0.0,

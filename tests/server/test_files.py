@@ -10,12 +10,12 @@ import pytest
 from certs.names import parse_names
 from certs.renewal import issue
 from tests.server.building import Log
-from webhook.server.generation import StartError
-from webhook.server.logs import forward_library_logs
-from webhook.server.metrics import Build, Metrics
-from webhook.server.renewal import LiveCertificates, LiveTokens
-from webhook.server.tls import CertificateError, Certificates, as_files, read_certificates
-from webhook.server.tokens import TokenError, read_tokens
+from webhook.server.reporting.logs import forward_library_logs
+from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.serving.generation import StartError
+from webhook.server.serving.renewal import LiveCertificates, LiveTokens
+from webhook.server.serving.tls import CertificateError, Certificates, as_files, read_certificates
+from webhook.server.serving.tokens import TokenError, read_tokens
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.state.watch.test_placing import Followed as Views
 from webhook.server.following.placing import FollowedPlacing, NoPlacing
-from webhook.server.lines import Lines
-from webhook.server.logs import Logger, new_logger
+from webhook.server.reporting.lines import Lines
+from webhook.server.reporting.logs import Logger, new_logger
 from webhook.state.watch.runner import Followed
 
 

@@ -10,8 +10,8 @@ from tests.state.watch.test_pool import connected
 from tests.state.watch.test_quotas import item
 from tests.state.watch.test_runner import until
 from webhook.server.following.quotas import FollowedQuotas
-from webhook.server.lines import Lines
-from webhook.server.logs import new_logger
+from webhook.server.reporting.lines import Lines
+from webhook.server.reporting.logs import new_logger
 
 
 class Followed:

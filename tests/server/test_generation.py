@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.server.generation import sendable
+from webhook.server.serving.generation import sendable
 
 GOOD = [("Content-Type", "application/json"), ("X", ""), ("X-Y", "a\tb ~"), ("Allow", "GET, HEAD")]
 BAD = {

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.server.building import MUTATE, VALIDATE, Built, review
-from webhook.server.layer import Limits
+from webhook.server.web.layer import Limits
 
 
 @pytest.mark.parametrize(("path", "phase"), [(MUTATE, "mutate"), (VALIDATE, "validate")])

@@ -6,7 +6,7 @@ from tests.gate.leases import Leases
 from tests.server.process import eventually
 from webhook.gate.leading import KEEPER, Leading
 from webhook.server.following.leading import LedgerLeading
-from webhook.server.logs import new_logger
+from webhook.server.reporting.logs import new_logger
 
 
 def thread(leases: Leases) -> LedgerLeading:

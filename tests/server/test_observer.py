@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from tests.server.building import Built, Log
 from webhook.admission.change import Phase
 from webhook.gate import Record
-from webhook.server.failures import Failure
-from webhook.server.lines import Lines
-from webhook.server.metrics import Build, Metrics
-from webhook.server.observer import Observer
+from webhook.server.reporting.lines import Lines
+from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.web.failures import Failure
+from webhook.server.web.observer import Observer
 
 RECORD = Record(
     uid="u-1",

@@ -7,8 +7,8 @@ import pytest
 from tests.server.building import Log
 from webhook.policy import load
 from webhook.server.life import Voice
-from webhook.server.metrics import Build, Metrics
 from webhook.server.policies import LivePolicies
+from webhook.server.reporting.metrics import Build, Metrics
 
 POLICY = """apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule

@@ -18,9 +18,9 @@ from cryptography.x509.oid import NameOID
 from certs.renewal import issue
 from tests.server.building import MUTATE, review
 from tests.server.process import NAMES, ServerProcess, eventually, every
-from webhook.server.generation import StartError, Transport
-from webhook.server.tls import CertificateError, Certificates, read_certificates
-from webhook.server.trial import try_out
+from webhook.server.serving.generation import StartError, Transport
+from webhook.server.serving.tls import CertificateError, Certificates, read_certificates
+from webhook.server.serving.trial import try_out
 
 ROTATIONS, CLIENTS = 10, 8
 

@@ -12,12 +12,12 @@ from tests.server.building import Log
 from tests.server.tiny import TinyGate
 from webhook.errors import TallygateError
 from webhook.policy.load import PolicyError
-from webhook.server.kinds import Address
 from webhook.server.life import Life, ServeError, Voice
-from webhook.server.metrics import Build, Metrics
+from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.serve import serve
-from webhook.server.settings import Settings
-from webhook.server.sockets import listening_socket
+from webhook.server.serving.sockets import listening_socket
+from webhook.server.settings.kinds import Address
+from webhook.server.settings.table import Settings
 
 ANYWHERE = Address("127.0.0.1", 0)
 

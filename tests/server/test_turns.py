@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.server.process import eventually
-from webhook.server.turns import Turns, held_up
+from webhook.server.serving.turns import Turns, held_up
 
 
 class Pool:

@@ -14,11 +14,11 @@ from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
 from webhook.gate import Answer, Record, UndecidedError
 from webhook.server.life import Life, Voice
-from webhook.server.lines import Lines
-from webhook.server.logs import new_logger
-from webhook.server.metrics import Build, Metrics
+from webhook.server.reporting.lines import Lines
+from webhook.server.reporting.logs import new_logger
+from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.serve import leave
-from webhook.server.sources import load_settings
+from webhook.server.settings.sources import load_settings
 
 
 class _Kind(msgspec.Struct, frozen=True):

@@ -10,8 +10,8 @@ import click
 from webhook.cli.command import Command
 from webhook.server.serve import leave
 from webhook.server.serve import serve as serve_gate
-from webhook.server.settings import CONFIG_VARIABLE, OPTIONS, Option
-from webhook.server.sources import load_settings
+from webhook.server.settings.sources import load_settings
+from webhook.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
 
 
 def _settings(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,22 +10,22 @@ from functools import partial
 from pathlib import Path
 
 from webhook.errors import TallygateError
-from webhook.server.app import create_app, create_monitor
-from webhook.server.generation import Transport
-from webhook.server.kinds import Address
-from webhook.server.layer import Admission, Limits
-from webhook.server.logs import Logger
-from webhook.server.metrics import Metrics
-from webhook.server.monitor import start_monitor
-from webhook.server.observer import Observer
 from webhook.server.ports import Admit, Check, Readiness
-from webhook.server.renewal import LiveCertificates, LiveTokens
-from webhook.server.rotation import Server
-from webhook.server.settings import Settings
-from webhook.server.slow import SlowConnections
-from webhook.server.sockets import listening_socket
-from webhook.server.tls import Certificates, read_certificates
-from webhook.server.watch import watch_files
+from webhook.server.reporting.logs import Logger
+from webhook.server.reporting.metrics import Metrics
+from webhook.server.serving.generation import Transport
+from webhook.server.serving.monitor import start_monitor
+from webhook.server.serving.renewal import LiveCertificates, LiveTokens
+from webhook.server.serving.rotation import Server
+from webhook.server.serving.slow import SlowConnections
+from webhook.server.serving.sockets import listening_socket
+from webhook.server.serving.tls import Certificates, read_certificates
+from webhook.server.serving.watch import watch_files
+from webhook.server.settings.kinds import Address
+from webhook.server.settings.table import Settings
+from webhook.server.web.app import create_app, create_monitor
+from webhook.server.web.layer import Admission, Limits
+from webhook.server.web.observer import Observer
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

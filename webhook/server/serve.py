@@ -25,13 +25,13 @@ from webhook.server.following.leading import LedgerLeading
 from webhook.server.following.namespaces import AwaitedNamespaces
 from webhook.server.following.placing import NoPlacing
 from webhook.server.life import Life, ServeError, Voice
-from webhook.server.lines import Lines
-from webhook.server.logs import forward_library_logs, new_logger
-from webhook.server.metrics import Build, Metrics
 from webhook.server.policies import LivePolicies
 from webhook.server.ports import Admit, Check, Readiness
-from webhook.server.settings import Settings
-from webhook.server.turns import held_up
+from webhook.server.reporting.lines import Lines
+from webhook.server.reporting.logs import forward_library_logs, new_logger
+from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.serving.turns import held_up
+from webhook.server.settings.table import Settings
 from webhook.state import namespaces
 from webhook.state.batching import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLeases, KubernetesLedgers

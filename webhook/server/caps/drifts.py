@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from webhook.accounting.amounts import is_milli, shown
 from webhook.admission.capping import cap_of
 from webhook.server.caps.names import CapNames
-from webhook.server.logs import Logger
+from webhook.server.reporting.logs import Logger
 from webhook.state.ledger import drift
 from webhook.state.ports import Write, WriteEnd
 

@@ -12,7 +12,7 @@ from webhook.server.caps.figures import LedgerFigures
 from webhook.server.caps.refusals import CountedLedgers, Refusals
 from webhook.server.caps.seen import SeenLedgers
 from webhook.server.caps.writes import Writes
-from webhook.server.logs import Logger
+from webhook.server.reporting.logs import Logger
 from webhook.state.ledger import MOST_ROWS
 from webhook.state.ports import Ledgers, Write, WriteObserver
 

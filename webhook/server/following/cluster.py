@@ -5,9 +5,9 @@ import time
 from webhook.gate.sight import Sight
 from webhook.server.following.placing import FollowedPlacing
 from webhook.server.following.quotas import FollowedQuotas
-from webhook.server.logs import Logger
 from webhook.server.ports import Check
-from webhook.server.settings import Settings
+from webhook.server.reporting.logs import Logger
+from webhook.server.settings.table import Settings
 from webhook.state.watch.asking import QuorumReader
 from webhook.state.watch.connect import Connection, connect, connect_in_cluster
 from webhook.state.watch.pool import PooledTransport

@@ -11,8 +11,8 @@ from webhook.gate.keeping import Keeper
 from webhook.server.following.cluster import Cluster
 from webhook.server.following.figures import Figures
 from webhook.server.following.round import Round
-from webhook.server.logs import Logger
 from webhook.server.ports import Check
+from webhook.server.reporting.logs import Logger
 from webhook.state.ports import LedgerKey
 
 _TOGETHER_SECONDS: Final = 0.2  # what changes within that is one visit

@@ -5,8 +5,8 @@ from typing import Final
 
 from webhook.errors import TallygateError
 from webhook.gate.leading import PAUSE, Leading
-from webhook.server.logs import Logger
 from webhook.server.ports import Check
+from webhook.server.reporting.logs import Logger
 
 _JOIN_SECONDS: Final = 6.0  # a call under way takes five
 

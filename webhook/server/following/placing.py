@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Final
 
 from webhook.gate.placing import Seen
-from webhook.server.logs import Logger
+from webhook.server.reporting.logs import Logger
 from webhook.state.watch.placing import ClusterView
 from webhook.state.watch.runner import Followed
 

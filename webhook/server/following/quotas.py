@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from webhook.objects.cluster import ResourceQuota
-from webhook.server.logs import Logger
+from webhook.server.reporting.logs import Logger
 from webhook.state.watch.pool import Access
 from webhook.state.watch.quotas import QUOTAS, QuotaView
 from webhook.state.watch.runner import Followed, Follower

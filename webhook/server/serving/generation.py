@@ -33,8 +33,8 @@ from granian._granian import SocketHolder, WorkerSignal, WSGIWorker
 from granian.http import HTTP1Settings, HTTP2Settings
 
 from webhook.errors import TallygateError
-from webhook.server.tls import Certificates, as_files
-from webhook.server.turns import Turns
+from webhook.server.serving.tls import Certificates, as_files
+from webhook.server.serving.turns import Turns
 
 _ENVIRONMENT = {
     "GATEWAY_INTERFACE": "CGI/1.1",

@@ -2,7 +2,7 @@
 
 import socket
 
-from webhook.server.kinds import Address
+from webhook.server.settings.kinds import Address
 
 
 def listening_socket(address: Address, backlog: int) -> socket.socket:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from webhook.server.lines import Lines
+from webhook.server.reporting.lines import Lines
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 

@@ -6,12 +6,12 @@ from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from werkzeug.exceptions import HTTPException
 
-from webhook.server.failures import Failure, status_body
-from webhook.server.health import health_views
-from webhook.server.layer import Admission, Limits, Tokens
-from webhook.server.metrics import Metrics
-from webhook.server.observer import Observer
 from webhook.server.ports import Admit, Readiness
+from webhook.server.reporting.metrics import Metrics
+from webhook.server.web.failures import Failure, status_body
+from webhook.server.web.health import health_views
+from webhook.server.web.layer import Admission, Limits, Tokens
+from webhook.server.web.observer import Observer
 
 _DEFAULT_LIMITS = Limits()
 

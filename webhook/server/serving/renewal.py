@@ -4,12 +4,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from webhook.server.generation import StartError
-from webhook.server.logs import Logger
-from webhook.server.metrics import Metrics
 from webhook.server.ports import Check
-from webhook.server.tls import CertificateError, Certificates
-from webhook.server.tokens import TokenError, read_tokens
+from webhook.server.reporting.logs import Logger
+from webhook.server.reporting.metrics import Metrics
+from webhook.server.serving.generation import StartError
+from webhook.server.serving.tls import CertificateError, Certificates
+from webhook.server.serving.tokens import TokenError, read_tokens
 
 
 class LiveCertificates:

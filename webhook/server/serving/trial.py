@@ -11,10 +11,10 @@ import sys
 
 import msgspec
 
-from webhook.server.generation import Generation, StartError, Transport
-from webhook.server.kinds import Address
-from webhook.server.sockets import listening_socket
-from webhook.server.tls import Certificates
+from webhook.server.serving.generation import Generation, StartError, Transport
+from webhook.server.serving.sockets import listening_socket
+from webhook.server.serving.tls import Certificates
+from webhook.server.settings.kinds import Address
 
 _PATIENCE_SECONDS = 30
 

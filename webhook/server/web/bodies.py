@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from webhook.server.failures import Failure
+from webhook.server.web.failures import Failure
 
 Environ = dict[str, Any]
 """A WSGI environment (PEP 3333)."""

@@ -5,8 +5,8 @@ import threading
 from flask import Flask
 from waitress.server import create_server
 
-from webhook.server.kinds import Address
-from webhook.server.sockets import listening_socket
+from webhook.server.serving.sockets import listening_socket
+from webhook.server.settings.kinds import Address
 
 _THREADS = 2
 _BACKLOG = 128

@@ -16,11 +16,11 @@ from webhook.admission.change import Phase
 from webhook.admission.registration import ADMIT_PREFIX
 from webhook.admission.review import ReviewError
 from webhook.gate import Answer, UndecidedError
-from webhook.server.bodies import BodyError, BodyReader, Environ
-from webhook.server.durations import DurationError, parse_duration
-from webhook.server.failures import PHRASES, Failure
-from webhook.server.observer import Observer
 from webhook.server.ports import Admit
+from webhook.server.settings.durations import DurationError, parse_duration
+from webhook.server.web.bodies import BodyError, BodyReader, Environ
+from webhook.server.web.failures import PHRASES, Failure
+from webhook.server.web.observer import Observer
 
 _PATHS = {f"{ADMIT_PREFIX}{phase}": phase for phase in Phase}
 _JSON = ("Content-Type", "application/json")

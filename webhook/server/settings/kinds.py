@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from webhook.accounting.quantity import Quantity, QuantityError
-from webhook.server.durations import DurationError, parse_duration
+from webhook.server.settings.durations import DurationError, parse_duration
 
 T = TypeVar("T")
 

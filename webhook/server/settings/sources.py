@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from webhook.errors import TallygateError
-from webhook.server.settings import CONFIG_VARIABLE, ENVIRONMENT_PREFIX, OPTIONS, Option, Settings
+from webhook.server.settings.table import CONFIG_VARIABLE, ENVIRONMENT_PREFIX, OPTIONS, Option, Settings
 
 _LARGEST_FILE = 1 << 20
 SERVICE_LINK = re.compile(

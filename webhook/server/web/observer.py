@@ -3,9 +3,9 @@
 from typing import Any
 
 from webhook.gate import Record
-from webhook.server.failures import Failure
-from webhook.server.logs import Logger
-from webhook.server.metrics import Metrics
+from webhook.server.reporting.logs import Logger
+from webhook.server.reporting.metrics import Metrics
+from webhook.server.web.failures import Failure
 
 _LONGEST = 256
 _MOST = 16

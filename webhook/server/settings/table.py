@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from webhook.server.kinds import ADDRESS, COUNT, DURATION, PATH, PATHS, SIZE, TEXT, Address, Kind, one_of
+from webhook.server.settings.kinds import ADDRESS, COUNT, DURATION, PATH, PATHS, SIZE, TEXT, Address, Kind, one_of
 
 ENVIRONMENT_PREFIX = "TALLYGATE_"
 

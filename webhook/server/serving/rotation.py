@@ -6,9 +6,9 @@ import time
 from functools import partial
 from wsgiref.types import WSGIApplication
 
-from webhook.server.generation import Generation, Transport
-from webhook.server.tls import Certificates
-from webhook.server.trial import try_out
+from webhook.server.serving.generation import Generation, Transport
+from webhook.server.serving.tls import Certificates
+from webhook.server.serving.trial import try_out
 
 _MOST_LINGERING = 4
 _HANDSHAKE_SECONDS = 0.5
