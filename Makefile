@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test coverage lint types layers bench bench-e2e fuzz simulate storm e2e image cluster clean
+.PHONY: help install run test coverage lint types layers docs bench bench-e2e fuzz simulate storm e2e image cluster clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 	@echo "Installing into $(VENV) (once; about a minute) …"
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "Python's venv module is missing here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint,docs]'
 	@touch $(STAMP)
 
 run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, and three pods put through it
@@ -37,9 +37,14 @@ lint: install ## ruff, all rules
 
 types: install ## mypy, strict
 	@$(BIN)/mypy
+	@$(BIN)/mypy docs/site
 
 layers: install ## who may import whom
 	@$(BIN)/lint-imports
+
+docs: install ## the documents as a site in build/site, strictly
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
+	@echo 'build/site/index.html'
 
 bench: install ## figures beside what one would use instead (needs wrk)
 	@$(BIN)/python -m tests.bench
