@@ -9,6 +9,8 @@ from tests.state.ledger.ledgers import empty, gpus, granted, wants
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
 from webhook.server.caps.metrics import CapMetrics
+from webhook.server.events.series import Event
+from webhook.server.events.telling import OwnerEvents
 from webhook.server.following.figures import Figures
 from webhook.server.reporting.metrics import Build, Metrics
 from webhook.state.ports import LedgerKey, Write, WriteEnd
@@ -24,6 +26,7 @@ def every_metric() -> Mapping[str, frozenset[str]]:
     told.tell(lambda: caps, alone=False)
     pods = Followed("pods", 7, 1, 2.5, None, {Reason.RESET: 3}, 1, None)
     figures = Figures(metrics.registry, lambda: [pods], told.seen, lambda: True)
+    OwnerEvents(_Nowhere(), "one", metrics.registry, log)
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.all()[0].key, "team-a"))
     return {
@@ -32,6 +35,13 @@ def every_metric() -> Mapping[str, frozenset[str]]:
         for sample in family.samples
         if sample.name.startswith("tallygate_")
     }
+
+
+class _Nowhere:
+    """Where events are written to by one that is never started."""
+
+    def write(self, event: Event) -> bool:
+        raise AssertionError(event)
 
 
 def _happen(metrics: Metrics, figures: Figures) -> None:

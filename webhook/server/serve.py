@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn, Protocol
 
@@ -18,6 +19,8 @@ from webhook.gate.keeping import Keeper
 from webhook.gate.leading import Leading
 from webhook.gate.telling import Telling
 from webhook.server.caps.metrics import CapMetrics
+from webhook.server.events.telling import OwnerEvents
+from webhook.server.events.writing import KubernetesEvents
 from webhook.server.following.cluster import Cluster, connection
 from webhook.server.following.figures import Figures
 from webhook.server.following.keeping import LedgerKeeping
@@ -149,19 +152,29 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
     caps.tell(gate.caps, alone=False)
     figures = Figures(voice.metrics.registry, cluster.followed, caps.seen, keeper.leads)
     keeping = LedgerKeeping(cluster, keeper, gate.caps, voice.log, figures)
-    threads: list[_Running] = [cluster, keeping]
-    if leading is not None:
-        threads.append(LedgerLeading(leading, voice.log))
+    leases = LedgerLeading(leading, voice.log) if leading is not None else None
+    events = _events(access, settings, voice)
+    threads: list[_Running] = [each for each in (cluster, keeping, leases, events) if each is not None]
+    admit = gate.admit if events is None else events.heard_by(gate.admit)
+    return _Parts(admit, [each.check for each in threads], partial(_running, threads))
 
-    @contextmanager
-    def running() -> Iterator[None]:
-        with ExitStack() as ends:
-            for each in threads:
-                ends.callback(each.stop)
-                each.start()
-            yield
 
-    return _Parts(gate.admit, [each.check for each in threads], running)
+@contextmanager
+def _running(threads: Sequence[_Running]) -> Iterator[None]:
+    """All of them run for as long as the block does; who was started last ends first."""
+    with ExitStack() as ends:
+        for each in threads:
+            ends.callback(each.stop)
+            each.start()
+        yield
+
+
+def _events(access: Connection, settings: Settings, voice: Voice) -> OwnerEvents | None:
+    """What tells the owners of pods; None where nobody wants that."""
+    if settings.events == "off":
+        return None
+    writer = KubernetesEvents(access, socket.gethostname())
+    return OwnerEvents(writer, secrets.token_hex(8), voice.metrics.registry, voice.log)
 
 
 def _leading(access: Connection, settings: Settings, gate: Gate) -> Leading | None:

@@ -96,6 +96,12 @@ class Settings:
         "How long after it was asked about a pod the API server may still store it. Below 34s caps may be exceeded: "
         "that is for tests only.",
     )
+    events: str = _option(
+        one_of("on", "off"),
+        "on",
+        "Whether the owner of a pod that is refused, or let in with a warning, gets an Event that says so. Nothing "
+        "happens without a cluster that is followed.",
+    )
     decision_timeout: float = _option(
         DURATION, "10s", "The longest that one decision may take. The API server's own ?timeout= counts when shorter."
     )

@@ -1,0 +1,1 @@
+"""Events on the owners of pods."""
