@@ -17,7 +17,7 @@ from e2e.registering import register, unregister
 from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
-_DEFINITION = _ROOT / "deploy" / "kustomize" / "overlays" / "followed" / "crd.yaml"
+_DEFINITION = _ROOT / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
 _OWN = "metrics-gate"
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1

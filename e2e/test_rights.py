@@ -16,7 +16,7 @@ from e2e.registering import register, unregister
 from e2e.service_account import as_service_account
 from e2e.waiting import until
 
-_FOLLOWED = Path(__file__).parents[1] / "deploy" / "kustomize" / "overlays" / "followed"
+_FOLLOWED = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed"
 _OWN = "tallygate-system"
 _WITHIN = 60.0
 _CAP = """\

@@ -33,7 +33,7 @@ from webhook.state.ledger import Kind, Ledger, Row
 from webhook.state.ports import BusyError, LedgerKey, StoreUnavailableError
 from webhook.state.watch.connect import Connection, connect
 
-_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "overlays" / "followed" / "crd.yaml"
+_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
 _CAP = """
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap

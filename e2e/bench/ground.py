@@ -32,7 +32,7 @@ _CREATED = 201
 _FORBIDDEN = 403
 _CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
 _OWN = "bench-gate"
-_FOLLOWED = Path(__file__).parents[2] / "deploy" / "kustomize" / "overlays" / "followed"
+_FOLLOWED = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "followed"
 _CALLS = {FLASK: 2}  # in both phases; a gate is asked once about pods that are complete, as these are
 
 

@@ -7,6 +7,15 @@ from typing import Any, Final
 from tests.deploy.panels import ROWS, Panel
 
 _SOURCE: Final = {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
+# A variable, and no input asked for at import: a dashboard that comes as a ConfigMap is imported by nobody.
+_STORE: Final = {
+    "name": "DS_PROMETHEUS",
+    "label": "Prometheus",
+    "type": "datasource",
+    "query": "prometheus",
+    "current": {},
+    "refresh": 1,
+}
 _WIDTH, _HEIGHT = 8, 8
 _ACROSS = 24
 
@@ -14,7 +23,6 @@ _ACROSS = 24
 def dashboard() -> str:
     """The dashboard as JSON, as Grafana imports it (schema 39: Grafana 10 and newer)."""
     made = {
-        "__inputs": [{"name": "DS_PROMETHEUS", "label": "Prometheus", "type": "datasource", "pluginId": "prometheus"}],
         "uid": "tallygate",
         "title": "tallygate",
         "description": "Made by `python -m tests.deploy.generate`; docs/metrics.md says what each metric means.",
@@ -23,7 +31,7 @@ def dashboard() -> str:
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_variable("cap"), _variable("resource")]},
+        "templating": {"list": [_STORE, _variable("cap"), _variable("resource")]},
         "panels": list(_panels()),
     }
     return json.dumps(made, indent=1) + "\n"

@@ -1,14 +1,23 @@
 """The generated files of deploy/. `python -m tests.deploy.generate` writes them; `test_generated` fails when old."""
 
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import yaml
 
 from tests.deploy.dashboard import dashboard
+from tests.deploy.values import documented
 from webhook.admission.registration import Service, registration
 
-ROOT = Path(__file__).parents[2]
-BASE = ROOT / "deploy" / "kustomize" / "base"
+ROOT: Final = Path(__file__).parents[2]
+KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"
+BASE: Final = KUSTOMIZE / "base"
+COMPONENTS: Final = KUSTOMIZE / "components"
+CHART: Final = ROOT / "deploy" / "helm" / "tallygate"
+INSTALL: Final = ROOT / "docs" / "install.md"
+RULES: Final = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
 
 _MADE = "# Made by `python -m tests.deploy.generate`; "
 _WEBHOOKS = f"""\
@@ -16,15 +25,42 @@ _WEBHOOKS = f"""\
 # Without caBundle, which `tallygate certs publish` fills in.
 """
 _POLICIES = f"{_MADE}the original is policies/default.yaml."
+_ORIGINALS: Final = {
+    "quota": BASE / "quota.yaml",
+    "service": BASE / "service.yaml",
+    "crd": COMPONENTS / "followed" / "crd.yaml",
+    "followed-rbac": COMPONENTS / "followed" / "rbac.yaml",
+    "disruption": COMPONENTS / "ha" / "disruption.yaml",
+    "self-signed-rbac": COMPONENTS / "self-signed" / "rbac.yaml",
+    "cert-manager": COMPONENTS / "cert-manager" / "certificates.yaml",
+    "network": COMPONENTS / "network" / "policy.yaml",
+    "flow-control": COMPONENTS / "flow-control" / "flow-control.yaml",
+    "metrics-service": COMPONENTS / "monitoring" / "service.yaml",
+    "servicemonitor": COMPONENTS / "monitoring" / "servicemonitor.yaml",
+}
+"""What the chart puts as it stands, but for the namespace: Helm reads no file outside the chart."""
 
 
 def generated() -> dict[Path, str]:
     """Every generated file, and what is to be in it."""
-    return {
-        BASE / "webhooks.yaml": _webhooks(),
-        BASE / "policies" / "default.yaml": _policies(),
-        ROOT / "deploy" / "grafana" / "tallygate.json": dashboard(),
-    }
+    return dict(_generated())
+
+
+def _generated() -> Iterator[tuple[Path, str]]:
+    files = CHART / "files"
+    for folder in (BASE, files):
+        yield folder / "webhooks.yaml", _webhooks()
+    yield BASE / "policies" / "default.yaml", _policies()
+    yield files / "policies.yaml", _policies()
+    for path in (ROOT / "deploy" / "grafana", COMPONENTS / "dashboard"):
+        yield path / "tallygate.json", dashboard()
+    yield files / "dashboard.json", dashboard()
+    for folder in (COMPONENTS / "monitoring", files):
+        yield folder / "prometheusrule.yaml", _rules()
+    for name, original in _ORIGINALS.items():
+        yield files / f"{name}.yaml", _copied(original)
+    yield CHART / "Chart.yaml", _chart()
+    yield INSTALL, documented(INSTALL.read_text(encoding="utf-8"), CHART / "values.schema.json", CHART / "values.yaml")
 
 
 def _webhooks() -> str:
@@ -35,6 +71,42 @@ def _policies() -> str:
     """The shipped policies. kustomize reads no file outside its folder, and no link; the line for editors goes."""
     _, rest = (ROOT / "policies" / "default.yaml").read_text(encoding="utf-8").split("\n", 1)
     return f"{_POLICIES}\n{rest}"
+
+
+def _copied(original: Path) -> str:
+    return f"{_MADE}the original is {original.relative_to(ROOT)}.\n{original.read_text(encoding='utf-8')}"
+
+
+def _rules() -> str:
+    """The rules as the Prometheus operator takes them."""
+    made = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {
+            "name": "tallygate",
+            "namespace": Service().namespace,
+            "labels": {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "monitoring"},
+        },
+        "spec": yaml.safe_load(RULES.read_text(encoding="utf-8")),
+    }
+    return f"{_MADE}the original is deploy/prometheus/tallygate.yaml.\n" + yaml.safe_dump(
+        made, sort_keys=False, width=120
+    )
+
+
+def _chart() -> str:
+    """The chart goes by the version of what it installs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    made = {
+        "apiVersion": "v2",
+        "name": "tallygate",
+        "description": project["description"],
+        "type": "application",
+        "version": project["version"],
+        "appVersion": project["version"],
+        "kubeVersion": ">=1.30.0-0",  # matchConditions; -0 lets versions of providers in, such as v1.34.1-gke.2
+    }
+    return f"{_MADE}the version is that of pyproject.toml.\n" + yaml.safe_dump(made, sort_keys=False, width=120)
 
 
 def main() -> None:

@@ -28,7 +28,9 @@ def settings() -> Settings:
     command, *arguments = container()["args"]
     assert command == serve.name
     flags = serve.make_context(command, list(arguments)).params
-    environment = {each["name"]: each["value"] for each in container().get("env", [])}
+    (namespace,) = container()["env"]
+    assert namespace == {"name": "TALLYGATE_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
+    environment = {namespace["name"]: manifest("Deployment")["metadata"]["namespace"]}
     return load_settings(flags, environment, flags.pop("config"))
 
 

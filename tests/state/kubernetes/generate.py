@@ -6,7 +6,7 @@ import yaml
 
 from webhook.state.kubernetes.definition import definition
 
-PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "overlays" / "followed" / "crd.yaml"
+PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
 _MADE = (
     "# Made by `python -m tests.state.kubernetes.generate`; webhook/state/kubernetes/definition.py says why it is so.\n"
 )

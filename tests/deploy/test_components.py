@@ -1,0 +1,195 @@
+"""The kustomize components and overlays: arguments that are settings, rights with reasons."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.generate import COMPONENTS, KUSTOMIZE
+from tests.deploy.rendered import Object, Objects, composed, kustomized
+from webhook.admission.registration import NAMESPACE
+from webhook.cli.serve import serve
+from webhook.server.settings.sources import load_settings
+from webhook.server.settings.table import Settings
+from webhook.state.kubernetes import naming
+
+OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())
+FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUSTOMIZE / folder).iterdir())
+CERTIFICATES = ("", "self-signed", "cert-manager")
+SIZES = ("", "followed", "ha")
+RIGHTS = [COMPONENTS / name / "rbac.yaml" for name in ("followed", "self-signed")]
+
+
+def settings(objects: Objects) -> Settings:
+    """What the gate would run with, through the command line and the settings' parser, as the kubelet expands it."""
+    (container,) = objects["Deployment", "tallygate"]["spec"]["template"]["spec"]["containers"]
+    assert [each["name"] for each in container["env"]] == ["TALLYGATE_NAMESPACE"]
+    command, *arguments = (each.replace("$(TALLYGATE_NAMESPACE)", NAMESPACE) for each in container["args"])
+    assert command == serve.name
+    flags = serve.make_context(command, list(arguments)).params
+    return load_settings(flags, {"TALLYGATE_NAMESPACE": NAMESPACE}, flags.pop("config"))
+
+
+def pod(objects: Objects) -> Object:
+    """The gate's pod."""
+    found: Object = objects["Deployment", "tallygate"]["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_file_is_applied(folder: Any) -> None:
+    read = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    listed = {each for each in read.get("resources", ()) if each.endswith(".yaml")}
+    listed |= {file for each in read.get("configMapGenerator", ()) for file in each["files"]}
+    assert {path.name for path in folder.iterdir()} == {*listed, "kustomization.yaml"}
+    for other in (*read.get("components", ()), *(each for each in read.get("resources", ()) if each not in listed)):
+        assert (folder / other / "kustomization.yaml").exists()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("certificates", CERTIFICATES)
+def test_the_arguments_are_settings_of_the_server(size: str, certificates: str) -> None:
+    read = settings(composed(*filter(None, (size, certificates))))
+    expected = ("in-cluster", "kubernetes", NAMESPACE) if size else ("none", "memory", NAMESPACE)
+    assert (read.cluster, read.ledgers, read.namespace) == expected
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("certificates", CERTIFICATES)
+def test_who_calls_the_api_server_has_a_token_and_nobody_else(size: str, certificates: str) -> None:
+    objects = composed(*filter(None, (size, certificates)))
+    calls = bool(size) or certificates == "self-signed"
+    assert pod(objects)["automountServiceAccountToken"] is calls
+    assert objects["ServiceAccount", "tallygate"]["automountServiceAccountToken"] is calls
+    assert any(kind in {"Role", "ClusterRole"} for kind, _ in objects) is calls
+
+
+@pytest.mark.parametrize("certificates", CERTIFICATES)
+def test_every_volume_that_is_mounted_is_there(certificates: str) -> None:
+    spec = pod(composed(*filter(None, (certificates, "token"))))
+    (container,) = spec["containers"]
+    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in spec["volumes"]}
+    secrets = {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
+    assert secrets == {"tallygate-token", *(() if certificates == "self-signed" else ("tallygate-tls",))}
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_everything_is_labelled_so_that_it_is_found_again(overlay: str) -> None:
+    for (kind, _), each in kustomized(KUSTOMIZE / "overlays" / overlay).items():
+        component = "registration" if kind.endswith("WebhookConfiguration") else "gate"
+        labels = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": component}
+        assert labels.items() <= each["metadata"]["labels"].items()
+
+
+def test_memory_is_never_shared_by_two_replicas() -> None:
+    for certificates in CERTIFICATES:
+        spec = composed(*filter(None, (certificates,)))["Deployment", "tallygate"]["spec"]
+        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_a_drain_a_lost_node_or_an_upgrade_leaves_one_replica() -> None:
+    objects = composed("ha")
+    spec = objects["Deployment", "tallygate"]["spec"]
+    budget = objects["PodDisruptionBudget", "tallygate"]["spec"]
+    assert spec["replicas"] - budget["maxUnavailable"] >= 1
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert {each["topologyKey"] for each in pod(objects)["topologySpreadConstraints"]} == {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+    }
+    labels = spec["template"]["metadata"]["labels"]
+    assert budget["selector"]["matchLabels"] == labels
+    for each in pod(objects)["topologySpreadConstraints"]:
+        assert each["labelSelector"]["matchLabels"] == labels
+        assert each["whenUnsatisfiable"] == "ScheduleAnyway"  # one node must do
+
+
+def test_the_rights_are_given_to_the_gate_and_to_nobody_else() -> None:
+    for path in RIGHTS:
+        read = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(path.read_text())}
+        bindings = [each for (kind, _), each in read.items() if kind.endswith("Binding")]
+        assert len(bindings) == 2
+        for given in bindings:
+            assert given["subjects"] == [{"kind": "ServiceAccount", "name": "tallygate", "namespace": NAMESPACE}]
+            assert given["roleRef"]["kind"] == given["kind"].removesuffix("Binding")
+            assert (given["roleRef"]["kind"], given["roleRef"]["name"]) in read
+
+
+def test_every_right_has_its_reason_beside_it() -> None:
+    for path in RIGHTS:
+        lines = path.read_text().splitlines()
+        verbs = [index for index, line in enumerate(lines) if line.lstrip().startswith("verbs:")]
+        assert verbs
+        assert all(lines[index - 1].lstrip().startswith("# ") for index in verbs)
+
+
+def test_no_right_is_for_everything_and_secrets_are_read_by_name() -> None:
+    for path in RIGHTS:
+        for role in yaml.safe_load_all(path.read_text()):
+            for rule in role.get("rules", ()):
+                assert "*" not in json.dumps(rule)
+                if "secrets" in rule["resources"] and rule["verbs"] != ["create"]:
+                    assert rule["resourceNames"] == ["tallygate-tls"]
+                    assert role["kind"] == "Role"
+
+
+def test_what_is_written_is_the_gates_own() -> None:
+    """Outside its namespace it writes what it is registered by, and nothing else."""
+    writes = {"create", "update", "patch", "delete", "deletecollection"}
+    for path in RIGHTS:
+        for role in yaml.safe_load_all(path.read_text()):
+            if role["kind"] != "ClusterRole":
+                continue
+            for rule in role["rules"]:
+                if writes & set(rule["verbs"]):
+                    assert rule["apiGroups"] == ["admissionregistration.k8s.io"]
+                    assert rule["resourceNames"] == ["tallygate"]
+
+
+def test_the_ledgers_are_kept_in_its_own_namespace() -> None:
+    rules = composed("followed")["Role", "tallygate"]["rules"]
+    assert any((each["apiGroups"], each["resources"]) == ([naming.GROUP], [naming.PLURAL]) for each in rules)
+
+
+def test_the_network_policy_names_ports_that_the_pod_has() -> None:
+    objects = composed("network")
+    (container,) = pod(objects)["containers"]
+    ports = {each["name"] for each in container["ports"]}
+    policy = objects["NetworkPolicy", "tallygate"]["spec"]
+    assert {each["port"] for rule in policy["ingress"] for each in rule["ports"]} == ports
+    assert policy["podSelector"]["matchLabels"] == objects["Deployment", "tallygate"]["spec"]["selector"]["matchLabels"]
+    closed = [rule for rule in policy["ingress"] if "from" in rule]
+    assert [each["port"] for rule in closed for each in rule["ports"]] == ["monitor"]
+
+
+def test_the_calls_of_the_gates_own_account_are_set_apart() -> None:
+    objects = composed("flow-control")
+    schema = objects["FlowSchema", "tallygate"]["spec"]
+    assert ("PriorityLevelConfiguration", schema["priorityLevelConfiguration"]["name"]) in objects
+    ((subject,),) = (rule["subjects"] for rule in schema["rules"])
+    account = objects["ServiceAccount", "tallygate"]["metadata"]
+    assert subject["serviceAccount"] == {"name": account["name"], "namespace": account["namespace"]}
+
+
+def test_the_monitor_scrapes_the_port_of_its_service() -> None:
+    objects = composed("monitoring")
+    service, monitor = objects["Service", "tallygate-metrics"], objects["ServiceMonitor", "tallygate"]["spec"]
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert (
+        not monitor["selector"]["matchLabels"].items() <= objects["Service", "tallygate"]["metadata"]["labels"].items()
+    )
+    assert {each["port"] for each in monitor["endpoints"]} == {each["name"] for each in service["spec"]["ports"]}
+
+
+def test_cert_manager_makes_what_the_pod_mounts_for_the_name_that_is_called() -> None:
+    objects = composed("cert-manager")
+    leaf, authority = (objects["Certificate", name]["spec"] for name in ("tallygate", "tallygate-authority"))
+    mounted = {each["secret"]["secretName"] for each in pod(objects)["volumes"] if "secret" in each}
+    assert mounted == {leaf["secretName"]}
+    assert f"tallygate.{NAMESPACE}.svc" in leaf["dnsNames"]
+    assert objects["Issuer", leaf["issuerRef"]["name"]]["spec"]["ca"]["secretName"] == authority["secretName"]
+    assert ("Issuer", authority["issuerRef"]["name"]) in objects
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        annotations = objects[kind, "tallygate"]["metadata"]["annotations"]
+        assert annotations == {"cert-manager.io/inject-ca-from": f"{NAMESPACE}/tallygate"}
