@@ -77,6 +77,11 @@ class GateProcess:
         self._running().check()
 
     @property
+    def monitor(self) -> str:
+        """The URL of its monitor port."""
+        return f"http://{_LOOPBACK}:{self._monitor}"
+
+    @property
     def runs(self) -> bool:
         """Whether it was started and not stopped since."""
         return self._component is not None

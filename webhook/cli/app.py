@@ -16,6 +16,7 @@ from webhook.cli.command import Root
         "headroom": "webhook.cli.headroom",
         "usage": "webhook.cli.usage",
         "snapshot": "webhook.cli.snapshot",
+        "doctor": "webhook.cli.doctor",
         "serve": "webhook.cli.serve",
         "certs": "webhook.cli.certificates",
         "completion": "webhook.cli.completion",

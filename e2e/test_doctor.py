@@ -1,0 +1,391 @@
+"""`tallygate doctor` on a real API server: a gate that is well, and one thing after the other that is not."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from certs.authority import LEAF_LIFETIME, new_authority, new_leaf
+from certs.files import read_authority, write_leaf
+from certs.names import parse_names
+from e2e.advertised import advertise, advertised
+from e2e.gates.process import HERE, GateProcess
+from e2e.ledgers import forget_ledgers
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Cluster, Site
+from e2e.registering import register, unregister
+from e2e.service_account import as_service_account
+from e2e.waiting import until
+
+_ROOT = Path(__file__).parents[1]
+_KUSTOMIZE = _ROOT / "deploy" / "kustomize"
+_FOLLOWED = _KUSTOMIZE / "components" / "followed"
+_OWN = "tallygate-system"
+_MUTATING, _VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
+_WITHIN = 90.0
+_SECONDS = 120.0  # for a command of tallygate
+_CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: dongles}
+spec:
+  namespaces: {selector: {matchLabels: {doctor: looks}}}
+  hard: {example.com/dongle: 4}
+"""
+_OTHERS = frozenset({"opaque-names", "quotas", "passed-over"})
+"""What other cases may have left something for."""
+
+Found = dict[str, dict[str, Any]]
+
+
+class Doctor:
+    """A gate with the rights of its ServiceAccount, registered, and the command that looks at it."""
+
+    def __init__(self, cluster: Cluster, gate: GateProcess, folder: Path) -> None:
+        self.cluster = cluster
+        self.gate = gate
+        self.kubeconfig = cluster.kubeconfig
+        self._folder = folder
+        (folder / "certs.d").symlink_to(gate.certificates)
+        (folder / "deploy").symlink_to(_ROOT / "deploy")
+
+    def tallygate(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """A command of tallygate, typed where the printed commands are."""
+        return subprocess.run(  # noqa: S603  ours, and no shell
+            [sys.executable, "-m", "webhook.cli", *arguments],
+            env={
+                **os.environ,
+                **self.cluster.environment,
+                "PYTHONPATH": str(_ROOT),
+                "KUBECONFIG": str(self.kubeconfig),
+            },
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+
+    def look(self, *arguments: str) -> Found:
+        """What it finds, by check."""
+        said = self.tallygate(
+            "doctor", f"--monitor={self.gate.monitor}", f"--policies={self.gate.policies}", "-o", "json", *arguments
+        )
+        assert said.returncode in {0, 1}, said.stderr
+        found = {each["check"]: each for each in json.loads(said.stdout)["checks"]}
+        fails = any(each["result"] == "FAIL" for each in found.values())
+        assert said.returncode == int(fails), said.stdout
+        return found
+
+    def wrong(self) -> dict[str, str]:
+        """Which checks are not PASS, but for what other cases may have left."""
+        return {name: each["result"] for name, each in self.look().items() if each["result"] != "PASS"}
+
+    def until_wrong(self, **expected: str) -> None:
+        """Wait until exactly these are not PASS."""
+        wanted = {name.replace("_", "-"): level for name, level in expected.items()}
+
+        def is_so() -> bool:
+            found = self.wrong()
+            return all(
+                found.get(name, "PASS") == wanted.get(name, "PASS") for name in {*found, *wanted} - self.ignored(wanted)
+            )
+
+        until(f"exactly {wanted} is found", is_so, _WITHIN, lambda: str(self.wrong()))
+
+    @staticmethod
+    def ignored(wanted: dict[str, str]) -> frozenset[str]:
+        """What other cases may have left something for, unless this one is about it."""
+        return _OTHERS - wanted.keys()
+
+    def mend(self, check: str) -> None:
+        """Type what it says that mends this."""
+        commands = self.look()[check]["mend"]
+        assert commands, check
+        for command in commands:
+            program, *arguments = shlex.split(command)
+            done = self.cluster.kubectl(*arguments) if program == "kubectl" else self.tallygate(*arguments)
+            assert done.returncode == 0, f"{command}: {done.stderr}"
+
+    def patch(self, kind: str, name: str, *operations: dict[str, Any]) -> None:
+        """Change an object by hand."""
+        done = self.cluster.kubectl("patch", kind, name, "--type=json", f"--patch={json.dumps(operations)}")
+        assert done.returncode == 0, done.stderr
+
+    def webhook(self, kind: str, name: str) -> tuple[int, dict[str, Any]]:
+        """A webhook as it is stored, and where in its configuration."""
+        said = json.loads(_done(self.cluster, "get", kind, "tallygate", "--output=json"))
+        return next((index, each) for index, each in enumerate(said["webhooks"]) if each["name"] == name)
+
+    def set(self, kind: str, name: str, field: str, value: Any) -> None:
+        """Change a field of one webhook."""
+        index, _ = self.webhook(kind, name)
+        self.patch(kind, "tallygate", {"op": "add", "path": f"/webhooks/{index}/{field}", "value": value})
+
+
+def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+    done = cluster.kubectl(*args, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _allow(cluster: Cluster) -> None:
+    _done(cluster, "apply", "--filename", str(_FOLLOWED / "rbac.yaml"))
+
+
+@pytest.fixture(scope="module")
+def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doctor]:
+    """A gate that follows the cluster as its ServiceAccount and keeps its ledgers there, registered."""
+    cluster, folder = site.cluster, tmp_path_factory.mktemp("doctor")
+    if not isinstance(site.gate, GateProcess):
+        pytest.skip("it is about a gate of its own, beside the one of the site")
+    for path in ("namespace.yaml", "serviceaccount.yaml"):
+        _done(cluster, "apply", "--filename", str(_KUSTOMIZE / "base" / path))
+    _done(cluster, "apply", "--server-side", "--force-conflicts", "--filename", str(_FOLLOWED / "crd.yaml"))
+    _allow(cluster)
+    _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
+    _done(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
+    kubeconfig = as_service_account(cluster, _OWN, "tallygate", folder / "kubeconfig")
+    arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
+    gate = GateProcess(folder / "gate", arguments=arguments)
+    gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
+    gate.start()
+    try:
+        register(cluster, gate)
+        yield Doctor(cluster, gate, folder)
+        unregister(cluster)
+    finally:
+        gate.stop()
+        forget_ledgers(cluster, _OWN)
+
+
+@pytest.fixture(autouse=True)
+def _well(doctor: Doctor) -> None:
+    """Each case begins with a gate of which nothing is wrong."""
+    doctor.until_wrong()
+
+
+@contextmanager
+def _quota(cluster: Cluster, namespace: str, hard: str) -> Iterator[None]:
+    _done(cluster, "create", "quota", "other", f"--namespace={namespace}", f"--hard={hard}")
+    yield
+    _done(cluster, "delete", "quota", "other", f"--namespace={namespace}")
+
+
+def test_of_a_gate_that_is_well_every_point_passes(doctor: Doctor) -> None:
+    said = doctor.tallygate("doctor", f"--monitor={doctor.gate.monitor}", f"--policies={doctor.gate.policies}")
+    assert said.returncode == 0
+    lines = [line for line in said.stdout.splitlines() if not line.startswith(" ")]
+    assert {line.split()[1] for line in lines if not line.startswith("PASS ")} <= _OTHERS
+    assert said.stderr.startswith(f"{len(lines)} checks: ")
+
+
+Break = Callable[[Doctor], None]
+_BREAKS: dict[str, tuple[Break, dict[str, str]]] = {
+    "a kind of request is not sent": (
+        lambda doctor: doctor.set(_VALIDATING, "validate.tallygate.dev", "rules/1/resources", ["pods/resize"]),
+        {"rules": "FAIL"},
+    ),
+    "kube-system waits for the gate": (
+        lambda doctor: doctor.set(_VALIDATING, "validate.tallygate.dev", "namespaceSelector", {}),
+        {"exempt": "FAIL"},
+    ),
+    "a namespace is passed over": (
+        lambda doctor: doctor.set(
+            _VALIDATING,
+            "validate.tallygate.dev",
+            "namespaceSelector/matchExpressions/0/values",
+            ["kube-system", _OWN, "kube-public"],
+        ),
+        {"passed-over": "WARN"},
+    ),
+    "labels of an object decide": (
+        lambda doctor: doctor.set(
+            _MUTATING, "mutate.tallygate.dev", "objectSelector", {"matchLabels": {"judge": "me"}}
+        ),
+        {"conditions": "FAIL"},
+    ),
+    "pods pass while the gate is away": (
+        lambda doctor: doctor.set(_MUTATING, "mutate.tallygate.dev", "failurePolicy", "Ignore"),
+        {"failure-policy": "WARN"},
+    ),
+    "nodes wait for the gate": (
+        lambda doctor: doctor.set(_VALIDATING, "nodes.validate.tallygate.dev", "failurePolicy", "Fail"),
+        {"lockout": "FAIL"},
+    ),
+    "a create may hang for long": (
+        lambda doctor: doctor.set(_VALIDATING, "validate.tallygate.dev", "timeoutSeconds", 30),
+        {"timeouts": "WARN"},
+    ),
+    "another authority is trusted": (
+        lambda doctor: doctor.set(_VALIDATING, "validate.tallygate.dev", "clientConfig/caBundle", _stranger()),
+        {"trusted": "FAIL", "reachable": "FAIL"},
+    ),
+}
+
+
+def _stranger() -> str:
+    """Another authority, as a caBundle."""
+    certificate = new_authority(datetime.now(UTC)).certificate
+    return b64encode(certificate.public_bytes(Encoding.PEM)).decode()
+
+
+@pytest.mark.parametrize("broken", _BREAKS)
+def test_what_is_wrong_with_the_registration_is_found_and_mended_by_what_is_printed(
+    doctor: Doctor, broken: str
+) -> None:
+    breaks, expected = _BREAKS[broken]
+    breaks(doctor)
+    doctor.until_wrong(**{name.replace("-", "_"): level for name, level in expected.items()})
+    doctor.mend(next(iter(expected)))
+    doctor.until_wrong()
+
+
+def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
+    _, ours = doctor.webhook(_MUTATING, "mutate.tallygate.dev")
+    later = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "zz-later"},
+        "webhooks": [
+            {key: ours[key] for key in ("rules", "sideEffects", "admissionReviewVersions")}
+            | {
+                "name": "later.example.com",
+                "clientConfig": {"url": "https://127.0.0.1:9/"},
+                "failurePolicy": "Ignore",
+                "objectSelector": {"matchLabels": {"nobody": "has-this"}},
+            }
+        ],
+    }
+    _done(doctor.cluster, "apply", "--filename=-", stdin=json.dumps(later))
+    try:
+        assert (
+            "zz-later may change pods after the gate, which is then asked again"
+            in doctor.look()["mutated-after"]["reason"]
+        )
+        doctor.set(_MUTATING, "mutate.tallygate.dev", "reinvocationPolicy", "Never")
+        doctor.until_wrong(mutated_after="WARN")
+        doctor.mend("mutated-after")
+        doctor.until_wrong()
+    finally:
+        _done(doctor.cluster, "delete", _MUTATING, "zz-later")
+
+
+def test_a_registration_that_is_gone_is_told(doctor: Doctor) -> None:
+    unregister(doctor.cluster)
+    found = doctor.look()
+    assert (found["registered"]["result"], found["reachable"]["result"]) == ("FAIL", "UNKNOWN")
+    assert found["registered"]["mend"] == ["kubectl apply -k deploy/kustomize/mine"]
+    register(doctor.cluster, doctor.gate)
+    doctor.until_wrong()
+
+
+def test_a_gate_that_is_away_is_told_in_the_words_of_the_api_server(doctor: Doctor) -> None:
+    doctor.gate.stop()
+    try:
+        found = doctor.look()
+        assert found["reachable"]["result"] == "FAIL"
+        assert 'failed calling webhook "mutate.tallygate.dev"' in found["reachable"]["reason"]
+        assert found["replicas"]["result"] == "UNKNOWN"
+    finally:
+        doctor.gate.start()
+    doctor.until_wrong()
+
+
+def test_a_right_that_was_taken_away_is_named(doctor: Doctor) -> None:
+    role = json.loads(_done(doctor.cluster, "get", "role", "tallygate", f"--namespace={_OWN}", "--output=json"))
+    index, verbs = next(
+        (index, rule["verbs"]) for index, rule in enumerate(role["rules"]) if "leases" in rule["resources"]
+    )
+    patch = [{"op": "replace", "path": f"/rules/{index}/verbs", "value": [each for each in verbs if each != "delete"]}]
+    _done(doctor.cluster, "patch", "role", "tallygate", f"--namespace={_OWN}", "--type=json", f"-p={json.dumps(patch)}")
+    doctor.until_wrong(rights="FAIL")
+    assert "delete leases.coordination.k8s.io" in doctor.look()["rights"]["reason"]
+    _allow(doctor.cluster)
+    doctor.until_wrong()
+
+
+def test_a_definition_of_an_older_version_is_found_and_mended(doctor: Doctor) -> None:
+    path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/shown/properties/countedAt"
+    doctor.patch("crd", "capledgers.tallygate.dev", {"op": "remove", "path": path})
+    doctor.until_wrong(ledger_definition="FAIL")
+    assert "status.shown.countedAt" in doctor.look()["ledger-definition"]["reason"]
+    doctor.mend("ledger-definition")
+    doctor.until_wrong()
+
+
+@pytest.mark.parametrize(("dongles", "who"), [("2", "the cap never speaks"), ("9", "the quota never speaks")])
+def test_a_quota_that_contradicts_a_cap_is_found_and_mended(
+    doctor: Doctor, namespace: str, dongles: str, who: str
+) -> None:
+    _done(doctor.cluster, "label", "namespace", namespace, "doctor=looks")
+    with _quota(doctor.cluster, namespace, f"requests.example.com/dongle={dongles},pods=50"):
+        doctor.until_wrong(quotas="WARN")
+        assert who in doctor.look()["quotas"]["reason"]
+        doctor.mend("quotas")
+        doctor.until_wrong(quotas="PASS")
+
+
+def test_a_node_with_an_opaque_name_is_found_and_mended(site: Site, doctor: Doctor) -> None:
+    before = advertised(site.cluster, site.node)
+    advertise(site.cluster, site.node, before | {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "5"})
+    try:
+        doctor.until_wrong(opaque_names="WARN")
+        assert site.node in doctor.look()["opaque-names"]["reason"]
+        commands = [each for each in doctor.look()["opaque-names"]["mend"] if site.node in each]
+        assert len(commands) == 1
+        _done(site.cluster, *shlex.split(commands[0])[1:])
+        assert advertised(site.cluster, site.node) == before
+    finally:
+        advertise(site.cluster, site.node, before)
+
+
+def test_policies_that_are_broken_are_found(doctor: Doctor) -> None:
+    doctor.gate.write_policies(SHIPPED_FILES | {"dongles.yaml": "kind: Nothing\n"})
+    doctor.until_wrong(policies="FAIL")
+    assert "dongles.yaml" in doctor.look()["policies"]["reason"]
+    doctor.gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
+    doctor.until_wrong()
+
+
+def test_a_certificate_that_ends_soon_is_found_and_mended(doctor: Doctor) -> None:
+    names, made = parse_names([HERE]), datetime.now(UTC) - LEAF_LIFETIME + timedelta(days=1)
+    write_leaf(doctor.gate.certificates, new_leaf(read_authority(doctor.gate.certificates), names, made))
+    doctor.gate.take_up_certificate()
+    doctor.until_wrong(certificate="WARN")
+    assert "tallygate certs renew certs.d/" in doctor.look()["certificate"]["mend"]
+    doctor.mend("certificate")
+    doctor.gate.take_up_certificate()
+    doctor.until_wrong()
+
+
+def test_who_may_not_look_is_told_what_he_could_not_see(doctor: Doctor, tmp_path: Path) -> None:
+    """As the gate's own ServiceAccount, which knows its own rights and hardly anything else."""
+    doctor.kubeconfig = as_service_account(doctor.cluster, _OWN, "tallygate", tmp_path / "kubeconfig")
+    try:
+        found = doctor.look()
+    finally:
+        doctor.kubeconfig = doctor.cluster.kubeconfig
+    assert found["rights"]["result"] == "PASS"
+    assert found["registered"]["result"] == "UNKNOWN"
+    assert "forbidden" in found["registered"]["reason"]
+    assert not [name for name, each in found.items() if each["result"] in {"FAIL", "WARN"} and name not in _OTHERS]
+
+
+def test_a_cluster_that_does_not_answer_is_misuse(doctor: Doctor, tmp_path: Path) -> None:
+    away = json.loads(_done(doctor.cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
+    away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
+    (tmp_path / "away").write_text(json.dumps(away))
+    said = doctor.tallygate("doctor", "--kubeconfig", str(tmp_path / "away"))
+    assert said.returncode == 2
+    assert said.stderr.startswith("tallygate: the API server at https://127.0.0.1:9 does not answer: ")
