@@ -32,6 +32,7 @@ _ORIGINALS: Final = {
     "followed-rbac": COMPONENTS / "followed" / "rbac.yaml",
     "disruption": COMPONENTS / "ha" / "disruption.yaml",
     "self-signed-rbac": COMPONENTS / "self-signed" / "rbac.yaml",
+    "audit-rbac": COMPONENTS / "audit" / "rbac.yaml",
     "cert-manager": COMPONENTS / "cert-manager" / "certificates.yaml",
     "network": COMPONENTS / "network" / "policy.yaml",
     "flow-control": COMPONENTS / "flow-control" / "flow-control.yaml",

@@ -56,8 +56,13 @@ def test_an_extra_is_the_component_of_its_name(extra: str) -> None:
     same(chart, composed(EXTRAS[extra]))
 
 
+def test_an_audit_is_the_component_of_its_name_on_top_of_a_cluster_that_is_followed() -> None:
+    chart = charted(BARE | {"size": "followed", "certificates": "by-hand", "auditEvery": "1h"})
+    same(chart, composed("followed", "audit"))
+
+
 def test_a_token_stands_in_the_paths_and_in_its_secret() -> None:
-    paths = {"MutatingWebhookConfiguration": ("mutate", 2), "ValidatingWebhookConfiguration": ("validate", 3)}
+    phases = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
     patches = [
         {
             "target": {"kind": kind},
@@ -68,11 +73,11 @@ def test_a_token_stands_in_the_paths_and_in_its_secret() -> None:
                         "path": f"/webhooks/{index}/clientConfig/service/path",
                         "value": f"/v1/admit/{TOKEN}/{phase}",
                     }
-                    for index in range(count)
+                    for index in range(len(composed()[kind, "tallygate"]["webhooks"]))
                 ]
             ),
         }
-        for kind, (phase, count) in paths.items()
+        for kind, phase in phases.items()
     ]
     secret = {
         "name": "tallygate-token",
@@ -136,6 +141,8 @@ def test_what_is_not_registered_is_not_there() -> None:
         ({"size": "large"}, "size"),
         ({"certificates": "none"}, "certificates"),
         ({"replicas": -1}, "replicas"),
+        ({"size": "single", "auditEvery": "1h"}, "auditEvery"),
+        ({"auditEvery": "hourly"}, "auditEvery"),
         ({"token": "short"}, "token"),
         ({"exempt": ["Not_A_Name"]}, "exempt"),
         ({"replicaCount": 3}, "replicaCount"),

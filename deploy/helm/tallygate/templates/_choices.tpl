@@ -5,6 +5,10 @@
 {{- if eq .Values.size "ha" }}{{ $parts = append $parts "disruption" }}{{ end }}
 {{- if eq .Values.certificates "self-signed" }}{{ $parts = append $parts "self-signed-rbac" }}{{ end }}
 {{- if eq .Values.certificates "cert-manager" }}{{ $parts = append $parts "cert-manager" }}{{ end }}
+{{- if .Values.auditEvery }}
+{{- if eq .Values.size "single" }}{{ fail "auditEvery: only a gate that follows the cluster audits it; set size to followed or ha" }}{{ end }}
+{{- $parts = append $parts "audit-rbac" }}
+{{- end }}
 {{- if .Values.network }}{{ $parts = append $parts "network" }}{{ end }}
 {{- if .Values.flowControl }}{{ $parts = append $parts "flow-control" }}{{ end }}
 {{- if .Values.monitoring }}{{ $parts = concat $parts (list "metrics-service" "servicemonitor" "prometheusrule") }}{{ end }}
