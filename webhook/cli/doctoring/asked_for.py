@@ -14,5 +14,5 @@ def asked_for(facts: Facts) -> frozenset[Feature] | None:
     told = [{name for name, _ in replica.checks()} for replica in facts.replicas]
     if not any(told):
         return None
-    by_check = {"cluster": Feature.FOLLOWS, "leases": Feature.KEEPS}
+    by_check = {"cluster": Feature.FOLLOWS, "leases": Feature.KEEPS, "events": Feature.TELLS, "audit": Feature.AUDITS}
     return frozenset(feature for name, feature in by_check.items() if any(name in checks for checks in told))

@@ -16,11 +16,10 @@ from webhook.cli.doctoring.records import (
     Secret,
     Space,
 )
-from webhook.cli.doctoring.rights import Right
+from webhook.cli.doctoring.rights import DEFAULT_SECRET, Right
 from webhook.objects.cluster import ResourceQuota
 
 MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
-DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
 
 
 @dataclass(frozen=True, slots=True)

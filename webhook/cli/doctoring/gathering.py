@@ -12,7 +12,6 @@ from webhook.cli.doctoring import watching
 from webhook.cli.doctoring.api import Api
 from webhook.cli.doctoring.entitlement import answered
 from webhook.cli.doctoring.facts import (
-    DEFAULT_SECRET,
     MUTATING,
     VALIDATING,
     Answered,
@@ -33,7 +32,7 @@ from webhook.cli.doctoring.records import (
     Lease,
     Secret,
 )
-from webhook.cli.doctoring.rights import LEASE, RIGHTS
+from webhook.cli.doctoring.rights import DEFAULT_SECRET, LEASE, RIGHTS
 from webhook.cli.progress import shown
 from webhook.state.kubernetes import naming
 from webhook.state.watch.connect import Connection

@@ -11,6 +11,7 @@ from webhook.cli.doctoring.chains import ChainError, certificates, distrust
 from webhook.cli.doctoring.facts import Facts, Unseen
 from webhook.cli.doctoring.mending import kubectl, own, patched, tallygate
 from webhook.cli.doctoring.records import Configuration, Deployment, Webhook
+from webhook.cli.doctoring.rights import Feature, features
 from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
 
 SOON = timedelta(days=7)
@@ -143,10 +144,10 @@ def _days(left: timedelta) -> str:
 
 def _renew(facts: Facts) -> tuple[str, ...]:
     """Made anew, put where the gate reads it, and trusted; a gate that does so by itself is asked to."""
-    if isinstance(facts.deployment, Deployment) and any(
-        each.startswith("--tls-secret=") for each in facts.deployment.arguments
-    ):
-        return (own(facts.here, "annotate", "secret", facts.here.secret, "tallygate.dev/renew=certificate"),)
+    if isinstance(facts.deployment, Deployment) and Feature.CERTIFIES in features(facts.deployment.arguments):
+        return (
+            own(facts.here, "annotate", "secret", facts.here.secret, "tallygate.dev/renew=certificate", "--overwrite"),
+        )
     renew = f"tallygate certs renew {_FOLDER}"
     if facts.is_called_by_url:
         return renew, _publish(facts)

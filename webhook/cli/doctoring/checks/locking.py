@@ -8,6 +8,7 @@ from webhook.cli.doctoring.facts import VALIDATING, Facts, Unseen
 from webhook.cli.doctoring.matching import NEW_POD, Request, asks, selects
 from webhook.cli.doctoring.mending import own, patched
 from webhook.cli.doctoring.records import Budget, Configuration, Deployment, Space, Webhook
+from webhook.cli.doctoring.rights import Feature, features
 from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
 
 _FAIL = "Fail"
@@ -89,7 +90,7 @@ def _nobody(facts: Facts, deployment: Deployment) -> Said:
 
 def _second(facts: Facts, deployment: Deployment) -> tuple[str, ...]:
     """A second replica, where ledgers are in the cluster: two that keep them in memory would each promise all of it."""
-    if "--ledgers=kubernetes" not in deployment.arguments:
+    if Feature.KEEPS not in features(deployment.arguments):
         return ()
     return (own(facts.here, "scale", "deployment/tallygate", "--replicas=2"),)
 
