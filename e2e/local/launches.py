@@ -12,6 +12,7 @@ from e2e.local.component import Launch
 from e2e.local.credentials import Credentials
 
 _HOST = "127.0.0.1"
+_AUDIT_POLICY = Path(__file__).parent / "audit-policy.yaml"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class Ports:
 def server(ports: Ports) -> str:
     """The API server's URL."""
     return f"https://{_HOST}:{ports.apiserver}"
+
+
+def audit_log(folder: Path) -> Path:
+    """Where the API server writes what the gate's account asks of it (`audit-policy.yaml`), a line for each request."""
+    return folder / "audit.log"
 
 
 def etcd(programs: Programs, folder: Path, ports: Ports) -> Launch:
@@ -74,6 +80,8 @@ def apiserver(programs: Programs, folder: Path, ports: Ports, credentials: Crede
         f"--service-account-signing-key-file={credentials.token_key}",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--allow-privileged",
+        f"--audit-policy-file={_AUDIT_POLICY}",
+        f"--audit-log-path={audit_log(folder)}",
         "--profiling=false",
     )
     return Launch("kube-apiserver", command, f"{server(ports)}/readyz")

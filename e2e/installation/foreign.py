@@ -1,0 +1,58 @@
+"""Kinds of others that overlays use: definitions of cert-manager and the Prometheus operator, from their modules.
+
+They are installed without what would act on them: it is about what an API server makes of our objects.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from e2e.errors import BuildError, ClusterError
+from e2e.ports import Cluster
+
+_CERT_MANAGER: Final = "github.com/cert-manager/cert-manager@v1.21.2"
+_PROMETHEUS: Final = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+_FILES: Final = {
+    _CERT_MANAGER: ("deploy/crds/cert-manager.io_certificates.yaml", "deploy/crds/cert-manager.io_issuers.yaml"),
+    _PROMETHEUS: tuple(
+        f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
+        for kind in ("servicemonitors", "prometheusrules")
+    ),
+}
+
+
+@contextmanager
+def foreign_kinds(cluster: Cluster) -> Iterator[None]:
+    """Install them for as long as the block runs.
+
+    Raises:
+        BuildError: there is no Go here, or a module cannot be had.
+        ClusterError: the API server refuses one; the text is kubectl's.
+    """
+    files = [f"--filename={_folder(module) / name}" for module, names in _FILES.items() for name in names]
+    try:
+        _said(cluster, "apply", "--server-side", *files)
+        _said(cluster, "wait", "--for=condition=Established", "--timeout=60s", *files)
+        yield
+    finally:
+        _said(cluster, "delete", "--ignore-not-found", *files)
+
+
+def _folder(module: str) -> Path:
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError("the kinds of cert-manager come from its Go module, and there is no `go` on PATH")
+    done = subprocess.run([go, "mod", "download", "-json", module], capture_output=True, text=True, check=False)  # noqa: S603  no shell
+    if done.returncode:
+        raise BuildError(f"{module} cannot be had; Go says: {(done.stdout + done.stderr).strip()}")
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def _said(cluster: Cluster, *args: str) -> None:
+    done = cluster.kubectl(*args)
+    if done.returncode:
+        raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")

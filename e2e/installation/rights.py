@@ -1,0 +1,57 @@
+"""What the gate's account may do, and what it has done: rules of roles beside the API server's audit log."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from e2e.installation.rendered import Object
+
+_FORBIDDEN = 403
+_EVERYBODY = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
+"""What `system:basic-user` lets everybody do, the gate too."""
+
+
+class Right(NamedTuple):
+    """A verb on a resource of a group; `resource` has its subresource behind a slash."""
+
+    verb: str
+    group: str
+    resource: str
+
+
+class Asked(NamedTuple):
+    """A request of the account's: the right that it takes, where, and whether it was forbidden."""
+
+    right: Right
+    path: str
+    is_forbidden: bool
+
+
+def granted(objects: Iterable[Object]) -> frozenset[Right]:
+    """Every right that the roles among these give."""
+    return frozenset(
+        Right(verb, group, resource)
+        for each in objects
+        if each["kind"] in {"Role", "ClusterRole"}
+        for rule in each["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    )
+
+
+def asked(log: Path, after: int = 0) -> Iterator[Asked]:
+    """What an audit log has of it, from a place in the file on; whoever is not logged has not asked."""
+    with log.open("rb") as file:
+        file.seek(after)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return  # being written
+            event = json.loads(line)
+            of = event.get("objectRef")
+            if of is None or of.get("resource") in _EVERYBODY:
+                continue
+            parts = (of["resource"], *filter(None, (of.get("subresource"),)))
+            right = Right(event["verb"], of.get("apiGroup", ""), "/".join(parts))
+            yield Asked(right, event["requestURI"], event.get("responseStatus", {}).get("code") == _FORBIDDEN)

@@ -1,0 +1,72 @@
+"""deploy/ on a real API server: every object of every overlay is taken, and the chart's are the same."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.gates.process import GateProcess
+from e2e.installation.foreign import foreign_kinds
+from e2e.installation.rendered import CHART, KUSTOMIZE, OVERLAYS, Object, listed, overlay, own_overlay, run_helm
+from e2e.ports import Cluster, NotHereError, Site
+
+_OWN = "tallygate-system"
+_EVERYTHING = ("ha", "self-signed", "network", "flow-control", "monitoring", "dashboard", "audit", "token")
+
+
+@pytest.fixture(scope="module")
+def ground(site: Site) -> Iterator[Cluster]:
+    """The cluster with the gate's namespace, without which nothing in it can be tried, and the kinds of others."""
+    if not isinstance(site.gate, GateProcess):
+        raise NotHereError("an overlay is installed there, and kubectl warns of whatever it finds")
+    with foreign_kinds(site.cluster):
+        _done(site.cluster, "apply", f"--filename={KUSTOMIZE / 'base' / 'namespace.yaml'}")
+        yield site.cluster
+
+
+def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+    done = cluster.kubectl(*args, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    # No warning either, but for one of kubectl's about who applied the namespace before.
+    assert [line for line in done.stderr.splitlines() if "last-applied-configuration" not in line] == []
+    return done.stdout
+
+
+def _tried(cluster: Cluster, objects: list[Object]) -> None:
+    """Every object is taken in a dry run by the server, without a warning and with all of its fields known."""
+    arguments = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-")
+    said = _done(cluster, "apply", *arguments, stdin=listed(objects))
+    assert len(said.splitlines()) == len(objects)
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_the_api_server_takes_every_object_of_an_overlay(ground: Cluster, name: str) -> None:
+    _tried(ground, overlay(ground, name))
+
+
+def test_the_api_server_takes_everything_that_there_is(ground: Cluster) -> None:
+    _tried(ground, own_overlay(ground, KUSTOMIZE / "base", {}, _EVERYTHING))
+
+
+def test_the_api_server_does_not_take_what_it_does_not_know(ground: Cluster) -> None:
+    """So that the cases above can fail."""
+    objects = overlay(ground, "ha")
+    (budget,) = (each for each in objects if each["kind"] == "PodDisruptionBudget")
+    budget["spec"]["maxUnavailible"] = budget["spec"].pop("maxUnavailable")
+    with pytest.raises(AssertionError, match="maxUnavailible"):
+        _tried(ground, objects)
+
+
+@pytest.mark.parametrize("certificates", ["by-hand", "self-signed", "cert-manager"])
+def test_helm_and_the_api_server_agree_on_the_chart(ground: Cluster, certificates: str) -> None:
+    """Helm asks the API server for what it knows, and lets it try every object."""
+    extras = ",".join(f"{name}=true" for name in ("monitoring", "dashboard"))
+    values = (f"--set={extras}", f"--set=certificates={certificates}", "--set=auditEvery=1h")
+    said = run_helm(ground, "install", "gate", str(CHART), f"--namespace={_OWN}", "--dry-run=server", *values)
+    assert "kind: Deployment" in said
+    (chart,) = said.split("MANIFEST:\n")[1:]
+    manifest = chart.split("NOTES:\n")[0]
+    _done(ground, "apply", "--dry-run=server", "--validate=strict", "--filename=-", stdin=manifest)
+
+
+def test_the_chart_has_nothing_that_helm_warns_of(ground: Cluster) -> None:
+    assert "0 chart(s) failed" in run_helm(ground, "lint", "--strict", str(CHART))
