@@ -2,6 +2,7 @@
 
 import sys
 
+from tests.cli.auditing import CASES as AUDITING
 from tests.cli.case import FORMATS, cases
 from tests.cli.predicting import CASES as PREDICTING
 from tests.cli.usage import case as usage
@@ -17,7 +18,7 @@ def record(names: list[str]) -> None:
             path = case.folder / f"expected.{form}"
             if path.exists():
                 path.write_text(case.run(form).stdout)
-    for shown in (*usage.cases(), *usage.cases(PREDICTING)):
+    for shown in (*usage.cases(), *usage.cases(PREDICTING), *usage.cases(AUDITING)):
         if not names or shown.name in names:
             shown.expected.write_text(shown.run())
 

@@ -15,6 +15,7 @@ from webhook.cli.command import Root
         "predict": "webhook.cli.predict",
         "headroom": "webhook.cli.headroom",
         "usage": "webhook.cli.usage",
+        "audit": "webhook.cli.audit",
         "snapshot": "webhook.cli.snapshot",
         "doctor": "webhook.cli.doctor",
         "serve": "webhook.cli.serve",

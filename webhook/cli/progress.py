@@ -17,7 +17,7 @@ _PATIENCE = 2.0
 
 def shown(doing: str, things: Sequence[T]) -> Iterator[T]:
     """Pass things on one by one; when that takes long, say on stderr how many are done."""
-    with _telling((TextColumn(doing), BarColumn(), MofNCompleteColumn()), len(things)) as tell:
+    with telling((TextColumn(doing), BarColumn(), MofNCompleteColumn()), len(things)) as tell:
         for done, thing in enumerate(things):
             tell(done)
             yield thing
@@ -25,7 +25,7 @@ def shown(doing: str, things: Sequence[T]) -> Iterator[T]:
 
 def growing(doing: str, parts: Iterable[T], size: Callable[[T], int]) -> Iterator[T]:
     """Pass on parts of nobody knows how much; when that takes long, say on stderr how much has come."""
-    with _telling((TextColumn(doing), TextColumn("{task.completed:.0f}")), None) as tell:
+    with telling((TextColumn(doing), TextColumn("{task.completed:.0f}")), None) as tell:
         come = 0
         for part in parts:
             come += size(part)
@@ -39,7 +39,7 @@ def reading(names: Iterable[str]) -> Iterable[str]:
 
 
 @contextmanager
-def _telling(columns: Sequence[ProgressColumn], total: int | None) -> Iterator[Callable[[int], None]]:
+def telling(columns: Sequence[ProgressColumn], total: int | None) -> Iterator[Callable[[int], None]]:
     """Takes how much is done; from when it has taken long, a terminal sees it."""
     bar = Progress(*columns, console=console(sys.stderr), transient=True)
     task, began, is_shown = bar.add_task("", total=total), time.monotonic(), False

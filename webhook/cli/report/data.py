@@ -10,10 +10,11 @@ from webhook.cli.report.summary import Seen, as_data
 
 def document(findings: Sequence[Finding], seen: Seen) -> dict[str, Any]:
     """All findings and the summary. Keys are as in Kubernetes' JSON; a change of their meaning is a breaking one."""
-    return {"findings": [_finding(finding) for finding in findings], "summary": as_data(seen, findings)}
+    return {"findings": [of_finding(finding) for finding in findings], "summary": as_data(seen, findings)}
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def of_finding(finding: Finding) -> dict[str, Any]:
+    """One finding."""
     subject = finding.subject
     return {
         "file": finding.file,

@@ -32,8 +32,9 @@ class Subject:
 class Finding:
     """What is wrong where, and who says so.
 
-    `line` and `column` count from 1. `by` is `the API server`, `tallygate`, `rule NAME` or `cap NAME`; `field` the path
-    as Kubernetes prints it, empty for a whole file; `why` the reason that a policy's author gives.
+    `line` and `column` count from 1, and are 0 for what is in a cluster, and not in a file. `by` is `the
+    API server`, `tallygate`, `rule NAME` or `cap NAME`; `field` the path as Kubernetes prints it, empty for a whole
+    file; `why` the reason that a policy's author gives.
     """
 
     file: str

@@ -51,12 +51,12 @@ def _result(finding: Finding, numbers: list[str]) -> dict[str, Any]:
 
 
 def _location(finding: Finding) -> dict[str, Any]:
-    location: dict[str, Any] = {
-        "physicalLocation": {
+    location: dict[str, Any] = {}
+    if finding.line:
+        location["physicalLocation"] = {
             "artifactLocation": {"uri": quote(finding.file.replace("\\", "/"))},
             "region": {"startLine": finding.line, "startColumn": finding.column},
         }
-    }
     if finding.subject.kind:
         name = f"{finding.subject}: {finding.field}" if finding.field else str(finding.subject)
         location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "resource"}]

@@ -35,9 +35,8 @@ def paragraphs(found: Sequence[Finding]) -> Group:
 
 def _paragraph(finding: Finding) -> tuple[Text, Padding]:
     level = (finding.level.value, _STYLES[finding.level])
-    head = Text.assemble(
-        (harmless(finding.place), "bold"), "  ", level, "  ", (_subject(finding), "dim"), overflow="fold"
-    )
+    where = [(f"{harmless(finding.place)}  ", "bold")] if finding.line else []
+    head = Text.assemble(*where, level, "  ", (_subject(finding), "dim"), overflow="fold")
     return head, Padding(_said(finding), (0, 0, 0, 4))
 
 

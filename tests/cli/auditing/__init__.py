@@ -1,0 +1,5 @@
+"""`tallygate audit`."""
+
+from pathlib import Path
+
+CASES = Path(__file__).parent / "cases"

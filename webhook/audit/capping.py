@@ -1,0 +1,91 @@
+"""Caps that hold more than they allow: the sum as `tallygate usage` counts it, and who holds most."""
+
+from collections.abc import Iterator
+
+from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.problem import Code, Problem, Reason
+from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
+from webhook.audit.finding import Finding, Subject
+from webhook.gate.holders import Holder, Owners, by_namespace, by_workload, said
+from webhook.gate.sight import Membership, Sight
+from webhook.policy.model import Enforcement
+from webhook.state.ledger import Ledger
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.view import PodView
+
+_NO_LEDGER = Ledger(Amounts())
+
+
+class Capping:
+    """Looks at the pods under each cap; all of them must have been listed.
+
+    Under a cap of its own each namespace is looked at that `wants` says yes to; a shared one is about all of its.
+    """
+
+    def __init__(self, caps: CapIndex, sight: Sight, pods: PodView) -> None:
+        self._caps = caps
+        self._sight = sight
+        self._pods = pods
+        self._owners = Owners()
+
+    def over(self, namespaces: frozenset[str], *, shared: bool) -> Iterator[Finding]:
+        """What is over, cap by cap, in these namespaces, and where `shared` says so under shared caps.
+
+        Raises:
+            NotListedError: the pods are not known yet.
+        """
+        for counted in self._caps.all():
+            every = LedgerKey(counted.key, "")
+            if counted.cap.shared:
+                if shared:
+                    yield from self._of(counted, every)
+                continue
+            members = self._sight.members(counted, every)
+            for name in sorted(members.names & namespaces if members else ()):
+                yield from self._of(counted, LedgerKey(counted.key, name))
+
+    def _of(self, counted: Counted, key: LedgerKey) -> Iterator[Finding]:
+        members = self._sight.members(counted, key)
+        held = self._held(counted, members) if members else Amounts()
+        hard = held.over(counted.hard)
+        for name in sorted(hard):
+            message = (
+                f"{_cap(counted)} allows {shown(name, counted.hard[name])} {name}, and its pods hold "
+                f"{shown(name, held[name])}, {shown(name, hard[name])} too much{self._most(counted, key, name)}: "
+                f"nothing more is let in until pods end; end some, or raise the cap"
+            )
+            yield _finding(counted, key, name, NAMESPACE_OVER_CAP, Enforcement.DENY, message)
+        for name in sorted(held.over(counted.soft).keys() - hard.keys()):
+            message = (
+                f"{_cap(counted)} holds {shown(name, held[name])} {name}, above its soft "
+                f"{shown(name, counted.soft[name])}{self._most(counted, key, name)}"
+            )
+            yield _finding(counted, key, name, OVER_SOFT_CAP, Enforcement.WARN, message)
+
+    def _held(self, counted: Counted, members: Membership) -> Amounts:
+        return self._pods.count(counted, members.names).tally
+
+    def _most(self, counted: Counted, key: LedgerKey, name: str) -> str:
+        """Who holds most of it, where the cap's author lets that be told."""
+        holders = self._holders(counted, key, name) if counted.cap.names_holders else ()
+        return f"; held most by {said(name, holders)}" if holders else ""
+
+    def _holders(self, counted: Counted, key: LedgerKey, name: str) -> tuple[Holder, ...]:
+        heaps = self._sight.heaps(counted, key)
+        if counted.cap.shared:
+            return by_namespace(heaps, _NO_LEDGER).most(name)
+        return by_workload(heaps, _NO_LEDGER, self._owners, self._sight.named).most(name)
+
+
+def _cap(counted: Counted) -> str:
+    return f"cap {counted.cap.name} {'shared by its namespaces' if counted.cap.shared else 'of this namespace'}"
+
+
+def _finding(  # noqa: PLR0913, PLR0917  # the parts of one finding
+    counted: Counted, key: LedgerKey, name: str, code: Code, enforcement: Enforcement, message: str
+) -> Finding:
+    cap = counted.cap.name
+    problem = Problem("", code.number, Reason.FORBIDDEN, message, value=name, rule=cap, by="cap")
+    subject = Subject("v1", "Namespace", "", key.namespace) if key.namespace else Subject("", "NamespaceCap", "", cap)
+    return Finding(subject, enforcement, problem, key.namespace)
