@@ -55,6 +55,7 @@ class Doctor:
         self.cluster = cluster
         self.gate = gate
         self.kubeconfig = cluster.kubeconfig
+        self.found: Found = {}
         self._folder = folder
         (folder / "certs.d").symlink_to(gate.certificates)
         (folder / "deploy").symlink_to(_ROOT / "deploy")
@@ -79,7 +80,7 @@ class Doctor:
         )
 
     def look(self, *arguments: str) -> Found:
-        """What it finds, by check."""
+        """What it finds, by check; `found` is what it found last."""
         said = self.tallygate(
             "doctor", f"--monitor={self.gate.monitor}", f"--policies={self._policies}", "-o", "json", *arguments
         )
@@ -87,6 +88,7 @@ class Doctor:
         found = {each["check"]: each for each in json.loads(said.stdout)["checks"]}
         fails = any(each["result"] == "FAIL" for each in found.values())
         assert said.returncode == int(fails), said.stdout
+        self.found = found
         return found
 
     def wrong(self) -> dict[str, str]:
@@ -112,7 +114,7 @@ class Doctor:
 
     def mend(self, check: str) -> None:
         """Type what it says that mends this."""
-        commands = self.look()[check]["mend"]
+        commands = self.found[check]["mend"]
         assert commands, check
         for command in commands:
             program, *arguments = shlex.split(command)
@@ -164,17 +166,13 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
     gate.start()
     try:
         register(cluster, gate)
-        yield Doctor(cluster, gate, folder)
+        doctor = Doctor(cluster, gate, folder)
+        doctor.until_wrong()
+        yield doctor
         unregister(cluster)
     finally:
         gate.stop()
         forget_ledgers(cluster, _OWN)
-
-
-@pytest.fixture(autouse=True)
-def _well(doctor: Doctor) -> None:
-    """Each case begins with a gate of which nothing is wrong."""
-    doctor.until_wrong()
 
 
 @contextmanager
@@ -312,7 +310,7 @@ def test_a_right_that_was_taken_away_is_named(doctor: Doctor) -> None:
     patch = [{"op": "replace", "path": f"/rules/{index}/verbs", "value": [each for each in verbs if each != "delete"]}]
     _done(doctor.cluster, "patch", "role", "tallygate", f"--namespace={_OWN}", "--type=json", f"-p={json.dumps(patch)}")
     doctor.until_wrong(rights="FAIL")
-    assert "delete leases.coordination.k8s.io" in doctor.look()["rights"]["reason"]
+    assert "delete leases.coordination.k8s.io" in doctor.found["rights"]["reason"]
     doctor.mend("rights")
     doctor.until_wrong()
 
@@ -321,7 +319,7 @@ def test_a_definition_of_an_older_version_is_found_and_mended(doctor: Doctor) ->
     path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/shown/properties/countedAt"
     doctor.patch("crd", "capledgers.tallygate.dev", {"op": "remove", "path": path})
     doctor.until_wrong(ledger_definition="FAIL")
-    assert "status.shown.countedAt" in doctor.look()["ledger-definition"]["reason"]
+    assert "status.shown.countedAt" in doctor.found["ledger-definition"]["reason"]
     doctor.mend("ledger-definition")
     doctor.until_wrong()
 
@@ -333,7 +331,7 @@ def test_a_quota_that_contradicts_a_cap_is_found_and_mended(
     _done(doctor.cluster, "label", "namespace", namespace, "doctor=looks")
     with _quota(doctor.cluster, namespace, f"requests.example.com/dongle={dongles},pods=50"):
         doctor.until_wrong(quotas="WARN")
-        assert who in doctor.look()["quotas"]["reason"]
+        assert who in doctor.found["quotas"]["reason"]
         doctor.mend("quotas")
         doctor.until_wrong(quotas="PASS")
 
@@ -343,8 +341,8 @@ def test_a_node_with_an_opaque_name_is_found_and_mended(site: Site, doctor: Doct
     advertise(site.cluster, site.node, before | {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "5"})
     try:
         doctor.until_wrong(opaque_names="WARN")
-        assert site.node in doctor.look()["opaque-names"]["reason"]
-        commands = [each for each in doctor.look()["opaque-names"]["mend"] if site.node in each]
+        assert site.node in doctor.found["opaque-names"]["reason"]
+        commands = [each for each in doctor.found["opaque-names"]["mend"] if site.node in each]
         assert len(commands) == 1
         _done(site.cluster, *shlex.split(commands[0])[1:])
         assert advertised(site.cluster, site.node) == before
@@ -355,7 +353,7 @@ def test_a_node_with_an_opaque_name_is_found_and_mended(site: Site, doctor: Doct
 def test_policies_that_are_broken_are_found(doctor: Doctor) -> None:
     doctor.gate.write_policies(SHIPPED_FILES | {"dongles.yaml": "kind: Nothing\n"})
     doctor.until_wrong(policies="FAIL")
-    assert "dongles.yaml" in doctor.look()["policies"]["reason"]
+    assert "dongles.yaml" in doctor.found["policies"]["reason"]
     doctor.gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
     doctor.until_wrong()
 
@@ -365,7 +363,7 @@ def test_a_certificate_that_ends_soon_is_found_and_mended(doctor: Doctor) -> Non
     write_leaf(doctor.gate.certificates, new_leaf(read_authority(doctor.gate.certificates), names, made))
     doctor.gate.take_up_certificate()
     doctor.until_wrong(certificate="WARN")
-    assert "tallygate certs renew certs.d/" in doctor.look()["certificate"]["mend"]
+    assert "tallygate certs renew certs.d/" in doctor.found["certificate"]["mend"]
     doctor.mend("certificate")
     doctor.gate.take_up_certificate()
     doctor.until_wrong()

@@ -118,7 +118,7 @@ def _watches(facts: Facts) -> Said:
     if facts.replicas and not following and any(tuple(each.checks()) for each in facts.replicas):
         return passed("the gate follows no cluster: caps are charged and never given back while it runs (docs/caps.md)")
     said = [each for replica in facts.replicas for each in _current(facts, replica)]
-    return together(said, passed(f"what {_counted(len(facts.replicas))} has seen is current"))
+    return together(said, passed(f"what is seen by {_counted(len(facts.replicas))} is current"))
 
 
 def _current(facts: Facts, replica: Replica) -> Iterator[Said]:

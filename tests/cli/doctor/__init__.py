@@ -1,0 +1,1 @@
+"""`tallygate doctor`: each check on tables of facts, and the command before API servers of every kind."""

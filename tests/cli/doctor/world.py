@@ -1,0 +1,214 @@
+"""Facts of a gate that is well, as a cluster has it, and what may be different about it."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+import msgspec
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from certs.authority import Pair, new_authority, new_leaf
+from certs.names import service_names
+from webhook.admission.registration import Service, registration
+from webhook.cli.doctoring.checks import CHECKS
+from webhook.cli.doctoring.facts import Answered, Attempt, Facts, Metrics, Replica, Sample, Whereabouts
+from webhook.cli.doctoring.probing import LET_IN, REFUSED
+from webhook.cli.doctoring.records import (
+    Budget,
+    Configuration,
+    Definition,
+    Deployment,
+    GatePod,
+    Lease,
+    Secret,
+    Space,
+)
+from webhook.cli.doctoring.rights import RIGHTS
+from webhook.cli.doctoring.verdict import Level, Said
+from webhook.state.kubernetes.definition import definition
+
+NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
+OWN = "tallygate-system"
+LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
+ARGUMENTS = ("serve", "--cluster=in-cluster", "--ledgers=kubernetes")
+POLICIES = {"ready": True, "digest": "0123456789abcdef", "rules": 3, "caps": 1}
+WATCHED = {"objects": 7, "revision": 900, "ageSeconds": 1.0}
+READY: dict[str, Any] = {
+    "status": "ready",
+    "checks": {
+        "policies": POLICIES,
+        "serving": {"ready": True, "state": "serving"},
+        "certificate": {"ready": True},
+        "cluster": {"ready": True, "pods": WATCHED, "namespaces": WATCHED},
+        "ledgers": {"ready": True, "unsettled": 0},
+        "leases": {"ready": True, "keeps": True},
+    },
+}
+
+Object = dict[str, Any]
+
+
+@cache
+def authority() -> Pair:
+    """Who signs for the gate."""
+    return new_authority(NOW - timedelta(days=10))
+
+
+@cache
+def leaf(made: datetime = NOW - timedelta(days=10), service: str = "tallygate") -> Pair:
+    """What the gate serves with, made at this time, for a Service of this name."""
+    return new_leaf(authority(), service_names(service, OWN), made)
+
+
+def pem(pair: Pair) -> bytes:
+    """The certificate alone."""
+    return pair.certificate.public_bytes(Encoding.PEM)
+
+
+def registered(change: Callable[[Object, Object], None] = lambda _mutating, _validating: None) -> dict[str, Any]:
+    """Both configurations as a gate registers them, after a change of their JSON."""
+    pair = copy.deepcopy(registration(Service(), ca_bundle=pem(authority())))
+    change(*pair)
+    return {"mutating": msgspec.convert(pair[0], Configuration), "validating": msgspec.convert(pair[1], Configuration)}
+
+
+def webhook(configuration: Object, name: str) -> Object:
+    """One webhook of a configuration, to be changed."""
+    found: list[Object] = [each for each in configuration["webhooks"] if each["name"] == name]
+    return found[0]
+
+
+def deployment(replicas: int = 2, ready: int = 2, arguments: tuple[str, ...] = ARGUMENTS) -> Deployment:
+    """The gate's Deployment."""
+    return msgspec.convert(
+        {
+            "metadata": {"name": "tallygate"},
+            "spec": {
+                "replicas": replicas,
+                "template": {
+                    "metadata": {"labels": LABELS},
+                    "spec": {"containers": [{"name": "tallygate", "args": list(arguments)}]},
+                },
+            },
+            "status": {"readyReplicas": ready},
+        },
+        Deployment,
+    )
+
+
+def budget(allowed: int = 1, labels: dict[str, str] = LABELS) -> Budget:
+    """A PodDisruptionBudget over pods with these labels."""
+    return msgspec.convert(
+        {
+            "metadata": {"name": "tallygate"},
+            "spec": {"selector": {"matchLabels": labels}},
+            "status": {"disruptionsAllowed": allowed, "expectedPods": 2},
+        },
+        Budget,
+    )
+
+
+def defined(change: Callable[[Object], None] = lambda _: None) -> Definition:
+    """The definition of CapLedger as an API server has it, after a change of its JSON."""
+    stored = definition() | {
+        "status": {"storedVersions": ["v1alpha1"], "conditions": [{"type": "Established", "status": "True"}]}
+    }
+    stored = copy.deepcopy(stored)
+    change(stored)
+    return msgspec.convert(stored, Definition)
+
+
+def lease(renewed: timedelta = timedelta(seconds=-2), holder: str | None = "pod-a") -> Lease:
+    """The keeper's."""
+    when = f"{NOW + renewed:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return msgspec.convert(
+        {"metadata": {"name": "tallygate-keeper"}, "spec": {"holderIdentity": holder, "renewTime": when}}, Lease
+    )
+
+
+def secret(chain: bytes | None = None) -> Secret:
+    """What the gate serves with."""
+    data = {"tls.crt": pem(leaf()) if chain is None else chain}
+    return msgspec.convert({"metadata": {"name": "tallygate-tls"}, "data": data}, Secret)
+
+
+def metrics(**series: float | list[tuple[dict[str, str], float]]) -> Metrics:
+    """What a replica tells, beside what every one does; a number for a series without labels."""
+    told: dict[str, float | list[tuple[dict[str, str], float]]] = {
+        "policy_broken": 0.0,
+        "policy_rules": 3.0,
+        "policy_caps": 1.0,
+        "certificate_not_after_timestamp_seconds": leaf().certificate.not_valid_after_utc.timestamp(),
+        "build_info": [({"version": "1.0", "python": "3.11"}, 1.0)],
+        "watch_age_seconds": [({"resource": "pods"}, 1.0), ({"resource": "namespaces"}, 1.0)],
+        "ledger_drifts_total": [({"cap": "gpus"}, 0.0)],
+        "cap_ledgers": [({"cap": "gpus", "state": "room"}, 4.0), ({"cap": "gpus", "state": "over"}, 0.0)],
+    }
+    samples = {
+        f"tallygate_{name}": tuple(
+            Sample(labels, value) for labels, value in ([({}, given)] if isinstance(given, float) else given)
+        )
+        for name, given in (told | series).items()
+    }
+    return Metrics(samples)
+
+
+def replica(name: str = "pod-a", readiness: Object = READY, told: Metrics | None = None, ahead: float = 0.0) -> Replica:
+    """One that is well."""
+    return Replica(name, readiness, metrics() if told is None else told, ahead)
+
+
+def with_check(name: str, **detail: Any) -> Object:
+    """What `/readyz` says where one of the checks says this."""
+    checks = READY["checks"]
+    return READY | {"checks": checks | {name: {**checks.get(name, {}), **detail}}}
+
+
+def well(**changes: Any) -> Facts:
+    """A gate of two replicas that is well, but for these changes."""
+    facts = Facts(
+        now=NOW,
+        here=Whereabouts(OWN, "tallygate"),
+        ahead=0.0,
+        **registered(),
+        others=(),
+        spaces=tuple(
+            Space(name, {"kubernetes.io/metadata.name": name}) for name in ("default", "kube-system", OWN, "team-a")
+        ),
+        attempts=(
+            Attempt(REFUSED, "default", 403, 'admission webhook "mutate.tallygate.dev" denied the request: halves'),
+            Attempt(LET_IN, "default", 201, ""),
+        ),
+        secret=secret(),
+        served=None,
+        deployment=deployment(),
+        budgets=(budget(),),
+        pods=tuple(msgspec.convert({"metadata": {"name": name}}, GatePod) for name in ("pod-a", "pod-b")),
+        replicas=(replica(), replica("pod-b")),
+        rights=tuple(Answered(right, allowed=True) for right in RIGHTS),
+        definition=defined(),
+        lease=lease(),
+        quotas=(),
+        bounds=(),
+        users=(),
+    )
+    return replace(facts, **changes)
+
+
+def said(check: str, facts: Facts) -> Said:
+    """What one check comes to."""
+    (found,) = (each for each in CHECKS if each.name == check)
+    return found.judge(facts)
+
+
+def level(check: str, facts: Facts) -> Level:
+    """How one check stands."""
+    return said(check, facts).level
+
+
+def wrong(facts: Facts) -> dict[str, Level]:
+    """Every check that is not PASS."""
+    return {each.name: found for each in CHECKS if (found := each.judge(facts).level) is not Level.PASS}
