@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from webhook.audit.capping import Capping
-from webhook.audit.judging import Judging, Looked
+from webhook.audit.judging import AT_ONCE, Judging, Looked
 from webhook.audit.kept import Kept
 from webhook.audit.kinds import NODE, ORDER, path
 from webhook.audit.pages import Pages
@@ -76,8 +76,8 @@ class Audit:
         names = sorted(self._names())
         for name in names:
             places = sorted(self._world.pods.within(name), key=_by_name)  # so that the first of many stays the first
-            self._judging.pods(name, places)
-            self._pace(len(places))
+            self._judging.pods(name, places, self._pace)
+            self._pace(len(places) % AT_ONCE)
         self._cap(frozenset(names))
         return Outcome(self._judging.kept, self._judging.looked, len(names))
 

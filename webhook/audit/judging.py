@@ -1,7 +1,7 @@
 """Judging what is stored: every object as the gate would judge its creation, and each mistake said once."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from webhook.state.watch.columns import Place
 from webhook.state.watch.shapes import Shape
 
 MOST_REMARKS = 20
+AT_ONCE = 50  # pods, of which each may have a shape of its own
 _NOTHING = Amounts()
 
 Said = tuple[Enforcement, Problem]
@@ -108,14 +109,16 @@ class Judging:
         except (ReviewError, ValueError, RecursionError) as error:
             self._unreadable(f"a {kind} cannot be read: {error}")
 
-    def pods(self, namespace: str, places: Iterable[Place]) -> None:
-        """Judge the pods of a namespace. What pods have in common is judged once."""
+    def pods(self, namespace: str, places: Sequence[Place], pace: Callable[[int], None]) -> None:
+        """Judge the pods of a namespace, what they have in common once; `pace` is told how many more are done."""
         if namespace in self.spared:
-            self.looked.spared[namespace] += sum(1 for _ in places)
+            self.looked.spared[namespace] += len(places)
             return
         known: dict[Shape, _OfShape] = {}
         told: dict[tuple[str, Echo], Finding] = {}
-        for place in places:
+        for number, place in enumerate(places, 1):
+            if number % AT_ONCE == 0:
+                pace(AT_ONCE)
             if place.has_ended:
                 self.looked.ended += 1
                 continue

@@ -1,0 +1,269 @@
+"""What is stored already, judged and reported: before a real API server, with the true definitions of reports."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.gates.process import GateProcess
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Cluster, Site
+from e2e.report_definitions import OPENREPORTS, WGPOLICY, definitions
+from e2e.waiting import until
+
+_ROOT = Path(__file__).parents[1]
+_SECONDS = 300.0  # for a command of tallygate
+_WITHIN = 120.0  # until controllers have made pods, or an audit has come round
+_BANANAS = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
+_CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: one-pod}
+spec: {namespaces: {include: ["case-*"]}, hard: {pods: 1}}
+"""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped policies, and a cap of one pod."""
+    folder = tmp_path_factory.mktemp("policies")
+    for name, text in (SHIPPED_FILES | {"cap.yaml": _CAP}).items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def audit(cluster: Cluster, policies: Path) -> Run:
+    """Runs `tallygate audit` at the cluster."""
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "webhook.cli", "audit", "--policies", str(policies)]
+        return subprocess.run(  # noqa: S603  ours, and no shell
+            [*command, "--kubeconfig", str(cluster.kubeconfig), *arguments],
+            env={**os.environ, **cluster.environment, "PYTHONPATH": str(_ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+
+    return run
+
+
+@pytest.fixture
+def halves(site: Site, namespace: str) -> str:
+    """A namespace with a Deployment that asks for one and a half bananas, and its two pods: no gate was asked."""
+    container = {
+        "name": "main",
+        "image": site.image,
+        "resources": {"requests": {_BANANAS: "1500m"}, "limits": {_BANANAS: "1500m"}},
+    }
+    labels = {"app": "halves"}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "halves"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    done = site.cluster.kubectl("create", f"--namespace={namespace}", "-f", "-", stdin=json.dumps(deployment))
+    assert done.returncode == 0, done.stderr
+    until("there are two pods", lambda: _pods(site.cluster, namespace) == 2, _WITHIN)
+    return namespace
+
+
+def _pods(cluster: Cluster, namespace: str) -> int:
+    said = cluster.kubectl("get", "pods", f"--namespace={namespace}", "--no-headers")
+    return len(said.stdout.splitlines())
+
+
+def _install(cluster: Cluster, published: tuple[str, str]) -> Iterator[None]:
+    files = [f"--filename={path}" for path in definitions(published)]
+    done = cluster.kubectl("apply", "--server-side", *files)
+    assert done.returncode == 0, done.stderr
+    done = cluster.kubectl("wait", "--for=condition=Established", "--timeout=110s", *files)
+    assert done.returncode == 0, done.stderr
+    yield
+    cluster.kubectl("delete", "--timeout=110s", *files)
+
+
+@pytest.fixture
+def wgpolicy(cluster: Cluster) -> Iterator[None]:
+    """The older definitions are installed."""
+    yield from _install(cluster, WGPOLICY)
+
+
+@pytest.fixture
+def openreports(cluster: Cluster) -> Iterator[None]:
+    """The newer definitions are installed."""
+    yield from _install(cluster, OPENREPORTS)
+
+
+def _report(cluster: Cluster, resource: str, namespace: str) -> dict[str, Any] | None:
+    said = cluster.kubectl("get", resource, "tallygate", f"--namespace={namespace}", "-o", "json")
+    report: dict[str, Any] | None = json.loads(said.stdout) if said.returncode == 0 else None
+    return report
+
+
+def _mend(cluster: Cluster, namespace: str) -> None:
+    done = cluster.kubectl("delete", "deployment", "halves", f"--namespace={namespace}", "--timeout=110s")
+    assert done.returncode == 0, done.stderr
+    until("its pods are gone", lambda: _pods(cluster, namespace) == 0, _WITHIN)
+
+
+def test_what_was_stored_before_the_gate_came_is_found_at_its_owner(audit: Run, halves: str) -> None:
+    said = audit("--namespace", halves, "-o", "json")
+    assert said.returncode == 1, said.stderr
+    found = json.loads(said.stdout)
+    assert [(each["code"], each["object"]["kind"], each["object"]["name"]) for each in found["findings"]] == [
+        ("TG101", "Deployment", "halves"),
+        ("TG207", "Namespace", halves),
+        ("TG204", "Deployment", "halves"),
+    ]
+    assert "held most by Deployment halves (2)" in found["findings"][1]["message"]
+    assert found["summary"]["objects"]["Pod"] == 2
+
+
+def test_every_kind_is_listed_in_the_whole_cluster(audit: Run, halves: str) -> None:
+    said = audit("-o", "json")
+    assert said.returncode == 1, said.stderr
+    found = json.loads(said.stdout)
+    assert halves in {each["object"]["namespace"] for each in found["findings"]}
+    assert found["summary"]["objects"]["Node"] >= 1
+    assert found["summary"]["unreadable"] == 0
+
+
+def test_a_namespace_that_is_not_there_is_misuse(audit: Run) -> None:
+    said = audit("--namespace", "nowhere")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.startswith("tallygate: there is no namespace nowhere at https://")
+
+
+def test_without_definitions_of_reports_it_says_which_there_are(cluster: Cluster, audit: Run, namespace: str) -> None:
+    if cluster.kubectl("get", "crd", "policyreports.wgpolicyk8s.io").returncode == 0:
+        pytest.skip("the cluster has them")
+    said = audit("--namespace", namespace, "--report")
+    assert said.returncode == 2
+    assert "install that of reports.openreports.io/v1alpha1 or policyreports.wgpolicyk8s.io/v1alpha2" in said.stderr
+
+
+@pytest.mark.usefixtures("wgpolicy")
+def test_a_policy_report_is_written_left_alone_and_removed(cluster: Cluster, audit: Run, halves: str) -> None:
+    _written_left_alone_and_removed(cluster, audit, halves, "policyreports.wgpolicyk8s.io")
+
+
+@pytest.mark.usefixtures("wgpolicy", "openreports")
+def test_the_newer_report_is_written_where_there_are_both(cluster: Cluster, audit: Run, halves: str) -> None:
+    report = _written_left_alone_and_removed(cluster, audit, halves, "reports.openreports.io")
+    assert report["source"] == "tallygate"
+    assert _report(cluster, "policyreports.wgpolicyk8s.io", halves) is None
+
+
+def _written_left_alone_and_removed(cluster: Cluster, audit: Run, namespace: str, resource: str) -> dict[str, Any]:
+    first = audit("--namespace", namespace, "--report")
+    assert first.returncode == 1, first.stderr
+    assert re.search(r"^reports \(\S+\): 1 written, 0 unchanged, 0 removed$", first.stderr, re.MULTILINE)
+    report = _report(cluster, resource, namespace)
+    assert report is not None
+    assert report["summary"] == {"pass": 0, "fail": 2, "warn": 1, "error": 0, "skip": 0}
+    fraction = report["results"][0]
+    uid = fraction["resources"][0].pop("uid")
+    assert uid
+    assert fraction.pop("timestamp")["seconds"] > 0
+    # All that was sent is there: the definition has a place for it.
+    assert fraction == {
+        "source": "tallygate",
+        "category": "ResourceRule",
+        "policy": "whole-units",
+        "rule": "TG101",
+        "result": "fail",
+        "severity": "high",
+        "scored": True,
+        "message": f"1500m is not a whole number; {_BANANAS} is counted in whole units: ask for 1 or 2",
+        "resources": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": namespace, "name": "halves"}],
+        "properties": {
+            "field": f"spec.template.spec.containers[0].resources.requests[{_BANANAS}]",
+            "why": "Devices, licences and the like are counted in whole units and cannot be shared by fractions",
+        },
+    }
+    again = audit("--namespace", namespace, "--report")
+    assert again.returncode == 1
+    assert ": 0 written, 1 unchanged, 0 removed" in again.stderr
+    same = _report(cluster, resource, namespace)
+    assert same is not None
+    assert same["metadata"]["resourceVersion"] == report["metadata"]["resourceVersion"]
+    done = cluster.kubectl("scale", "deployment/halves", "--replicas=1", f"--namespace={namespace}")
+    assert done.returncode == 0, done.stderr
+    until("one pod is left", lambda: _pods(cluster, namespace) == 1, _WITHIN)
+    fewer = audit("--namespace", namespace, "--report")
+    assert ": 1 written, 0 unchanged, 0 removed" in fewer.stderr
+    changed = _report(cluster, resource, namespace)
+    assert changed is not None
+    assert changed["summary"]["fail"] == 1
+    assert changed["results"][0]["timestamp"] == same["results"][0]["timestamp"]
+    _mend(cluster, namespace)
+    last = audit("--namespace", namespace, "--report")
+    assert (last.returncode, ": 0 written, 0 unchanged, 1 removed" in last.stderr) == (0, True), last.stderr
+    assert _report(cluster, resource, namespace) is None
+    return report
+
+
+@pytest.mark.usefixtures("wgpolicy")
+def test_a_report_of_somebody_else_is_not_touched(cluster: Cluster, audit: Run, halves: str) -> None:
+    theirs = {
+        "apiVersion": "wgpolicyk8s.io/v1alpha2",
+        "kind": "PolicyReport",
+        "metadata": {"name": "tallygate"},
+        "results": [],
+    }
+    made = cluster.kubectl("create", f"--namespace={halves}", "-f", "-", stdin=json.dumps(theirs))
+    assert made.returncode == 0, made.stderr
+    said = audit("--namespace", halves, "--report")
+    assert said.returncode == 2
+    assert f"PolicyReport {halves}/tallygate is somebody else's" in said.stderr
+    report = _report(cluster, "policyreports.wgpolicyk8s.io", halves)
+    assert report is not None
+    assert report["results"] == []
+
+
+@pytest.mark.usefixtures("openreports")
+def test_a_gate_audits_by_itself(site: Site, halves: str, tmp_path: Path) -> None:
+    if not isinstance(site.gate, GateProcess):
+        pytest.skip("the gate of this provider runs elsewhere")
+    cluster, resource = site.cluster, "reports.openreports.io"
+    arguments = ("--cluster=kubeconfig", f"--kubeconfig={cluster.kubeconfig}", "--audit-every=1s")
+    gate = GateProcess(tmp_path / "g", arguments=arguments)
+    gate.write_policies(SHIPPED_FILES | {"cap.yaml": _CAP})
+    gate.start()
+    try:
+        until("it is reported", lambda: _report(cluster, resource, halves) is not None, _WITHIN, gate.log)
+        report = _report(cluster, resource, halves)
+        assert report is not None
+        assert {result["rule"] for result in report["results"]} == {"TG101", "TG204", "TG207"}
+        rounds = _whole(gate)
+        until("it was audited again", lambda: _whole(gate) >= rounds + 2, _WITHIN, gate.log)
+        same = _report(cluster, resource, halves)
+        assert same is not None
+        assert same["metadata"]["resourceVersion"] == report["metadata"]["resourceVersion"]
+        assert 'tallygate_audit_findings{by="rule",enforcement="deny",policy="whole-units"}' in gate.metrics()
+        _mend(cluster, halves)
+        until("it is removed", lambda: _report(cluster, resource, halves) is None, _WITHIN, gate.log)
+        assert '"audit-' not in gate.log()
+    finally:
+        gate.stop()
+
+
+def _whole(gate: GateProcess) -> int:
+    found = re.search(r'^tallygate_audit_rounds_total\{result="whole"\} (\d+)', gate.metrics(), re.MULTILINE)
+    return int(found[1]) if found else 0

@@ -1,0 +1,5 @@
+"""Audits on a schedule, in the one replica that keeps ledgers.
+
+The rule of this room: it only says when and how fast; `webhook.audit` judges and writes reports. It works for a fifth
+of the time at most and rests for the others, so that answers do not wait for it.
+"""
