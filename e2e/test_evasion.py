@@ -1,0 +1,432 @@
+"""What a tenant tries who has `edit` in his namespace and nothing else, and what stands in his way.
+
+docs/security.md tells of each case. Where the answer is not the gate's, the case shows whose it is.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from e2e.gates.process import GateProcess
+from e2e.ledgers import forget_ledgers
+from e2e.load import CLIENTS
+from e2e.pods import DONGLE, Pod, create, pod, stored
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Cluster, Site
+from e2e.registering import register, unregister
+from e2e.tenant import Tenant, tenant
+from e2e.waiting import until
+
+_OWN = "evasion-gate"
+_ROOT = Path(__file__).parents[1]
+_DEFINITION = _ROOT / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
+_WITHIN = 120.0  # seconds
+_FULL = "cap dongles of this namespace holds"
+_COG, _GEAR, _WIDGET = "example.com/cog", "example.com/gear", "example.com/widget"
+_POLICIES = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: dongles}
+spec:
+  namespaces: {selector: {matchLabels: {dongles: few}}}
+  hard: {example.com/dongle: 2, requests.cpu: 1}
+  exceed: {groups: [break-glass]}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: widgets-by-label}
+spec:
+  namespaces: {selector: {matchLabels: {dongles: few}}}
+  pods: {objects: {matchLabels: {tier: gpu}}}
+  hard: {example.com/widget: 1}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gears-by-node}
+spec:
+  namespaces: {selector: {matchLabels: {dongles: few}}}
+  pods: {nodeSelector: {gears: oiled}}
+  hard: {example.com/gear: 1}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: one-cog}
+spec:
+  resources: [example.com/cog]
+  match: {exceptFor: {groups: [break-glass], serviceAccounts: ["*/trusted"]}}
+  checks: {perContainer: {max: 1}}
+"""
+
+
+def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+    done = cluster.kubectl(*args, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def guarding(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+    """A gate that follows the cluster and keeps its ledgers there, as in production but for the in-flight bound."""
+    cluster = site.cluster
+    if not isinstance(site.gate, GateProcess):
+        pytest.skip("it is about a gate of its own, beside the one of the site")
+    _done(cluster, "create", "namespace", _OWN)
+    _done(cluster, "apply", "--filename", str(_DEFINITION))
+    _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
+    arguments = ("--cluster=kubeconfig", f"--kubeconfig={cluster.kubeconfig}", "--ledgers=kubernetes")
+    folder = tmp_path_factory.mktemp("evasion")
+    gate = GateProcess(folder / "gate", arguments=(*arguments, f"--namespace={_OWN}", "--in-flight-bound=2s"))
+    gate.write_policies(SHIPPED_FILES | {"evasion.yaml": _POLICIES})
+    gate.start()
+    try:
+        register(cluster, gate)
+        yield gate
+        unregister(cluster)
+    finally:
+        gate.stop()
+        forget_ledgers(cluster, _OWN)
+        _done(cluster, "delete", "namespace", _OWN, "--wait=false")
+
+
+@pytest.fixture
+def dev(site: Site, guarding: GateProcess, tmp_path: Path) -> Iterator[Tenant]:
+    """A tenant whose namespace may hold two dongles, and holds none."""
+    assert guarding.runs
+    with tenant(site.cluster, tmp_path, dongles="few") as made:
+        _until_let_in(site, made, "opens", "0")
+        assert made.kubectl("delete", "pod", "opens").returncode == 0
+        yield made
+
+
+@pytest.fixture(scope="module")
+def full(site: Site, guarding: GateProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+    """A tenant whose namespace holds the two dongles that it may."""
+    assert guarding.runs
+    with tenant(site.cluster, tmp_path_factory.mktemp("full"), dongles="few") as made:
+        _until_let_in(site, made, "first", "1")
+        cpu = {"spec": {"containers": [_container("main", **_asks_all({DONGLE: "1", "cpu": "500m"}))]}}
+        assert made.create(_merged(pod(site, "second"), cpu)).returncode == 0
+        yield made
+
+
+def _until_let_in(site: Site, tenant: Tenant, name: str, dongles: str) -> None:
+    """A ledger that is new to its gate opens within moments."""
+    until(f"{name} is let in", lambda: tenant.create(pod(site, name, dongles)).returncode == 0, _WITHIN)
+
+
+def _asks(name: str, amount: str = "1") -> dict[str, Any]:
+    return _asks_all({name: amount})
+
+
+def _asks_all(amounts: dict[str, str]) -> dict[str, Any]:
+    return {"resources": {"requests": amounts, "limits": amounts}}
+
+
+def _merged(one: Any, other: Any) -> Any:
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return other
+    return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
+
+
+def _container(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "image": "example.com/none:1", **more}
+
+
+_FORGED_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none/such", "uid": "u-1", "controller": True}
+_BARE = [_container("main")]
+_TRIES: dict[str, dict[str, Any]] = {
+    "names its node, past the scheduler": {"spec": {"nodeName": "four-dongles"}},
+    "names a scheduler of his own": {"spec": {"schedulerName": "my-own"}},
+    "names a priority class": {"spec": {"priorityClassName": "system-cluster-critical"}},
+    "says that it has ended": {"status": {"phase": "Succeeded"}},
+    "says that it is being deleted": {
+        "metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+    },
+    "has a deadline, and never starts again": {"spec": {"restartPolicy": "Never", "activeDeadlineSeconds": 1}},
+    "makes up an owner": {"metadata": {"ownerReferences": [_FORGED_OWNER]}},
+    "has labels as an operator's": {"metadata": {"labels": {"app.kubernetes.io/name": "tallygate", "dongles": "no"}}},
+    "has annotations of 250 KiB": {"metadata": {"annotations": {"example.com/all": "x" * 250_000}}},
+    "has a finalizer": {"metadata": {"finalizers": ["example.com/stays"]}},
+    "has no name but a beginning": {"metadata": {"name": None, "generateName": "third-"}},
+    "asks in an init container": {"spec": {"initContainers": [_container("i", **_asks(DONGLE))], "containers": _BARE}},
+    "asks in a sidecar": {
+        "spec": {
+            "initContainers": [_container("i", restartPolicy="Always", **_asks(DONGLE))],
+            "containers": _BARE,
+        }
+    },
+    "asks by a limit only": {"spec": {"containers": [_container("main", resources={"limits": {DONGLE: "1"}})]}},
+    "waits behind a gate of scheduling": {"spec": {"schedulingGates": [{"name": "example.com/wait"}]}},
+}
+
+
+@pytest.mark.parametrize("what", _TRIES)
+def test_a_pod_over_a_full_cap_is_refused_though_it(what: str, site: Site, full: Tenant) -> None:
+    refused = full.create(_merged(pod(site, "third"), _TRIES[what]))
+    assert _FULL in refused.stderr
+    assert stored(site, full.namespace) == {"first", "second"}
+
+
+def test_server_side_apply_by_another_manager_creates_nothing_more(site: Site, full: Tenant) -> None:
+    arguments = ("apply", "--server-side", "--field-manager=mine", "--filename=-")
+    assert _FULL in full.kubectl(*arguments, stdin=json.dumps(pod(site, "third"))).stderr
+
+
+_NAMES = {
+    "a letter of another alphabet": ("example.com/d\u043engle", "is no name for a resource"),
+    "a letter without width": ("example.com/don\u200bgle", "is no name for a resource"),
+    "a name on the pod as a whole": ("", "cannot be set for a pod as a whole"),
+}
+
+
+@pytest.mark.parametrize("what", _NAMES)
+def test_a_name_that_only_looks_like_the_one_that_is_counted_is_refused(what: str, site: Site, full: Tenant) -> None:
+    name, sentence = _NAMES[what]
+    spec: dict[str, Any] = (
+        {"containers": [_container("main", **_asks(name))]} if name else {"containers": _BARE, **_asks(DONGLE)}
+    )
+    assert sentence in full.create(_merged(pod(site, "third"), {"spec": spec})).stderr
+
+
+def test_a_name_in_capitals_is_another_resource_which_no_node_has(site: Site, full: Tenant) -> None:
+    """It is not counted, since it is not the dongle; and it never runs, as he is told."""
+    spec = {"containers": [_container("main", **_asks("example.com/Dongle"))]}
+    told = full.create(_merged(pod(site, "capital"), {"spec": spec}), "--dry-run=server").stderr
+    assert "no node advertises example.com/Dongle: did you mean example.com/dongle?" in told
+
+
+_FORBIDDEN: dict[str, tuple[str, ...]] = {
+    "a pod's status": ("patch", "pod", "first", "--subresource=status", '--patch={"status":{"phase":"Succeeded"}}'),
+    "his namespace's labels": ("label", "namespace", "NAMESPACE", "dongles-"),
+    "his ledger": ("delete", "capledgers.tallygate.dev", "--all", f"--namespace={_OWN}"),
+    "the gate's leases": ("delete", "leases", "--all", f"--namespace={_OWN}"),
+    "the registration": ("delete", "validatingwebhookconfiguration", "tallygate"),
+    "his own rights": ("create", "rolebinding", "more", "--clusterrole=admin", "--serviceaccount=NAMESPACE:tenant"),
+    "who he is, by a group": ("get", "pods", "--as=me", "--as-group=break-glass"),
+    "who he is, by another's ServiceAccount": ("get", "pods", "--as=system:serviceaccount:kube-system:default"),
+}
+
+
+@pytest.mark.parametrize("what", _FORBIDDEN)
+def test_by_rbac_a_tenant_may_not_change(what: str, full: Tenant) -> None:
+    arguments = [each.replace("NAMESPACE", full.namespace) for each in _FORBIDDEN[what]]
+    done = full.kubectl(*arguments)
+    assert done.returncode
+    assert re.search(r"\(Forbidden\)|is forbidden", done.stderr)
+
+
+def test_no_tenant_may_bind_resize_or_debug_a_pod_unless_somebody_lets_him(full: Tenant) -> None:
+    for verb, part in (("create", "binding"), ("patch", "resize"), ("patch", "ephemeralcontainers")):
+        done = full.kubectl("auth", "can-i", verb, "pods", f"--subresource={part}")
+        assert done.stdout.strip() == "no"
+
+
+def test_who_may_resize_and_debug_gains_nothing_by_it(site: Site, full: Tenant) -> None:
+    """As the administrator does it. A resize is charged; a debugging container may ask for nothing at all."""
+    cluster, here = site.cluster, f"--namespace={full.namespace}"
+    larger = {"spec": {"containers": [{"name": "main", **_asks("cpu", "2")}]}}
+    resized = cluster.kubectl("patch", "pod", "second", here, "--subresource=resize", f"--patch={json.dumps(larger)}")
+    assert "cap dongles of this namespace holds" in resized.stderr
+    debugger = {"spec": {"ephemeralContainers": [_container("d", **_asks(DONGLE))]}}
+    debugged = cluster.kubectl(
+        "patch", "pod", "first", here, "--subresource=ephemeralcontainers", f"--patch={json.dumps(debugger)}"
+    )
+    assert debugged.returncode
+    assert "resources" in debugged.stderr
+
+
+def test_the_name_that_the_registration_passes_namespaces_over_by_is_no_label_that_anybody_can_change(
+    site: Site, full: Tenant
+) -> None:
+    """The API server writes it from the name itself, whoever asks (kubernetes/pkg/registry/core/namespace, v1.36)."""
+    label = "kubernetes.io/metadata.name=kube-system"
+    site.cluster.kubectl("label", "namespace", full.namespace, label, "--overwrite")
+    labels = _done(site.cluster, "get", "namespace", full.namespace, "--output=jsonpath={.metadata.labels}")
+    assert json.loads(labels)["kubernetes.io/metadata.name"] == full.namespace
+
+
+def test_pods_of_a_namespace_that_is_taken_out_of_its_cap_and_put_back_are_counted(site: Site, dev: Tenant) -> None:
+    """By who may edit namespaces: what came meanwhile is counted, and nothing more is let in."""
+    _done(site.cluster, "label", "namespace", dev.namespace, "dongles-")
+    free = (dev.create(pod(site, f"free-{each}")).returncode == 0 for each in range(100))
+    until("the cap is gone", lambda: len(stored(site, dev.namespace)) > 2 or not next(free), _WITHIN)
+    _done(site.cluster, "label", "namespace", dev.namespace, "dongles=few")
+    until("they are counted", lambda: "dongle, cap dongles" in dev.create(pod(site, "more")).stderr, _WITHIN)
+
+
+def test_what_is_deleted_and_held_by_a_finalizer_is_still_counted(site: Site, dev: Tenant) -> None:
+    held = _merged(pod(site, "held", "2"), {"metadata": {"finalizers": ["example.com/stays"]}})
+    assert dev.create(held).returncode == 0
+    assert dev.kubectl("delete", "pod", "held", "--wait=false").returncode == 0
+    try:
+        assert _FULL in dev.create(pod(site, "next")).stderr
+    finally:
+        dev.kubectl("patch", "pod", "held", "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+    _until_let_in(site, dev, "next", "1")
+
+
+def test_an_eviction_gives_room_only_for_what_is_gone(site: Site, dev: Tenant) -> None:
+    assert dev.create(pod(site, "whole", "2")).returncode == 0
+    evicted = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "whole"}}
+    path = f"/api/v1/namespaces/{dev.namespace}/pods/whole/eviction"
+    assert dev.kubectl("create", f"--raw={path}", "--filename=-", stdin=json.dumps(evicted)).returncode == 0
+    until("its room is back", lambda: dev.create(pod(site, "next", "2")).returncode == 0, _WITHIN)
+    assert _FULL in dev.create(pod(site, "over")).stderr
+
+
+def test_more_replicas_by_the_scale_subresource_are_pods_that_are_refused(site: Site, dev: Tenant) -> None:
+    deployment = _deployment(site, _container("main", **_asks(DONGLE)), replicas=1)
+    assert dev.create(deployment).returncode == 0
+    assert dev.kubectl("scale", "deployment/web", "--replicas=50").returncode == 0
+    why = ("get", "deployment", "web", "--output=jsonpath={.status.conditions[?(@.type=='ReplicaFailure')].message}")
+    until("its controller was refused", lambda: _FULL in dev.kubectl(*why).stdout, _WITHIN)
+    assert len(stored(site, dev.namespace)) == 2
+
+
+def test_an_update_takes_no_template_past_a_rule_that_it_kept(site: Site, dev: Tenant) -> None:
+    kept = _deployment(site, _container("main", **_asks(_COG)))
+    assert dev.create(kept).returncode == 0
+    broken = _deployment(site, _container("main", **_asks(_COG, "2")))
+    arguments = ("apply", "--server-side", "--force-conflicts", "--filename=-")
+    assert "rule one-cog" in dev.kubectl(*arguments, stdin=json.dumps(broken)).stderr
+
+
+def _deployment(site: Site, container: dict[str, Any], replicas: int = 0) -> dict[str, Any]:
+    labels = {"app": "web"}
+    spec = {**pod(site, "web")["spec"], "containers": [container]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+def test_a_pod_that_is_labelled_into_a_cap_is_charged_then(site: Site, dev: Tenant) -> None:
+    """A cap that counts by the pods' own labels counts what it is shown: that is no wall (docs/security.md)."""
+    labelled = {"metadata": {"labels": {"tier": "gpu"}}, "spec": {"containers": [_container("main", **_asks(_WIDGET))]}}
+    plain = {"spec": labelled["spec"]}
+    _until_let_in(site, dev, "opens-it", "0")
+    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), labelled)).returncode == 0, _WITHIN)
+    assert "cap widgets-by-label" in dev.create(_merged(pod(site, "second"), labelled)).stderr
+    assert dev.create(_merged(pod(site, "outside"), plain)).returncode == 0
+    assert "cap widgets-by-label" in dev.kubectl("label", "pod", "outside", "tier=gpu").stderr
+
+
+def test_a_cap_by_node_selector_does_not_see_who_says_it_otherwise(site: Site, dev: Tenant) -> None:
+    """The same: a node affinity says the same to the scheduler. Cap the resource, not the way to the node."""
+    asks = {"spec": {"containers": [_container("main", **_asks(_GEAR))]}}
+    selecting = _merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
+    term = {"matchExpressions": [{"key": "gears", "operator": "In", "values": ["oiled"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), selecting)).returncode == 0, _WITHIN)
+    assert "cap gears-by-node" in dev.create(_merged(pod(site, "second"), selecting)).stderr
+    unseen = _merged(asks, {"spec": {"affinity": {"nodeAffinity": required}}})
+    assert dev.create(_merged(pod(site, "unseen"), unseen)).returncode == 0
+
+
+def test_who_has_edit_can_be_any_service_account_of_his_own_namespace(site: Site, dev: Tenant) -> None:
+    """So an exemption for one of those is an exemption for him (`impersonate` in the ClusterRole edit, v1.36)."""
+    two = _merged(pod(site, "two"), {"spec": {"containers": [_container("main", **_asks(_COG, "2"))]}})
+    assert "rule one-cog" in dev.create(two).stderr
+    assert dev.kubectl("create", "serviceaccount", "trusted").returncode == 0
+    account = f"system:serviceaccount:{dev.namespace}:trusted"
+    binding = ("create", "rolebinding", "trusted", "--clusterrole=edit", f"--serviceaccount={dev.namespace}:trusted")
+    _done(site.cluster, *binding, f"--namespace={dev.namespace}")
+    until("the exempt may", lambda: dev.create(two, f"--as={account}").returncode == 0, _WITHIN)
+
+
+def test_break_glass_is_for_whom_the_cluster_lets_into_the_group(site: Site, full: Tenant) -> None:
+    over = json.dumps(pod(site, "over"))
+    asks = ("create", "--filename=-", "--dry-run=server", f"--namespace={full.namespace}")
+    as_group = ("--as=somebody", "--as-group=break-glass", "--as-group=system:masters")
+    assert site.cluster.kubectl(*asks, *as_group, stdin=over).returncode == 0
+    assert "cannot impersonate" in full.create(pod(site, "over"), "--validate=false", *as_group).stderr
+
+
+def test_a_claim_for_a_device_is_not_what_a_cap_counts(site: Site, full: Tenant) -> None:
+    """Devices asked for by ResourceClaim have no name that a cap could count; a ResourceQuota counts claims."""
+    spec = {
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+        "containers": [_container("main", resources={"claims": [{"name": "gpu"}]})],
+    }
+    assert full.create(_merged(pod(site, "claims"), {"spec": spec}), "--dry-run=server").returncode == 0
+
+
+def test_a_forged_review_takes_room_for_a_moment_and_never_gives_any(
+    site: Site, dev: Tenant, guarding: GateProcess
+) -> None:
+    """Of a gate that asks its callers for nothing. With a token or an authority it does not listen to them at all.
+
+    That is shown in tests/server/test_serving.py, for both.
+    """
+    for each in ("u-forged-1", "u-forged-2"):
+        assert _forged(guarding, dev.namespace, each, "CREATE", ("", "1"))
+    assert "holds 0 of 2, 2 promised" in dev.create(pod(site, "honest", "2")).stderr
+    _until_let_in(site, dev, "honest", "2")
+    uid = dev.kubectl("get", "pod", "honest", "--output=jsonpath={.metadata.uid}").stdout
+    assert _forged(guarding, dev.namespace, uid, "UPDATE", ("2", "0"))
+    assert _forged(guarding, dev.namespace, uid, "DELETE", ("2", ""))
+    assert _FULL in dev.create(pod(site, "over")).stderr
+
+
+def _forged(gate: GateProcess, namespace: str, uid: str, operation: str, dongles: tuple[str, str]) -> bool:
+    """Whether the gate allows what anybody says to it that reaches its port: a pod that asked for so many, and asks."""
+    before, after = (
+        {"metadata": {"name": "forged", "uid": uid}, "spec": {"containers": [_container("m", **_asks(DONGLE, each))]}}
+        for each in dongles
+    )
+    request = {
+        "uid": "r-1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "operation": operation,
+        "namespace": namespace,
+        "object": after if dongles[1] else None,
+        "oldObject": before if dongles[0] else None,
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    # As a pod would: it knows no authority, and need not care.
+    with httpx.Client(verify=False, trust_env=False) as client:  # noqa: S501
+        said = client.post(f"https://127.0.0.1:{gate.port}/v1/admit/validate", json=review)
+    allowed: bool = said.json()["response"]["allowed"]
+    return allowed
+
+
+def test_thousands_of_creates_against_a_full_cap_hold_up_no_other_tenant(
+    site: Site, full: Tenant, dev: Tenant, guarding: GateProcess
+) -> None:
+    """As fast as eight clients are answered, which is more than 10,000 a minute where the machine is not busy."""
+    before = guarding.metrics()
+    with full.http(CLIENTS) as http, ThreadPoolExecutor(CLIENTS) as pool:
+        hammering = [pool.submit(_refusals, http, pod(site, "third")) for _ in range(CLIENTS)]
+        served = [create(site, dev.namespace, f"mine-{each}", "0") for each in range(8)]
+        statuses = [status for each in hammering for status in each.result()]
+    assert [each.stderr for each in served if each.returncode] == []
+    assert statuses == [HTTPStatus.FORBIDDEN] * (CLIENTS * _REFUSALS)
+    assert _of(guarding.metrics(), "ledger_batch_size_sum") - _of(before, "ledger_batch_size_sum") < 100
+    assert stored(site, full.namespace) == {"first", "second"}
+
+
+_REFUSALS = 125  # of each client
+
+
+def _refusals(http: httpx.Client, manifest: Pod) -> list[int]:
+    return [http.post("/pods", json=manifest).status_code for _ in range(_REFUSALS)]
+
+
+def _of(metrics: str, name: str) -> float:
+    """The value of a metric without labels."""
+    found = re.search(rf"^tallygate_{name} (\S+)$", metrics, re.MULTILINE)
+    assert found, f"{name} is not told"
+    return float(found[1])
