@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from webhook.cli.certificate_keeping import keeping
 from webhook.cli.command import Command
 from webhook.server.serve import leave
 from webhook.server.serve import serve as serve_gate
@@ -34,6 +35,10 @@ def _help(option: Option) -> str:
     examples=(
         ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "first a certificate ..."),
         ("tallygate serve --tls-cert tls/tls.crt --tls-key tls/tls.key --policies policies/", "... then serve with it"),
+        (
+            "tallygate serve --tls-secret tallygate-system/tallygate-tls",
+            "in a cluster, with certificates that it keeps",
+        ),
         ("TALLYGATE_LISTEN=127.0.0.1:8443 tallygate serve --config settings.yaml", "settings from elsewhere"),
         ("curl --cacert tls/ca.crt https://localhost:8443/readyz", "is it ready, and what is in force?"),
     ),
@@ -50,7 +55,8 @@ def serve(config: Path | None, **flags: Any) -> None:
 
     Every setting can be given as a flag, as the environment variable in brackets, or in a settings file; flags win over
     variables, and variables over the file. Policy files and certificates are watched, and taken up when they change.
+    With --tls-secret it makes its certificates itself, renews them, and tells the API server whom to trust.
 
     Exit codes: 0 stopped, 1 stopped but requests had to be given up, 2 it could not start.
     """
-    leave(serve_gate(load_settings(flags, os.environ, config)))
+    leave(serve_gate(load_settings(flags, os.environ, config), keeping))

@@ -142,7 +142,10 @@ def _transport(settings: Settings) -> Transport:
 
 def _certificate_reader(settings: Settings) -> Callable[[], Certificates]:
     if settings.tls_cert is None or settings.tls_key is None:
-        raise ServeError("name a certificate and its key: --tls-cert, --tls-key (`tallygate certs issue` makes both)")
+        raise ServeError(
+            "name a certificate and its key: --tls-cert, --tls-key (`tallygate certs issue` makes both); in a cluster, "
+            "--tls-secret"
+        )
     return partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
 
 

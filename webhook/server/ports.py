@@ -1,11 +1,12 @@
 """What the server asks of the parts it is built from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from webhook.admission.change import Phase
 from webhook.gate import Answer
+from webhook.server.settings.table import Settings
 
 Admit = Callable[[bytes, Phase, float], Answer]
 """`Gate.admit`: the bytes of a review, the phase, and a deadline in monotonic seconds; raises as it says there."""
@@ -22,3 +23,11 @@ class Check:
 
 Readiness = Callable[[], Check]
 """Asks for the state of one thing, now; quick, and never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What whoever runs beside the server wants of it: these settings, and to be asked when ready is asked."""
+
+    settings: Settings
+    checks: Sequence[Readiness] = ()

@@ -29,7 +29,7 @@ from webhook.server.following.namespaces import AwaitedNamespaces
 from webhook.server.following.placing import NoPlacing
 from webhook.server.life import Life, ServeError, Voice
 from webhook.server.policies import LivePolicies
-from webhook.server.ports import Admit, Check, Readiness
+from webhook.server.ports import Admit, Beside, Check, Readiness
 from webhook.server.reporting.lines import Lines
 from webhook.server.reporting.logs import forward_library_logs, new_logger
 from webhook.server.reporting.metrics import Build, Metrics
@@ -45,23 +45,39 @@ from webhook.state.watch.connect import Connection
 _LEAST_BOUND_SECONDS = 34.0  # a create or update has so long in the API server (apiserver config.go, RequestTimeout)
 
 
-def serve(settings: Settings) -> int:
+def _nothing_beside(settings: Settings, _: Voice) -> AbstractContextManager[Beside]:
+    return nullcontext(Beside(settings))
+
+
+def serve(
+    settings: Settings, beside: Callable[[Settings, Voice], AbstractContextManager[Beside]] = _nothing_beside
+) -> int:
     """Serve the gate until SIGTERM or SIGINT; the exit code: 0, or 1 when requests had to be given up.
 
-    Must be called in the main thread, where signals arrive.
+    Must be called in the main thread, where signals arrive. `beside` runs from before the server starts until it has
+    ended, and may change what it runs with.
 
     Raises:
         webhook.errors.TallygateError: it cannot start; the text says why, and what would help.
     """
     lines = Lines(sys.stderr.buffer)
     voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build(_version())))
+    try:
+        with beside(settings, voice) as wanted:
+            return _serve(wanted, voice)
+    finally:
+        lines.flush()
+
+
+def _serve(wanted: Beside, voice: Voice) -> int:
+    settings = wanted.settings
     policies = LivePolicies(settings.policies, voice)
     access = connection(settings)
     caps = CapMetrics(voice.metrics.registry, voice.metrics.refusals, voice.log)
     parts = (
         _alone(settings, policies, voice, caps) if access is None else _beside(access, settings, policies, voice, caps)
     )
-    life = Life(parts.admit, settings, voice, [policies.check, *parts.checks])
+    life = Life(parts.admit, settings, voice, [policies.check, *parts.checks, *wanted.checks])
     forward_library_logs(voice.log)
     policies.store.start()
     try:
@@ -69,7 +85,6 @@ def serve(settings: Settings) -> int:
             return life.run()
     finally:
         policies.store.stop()
-        lines.flush()
 
 
 def leave(code: int) -> NoReturn:

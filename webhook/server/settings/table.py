@@ -53,6 +53,26 @@ class Settings:
         PATH, "", "The serving certificate and its chain, PEM. When the file changes, it is taken up without a restart."
     )
     tls_key: Path | None = _option(PATH, "", "The private key of the serving certificate, PEM.")
+    tls_secret: str = _option(
+        TEXT,
+        "",
+        "In place of both: a Secret, as NAMESPACE/NAME. The gate makes it where it is not there, serves with what is "
+        "in it, renews it in time, and tells API servers by caBundle whom to trust, in the cluster that is followed, "
+        "else in the one it runs in. Any number of replicas may do so (docs/certificates.md).",
+        absent="",
+    )
+    tls_folder: Path | None = _option(
+        PATH,
+        "",
+        "Where what tls_secret holds is kept for the server: a volume in memory that outlives the container, so that "
+        "it can start while the API server is away. Without it, a folder that is gone when it ends.",
+    )
+    tls_settling: float = _option(
+        DURATION,
+        "1h",
+        "How long a new authority of tls_secret is published before it signs what is served: longer than any API "
+        "server may take to hear of it. Less is for tests only.",
+    )
     tls_min_version: str = _option(one_of("1.2", "1.3"), "1.3", "The oldest version of TLS that is spoken.")
     client_ca_file: Path | None = _option(
         PATH,
