@@ -18,6 +18,8 @@ from webhook.gate import Gate
 from webhook.gate.keeping import Keeper
 from webhook.gate.leading import Leading
 from webhook.gate.telling import Telling
+from webhook.server.auditing.figures import AuditFigures
+from webhook.server.auditing.rounds import Audits, Order
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.events.telling import OwnerEvents
 from webhook.server.events.writing import KubernetesEvents
@@ -121,6 +123,8 @@ def _alone(settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMe
     """The gate without a cluster: labels from a file, and promises that nothing settles."""
     if settings.ledgers == "kubernetes":
         raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
+    if settings.audit_every:
+        raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
     path = settings.namespaces_file
     gate = Gate(
         policies=policies.store.current,
@@ -169,7 +173,8 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
     keeping = LedgerKeeping(cluster, keeper, gate.caps, voice.log, figures)
     leases = LedgerLeading(leading, voice.log) if leading is not None else None
     events = _events(access, settings, voice)
-    threads: list[_Running] = [each for each in (cluster, keeping, leases, events) if each is not None]
+    audits = _audits(access, cluster, settings, policies, keeper, voice)
+    threads: list[_Running] = [each for each in (cluster, keeping, leases, events, audits) if each is not None]
     admit = gate.admit if events is None else events.heard_by(gate.admit)
     return _Parts(admit, [each.check for each in threads], partial(_running, threads))
 
@@ -190,6 +195,16 @@ def _events(access: Connection, settings: Settings, voice: Voice) -> OwnerEvents
         return None
     writer = KubernetesEvents(access, socket.gethostname())
     return OwnerEvents(writer, secrets.token_hex(8), voice.metrics.registry, voice.log)
+
+
+def _audits(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes
+    access: Connection, cluster: Cluster, settings: Settings, policies: LivePolicies, keeper: Keeper, voice: Voice
+) -> Audits | None:
+    """What judges what is stored already; None where nobody wants that."""
+    if not settings.audit_every:
+        return None
+    order = Order(settings.audit_every, policies.store.current, keeper.leads, settings.namespace)
+    return Audits(access, cluster, order, voice.log, AuditFigures(voice.metrics.registry, keeper.leads))
 
 
 def _leading(access: Connection, settings: Settings, gate: Gate) -> Leading | None:

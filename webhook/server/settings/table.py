@@ -144,6 +144,13 @@ class Settings:
         "The most requests answered at a time, slow ones included. Threads are started when they are needed, and a "
         "thread that waits costs little.",
     )
+    audit_every: float | None = _option(
+        DURATION,
+        "",
+        "How often to judge what is stored already, and to write policy reports where the cluster has them "
+        "(docs/audit.md). One of several replicas does it. Without it, or with 0, nothing is audited. It needs a "
+        "cluster.",
+    )
     drain_delay: float = _option(
         DURATION,
         "3s",
