@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from tests.admission.case import policies
 from tests.gate.scene import CAP
+from tests.server.audits import last
 from tests.server.building import Log
 from tests.state.ledger.ledgers import empty, gpus, granted, wants
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
+from webhook.server.auditing.figures import AuditFigures
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.events.series import Event
 from webhook.server.events.telling import OwnerEvents
@@ -27,6 +29,7 @@ def every_metric() -> Mapping[str, frozenset[str]]:
     pods = Followed("pods", 7, 1, 2.5, None, {Reason.RESET: 3}, 1, None)
     figures = Figures(metrics.registry, lambda: [pods], told.seen, lambda: True)
     OwnerEvents(_Nowhere(), "one", metrics.registry, log)
+    AuditFigures(metrics.registry, lambda: True).last = last()
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.all()[0].key, "team-a"))
     return {

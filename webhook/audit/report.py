@@ -142,9 +142,8 @@ def _result(finding: Finding) -> Result:
 
 
 def _clipped(text: str, most: int) -> str:
-    """A text that the API server takes: valid Unicode, and no longer than so many characters."""
-    whole = text.encode("utf-8", "replace").decode()
-    return whole if len(whole) <= most else f"{whole[: most - 1]}…"
+    """A text of no more than so many characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")

@@ -9,15 +9,17 @@ from urllib.parse import quote
 import msgspec
 
 from webhook.audit.kept import Kept
-from webhook.audit.pages import AuditError
+from webhook.audit.pages import AuditError, Wait
 from webhook.audit.report import APIS, DIGEST, MANAGED_BY, NAME, Api, Content, body, content, key_of
 from webhook.errors import TallygateError
 from webhook.state.kubernetes.calls import Access, Caller, Request
 from webhook.state.kubernetes.exchange import Answer
+from webhook.state.ports import StoreUnavailableError
 
 _JSON: Final = "application/json"
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PATIENCE: Final = 15.0
+_PAUSES: Final = (1.0, 4.0, 15.0)
 _PAGE: Final = 500
 _MOST_TOLD: Final = 500  # characters of a server's answer
 _MOST_FAILURES: Final = 5
@@ -83,12 +85,13 @@ class Written:
 
 
 class Reports:
-    """The reports of one cluster; `now` gives Unix time. `rest` is called before each write."""
+    """The reports of one cluster; `now` gives Unix time, and `between` is how many seconds lie between two writes."""
 
-    def __init__(self, access: Access, now: Callable[[], float], rest: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, access: Access, now: Callable[[], float], wait: Wait, between: float = 0.0) -> None:
         self._caller = Caller(access)
         self._now = now
-        self._rest = rest
+        self._wait = wait
+        self._between = between
 
     def installed(self) -> Api | None:
         """The API that the cluster has, the newer one where it has both.
@@ -169,12 +172,12 @@ class Reports:
             times = {key_of(result): result.get("timestamp") for result in before.results or ()}
             made = body(api, home, said, times, int(self._now()))
             made["metadata"]["resourceVersion"] = before.metadata.resource_version
-            self._rest()
+            self._wait(self._between)
             answer = self._call(Request("PUT", path, _JSON, _ENCODER.encode(made)))
         self._count(answer, _called(api, home), "update", done)
 
     def _create(self, api: Api, home: str, said: Content, done: Written) -> None:
-        self._rest()
+        self._wait(self._between)
         made = _ENCODER.encode(body(api, home, said, {}, int(self._now())))
         answer = self._call(Request("POST", _collection(api, home), _JSON, made))
         if answer.status == HTTPStatus.CONFLICT:
@@ -184,7 +187,7 @@ class Reports:
         self._count(answer, _called(api, home), "create", done)
 
     def _remove(self, api: Api, there: _Metadata, done: Written) -> None:
-        self._rest()
+        self._wait(self._between)
         options = _ENCODER.encode({"preconditions": {"resourceVersion": there.resource_version}})
         path = f"{_collection(api, there.namespace)}/{NAME}"
         answer = self._call(Request("DELETE", path, _JSON, options))
@@ -202,9 +205,15 @@ class Reports:
             done.fail(f"{called}: {verb}: {said}{_right(answer, verb)}")
 
     def _call(self, request: Request) -> Answer:
+        """An answer; an API server that is busy is waited for, as it is while it takes up a new definition."""
         try:
+            for pause in _PAUSES:
+                answer = self._caller.call(request, _PATIENCE)
+                if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
+                    return answer
+                self._wait(pause)
             return self._caller.call(request, _PATIENCE)
-        except TallygateError as error:
+        except StoreUnavailableError as error:
             raise ReportsError(f"reports: {error}") from error
 
 

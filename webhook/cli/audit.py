@@ -87,7 +87,7 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     chosen = usable(policies)
     scope = Scope(_SPARED, frozenset(namespaces) or None)
     access = None if snapshot else whence.connection()
-    reports = Reports(access, time.time) if report and access is not None else None
+    reports = Reports(access, time.time, time.sleep) if report and access is not None else None
     api = wanted_api(reports) if reports is not None else None
     outcome, remarks = _audited(chosen, scope, access, snapshot)
     written: Written | None = None

@@ -55,7 +55,7 @@ class Audits:
         self._figures = figures
         self._transport = PooledTransport(access)
         self._pages = Pages(self._transport, access.server, _PAGE, self._wait)
-        self._reports = Reports(access, time.time, lambda: self._wait(_BETWEEN_WRITES_SECONDS))
+        self._reports = Reports(access, time.time, self._wait, _BETWEEN_WRITES_SECONDS)
         self._worked = 0.0
         self._troubles: dict[str, str] = {}
         self._stop = Event()

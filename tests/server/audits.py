@@ -1,0 +1,21 @@
+"""An audit that has been."""
+
+from dataclasses import replace
+
+from tests.audit.findings import finding
+from webhook.audit.audit import Outcome
+from webhook.audit.judging import Looked
+from webhook.audit.kept import Kept
+from webhook.server.auditing.figures import Last
+
+
+def last(policies: int = 1) -> Last:
+    """One that has found something by each of so many policies, by the first of them most."""
+    kept, looked = Kept(), Looked()
+    looked.judged["Pod"] = 7
+    for number in range(policies):
+        for times in range(policies - number):
+            found = finding(f"{number}-{times}")
+            found.problem = replace(found.problem, rule=f"rule-{number}")
+            kept.add(found)
+    return Last(Outcome(kept, looked, 1), 1_700_000_000.0, 2.5)
