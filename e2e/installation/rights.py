@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from e2e.installation.rendered import Object
 
+_CREATED = 201  # also the answer to an update of what was not there, which takes the right to create beside
 _FORBIDDEN = 403
 _EVERYBODY = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
 """What `system:basic-user` lets everybody do, the gate too."""
@@ -53,5 +54,7 @@ def asked(log: Path, after: int = 0) -> Iterator[Asked]:
             if of is None or of.get("resource") in _EVERYBODY:
                 continue
             parts = (of["resource"], *filter(None, (of.get("subresource"),)))
-            right = Right(event["verb"], of.get("apiGroup", ""), "/".join(parts))
-            yield Asked(right, event["requestURI"], event.get("responseStatus", {}).get("code") == _FORBIDDEN)
+            code = event.get("responseStatus", {}).get("code")
+            for verb in (event["verb"], *(("create",) if event["verb"] == "update" and code == _CREATED else ())):
+                right = Right(verb, of.get("apiGroup", ""), "/".join(parts))
+                yield Asked(right, event["requestURI"], code == _FORBIDDEN)

@@ -63,8 +63,8 @@ def _own(verbs: str, group: str, resource: str, feature: Feature, *, name: str =
 _REPORTING = "list get create update delete"
 
 RIGHTS: tuple[Right, ...] = (
-    *_each("get list watch", "", "pods namespaces nodes", Feature.FOLLOWS),
-    *_each("list watch", "", "resourcequotas", Feature.FOLLOWS),
+    *_each("get list watch", "", "pods", Feature.FOLLOWS),
+    *_each("list watch", "", "namespaces nodes resourcequotas", Feature.FOLLOWS),
     *_each("create update", "", "events", Feature.TELLS),
     *_own("get create update", naming.GROUP, naming.PLURAL, Feature.KEEPS),
     *_own("list create update delete", "coordination.k8s.io", "leases", Feature.KEEPS),
