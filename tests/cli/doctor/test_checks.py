@@ -33,7 +33,7 @@ from tests.cli.doctor.world import (
 )
 from webhook.accounting.amounts import Amounts
 from webhook.cli.doctoring.checks import CHECKS
-from webhook.cli.doctoring.facts import Answered, Attempt, Bound, Replica, Unseen, User
+from webhook.cli.doctoring.facts import Answered, Attempt, Bound, Replica, Shown, Unseen, User
 from webhook.cli.doctoring.records import Configuration, Space
 from webhook.cli.doctoring.rights import RIGHTS
 from webhook.cli.doctoring.verdict import Level
@@ -216,7 +216,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Level]]] = {
         {"passed-over": WARN},
     ),
     "namespaces cannot be listed": ({"spaces": UNSEEN}, {"passed-over": UNKNOWN}),
-    "no replica runs": ({"replicas": ()}, {"replicas": FAIL, "ledgers": UNKNOWN}),
+    "no replica runs": (
+        {"replicas": ()},
+        {"replicas": FAIL, "policies": UNKNOWN, "watches": UNKNOWN, "ledgers": UNKNOWN},
+    ),
+    "no replica runs, and none has left a Lease": (
+        {"replicas": (), "lease": None},
+        {"replicas": FAIL, "policies": UNKNOWN, "watches": UNKNOWN, "ledgers": UNKNOWN, "keeper": UNKNOWN},
+    ),
     "replicas cannot be asked": (
         {"replicas": UNSEEN},
         {"replicas": UNKNOWN, "policies": UNKNOWN, "watches": UNKNOWN, "ledgers": UNKNOWN},
@@ -376,12 +383,31 @@ def test_rights_of_what_the_gate_was_not_started_for_are_not_asked_for() -> None
     )
 
 
-def test_what_is_called_by_url_is_asked_for_what_it_shows() -> None:
-    facts = well(**registered(by_url), served=pem(leaf()), deployment=None, secret=None)
-    found = said("trusted", facts)
-    assert found.level is FAIL
-    assert "the certificate is not for gate.example.com" in found.reason
-    assert said("failure-policy", facts).level is Level.PASS
+def test_what_is_called_by_url_is_judged_by_what_it_shows() -> None:
+    trusted = pem(authority())
+    for refusal, expected in (("", Level.PASS), ("hostname mismatch", FAIL)):
+        shown = Shown(pem(leaf()), {trusted: refusal})
+        facts = well(**registered(by_url), served=shown, deployment=None, secret=None)
+        found = said("trusted", facts)
+        assert found.level is expected
+        assert refusal in found.reason
+        assert said("failure-policy", facts).level is Level.PASS
+
+
+def test_what_mends_a_certificate_goes_by_who_makes_it() -> None:
+    def injected(mutating: Object, _: Object) -> None:
+        mutating["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "tallygate-system/tallygate"}
+
+    old = secret(pem(leaf(NOW - timedelta(days=85))))
+    by_itself = deployment(arguments=(*ARGUMENTS, "--tls-secret=tallygate-system/tallygate-tls"))
+    within = "kubectl --namespace=tallygate-system"
+    assert said("certificate", well(secret=old)).mend[0] == "tallygate certs renew certs.d/"
+    assert said("certificate", well(secret=old, deployment=by_itself)).mend == (
+        f"{within} annotate secret tallygate-tls tallygate.dev/renew=certificate --overwrite",
+    )
+    assert said("certificate", well(secret=old, **registered(injected))).mend == (
+        f"{within} delete secret tallygate-tls",
+    )
 
 
 def test_a_bundle_that_is_right_elsewhere_is_what_mends_a_wrong_one() -> None:

@@ -6,6 +6,7 @@ Nothing is stored by what goes through here: reviews are never stored, and pods 
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -24,6 +25,7 @@ _CONNECT_SECONDS, _READ_SECONDS = 5.0, 35.0  # a create waits for webhooks, each
 _MOST_BYTES = 16 * 1024 * 1024
 _OK, _NOT_FOUND = 200, 404
 _LONGEST = 300
+_PHRASES = {each.value: each.phrase for each in HTTPStatus}
 
 
 class Answer(NamedTuple):
@@ -40,10 +42,7 @@ class Answer(NamedTuple):
 
     def refusal(self) -> Unseen:
         """Why it is not: in the server's own words, where it has any."""
-        try:
-            said = msgspec.json.decode(self.body, type=_Status).message
-        except (ValueError, RecursionError):
-            said = ""
+        said = self.message() or _PHRASES.get(self.status, "")
         return Unseen(" ".join(f"{self.status} {said}".split())[:_LONGEST])
 
     def message(self) -> str:

@@ -51,6 +51,13 @@ class Attempt(NamedTuple):
     message: str
 
 
+class Shown(NamedTuple):
+    """What a gate that is called by URL shows, as PEM, and why who trusts a bundle would not talk to it, by bundle."""
+
+    certificate: bytes
+    refusals: Mapping[bytes, str]
+
+
 class Sample(NamedTuple):
     """One series of `/metrics`."""
 
@@ -122,7 +129,7 @@ class User(NamedTuple):
 class Facts:
     """What was gathered. `now` is our clock, `ahead` how far the API server's is ahead of it, in seconds.
 
-    `served` is the chain that a gate that is called by URL shows, as PEM; None where it is called by its Service.
+    `served` is what a gate that is called by URL shows; None where it is called by its Service.
     """
 
     now: datetime
@@ -134,7 +141,7 @@ class Facts:
     spaces: tuple[Space, ...] | Unseen
     attempts: tuple[Attempt, ...] | Unseen
     secret: Secret | Unseen | None
-    served: bytes | Unseen | None
+    served: Shown | Unseen | None
     deployment: Deployment | Unseen | None
     budgets: tuple[Budget, ...] | Unseen
     pods: tuple[GatePod, ...] | Unseen
@@ -152,6 +159,14 @@ class Facts:
             yield MUTATING, self.mutating
         if isinstance(self.validating, Configuration):
             yield VALIDATING, self.validating
+
+    @property
+    def unregistered(self) -> str:
+        """Why nothing can be said of the registration; empty where one of the two is there."""
+        if any(self.configurations()):
+            return ""
+        unseen = next((each.why for each in (self.mutating, self.validating) if isinstance(each, Unseen)), "")
+        return f"the registration cannot be read: {unseen}" if unseen else "nothing of the gate is registered"
 
     @property
     def is_called_by_url(self) -> bool:

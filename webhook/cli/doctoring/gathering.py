@@ -1,10 +1,8 @@
 """Gathering: everything that a check goes by, read once. What fails is kept as what could not be seen."""
 
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 from webhook.admission.capping import CapIndex
 from webhook.admission.registration import NAMESPACE
@@ -17,6 +15,7 @@ from webhook.cli.doctoring.facts import (
     Answered,
     Facts,
     Replica,
+    Shown,
     Unseen,
     Whereabouts,
 )
@@ -33,6 +32,7 @@ from webhook.cli.doctoring.records import (
     Secret,
 )
 from webhook.cli.doctoring.rights import DEFAULT_SECRET, LEASE, RIGHTS
+from webhook.cli.doctoring.shown import shown as shown_at
 from webhook.cli.progress import shown
 from webhook.state.kubernetes import naming
 from webhook.state.watch.connect import Connection
@@ -42,7 +42,6 @@ _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 _SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
 _CALLED = "tallygate"  # Deployment, Service and ServiceAccount
 _MOST_PODS = 50
-_CONNECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +156,7 @@ def _secret(deployment: Deployment | Unseen | None) -> str:
     return next(iter((*named, *mounted)), DEFAULT_SECRET)
 
 
-def _served(found: Sequence[Configuration]) -> bytes | Unseen | None:
-    """What a gate that is called by URL shows to this machine, which need not be what it shows to the API server."""
-    urls = [webhook.client_config.url for each in found for webhook in each.webhooks if webhook.client_config.url]
-    if not urls:
-        return None
-    where = urlsplit(urls[0])
-    try:
-        shown_there = ssl.get_server_certificate((where.hostname or "", where.port or 443), timeout=_CONNECT_SECONDS)
-    except (OSError, ValueError) as error:
-        return Unseen(f"{where.netloc} cannot be reached from here: {error}")
-    return shown_there.encode()
+def _served(found: Sequence[Configuration]) -> Shown | Unseen | None:
+    clients = [webhook.client_config for each in found for webhook in each.webhooks]
+    urls = [each.url for each in clients if each.url]
+    return shown_at(urls[0], {each.ca_bundle for each in clients}) if urls else None

@@ -8,12 +8,14 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from webhook.cli.doctoring.checks import CHECKS
 from webhook.cli.doctoring.verdict import Level, Result
 from webhook.cli.report import write
 from webhook.cli.report.table import harmless
 
 _STYLES = {Level.PASS: "green", Level.UNKNOWN: "cyan", Level.WARN: "yellow", Level.FAIL: "bold red"}
 _WIDTH = max(map(len, Level)) + 2
+_NAMES = max(len(check.name) for check in CHECKS) + 2
 _INDENT = " " * _WIDTH
 
 
@@ -31,7 +33,7 @@ def show(results: Sequence[Result]) -> None:
 def _paragraph(result: Result) -> Iterator[RenderableType]:
     said = result.said
     level = (f"{said.level:<{_WIDTH}}", _STYLES[said.level])
-    yield Text.assemble(level, (result.name, "bold"), f"  {harmless(said.reason)}")
+    yield Text.assemble(level, (f"{result.name:<{_NAMES}}", "bold"), harmless(said.reason))
     for command in said.mend:
         yield Text(f"{_INDENT}$ {harmless(command)}")
 

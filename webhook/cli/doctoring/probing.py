@@ -9,20 +9,22 @@ from webhook.cli.doctoring.api import Api
 from webhook.cli.doctoring.facts import Attempt, Unseen
 from webhook.cli.doctoring.matching import NEW_POD, asks, selects
 from webhook.cli.doctoring.records import Configuration, Space
+from webhook.cli.progress import shown
 
 _FORBIDDEN = 403
 REFUSED, LET_IN = "tallygate-doctor-refused", "tallygate-doctor-let-in"
 _HALVES = {f"{OPAQUE_PREFIX}probes": "1500m"}
 _LITTLE = {"cpu": "1m", "memory": "1Mi"}
+_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (REFUSED, {"requests": _HALVES, "limits": _HALVES}),
+    (LET_IN, {"requests": _LITTLE}),
+)
 
 
 def attempts(api: Api, namespace: str) -> tuple[Attempt, ...] | Unseen:
     """What is answered to one that the shipped rules refuse in the mutating phase, and one that both phases see."""
     found = []
-    for name, resources in (
-        (REFUSED, {"requests": _HALVES, "limits": _HALVES}),
-        (LET_IN, {"requests": _LITTLE}),
-    ):
+    for name, resources in shown("asking the gate about pods", _PODS):
         path = f"/api/v1/namespaces/{namespace}/pods"
         answer = api.post(path, json.dumps(_pod(name, resources)).encode(), {"dryRun": "All"})
         if isinstance(answer, Unseen):

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from webhook.cli.doctoring.chains import ChainError, certificates, distrust
-from webhook.cli.doctoring.facts import Facts, Unseen
-from webhook.cli.doctoring.mending import kubectl, own, patched, tallygate
-from webhook.cli.doctoring.records import Configuration, Deployment, Webhook
-from webhook.cli.doctoring.rights import Feature, features
+from webhook.cli.doctoring.facts import Facts, Shown, Unseen
+from webhook.cli.doctoring.issuing import publish, renew
+from webhook.cli.doctoring.mending import own, patched
+from webhook.cli.doctoring.records import Configuration, Secret, Webhook
 from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
 
 SOON = timedelta(days=7)
@@ -19,7 +19,6 @@ SOON = timedelta(days=7)
 _PARTS = 10
 _DAY = 86400.0
 _APART = 2.0  # seconds; both are whole
-_FOLDER = "certs.d/"  # as deploy/README.md calls it
 
 _Found = tuple[str, Configuration, Webhook]
 
@@ -30,8 +29,10 @@ def _webhooks(facts: Facts) -> list[_Found]:
 
 def _chain(facts: Facts) -> list[x509.Certificate] | Unseen:
     """What the gate shows, as far as it can be had: where it is called by URL that, else what its Secret holds."""
+    if isinstance(facts.served, Unseen):
+        return facts.served
     if facts.served is not None:
-        pem = facts.served
+        pem: bytes | Unseen = facts.served.certificate
     elif facts.secret is None:
         return Unseen(f"there is no Secret {facts.here.namespace}/{facts.here.secret}")
     else:
@@ -46,33 +47,30 @@ def _chain(facts: Facts) -> list[x509.Certificate] | Unseen:
 
 def _trusted(facts: Facts) -> Said:
     found = _webhooks(facts)
-    if not found:
-        return unknown("nothing of the gate is registered")
+    if facts.unregistered:
+        return unknown(facts.unregistered)
     chain = _chain(facts)
     if isinstance(chain, Unseen):
         empty = [webhook.name for _, _, webhook in found if not webhook.client_config.ca_bundle]
         if empty and not facts.is_called_by_url:
-            return failed(f"{named(empty)} has no caBundle", _publish(facts))
+            return failed(f"no caBundle, so that nobody is trusted: {named(empty)}", *publish(facts))
         return unknown(f"what the gate shows cannot be seen: {chain.why}")
     wrong = [(each, why) for each in found if (why := _distrust(facts, each[2], chain))]
-    said = [failed(f"{each[2].name}: {why}", _mend(facts, each, chain)) for each, why in wrong]
+    said = [failed(f"{each[2].name}: {why}", *_mend(facts, each, chain)) for each, why in wrong]
     return together(said, passed(f"all {len(found)} webhooks trust what the gate shows"))
 
 
 def _distrust(facts: Facts, webhook: Webhook, chain: list[x509.Certificate]) -> str:
-    client = webhook.client_config
-    if not client.ca_bundle:
-        return "" if client.url and facts.served is not None and _is_public(chain) else "caBundle is empty"
+    bundle = webhook.client_config.ca_bundle
+    if isinstance(facts.served, Shown) and webhook.client_config.url:
+        return facts.served.refusals.get(bundle, "")
+    if not bundle:
+        return "caBundle is empty"
     try:
-        trusted = certificates(client.ca_bundle)
+        trusted = certificates(bundle)
     except ChainError as error:
         return f"caBundle is {error}"
     return distrust(chain, trusted, _host(webhook), facts.now)
-
-
-def _is_public(chain: list[x509.Certificate]) -> bool:
-    """Whether it may be signed by one of the world's authorities, whom an API server trusts where it has no bundle."""
-    return chain[0].issuer != chain[0].subject and len(chain) > 1
 
 
 def _host(webhook: Webhook) -> str:
@@ -82,11 +80,11 @@ def _host(webhook: Webhook) -> str:
     return urlsplit(webhook.client_config.url or "").hostname or ""
 
 
-def _mend(facts: Facts, each: _Found, chain: list[x509.Certificate]) -> str:
-    """The bundle of another webhook, or of the Secret, where one is right; else that of the folder of certificates."""
+def _mend(facts: Facts, each: _Found, chain: list[x509.Certificate]) -> tuple[str, ...]:
+    """The bundle of another webhook, or of the Secret, where one is right; else have it published, or made anew."""
     kind, found, webhook = each
     others = [other.client_config.ca_bundle for _, _, other in _webhooks(facts)]
-    if facts.secret is not None and not isinstance(facts.secret, Unseen):
+    if isinstance(facts.secret, Secret):
         others.append(facts.secret.data.authorities)
     for bundle in filter(None, others):
         try:
@@ -95,24 +93,16 @@ def _mend(facts: Facts, each: _Found, chain: list[x509.Certificate]) -> str:
             continue
         if right:
             trust = base64.b64encode(bundle).decode()
-            return patched(facts.here, kind, found, webhook, "clientConfig/caBundle", trust)
-    if chain[0].not_valid_after_utc < facts.now:
-        return f"tallygate certs renew {_FOLDER}"
-    return _publish(facts)
-
-
-def _publish(facts: Facts) -> str:
-    return tallygate(facts.here, "certs", "publish", _FOLDER)
+            return (patched(facts.here, kind, found, webhook, "clientConfig/caBundle", trust),)
+    return renew(facts) if chain[0].not_valid_after_utc < facts.now else publish(facts)
 
 
 def _certificate(facts: Facts) -> Said:
     chain = _chain(facts)
-    said = list(_served(facts, chain))
     if isinstance(chain, Unseen):
-        return together(said, unknown(f"what the gate shows cannot be seen: {chain.why}"))
+        return together([*_served(facts, chain)], unknown(f"what the gate shows cannot be seen: {chain.why}"))
     leaf = chain[0]
-    said += _lasting(facts, "the certificate", leaf)
-    said += _authorities(facts)
+    said = [*_lasting(facts, "the certificate", leaf), *_authorities(facts), *_served(facts, chain)]
     days = (leaf.not_valid_after_utc - facts.now) / timedelta(days=1)
     return together(said, passed(f"{days:.0f} days left, until {leaf.not_valid_after_utc:%Y-%m-%d}"))
 
@@ -132,28 +122,14 @@ def _lasting(facts: Facts, what: str, found: x509.Certificate) -> Iterator[Said]
     until = f"{found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
     soon = min(SOON, (found.not_valid_after_utc - found.not_valid_before_utc) / _PARTS)
     if left < timedelta():
-        yield failed(f"{what} has expired on {until}", *_renew(facts))
+        yield failed(f"{what} has expired on {until}", *renew(facts))
     elif left < soon:
-        yield warned(f"{what} expires on {until}, in {_days(left)}", *_renew(facts))
+        yield warned(f"{what} expires on {until}, in {_days(left)}", *renew(facts))
 
 
 def _days(left: timedelta) -> str:
     seconds = left.total_seconds()
     return f"{seconds / _DAY:.1f} days" if seconds >= _DAY else f"{seconds / 3600:.1f} hours"
-
-
-def _renew(facts: Facts) -> tuple[str, ...]:
-    """Made anew, put where the gate reads it, and trusted; a gate that does so by itself is asked to."""
-    if isinstance(facts.deployment, Deployment) and Feature.CERTIFIES in features(facts.deployment.arguments):
-        return (
-            own(facts.here, "annotate", "secret", facts.here.secret, "tallygate.dev/renew=certificate", "--overwrite"),
-        )
-    renew = f"tallygate certs renew {_FOLDER}"
-    if facts.is_called_by_url:
-        return renew, _publish(facts)
-    made = ("create", "secret", "tls", facts.here.secret, f"--cert={_FOLDER}tls.crt", f"--key={_FOLDER}tls.key")
-    written = own(facts.here, *made, "--dry-run=client", "--output=yaml")
-    return renew, _publish(facts), f"{written} | {kubectl(facts.here, 'apply', '--filename=-')}"
 
 
 def _served(facts: Facts, chain: list[x509.Certificate] | Unseen) -> Iterator[Said]:
@@ -167,7 +143,7 @@ def _served(facts: Facts, chain: list[x509.Certificate] | Unseen) -> Iterator[Sa
         if not ends:
             continue
         if ends < facts.now.timestamp():
-            yield failed(f"replica {replica.name} serves with a certificate that has expired", *_renew(facts))
+            yield failed(f"replica {replica.name} serves with a certificate that has expired", *renew(facts))
         elif not isinstance(chain, Unseen) and abs(ends - _end(chain)) > _APART:
             told = f"replica {replica.name} serves with another certificate than it should, good until "
             yield warned(f"{told}{datetime.fromtimestamp(ends, facts.now.tzinfo):%Y-%m-%d}", *_restart(facts))

@@ -104,10 +104,16 @@ def _keeper(facts: Facts) -> Said:
         return unknown(f"the Lease {KEEPER} cannot be read: {lease.why}")
     if lease is None:
         why = f"there is no Lease {facts.here.namespace}/{KEEPER}"
-        if _are_in_cluster(facts) is None:
+        if _are_in_cluster(facts) is None or not _anybody(facts):
             return unknown(f"{why}: the gate keeps its ledgers in memory, or does not run")
         return warned(f"{why}: every replica keeps ledgers, and each thing is done more than once", *_can_lease(facts))
     return _held(facts, lease)
+
+
+def _anybody(facts: Facts) -> bool:
+    """Whether a replica was seen to run."""
+    replicas = () if isinstance(facts.replicas, Unseen) else facts.replicas
+    return any(not isinstance(each.readiness, Unseen) for each in replicas)
 
 
 def _held(facts: Facts, lease: Lease) -> Said:

@@ -46,8 +46,8 @@ def _failing(facts: Facts) -> Iterator[_Found]:
 
 
 def _failure_policy(facts: Facts) -> Said:
-    if not any(facts.configurations()):
-        return unknown("nothing of the gate is registered")
+    if facts.unregistered:
+        return unknown(facts.unregistered)
     said = list(_open(facts))
     if any(asks(webhook, NEW_POD) for _, _, webhook in _failing(facts)):
         said += _borne(facts)
@@ -132,8 +132,8 @@ def _standing(facts: Facts) -> str:
 
 
 def _exempt(facts: Facts) -> Said:
-    if not any(facts.configurations()):
-        return unknown("nothing of the gate is registered")
+    if facts.unregistered:
+        return unknown(facts.unregistered)
     spared = _spared(facts)
     said = [
         failed(
@@ -164,8 +164,8 @@ def _spared(facts: Facts) -> list[Space]:
 
 
 def _lockout(facts: Facts) -> Said:
-    if not any(facts.configurations()):
-        return unknown("nothing of the gate is registered")
+    if facts.unregistered:
+        return unknown(facts.unregistered)
     said = []
     for kind, found, webhook in _failing(facts):
         taken = [str(each) for each in _VITAL if asks(webhook, each)]
@@ -187,7 +187,7 @@ def _passed_over(facts: Facts) -> Said:
     if isinstance(facts.spaces, Unseen):
         return unknown(f"namespaces cannot be listed: {facts.spaces.why}")
     if not isinstance(facts.validating, Configuration):
-        return unknown("the gate's validating configuration is not there")
+        return unknown(facts.unregistered or "the gate's validating configuration cannot be seen")
     found = facts.validating
     asking = [webhook for webhook in found.webhooks if asks(webhook, NEW_POD)]
     spared = {each.name for each in _spared(facts)}

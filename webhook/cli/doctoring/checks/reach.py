@@ -7,7 +7,7 @@ from webhook.cli.doctoring.matching import NEW_POD, asks
 from webhook.cli.doctoring.mending import own
 from webhook.cli.doctoring.verdict import Check, Said, failed, passed, unknown
 
-_CREATED, _FORBIDDEN = 201, 403
+_CREATED = 201
 _LONGEST = 300
 # apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go and pkg/admission/plugin/webhook/errors/statuserror.go
 _NOT_CALLED = re.compile(r'failed calling webhook "([^"]+)"')
@@ -15,19 +15,21 @@ _DENIED = re.compile(r'admission webhook "([^"]+)" denied the request')
 
 
 def _reachable(facts: Facts) -> Said:
+    if facts.unregistered:
+        return unknown(facts.unregistered)
     names = {webhook.name for _, found in facts.configurations() for webhook in found.webhooks}
-    if not names:
-        return unknown("nothing of the gate is registered")
     if isinstance(facts.attempts, Unseen):
         return unknown(f"nothing could be tried: {facts.attempts.why}")
     for attempt in facts.attempts:
         webhook = _NOT_CALLED.search(attempt.message)
         if webhook and webhook[1] in names:
-            return failed(f"the API server cannot ask the gate: {_short(attempt.message)}", *_looks(facts))
+            return failed(
+                f"the API server cannot ask the gate: {_short(attempt.message)}", *_looks(facts, attempt.message)
+            )
     proven = [each for each in facts.attempts if _proves(facts, each, names)]
     if proven:
         return passed("; ".join(_told(each) for each in proven))
-    return unknown(f"what was answered does not say whether the gate was asked: {_short(facts.attempts[0].message)}")
+    return unknown("; ".join(_open(each) for each in facts.attempts))
 
 
 def _proves(facts: Facts, attempt: Attempt, names: set[str]) -> bool:
@@ -50,7 +52,15 @@ def _told(attempt: Attempt) -> str:
     return f"of a dry run, pod {attempt.pod} was refused by the gate, as it should be"
 
 
-def _looks(facts: Facts) -> tuple[str, ...]:
+def _open(attempt: Attempt) -> str:
+    if attempt.status == _CREATED:
+        return f"pod {attempt.pod} would be let in, as with failurePolicy Ignore without a gate"
+    return f"to pod {attempt.pod} somebody else said {attempt.status}: {_short(attempt.message)}"
+
+
+def _looks(facts: Facts, message: str) -> tuple[str, ...]:
+    if "x509" in message:
+        return ()  # `trusted` says what to type
     if facts.is_called_by_url:
         return ()
     return (own(facts.here, "get", "deployment,pods,endpointslices", "--selector=app.kubernetes.io/name=tallygate"),)

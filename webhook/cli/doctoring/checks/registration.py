@@ -14,7 +14,6 @@ SHORTEST, LONGEST = 3, 10
 """Seconds within which a webhook's timeout does no harm: a write to a ledger in a busy cluster takes up to two, and
 what waits for a gate that hangs waits for the whole of it."""
 
-_NOT_SENT = "nothing of the gate is registered"
 _PHASES = {MUTATING: Phase.MUTATING, VALIDATING: Phase.VALIDATING}
 
 
@@ -96,7 +95,7 @@ def _timeouts(facts: Facts) -> Said:
 def _mutated_after(facts: Facts) -> Said:
     """Mutating webhooks are called by the names of their configurations (apiserver, mutating_webhook_manager.go)."""
     if not isinstance(facts.mutating, Configuration):
-        return unknown("the gate's own mutating configuration is not there")
+        return unknown(facts.unregistered or "the gate's own mutating configuration cannot be seen")
     if isinstance(facts.others, Unseen):
         return unknown(f"other configurations cannot be read: {facts.others.why}")
     ours = facts.mutating
@@ -116,7 +115,7 @@ def _mutated_after(facts: Facts) -> Said:
 
 
 def _when_registered(facts: Facts, said: Said) -> Said:
-    return said if any(facts.configurations()) else unknown(_NOT_SENT)
+    return unknown(facts.unregistered) if facts.unregistered else said
 
 
 def _requests(configuration: Configuration) -> Iterator[Request]:

@@ -11,6 +11,7 @@ from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, to
 STALE = 120.0
 """Seconds after which what a watch has told is stale (docs/metrics.md)."""
 _LONGEST = 200
+_NONE = "no replica runs"
 _DIGEST = 12
 
 
@@ -22,7 +23,7 @@ def _well(facts: Facts) -> Said:
     if isinstance(facts.replicas, Unseen):
         return unknown(facts.replicas.why)
     if not facts.replicas:
-        return failed("no replica runs", *_describe(facts))
+        return failed(_NONE, *_describe(facts))
     said = [each for replica in facts.replicas for each in _ready(facts, replica)]
     said += _missing(facts)
     said += _versions(facts.replicas)
@@ -66,6 +67,8 @@ def _versions(replicas: tuple[Replica, ...]) -> Iterator[Said]:
 def _policies(facts: Facts) -> Said:
     if isinstance(facts.replicas, Unseen):
         return unknown(facts.replicas.why)
+    if not facts.replicas:
+        return unknown(_NONE)
     said = [each for replica in facts.replicas for each in _in_force(facts, replica)]
     said += _apart(facts.replicas)
     return together(said, passed(f"the policies as they are written are in force in {_counted(len(facts.replicas))}"))
@@ -114,8 +117,10 @@ def _lint(facts: Facts) -> tuple[str, ...]:
 def _watches(facts: Facts) -> Said:
     if isinstance(facts.replicas, Unseen):
         return unknown(facts.replicas.why)
+    if not facts.replicas:
+        return unknown(_NONE)
     following = [each for each in facts.replicas if each.check("cluster") is not None]
-    if facts.replicas and not following and any(tuple(each.checks()) for each in facts.replicas):
+    if not following and any(tuple(each.checks()) for each in facts.replicas):
         return passed("the gate follows no cluster: caps are charged and never given back while it runs (docs/caps.md)")
     said = [each for replica in facts.replicas for each in _current(facts, replica)]
     return together(said, passed(f"what is seen by {_counted(len(facts.replicas))} is current"))

@@ -1,0 +1,43 @@
+"""What a gate that is called by URL shows to this machine, and whether who trusts a bundle would talk to it.
+
+Asked of OpenSSL, which is shown the whole chain. It need not be what the gate shows to the API server.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from webhook.cli.doctoring.facts import Shown, Unseen
+
+_SECONDS = 5.0
+_LONGEST = 300
+
+
+def shown(url: str, bundles: Iterable[bytes]) -> Shown | Unseen:
+    """What is shown there, and why who trusts each bundle would not go on; an empty one stands for the world's own."""
+    parts = urlsplit(url)
+    try:
+        where = (parts.hostname or "", parts.port or 443)
+        leaf = ssl.get_server_certificate(where, timeout=_SECONDS).encode()
+        return Shown(leaf, {bundle: _refusal(where, bundle) for bundle in bundles})
+    except (OSError, ValueError) as error:
+        return Unseen(f"{parts.netloc} cannot be reached from here: {error}"[:_LONGEST])
+
+
+def _refusal(where: tuple[str, int], bundle: bytes) -> str:
+    """Why a client that trusts this bundle breaks off; empty where it does not.
+
+    Raises:
+        OSError: there is no connection at all.
+    """
+    try:
+        context = ssl.create_default_context(cadata=bundle.decode("ascii") if bundle else None)
+    except (ssl.SSLError, ValueError):
+        return "caBundle is no certificate"
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as Go: whatever is in the bundle is trusted
+    try:
+        with socket.create_connection(where, _SECONDS) as plain, context.wrap_socket(plain, server_hostname=where[0]):
+            return ""
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
