@@ -9,6 +9,7 @@ from tests.server.building import Log
 from tests.state.ledger.ledgers import empty, gpus, granted, wants
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
+from webhook.cli.certificate_figures import CertificateFigures
 from webhook.server.auditing.figures import AuditFigures
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.events.series import Event
@@ -30,6 +31,7 @@ def every_metric() -> Mapping[str, frozenset[str]]:
     figures = Figures(metrics.registry, lambda: [pods], told.seen, lambda: True)
     OwnerEvents(_Nowhere(), "one", metrics.registry, log)
     AuditFigures(metrics.registry, lambda: True).last = last()
+    CertificateFigures(metrics.registry)
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.all()[0].key, "team-a"))
     return {

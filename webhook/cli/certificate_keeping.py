@@ -16,8 +16,6 @@ from threading import Event, Thread
 from traceback import extract_tb
 from typing import Final
 
-from prometheus_client import Counter, Gauge
-
 from certs.cluster import Source, connect
 from certs.errors import CertsError
 from certs.folder import Folder
@@ -27,6 +25,7 @@ from certs.kept import Leaf, fingerprint
 from certs.names import service_names
 from certs.succession import Step
 from webhook.admission.registration import NAME
+from webhook.cli.certificate_figures import CertificateFigures
 from webhook.errors import TallygateError
 from webhook.server.life import ServeError, Voice
 from webhook.server.ports import Beside, Check
@@ -39,7 +38,6 @@ _START_SECONDS: Final = 60.0  # to have something to serve with
 _JOIN_SECONDS: Final = 5.0
 _WARNED_DAYS: Final = 14
 _MOST_STEPS: Final = 6  # at a time: somebody else may undo each of them
-_RESULTS: Final = ("success", "failure")
 
 
 @contextmanager
@@ -79,26 +77,7 @@ class _Keeping:
         self._settings = settings
         self._folder = folder
         self._log = voice.log
-        registry = voice.metrics.registry
-        self._steps = Counter(
-            "tallygate_certificate_steps",
-            "Steps taken in keeping the Secret's certificates.",
-            ("step",),
-            registry=registry,
-        )
-        self._rounds = Counter(
-            "tallygate_certificate_looks",
-            "Looks at the Secret and at what is published.",
-            ("result",),
-            registry=registry,
-        )
-        for result in _RESULTS:
-            self._rounds.labels(result)
-        self._looked = Gauge(
-            "tallygate_certificate_last_look_timestamp_seconds",
-            "When the Secret and what is published were last seen to be right, or put right (Unix time).",
-            registry=registry,
-        )
+        self._figures = CertificateFigures(voice.metrics.registry)
         self._failure = ""
         self._complaint = ""
         self._stop = Event()
@@ -181,13 +160,12 @@ class _Keeping:
             where = extract_tb(crash.__traceback__)[-1]  # what it says may hold what it was given
             self._note(f"a fault of tallygate: {type(crash).__name__} in {where.name}, line {where.lineno}")
         else:
-            self._rounds.labels("success").inc()
-            self._looked.set_to_current_time()
+            self._figures.looked(success=True)
             self._note("")
         self._complain(self._keeper.complaint)
 
     def _tell(self, step: Step) -> None:
-        self._steps.labels(step.what).inc()
+        self._figures.stepped(step.what)
         authorities = [fingerprint(each) for each in step.kept.authorities] if step.kept else None
         more = {"authorities": authorities} if authorities else {}
         self._log.info("certificates-kept", step=step.what, message=step.why, **more)
@@ -195,7 +173,7 @@ class _Keeping:
     def _note(self, failure: str) -> None:
         """Remember a failure, or that there is none any more; log it when it is another than before."""
         if failure:
-            self._rounds.labels("failure").inc()
+            self._figures.looked(success=False)
         if failure and failure != self._failure:
             served = self._keeper.served
             left = (served.certificate.not_valid_after_utc - datetime.now(UTC)).days if served else None
