@@ -402,10 +402,12 @@ def test_what_mends_a_certificate_goes_by_who_makes_it() -> None:
     by_itself = deployment(arguments=(*ARGUMENTS, "--tls-secret=tallygate-system/tallygate-tls"))
     within = "kubectl --namespace=tallygate-system"
     assert said("certificate", well(secret=old)).mend[0] == "tallygate certs renew certs.d/"
-    assert said("certificate", well(secret=old, deployment=by_itself)).mend == (
-        f"{within} annotate secret tallygate-tls tallygate.dev/renew=certificate --overwrite",
+    assert said("certificate", well(secret=old, deployment=by_itself)).mend[0] == (
+        f"{within} annotate secret tallygate-tls tallygate.dev/renew=certificate --overwrite"
     )
-    assert said("certificate", well(secret=old, **registered(injected))).mend[0] == f"{within} delete secret tallygate-tls"
+    assert (
+        said("certificate", well(secret=old, **registered(injected))).mend[0] == f"{within} delete secret tallygate-tls"
+    )
 
 
 def test_a_bundle_that_is_right_elsewhere_is_what_mends_a_wrong_one() -> None:
