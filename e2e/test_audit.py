@@ -250,7 +250,7 @@ def test_a_gate_audits_by_itself(site: Site, halves: str, tmp_path: Path) -> Non
         until("it is reported", lambda: _report(cluster, resource, halves) is not None, _WITHIN, gate.log)
         report = _report(cluster, resource, halves)
         assert report is not None
-        assert {result["rule"] for result in report["results"]} == {"TG101", "TG204", "TG207"}
+        assert {result["rule"] for result in report["results"]} >= {"TG101", "TG204", "TG207"}
         rounds = _whole(gate)
         until("it was audited again", lambda: _whole(gate) >= rounds + 2, _WITHIN, gate.log)
         same = _report(cluster, resource, halves)
