@@ -1,6 +1,6 @@
 """Several gates behind one address, with one certificate and the same policies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -13,19 +13,22 @@ from e2e.forwarder import Forwarder
 from e2e.gates.process import HERE, GateProcess
 from webhook.admission.registration import Url
 
+Front = Callable[[Sequence[GateProcess]], Forwarder]
+"""Makes what passes connections on to these."""
+
 
 class Replicas:
     """So many processes, called as one gate. `each` are they: one may be killed, frozen and started again."""
 
-    def __init__(self, folder: Path, count: int, arguments: Sequence[str]) -> None:
-        """Nothing runs yet; `arguments` are more of the command line of each."""
+    def __init__(self, folder: Path, count: int, arguments: Sequence[str], front: Front | None = None) -> None:
+        """Nothing runs yet; `arguments` are more of the command line of each, `front` makes what stands in front."""
         self.certificates = folder / "certs"
         issue(self.certificates, parse_names([HERE]), datetime.now(UTC))
         self.each = [
             GateProcess(folder / f"gate-{at}", arguments=arguments, certificates=self.certificates)
             for at in range(count)
         ]
-        self._balancer = Forwarder(*(gate.port for gate in self.each))
+        self._balancer = front(self.each) if front else Forwarder(*(gate.port for gate in self.each))
         self.reached = Url(f"https://{HERE}:{self._balancer.port}")
         self._ends = ExitStack()
 

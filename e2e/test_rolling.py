@@ -1,0 +1,141 @@
+"""Eight clients create pods while gates are restarted, killed, and given other certificates and policies."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from certs.renewal import renew
+from e2e.gates.process import GateProcess
+from e2e.ledgers import forget_ledgers
+from e2e.load import CLIENTS, STORED, Answer, Clients, until_more
+from e2e.pods import Pod, pod
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Cluster, Site
+from e2e.registering import register, unregister
+from e2e.service import Service
+from e2e.storm.replicas import Replicas
+from e2e.waiting import until
+
+_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
+_REPLICAS = 2
+_WITHIN = 120.0  # seconds
+_THERE = (STORED, HTTPStatus.CONFLICT)
+_MEANWHILE = 50  # pods that are created before the next step
+_CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {{name: dongles}}
+spec:
+  namespaces: {{selector: {{matchLabels: {{dongles: many}}}}}}
+  hard: {{example.com/dongle: {hard}}}
+"""
+
+
+def _done(cluster: Cluster, *args: str) -> str:
+    done = cluster.kubectl(*args)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _policies(hard: int) -> dict[str, str]:
+    return SHIPPED_FILES | {"dongles.yaml": _CAP.format(hard=hard)}
+
+
+@pytest.fixture(scope="module")
+def behind_one_address(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    """Two gates that keep their ledgers in the cluster, as behind a Service."""
+    cluster, own = site.cluster, f"rolling-{uuid4().hex[:8]}"
+    if not isinstance(site.gate, GateProcess):
+        pytest.skip("it is about gates of its own, beside the one of the site")
+    _done(cluster, "create", "namespace", own)
+    _done(cluster, "apply", "--filename", str(_DEFINITION))
+    _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
+    following = ("--cluster=kubeconfig", f"--kubeconfig={cluster.kubeconfig}", "--ledgers=kubernetes")
+    arguments = (*following, f"--namespace={own}", "--in-flight-bound=2s")
+    replicas = Replicas(tmp_path_factory.mktemp("rolling") / "gates", _REPLICAS, arguments, Service)
+    replicas.write_policies(_policies(100_000))
+    replicas.start()
+    try:
+        register(cluster, replicas)
+        yield replicas
+        unregister(cluster)
+    finally:
+        replicas.stop()
+        forget_ledgers(cluster, own)
+        _done(cluster, "delete", "namespace", own, "--wait=false")
+
+
+@pytest.fixture
+def capped(site: Site, namespace: str, behind_one_address: Replicas) -> Iterator[Clients]:
+    """Clients of a namespace under a cap whose ledger is open, while one of the gates keeps it."""
+    _done(site.cluster, "label", "namespace", namespace, "dongles=many")
+    with Clients(site.cluster, namespace) as clients:
+        until("the cap is open", lambda: clients.create_one(pod(site, "first")).status in _THERE, _WITHIN)
+        until("one of them keeps", lambda: len(behind_one_address.keepers()) == 1, _WITHIN)
+        yield clients
+
+
+def _restart_each(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
+    for gate in replicas.each:
+        gate.stop()
+        meanwhile()
+        gate.start()
+        meanwhile()
+
+
+def _renew_certificates(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
+    for each in range(2):
+        renew(replicas.certificates, datetime.now(UTC) + timedelta(seconds=each), force=True)
+        replicas.take_up_certificate()
+        meanwhile()
+
+
+def _edit_policies(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
+    for each in range(2):
+        replicas.write_policies(_policies(200_000 + each))
+        meanwhile()
+
+
+def _end_the_keeper(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
+    (keeper,) = replicas.keepers()
+    keeper.stop()
+    until("another keeps", lambda: len(replicas.keepers()) == 1, _WITHIN)
+    meanwhile()
+    keeper.start()
+    meanwhile()
+
+
+def _dongles(site: Site) -> Callable[[int], Pod]:
+    return lambda number: pod(site, f"pod-{number}")
+
+
+def test_while_gates_are_rolled_renewed_edited_and_led_by_others_no_create_fails(
+    site: Site, capped: Clients, behind_one_address: Replicas
+) -> None:
+    steps = (_restart_each, _renew_certificates, _edit_policies, _end_the_keeper)
+    failed: dict[str, list[Answer]] = {}
+    with capped.creating(_dongles(site)) as answers:
+        for step in steps:
+            begun = len(answers)
+            step(behind_one_address, lambda: until_more(answers, _MEANWHILE))
+            failed[step.__name__] = [each for each in answers[begun:] if each.status != STORED]
+    assert failed == {step.__name__: [] for step in steps}
+
+
+def test_a_keeper_that_is_killed_takes_along_no_more_than_what_it_was_just_asked(
+    site: Site, capped: Clients, behind_one_address: Replicas
+) -> None:
+    """Nobody can drain then. The API server asks nobody else; who asked it may ask again, and is served."""
+    (keeper,) = behind_one_address.keepers()
+    with capped.creating(_dongles(site)) as answers:
+        until_more(answers, _MEANWHILE)
+        keeper.kill()
+        until_more(answers, _MEANWHILE)
+    lost = [each for each in answers if each.status != STORED]
+    assert len(lost) <= CLIENTS
+    assert {each.status for each in lost} <= {HTTPStatus.INTERNAL_SERVER_ERROR}
+    assert {capped.create_one(each.pod).status for each in lost} <= {STORED}
