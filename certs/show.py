@@ -48,11 +48,11 @@ def show(folder: Path, now: datetime) -> Overview:
     chain = read_chain(folder)
     problems = _pair_problems(folder)
     if not authorities or not chain:
-        return Overview(tuple(_facts(each, now) for each in authorities), None, due=False, problems=problems)
+        return Overview(tuple(facts_of(each, now) for each in authorities), None, due=False, problems=problems)
     leaf = chain[0]
     due = authority_due(authorities[0], now) or bool(leaf_due(leaf, authorities[0], now))
     problems += _chain_problems(leaf, authorities, now)
-    return Overview(tuple(_facts(each, now) for each in authorities), _facts(leaf, now), due, problems)
+    return Overview(tuple(facts_of(each, now) for each in authorities), facts_of(leaf, now), due, problems)
 
 
 def chain_problem(leaf: x509.Certificate, authorities: Sequence[x509.Certificate], now: datetime) -> str:
@@ -87,7 +87,8 @@ def _pair_problems(folder: Path) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def _facts(certificate: x509.Certificate, now: datetime) -> Facts:
+def facts_of(certificate: x509.Certificate, now: datetime) -> Facts:
+    """What is to be said of one."""
     try:
         names = names_of(certificate).texts()
     except CertsError:

@@ -12,9 +12,9 @@ from rich.text import Text
 from certs.names import Names, parse_names, service_names
 from certs.renewal import issue as issue_certificates
 from certs.renewal import renew as renew_certificates
-from certs.show import Facts, Overview
+from certs.show import Overview
 from certs.show import show as overview_of
-from webhook.cli.certificate_options import FOLDER, saying
+from webhook.cli.certificate_options import FOLDER, facts_data, facts_row, saying
 from webhook.cli.command import EXIT_FINDINGS, Lazy, Misuse
 from webhook.cli.report import write
 from webhook.cli.report.table import table
@@ -22,20 +22,22 @@ from webhook.cli.report.table import table
 
 @click.group(
     cls=Lazy,
-    modules={"publish": "webhook.cli.publishing"},
+    modules={"publish": "webhook.cli.publishing", "status": "webhook.cli.certificate_status"},
     short_help="Make, look at, renew and publish serving certificates.",
     examples=(
         ("tallygate certs issue tls/ --service tallygate-system/tallygate", "an authority and a certificate"),
         ("tallygate certs show tls/", "what is there, and how long it lasts"),
         ("tallygate certs renew tls/", "make anew what is due; run it daily"),
         ("tallygate certs publish tls/", "let the cluster's API server trust them"),
+        ("tallygate certs status", "what a gate keeps in its cluster by itself"),
     ),
 )
 def certs() -> None:
     """Manage the certificates that the gate serves with, without any other tool.
 
     A folder holds ca.crt (publish it to the API server), ca.key (keep it off the cluster), tls.crt and tls.key (the
-    gate serves with them, and takes new ones up without a restart).
+    gate serves with them, and takes new ones up without a restart). A gate that runs with --tls-secret does all of
+    this by itself.
     """
 
 
@@ -126,34 +128,17 @@ def _service(text: str) -> Names:
 
 
 def _page(overview: Overview) -> RenderableType:
-    rows = [_row("authority", facts) for facts in overview.authorities]
-    rows += [_row("serving", overview.leaf)] if overview.leaf else []
+    rows = [facts_row("authority", facts) for facts in overview.authorities]
+    rows += [facts_row("serving", overview.leaf)] if overview.leaf else []
     said = [Text(problem, "bold red") for problem in overview.problems]
     due = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.due else []
     return Lines(table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows), *said, *due)
 
 
-def _row(what: str, facts: Facts) -> tuple[str, str, str, str, str]:
-    names = ", ".join(facts.names) or facts.subject
-    return what, names, f"{facts.not_after:%Y-%m-%d %H:%M}Z", str(facts.days_left), facts.fingerprint[:16]
-
-
 def _data(overview: Overview) -> dict[str, Any]:
     return {
-        "authorities": [_facts(facts) for facts in overview.authorities],
-        "serving": _facts(overview.leaf) if overview.leaf else None,
+        "authorities": [facts_data(facts) for facts in overview.authorities],
+        "serving": facts_data(overview.leaf) if overview.leaf else None,
         "renewalDue": overview.due,
         "problems": list(overview.problems),
-    }
-
-
-def _facts(facts: Facts) -> dict[str, Any]:
-    return {
-        "subject": facts.subject,
-        "issuer": facts.issuer,
-        "names": list(facts.names),
-        "notBefore": facts.not_before.isoformat(),
-        "notAfter": facts.not_after.isoformat(),
-        "daysLeft": facts.days_left,
-        "fingerprint": facts.fingerprint,
     }
