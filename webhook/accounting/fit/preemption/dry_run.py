@@ -16,8 +16,6 @@ from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.budgets import split
 from webhook.accounting.fit.preemption.importance import by_importance
 
-_NOBODY = "No preemption victims found for incoming pod"
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -40,13 +38,8 @@ class Useless:
 
 
 def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | Useless:
-    """What would have to happen on one node. The cluster is as before afterwards."""
+    """What would have to happen on one node with pods of a lower priority. The cluster is as before afterwards."""
     lower = [each for each in cluster.on(place).values() if each.shape.priority < pod.priority]
-    if not lower:
-        return Useless((_NOBODY,))
-    short = _short(pod, cluster, place, lower)
-    if short:
-        return Useless(short)
     with supposing(cluster) as suppose:
         for each in lower:
             suppose.away(each)
@@ -54,24 +47,6 @@ def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | Useless:
         if said.rejected.any():
             return Useless((said.fault,), is_fault=True) if said.fault else Useless(said.reasons(place))
         return _sparing(pod, cluster, place, suppose, by_importance(lower))
-
-
-def _short(pod: Incoming, cluster: Cluster, place: int, lower: Sequence[Placed]) -> tuple[str, ...]:
-    """What the node lacks though all of these leave, which spares asking it; nothing where it must be asked.
-
-    A node that may help passes all that is asked before room, where ports alone depend on other pods; and pods that it
-    is promised to may take more of it.
-    """
-    nodes = cluster.nodes
-    if pod.ports or place in cluster.nominated():
-        return ()
-    has, uses = nodes.has(place), nodes.uses(place)
-    for each in lower:
-        uses -= each.shape.requests
-    pods = nodes.pods[place] - len(lower)
-    crowded = ("Too many pods",) if pods + 1 > has.get("pods", 0) else ()
-    lacking = [name for name, asked in pod.requests.items() if asked > has.get(name, 0) - uses.get(name, 0)]
-    return (*crowded, *(f"Insufficient {name}" for name in lacking))
 
 
 def _sparing(
