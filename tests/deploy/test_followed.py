@@ -9,6 +9,7 @@ import yaml
 from tests.deploy.generate import BASE
 from tests.deploy.manifests import container
 from webhook.admission.registration import NAMESPACE
+from webhook.admission.workloads import SCALED
 from webhook.cli.serve import serve
 from webhook.server.settings.sources import load_settings
 from webhook.state.kubernetes import naming
@@ -63,7 +64,9 @@ def test_the_rights_are_to_look_at_the_cluster_and_to_keep_ledgers() -> None:
     assert {resource: set(each["verbs"]) for each in looks for resource in each["resources"]} == {
         **{resource: {"get", "list", "watch"} for resource in ("pods", "namespaces", "nodes")},
         "resourcequotas": {"list", "watch"},
+        **{plural: {"get"} for _, plural in SCALED},
     }
+    assert {(group, each) for rule in looks for group in rule["apiGroups"] for each in rule["resources"]} >= set(SCALED)
     assert (keeps["apiGroups"], keeps["resources"]) == ([naming.GROUP], [naming.PLURAL])
     assert (leads["apiGroups"], leads["resources"]) == (["coordination.k8s.io"], ["leases"])
     assert "*" not in json.dumps([looks, keeps, leads])
