@@ -1,4 +1,4 @@
-"""`kubectl scale` is told what a cap will say to the pods, by a gate with no more rights than its ServiceAccount has."""
+"""`kubectl scale` is told what a cap will say to the pods, by a gate with the rights of its ServiceAccount alone."""
 
 import json
 from collections.abc import Iterator
@@ -62,12 +62,7 @@ def _workload(kind: str) -> dict[str, Any]:
         "apiVersion": _KINDS[kind],
         "kind": kind,
         "metadata": {"name": "w"},
-        "spec": {
-            "replicas": 0,
-            "selector": selector,
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-            **more,
-        },
+        "spec": {"replicas": 0, "selector": selector, "template": template, **more},
     }
 
 
