@@ -74,6 +74,7 @@ def test_without_a_cluster_the_log_says_so_once(*, pods: bool) -> None:
     log = Log()
     placing = NoPlacing(log.logger)
     for _ in range(2):
+        assert not placing.is_known()
         with placing.seen(pods=pods) as seen:
             assert seen is None
     assert log.events() == [("warning", "placing-not-judged")]

@@ -19,21 +19,32 @@ class FollowedPlacing:
     def __init__(self, view: ClusterView, followed: Callable[[], Sequence[Followed]], log: Logger) -> None:
         self._view = view
         self._followed = followed
-        self._said = _Said(log)
+        self._said = {pods: _Said(log) for pods in (False, True)}
+
+    def is_known(self) -> bool:
+        """Whether nodes are known now."""
+        stale, _ = self._known(pods=False)
+        if stale:
+            self._said[False].unknown(stale)
+        return not stale
 
     @contextmanager
     def seen(self, *, pods: bool) -> Iterator[Seen | None]:
         """The cluster; None while it is old, was never listed, or is looked at by others for too long."""
-        needed = {"nodes", "pods"} if pods else {"nodes"}
-        followed = [each for each in self._followed() if each.name in needed]
-        stale = "; ".join(each.stale for each in followed if each.stale)
-        self._said.unknown(stale)
+        stale, age = self._known(pods=pods)
+        self._said[pods].unknown(stale)
         if stale:
             yield None
             return
-        age = max((each.age for each in followed if each.age is not None), default=0.0)
         with self._view.held(_PATIENCE_SECONDS) as cluster:
             yield Seen(cluster, age, self._view.has_pods) if cluster is not None else None
+
+    def _known(self, *, pods: bool) -> tuple[str, float]:
+        """Why nodes, and pods where they matter, are not known, if so; and of how many seconds ago they are."""
+        needed = {"nodes", "pods"} if pods else {"nodes"}
+        followed = [each for each in self._followed() if each.name in needed]
+        age = max((each.age for each in followed if each.age is not None), default=0.0)
+        return "; ".join(each.stale for each in followed if each.stale), age
 
 
 class NoPlacing:
@@ -42,10 +53,14 @@ class NoPlacing:
     def __init__(self, log: Logger) -> None:
         self._said = _Said(log)
 
+    def is_known(self) -> bool:
+        """Never."""
+        self._said.unknown("no cluster is followed: name one by --cluster")
+        return False
+
     @contextmanager
     def seen(self, *, pods: bool) -> Iterator[Seen | None]:  # noqa: ARG002  # a port's argument, by name
         """Nothing."""
-        self._said.unknown("no cluster is followed: name one by --cluster")
         yield None
 
 
