@@ -64,6 +64,7 @@ def test_the_rights_are_to_look_at_the_cluster_and_to_keep_ledgers() -> None:
     assert {resource: set(each["verbs"]) for each in looks for resource in each["resources"]} == {
         **{resource: {"get", "list", "watch"} for resource in ("pods", "namespaces", "nodes")},
         "resourcequotas": {"list", "watch"},
+        "deviceclasses": {"list", "watch"},
         **{plural: {"get"} for _, plural in SCALED},
     }
     assert {(group, each) for rule in looks for group in rule["apiGroups"] for each in rule["resources"]} >= set(SCALED)

@@ -5,8 +5,11 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.fit import neighbours, spread
 from webhook.accounting.fit.filtering import Filtered, filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.dry_run import Candidate, dry_run
@@ -70,4 +73,13 @@ def _of_use(pod: Incoming, cluster: Cluster, said: Filtered) -> Places:
         return said.places[:0]
     places = said.helpful
     vain, _ = in_vain(pod, cluster, places)
-    return places[~vain]
+    return _likely_first(pod, cluster, places[~vain])
+
+
+def _likely_first(pod: Incoming, cluster: Cluster, places: Places) -> Places:
+    """First those that the pod's company lets it be on as it is: of a node without room the filters ask no further."""
+    rejected = np.zeros(len(places), dtype=np.bool_)
+    for judge in (spread.uneven, neighbours.apart):
+        for rejection in judge(pod, cluster, places) if len(places) > _MOST_TRIED else ():
+            rejected |= rejection.nodes
+    return np.concatenate([places[~rejected], places[rejected]])

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.pods import Placed, weighty_volumes
 from webhook.accounting.cluster.supposing import Supposition, supposing
 from webhook.accounting.fit.filtering import judged
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.budgets import split
 from webhook.accounting.fit.preemption.importance import by_importance
+from webhook.accounting.fit.resources import shortfalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,17 @@ def _sparing(
 
 def _can_stay(each: Placed, pod: Incoming, cluster: Cluster, place: int, suppose: Supposition) -> bool:
     suppose.back(each)
-    if not judged(pod, cluster, np.array([place])).rejected.any():
+    lacks_room = any(shortfalls(pod, cluster, place))
+    if not lacks_room and _takes_room_only(each, pod, cluster, place):
+        return True
+    if not lacks_room and not judged(pod, cluster, np.array([place])).rejected.any():
         return True
     suppose.away(each)
     return False
+
+
+def _takes_room_only(each: Placed, pod: Incoming, cluster: Cluster, place: int) -> bool:
+    """Whether a pod on the node is in the other's way by what it takes of it only, so that no more need be asked."""
+    in_company = bool(pod.company.affinity or pod.company.anti_affinity or pod.company.spread)
+    is_plain = not (in_company or pod.ports or weighty_volumes(pod.spec))
+    return is_plain and not each.shape.anti_affinity and place not in cluster.nominated()
