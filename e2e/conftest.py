@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.errors import BuildError, UnfitError
-from e2e.namespaces import case_namespace
+from e2e.namespaces import new_namespace
 from e2e.ports import Cluster, Gate, NotHereError, Site
 from e2e.providers.existing import existing
 from e2e.providers.kind import kind
@@ -106,5 +106,5 @@ def gate(site: Site, started: Gate) -> Iterator[Gate]:
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace of the case's own, which takes pods."""
-    with case_namespace(cluster) as name:
+    with new_namespace(cluster) as name:
         yield name

@@ -16,13 +16,15 @@ _GATES = Path(__file__).parents[1] / "deploy" / "kustomize" / "base" / "namespac
 
 
 @contextmanager
-def case_namespace(cluster: Cluster) -> Iterator[str]:
+def new_namespace(cluster: Cluster, begins: str = CASES) -> Iterator[str]:
     """A namespace that takes pods, for as long as the block runs; it ends some seconds later, and its pods with it.
+
+    Its name is one that there never was, and `begins` so.
 
     Raises:
         ClusterError: it cannot be made, or takes no pods in time.
     """
-    name = f"{CASES}{uuid4().hex[:8]}"
+    name = f"{begins}{uuid4().hex[:8]}"
     said(cluster, "create", "namespace", name)
     until_it_takes_pods(cluster, name)
     yield name
