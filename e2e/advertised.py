@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from e2e.errors import ClusterError
 from e2e.ports import Advertised, Cluster, Resources
+from e2e.said import said
 from e2e.waiting import until
 
 DONGLES = {"example.com/dongle": "4"}
 """What every site's node has for the cases."""
 
 _NATIVE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
-_WITHIN = 60.0  # seconds; a kubelet that looks at an older node may write over what was patched, until it looks again
+_WITHIN = 240.0  # seconds; a kubelet that looks at an older node may write over what was patched, until it looks again
 
 
 def advertised(cluster: Cluster, node: str) -> Advertised:
@@ -20,7 +20,7 @@ def advertised(cluster: Cluster, node: str) -> Advertised:
     Raises:
         ClusterError: the node cannot be read; the text is kubectl's.
     """
-    status: dict[str, Resources] = json.loads(_said(cluster, "get", "node", node, "--output=json"))["status"]
+    status: dict[str, Resources] = json.loads(said(cluster, "get", "node", node, "--output=json"))["status"]
     return Advertised(_given(status.get("capacity", {})), _given(status.get("allocatable", {})))
 
 
@@ -36,7 +36,7 @@ def advertise(cluster: Cluster, node: str, wanted: Advertised) -> None:
         if now == wanted:
             return True
         patch = json.dumps({"status": _patch(now, wanted)})
-        _said(cluster, "patch", "node", node, "--subresource=status", "--type=merge", f"--patch={patch}")
+        said(cluster, "patch", "node", node, "--subresource=status", "--type=merge", f"--patch={patch}")
         return False
 
     until(f"{node} advertises what was asked", does, _WITHIN)
@@ -57,10 +57,3 @@ def _difference(now: Resources, wanted: Resources) -> dict[str, str | None]:
     """As a merge patch (RFC 7386)."""
     gone: dict[str, str | None] = {name: None for name in now if name not in wanted}
     return gone | {name: much for name, much in wanted.items() if now.get(name) != much}
-
-
-def _said(cluster: Cluster, *args: str) -> str:
-    done = cluster.kubectl(*args)
-    if done.returncode:
-        raise ClusterError(f"kubectl {args[0]} node: {done.stderr.strip()}")
-    return done.stdout

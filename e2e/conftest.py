@@ -4,16 +4,16 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from e2e.errors import BuildError, UnfitError
+from e2e.namespaces import new_namespace
 from e2e.ports import Cluster, Gate, NotHereError, Site
 from e2e.providers.existing import existing
 from e2e.providers.kind import kind
 from e2e.providers.local import local
-from e2e.registering import register, unregister
+from e2e.registering import registered
 
 _MISUSE = 2
 _PROVIDERS: dict[str, Callable[[pytest.Config], AbstractContextManager[Site]]] = {
@@ -36,11 +36,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--record", action="store_true", help="rewrite transcripts with what is printed now")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let SIGTERM end the run as Ctrl-C does, so that no control plane outlives it.
 
     A shell starts what it runs in the background deaf to Ctrl-C, and so would be what the cases start and interrupt.
+
+    A connection that is reset between TCP's handshake and TLS's, as by a server that is killed, is left unclosed by
+    Python itself (`SSLSocket._create`, 3.11): it has no peer any more, by which it is told from one that we forgot.
     """
+    config.addinivalue_line("filterwarnings", r"ignore:unclosed <ssl\.SSLSocket [^>]*laddr=\([^)]*\)>:ResourceWarning")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -95,18 +99,12 @@ def started(site: Site) -> Iterator[Gate]:
 @pytest.fixture(scope="module")
 def gate(site: Site, started: Gate) -> Iterator[Gate]:
     """The gate, running with the shipped policies and registered, for the cases of a module."""
-    register(site.cluster, started)
-    yield started
-    unregister(site.cluster)
+    with registered(site.cluster, started):
+        yield started
 
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace of the case's own, which takes pods."""
-    name = f"case-{uuid4().hex[:8]}"
-    made = cluster.kubectl("create", "namespace", name)
-    assert made.returncode == 0, made.stderr
-    wait = cluster.kubectl("wait", "--for=create", "--timeout=110s", f"--namespace={name}", "serviceaccount/default")
-    assert wait.returncode == 0, wait.stderr
-    yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    with new_namespace(cluster) as name:
+        yield name

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from e2e.errors import ClusterError
 from e2e.ports import Cluster
+from e2e.said import said
 from webhook.admission.registration import Service
 
 _ROOT = Path(__file__).parents[1]
@@ -45,7 +45,7 @@ def install(cluster: Cluster, image: str) -> Installed:
         ClusterError: they cannot be rendered, or the API server refuses them; the text is kubectl's.
     """
     objects = _rendered(cluster, image)
-    _said(cluster, "apply", "--server-side", "--filename=-", stdin=_list(objects))
+    said(cluster, "apply", "--server-side", "--filename=-", stdin=_list(objects))
     return _named(objects)
 
 
@@ -60,7 +60,7 @@ def installed(cluster: Cluster, image: str) -> Iterator[Installed]:
         yield install(cluster, image)
     finally:
         manifest = _list(_rendered(cluster, image))
-        _said(cluster, "delete", "--ignore-not-found", "--timeout=120s", "--filename=-", stdin=manifest)
+        said(cluster, "delete", "--ignore-not-found", "--timeout=120s", "--filename=-", stdin=manifest)
 
 
 def _list(objects: list[Object]) -> str:
@@ -79,7 +79,7 @@ def _rendered(cluster: Cluster, image: str) -> list[Object]:
             "replicas": [{"name": "tallygate", "count": 0}],
         }
         (overlay / "kustomization.yaml").write_text(json.dumps(own))  # JSON is YAML too
-        text = _said(cluster, "kustomize", str(overlay))
+        text = said(cluster, "kustomize", str(overlay))
     return [each for each in yaml.safe_load_all(text) if each["kind"] not in _REGISTRATIONS]
 
 
@@ -109,10 +109,3 @@ def _named(objects: list[Object]) -> Installed:
 def _only(objects: list[Object], kind: str) -> Object:
     (one,) = (each for each in objects if each["kind"] == kind)
     return one
-
-
-def _said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    done = cluster.kubectl(*args, stdin=stdin)
-    if done.returncode:
-        raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
-    return done.stdout

@@ -24,8 +24,8 @@ STORED = 201
 """What the API server answers to a create that it has stored."""
 
 _PAUSE = 0.02  # seconds that a client rests between two pods of a load that lasts
-_WITHIN = 60.0  # seconds, for a load to get on
-_ANSWER = 60.0  # seconds; the API server itself gives a create up after 34
+_WITHIN = 240.0  # seconds, for a load to get on
+_ANSWER = 120.0  # seconds; the API server itself gives a create up after 34
 
 
 @dataclass(frozen=True, slots=True)

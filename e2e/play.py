@@ -2,26 +2,27 @@
 
 Stage directions: `policies NAME…` lets these policy files be in force from there on (`shipped` stands for the shipped
 ones); `without the gate` takes its registration away, `with the gate` brings it back; `the gate follows the cluster`
-puts one that does in its place.
+puts one that does in its place, which knows from the start what is there; `promises are settled` waits until that one
+has counted the pods that it has let in.
 """
 
 import difflib
+import re
 from pathlib import Path
 
-from e2e.advertised import DONGLES, advertise
 from e2e.errors import ClusterError
 from e2e.gates.process import GateProcess
 from e2e.policy_files import SHIPPED_FILES, policy_files
 from e2e.ports import NotHereError, Site
 from e2e.registering import register, unregister
+from e2e.site_node import restore_node
 from e2e.terminal import Terminal
 from e2e.transcript import Transcript, parse, played
 from e2e.waiting import until
 
 _SHIPPED = "shipped"
-_CASES = "case-"  # begins the names of cases' namespaces
 _BOUND = "2s"  # after a start nothing is promised for a while, for which no case should wait
-_PODS_WITHIN = 120.0  # seconds; a real kubelet lets containers end in peace
+_WITHIN = 120.0  # seconds, until promises are settled
 
 
 def play(site: Site, case: Path, namespace: str, folder: Path, *, record: bool) -> None:
@@ -41,6 +42,7 @@ def play(site: Site, case: Path, namespace: str, folder: Path, *, record: bool) 
         )
     finally:
         stage.restore()
+        site.gate.write_policies(SHIPPED_FILES)
     if now == transcript:
         return
     if record:
@@ -82,6 +84,8 @@ class _Stage:
                 self.restore()
             case ["the", "gate", "follows", "the", "cluster"]:
                 self._follow()
+            case ["promises", "are", "settled"]:
+                until("no promise is left", self._is_settled, _WITHIN)
             case _:
                 raise ClusterError(f"no such stage direction: {direction}")
 
@@ -107,26 +111,9 @@ class _Stage:
         gate.start()
         register(self._site.cluster, gate)
 
-
-def restore_node(site: Site, namespace: str) -> None:
-    """Let the site's node advertise four dongles, nothing else that a case may have given it, and hold no other's pods.
-
-    Raises:
-        ClusterError: the node cannot be read or changed, or pods of other cases stay on it.
-    """
-    advertise(site.cluster, site.node, site.own | DONGLES)
-    until(f"the pods of other cases leave {site.node}", lambda: not _others(site, namespace), _PODS_WITHIN)
-
-
-def _others(site: Site, namespace: str) -> list[str]:
-    """The namespaces of other cases that have pods on the site's node: they are deleted without being waited for."""
-    on_it = f"--field-selector=spec.nodeName={site.node}"
-    names = _said(site, "get", "pods", "-A", on_it, "--output=jsonpath={.items[*].metadata.namespace}").split()
-    return [name for name in names if name.startswith(_CASES) and name != namespace]
-
-
-def _said(site: Site, *args: str) -> str:
-    done = site.cluster.kubectl(*args)
-    if done.returncode:
-        raise ClusterError(done.stderr.strip())
-    return done.stdout
+    def _is_settled(self) -> bool:
+        """Whether no ledger of the gate that follows the cluster has a promise (docs/metrics.md)."""
+        if not isinstance(self._gate, GateProcess):
+            raise ClusterError("promises are settled by a gate that follows the cluster only")
+        rows = re.findall(r"^tallygate_cap_rows\{.*\} (.+)$", self._gate.metrics(), re.MULTILINE)
+        return bool(rows) and not any(float(each) for each in rows)

@@ -37,7 +37,7 @@ class Cluster(Protocol):
         ...
 
     def restart_api_server(self) -> None:
-        """End the API server, and wait until a new one is ready.
+        """Kill the API server, and wait until a new one is ready.
 
         Raises:
             NotHereError: this one is not ours to restart.

@@ -10,7 +10,7 @@ from urllib.request import ProxyHandler, build_opener
 from e2e.errors import ClusterError
 from e2e.ports import Cluster
 
-_ANSWER = 10.0  # seconds
+_ANSWER = 60.0  # seconds
 _CLIENT = build_opener(ProxyHandler({}))  # without a proxy, whatever the environment says: loopback is meant
 
 

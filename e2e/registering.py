@@ -4,20 +4,23 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from subprocess import CompletedProcess
 from uuid import uuid4
 
 from e2e.errors import ClusterError
+from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
+from e2e.said import said
 from e2e.waiting import until
 from webhook.admission.change import Phase
 from webhook.admission.registration import registration
 
 _ROOT = Path(__file__).parent.parent
-_WITHIN = 30.0  # seconds, until the API server has taken a configuration up; it takes milliseconds
-_SECONDS = 60.0  # for a command of tallygate
+_WITHIN = 120.0  # seconds, until the API server has taken a configuration up; it takes milliseconds
+_SECONDS = 240.0  # for a command of tallygate
 _KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
 _NAME = "tallygate"
 
@@ -39,6 +42,22 @@ def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None
     until("the API server asks in both phases", partial(_asks, cluster, gate, f"probe-{uuid4().hex}"), _WITHIN)
 
 
+@contextmanager
+def registered(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> Iterator[None]:
+    """A running gate, registered for as long as the block runs, with the shipped policies when it begins and ends.
+
+    Raises:
+        ClusterError: as `register` and `unregister`.
+    """
+    gate.write_policies(SHIPPED_FILES)
+    try:
+        register(cluster, gate, failure_policy)
+        yield
+    finally:
+        gate.write_policies(SHIPPED_FILES)
+        unregister(cluster)
+
+
 def publish(cluster: Cluster, gate: Gate) -> None:
     """Let the API server trust the gate's authorities, by `tallygate certs publish`.
 
@@ -47,16 +66,16 @@ def publish(cluster: Cluster, gate: Gate) -> None:
     """
     command = [sys.executable, "-m", "webhook.cli", "certs", "publish", str(gate.certificates)]
     environment = {**os.environ, **cluster.environment, "PYTHONPATH": str(_ROOT)}
-    _said(
-        subprocess.run(  # noqa: S603  ours, and no shell
-            [*command, f"--kubeconfig={cluster.kubeconfig}"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS,
-        )
+    done = subprocess.run(  # noqa: S603  ours, and no shell
+        [*command, f"--kubeconfig={cluster.kubeconfig}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
     )
+    if done.returncode:
+        raise ClusterError(done.stderr.strip())
 
 
 def unregister(cluster: Cluster) -> None:
@@ -67,13 +86,12 @@ def unregister(cluster: Cluster) -> None:
     Raises:
         ClusterError: the API server does not answer, or still calls them.
     """
-    for kind in _KINDS:
-        _said(cluster.kubectl("delete", kind, _NAME, "--ignore-not-found"))
+    said(cluster, "delete", ",".join(_KINDS), _NAME, "--ignore-not-found")
     until("the API server asks nobody", lambda: _stores(cluster, "probe", _REFUSED), _WITHIN)
 
 
 def _applied(cluster: Cluster, configuration: dict[str, object]) -> None:
-    _said(cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(configuration)))
+    said(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(configuration))
 
 
 def _asks(cluster: Cluster, gate: Gate, name: str) -> bool:
@@ -94,8 +112,3 @@ def _stores(cluster: Cluster, name: str, amount: str) -> bool:
         "spec": {"containers": [container]},
     }
     return cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod)).returncode == 0
-
-
-def _said(done: CompletedProcess[str]) -> None:
-    if done.returncode:
-        raise ClusterError(done.stderr.strip())

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from e2e.errors import ClusterError
 from e2e.ports import Cluster
+from e2e.said import said
 
 
 def as_service_account(cluster: Cluster, namespace: str, name: str, path: Path) -> Path:
@@ -13,16 +13,9 @@ def as_service_account(cluster: Cluster, namespace: str, name: str, path: Path) 
     Raises:
         ClusterError: there is no such ServiceAccount.
     """
-    config = json.loads(_said(cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
-    token = _said(cluster, "create", "token", name, f"--namespace={namespace}").strip()
+    config = json.loads(said(cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
+    token = said(cluster, "create", "token", name, f"--namespace={namespace}").strip()
     config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": token}}]
     path.touch(mode=0o600)
     path.write_text(json.dumps(config))
     return path
-
-
-def _said(cluster: Cluster, *args: str) -> str:
-    done = cluster.kubectl(*args)
-    if done.returncode:
-        raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
-    return done.stdout

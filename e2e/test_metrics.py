@@ -2,23 +2,23 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
+from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
-from e2e.ledgers import forget_ledgers
+from e2e.namespaces import new_namespace
 from e2e.pods import DONGLE, create
-from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
 from e2e.registering import register, unregister
+from e2e.said import said
 from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
-_DEFINITION = _ROOT / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
-_OWN = "metrics-gate"
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
@@ -27,37 +27,29 @@ spec:
   namespaces: {selector: {matchLabels: {dongles: few}}}
   hard: {example.com/dongle: 2}
 """
-_WITHIN = 60.0  # seconds, until a ledger is open, counted, or has dropped a promise
+_WITHIN = 240.0  # seconds, until a ledger is open, counted, or has dropped a promise
 _STALE = 120.0
 
 
-def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    done = cluster.kubectl(*args, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def own(cluster: Cluster) -> Iterator[str]:
+    """The namespace of the gate's ledgers."""
+    with new_namespace(cluster, "gate-") as name:
+        yield name
 
 
 @pytest.fixture
-def kept(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
+def kept(site: Site, own: str, tmp_path: Path) -> Iterator[GateProcess]:
     """A gate on this machine that follows the cluster and keeps its ledgers there, registered."""
-    cluster = site.cluster
-    if not isinstance(site.gate, GateProcess):
-        pytest.skip("it is about a gate of its own, beside the one of the site")
-    _done(cluster, "create", "namespace", _OWN)
-    _done(cluster, "apply", "--filename", str(_DEFINITION))
-    _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
-    arguments = ("--cluster=kubeconfig", f"--kubeconfig={cluster.kubeconfig}", "--ledgers=kubernetes")
-    gate = GateProcess(tmp_path / "gate", arguments=(*arguments, f"--namespace={_OWN}", "--in-flight-bound=2s"))
-    gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
-    gate.start()
-    try:
-        register(cluster, gate)
+    with keeping_gate(site, tmp_path / "gate", {"dongles.yaml": _CAP}, own) as gate:
         yield gate
-        unregister(cluster)
-    finally:
-        gate.stop()
-        forget_ledgers(cluster, _OWN)
-        _done(cluster, "delete", "namespace", _OWN, "--wait")
+
+
+@pytest.fixture
+def few(cluster: Cluster, namespace: str) -> str:
+    """A namespace that may have two dongles."""
+    said(cluster, "label", "namespace", namespace, "dongles=few")
+    return namespace
 
 
 class Told:
@@ -77,33 +69,46 @@ class Told:
         return self.of(name, cap="dongles", **labels)
 
 
-def _tally(cluster: Cluster, namespace: str) -> dict[str, str]:
+def _until(what: str, is_so: Callable[[Told], bool], gate: GateProcess) -> None:
+    """Wait until the figures say it: they are written after what they are about has been answered."""
+    until(what, lambda: is_so(Told(gate)), _WITHIN, gate.metrics)
+
+
+def _until_created(site: Site, namespace: str, name: str) -> None:
+    """Come again for as long as the gate says so, as while a ledger is counted."""
+    until(f"{name} is let in", lambda: create(site, namespace, name).returncode == 0, _WITHIN)
+
+
+def _tally(cluster: Cluster, own: str, namespace: str) -> dict[str, str]:
     """What the ledger object of a namespace says is held."""
-    said = _done(cluster, "get", "capledgers", f"--namespace={_OWN}", "--output=json")
-    (found,) = [each for each in json.loads(said)["items"] if each["spec"]["namespace"] == namespace]
+    listed = json.loads(said(cluster, "get", "capledgers", f"--namespace={own}", "--output=json"))
+    (found,) = [each for each in listed["items"] if each["spec"]["namespace"] == namespace]
     tally: dict[str, str] = found["status"]["tally"]
     return tally
 
 
-def test_after_a_refused_create_the_figures_are_true(site: Site, namespace: str, kept: GateProcess) -> None:
-    cluster = site.cluster
-    _done(cluster, "label", "namespace", namespace, "dongles=few")
-    until("the first pod is let in", lambda: create(site, namespace, "first").returncode == 0, _WITHIN)
-    assert create(site, namespace, "second").returncode == 0
-    refused = create(site, namespace, "third")
-    assert "holds" in refused.stderr
-    told = Told(kept)
-    assert told.cap("cap_refusals_total", reason="excess") == 1
+def _is_each_refusal_counted(gate: GateProcess) -> bool:
+    """Whether one is for want of room, and the others are as many as the log has that asked for patience."""
+    told, lines = Told(gate), [json.loads(line) for line in gate.log().splitlines()]
     waits = ("converging", "behind", "uncounted-namespaces", "uncounted-names", "uncounted-pods")
-    busy = sum(json.loads(line).get("verdict") == "busy" for line in kept.log().splitlines())
-    assert sum(told.cap("cap_refusals_total", reason=reason) for reason in waits) == busy
+    busy = sum(line.get("verdict") == "busy" for line in lines)
+    counted = sum(told.cap("cap_refusals_total", reason=reason) for reason in waits)
+    return (told.cap("cap_refusals_total", reason="excess"), counted) == (1, busy)
+
+
+def test_after_a_refused_create_the_figures_are_true(site: Site, own: str, few: str, kept: GateProcess) -> None:
+    _until_created(site, few, "first")
+    _until_created(site, few, "second")
+    until("there is no room for a third", lambda: "holds" in create(site, few, "third").stderr, _WITHIN)
+    until("each refusal is counted", lambda: _is_each_refusal_counted(kept), _WITHIN, kept.log)
+    told = Told(kept)
     assert told.cap("cap_held", resource=DONGLE) + told.cap("cap_promised", resource=DONGLE) == 2
-    until("both are counted", lambda: Told(kept).cap("cap_rows") == 0, _WITHIN)
+    _until("both are counted", lambda told: told.cap("cap_rows") == 0, kept)
     told = Told(kept)
     assert told.cap("cap_held", resource=DONGLE) == told.cap("cap_hard", resource=DONGLE) == 2
     assert told.cap("cap_ledgers", state="full") == 1
-    assert told.cap("cap_fullest_ratio", resource=DONGLE, cap_namespace=namespace) == 1
-    assert _tally(cluster, namespace) == {DONGLE: "2"}
+    assert told.cap("cap_fullest_ratio", resource=DONGLE, cap_namespace=few) == 1
+    assert _tally(site.cluster, own, few) == {DONGLE: "2"}
     assert told.of("ledger_write_seconds_count", end="stored") >= 2
     assert told.of("ledger_batch_size_sum") >= told.of("ledger_batch_size_count") >= 2
     assert told.cap("ledger_drifts_total") == 0
@@ -115,32 +120,35 @@ def test_after_a_refused_create_the_figures_are_true(site: Site, namespace: str,
     assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in told.names - documented} <= documented
 
 
-def test_a_pod_that_comes_past_the_gate_is_told_as_drift(site: Site, namespace: str, kept: GateProcess) -> None:
-    _done(site.cluster, "label", "namespace", namespace, "dongles=few")
-    until("the first pod is let in", lambda: create(site, namespace, "first").returncode == 0, _WITHIN)
-    until("it is counted", lambda: Told(kept).cap("cap_held", resource=DONGLE) == 1, _WITHIN)
+def test_a_pod_that_comes_past_the_gate_is_told_as_drift(site: Site, few: str, kept: GateProcess) -> None:
+    _until_created(site, few, "first")
+    _until("it is counted", lambda told: told.cap("cap_held", resource=DONGLE) == 1, kept)
     unregister(site.cluster)
-    assert create(site, namespace, "past", "3").returncode == 0
-    until("it is counted too", lambda: Told(kept).cap("cap_held", resource=DONGLE) == 4, _WITHIN)
+    assert create(site, few, "past", "3").returncode == 0
+    _until("it is counted too", lambda told: told.cap("cap_held", resource=DONGLE) == 4, kept)
     register(site.cluster, kept)
+    _until("it is told", lambda told: told.cap("ledger_drifts_total") > 0, kept)
+    until("it is logged", lambda: bool(_drifts(kept)), _WITHIN, kept.log)
     told = Told(kept)
     assert told.cap("ledger_drifts_total") == 1
     assert told.cap("ledger_drift_last", resource=DONGLE) == 3
     assert told.cap("cap_ledgers", state="over") == 1
-    (line,) = [json.loads(each) for each in kept.log().splitlines() if "ledger-drift" in each]
-    assert (line["cap"], line["namespace"], line["amounts"]) == ("dongles", namespace, {DONGLE: "3"})
+    (line,) = _drifts(kept)
+    assert (line["cap"], line["namespace"], line["amounts"]) == ("dongles", few, {DONGLE: "3"})
 
 
-def test_promises_to_pods_that_are_refused_behind_the_gate_expire(
-    site: Site, namespace: str, kept: GateProcess
-) -> None:
-    _done(site.cluster, "label", "namespace", namespace, "dongles=few")
-    until("the first pod is let in", lambda: create(site, namespace, "first").returncode == 0, _WITHIN)
-    _done(site.cluster, "create", "quota", "none", f"--namespace={namespace}", "--hard=pods=1")
-    wait = ("wait", "--for=jsonpath={.status.used.pods}=1", "--timeout=60s", "resourcequota/none")
-    _done(site.cluster, *wait, f"--namespace={namespace}")
-    until("it is counted", lambda: Told(kept).cap("cap_rows") == 0, _WITHIN)
-    assert "exceeded quota" in create(site, namespace, "second").stderr
-    assert Told(kept).cap("cap_promised", resource=DONGLE) == 1
-    until("the promise is dropped", lambda: Told(kept).of("promises_expired_total") == 1, 20, kept.metrics)
-    assert Told(kept).cap("cap_promised", resource=DONGLE) == 0
+def _drifts(gate: GateProcess) -> list[dict[str, Any]]:
+    return [json.loads(each) for each in gate.log().splitlines() if "ledger-drift" in each]
+
+
+def test_promises_to_pods_that_are_refused_behind_the_gate_expire(site: Site, few: str, kept: GateProcess) -> None:
+    here = f"--namespace={few}"
+    _until_created(site, few, "first")
+    said(site.cluster, "create", "quota", "none", here, "--hard=pods=1")
+    said(site.cluster, "wait", "--for=jsonpath={.status.used.pods}=1", "--timeout=240s", "resourcequota/none", here)
+    _until("it is counted", lambda told: told.cap("cap_rows") == 0, kept)
+    until("the quota refuses one", lambda: "exceeded quota" in create(site, few, "second").stderr, _WITHIN)
+    told = Told(kept)
+    assert told.cap("cap_promised", resource=DONGLE) + told.of("promises_expired_total") == 1
+    _until("the promise is dropped", lambda told: told.of("promises_expired_total") == 1, kept)
+    _until("its room is free", lambda told: told.cap("cap_promised", resource=DONGLE) == 0, kept)

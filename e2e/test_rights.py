@@ -82,7 +82,8 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     assert "forbidden" not in following.log().lower()
     until("it keeps the ledgers", lambda: _leases_check(following) == {"ready": True, "keeps": True}, _WITHIN)
     followed = following.readiness()["checks"]["cluster"]
-    assert all("stale" not in followed[name] for name in ("pods", "namespaces", "nodes", "resourcequotas"))
+    names = ("pods", "namespaces", "nodes", "resourcequotas", "deviceclasses")
+    assert all("stale" not in followed[name] for name in names)
 
 
 def test_of_two_replicas_one_keeps_the_ledgers_and_the_other_takes_over_when_it_leaves(

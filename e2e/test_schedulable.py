@@ -116,6 +116,29 @@ def test_a_slip_in_a_name_is_told_with_the_right_one(site: Site, namespace: str)
 
 
 @pytest.mark.usefixtures("following")
+def test_of_what_a_device_class_stands_for_nothing_is_said_until_it_has_gone(site: Site, namespace: str) -> None:
+    cluster, resource = site.cluster, "example.com/tallygate-licence"
+    made = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "tallygate-licences"},
+        "spec": {"extendedResourceName": resource},
+    }
+    asking, told = _asking(site, "licensed", {resource: "1"}), f"no node advertises {resource}"
+    _until_told(cluster, namespace, asking, told)
+    done = cluster.kubectl("create", "--filename=-", stdin=json.dumps(made))
+    assert done.returncode == 0, done.stderr
+    try:
+        _until_nothing_is_told(cluster, namespace, asking)
+        by_class = _asking(site, "by-class", {"deviceclass.resource.kubernetes.io/tallygate-licence": "1"})
+        _until_told(cluster, namespace, by_class, "there is no DeviceClass tallygate-licence, so that no node can run")
+        assert _sent(cluster, namespace, asking) == ""
+    finally:
+        cluster.kubectl("delete", "deviceclass", "tallygate-licences")
+    _until_told(cluster, namespace, _asking(site, "another", {resource: "1"}), told)
+
+
+@pytest.mark.usefixtures("following")
 def test_what_others_hold_is_seen_and_told_in_the_schedulers_words(site: Site, namespace: str) -> None:
     cluster, first = site.cluster, _asking(site, "first", {_DONGLE: "3"})
     _until_nothing_is_told(cluster, namespace, first)

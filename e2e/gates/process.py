@@ -26,8 +26,8 @@ _LOOPBACK = "127.0.0.1"
 HERE = "0.0.0.0"  # noqa: S104  nothing listens on it
 """This machine, as Go dials it (net.Dial). To an address of loopback an API server would speak HTTP/2, as it never does
 to a Service (k8s.io/apiserver, pkg/util/webhook/client.go, v1.36)."""
-_WITHIN = 30.0  # seconds, until it is ready or has taken something up
-_ANSWER = 5.0  # seconds for a health answer
+_WITHIN = 120.0  # seconds, until it is ready or has taken something up; it takes one
+_ANSWER = 30.0  # seconds for a health answer
 
 
 class GateProcess:

@@ -3,8 +3,9 @@
 import os
 import ssl
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -19,7 +20,7 @@ from e2e.local.ports import free_ports
 from e2e.waiting import until
 
 _READY_WITHIN = 120.0  # seconds; a busy machine with two cores needs ten
-_KUBECTL_WITHIN = 120.0  # seconds
+_KUBECTL_WITHIN = 360.0  # seconds; some wait for minutes
 
 
 class LocalCluster:
@@ -66,8 +67,7 @@ class LocalCluster:
         Raises:
             ClusterError: one has ended; the text names it and has the end of its log.
         """
-        for component in self._components:
-            component.check()
+        _check(self._components)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -75,15 +75,23 @@ class LocalCluster:
         return self._environment
 
     def restart_api_server(self) -> None:
-        """End the API server, start it again, and wait until all are ready.
+        """Kill the API server, start it again, and wait until all are ready.
+
+        Whatever else asks it is started anew too: it would come back by itself, but after a minute, and later each time
+        (client-go's reflectors wait for up to twice 30 s, and forget that only after two quiet minutes).
 
         Raises:
-            ClusterError: it does not become ready in time.
+            ClusterError: something does not become ready in time.
         """
-        (server,) = (component for component in self._components if component.name == "kube-apiserver")
-        server.stop()
+        etcd, server, *others = self._components
+        server.kill()
+        for each in reversed(others):
+            each.stop()
         server.start()
-        self._until("the API server is ready", self._all_ready)
+        self._until("the API server is ready", partial(self._are_ready, (etcd, server)))
+        for each in others:
+            each.start()
+        self._until("the control plane is ready", self._all_ready)
 
     def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run kubectl as administrator; what it says and its exit code are the caller's to judge.
@@ -134,24 +142,30 @@ class LocalCluster:
         ends.callback(component.stop)
         self._components.append(component)
 
+    def _are_ready(self, components: Iterable[Component]) -> bool:
+        """Whether they are; none has ended."""
+        _check(components)
+        return all(component.is_ready(self._client) for component in components)
+
     def _all_ready(self) -> bool:
-        return all(component.is_ready(self._client) for component in self._components)
+        return self._are_ready(self._components)
 
     def _takes_pods(self) -> bool:
         """Pods are refused until a controller has made the namespace's ServiceAccount."""
         return self.kubectl("get", "serviceaccount", "default").returncode == 0
 
     def _until(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Wait until it is so.
+        """Wait until it is so, which `is_so` says; it sees too that no component ends meanwhile.
 
         Raises:
             ClusterError: it is not in time, or a component ended.
         """
-        until(what, lambda: self._holds(is_so), _READY_WITHIN, self._log_ends)
-
-    def _holds(self, is_so: Callable[[], bool]) -> bool:
-        self.check()
-        return is_so()
+        until(what, is_so, _READY_WITHIN, self._log_ends)
 
     def _log_ends(self) -> str:
         return "\n".join(f"-- {each.name}\n{each.log_end()}" for each in self._components)
+
+
+def _check(components: Iterable[Component]) -> None:
+    for component in components:
+        component.check()

@@ -72,8 +72,13 @@ class Component:
             self._process.kill()
             self._process.wait()
 
+    def kill(self) -> None:
+        """End it by force."""
+        self._process.kill()
+        self._process.wait()
+
     def start(self) -> None:
-        """Run it again after `stop`; its log goes on."""
+        """Run it again after it was ended; its log goes on."""
         self._process = self._started()
 
     def signal(self, number: signal.Signals) -> None:

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from e2e.errors import ClusterError
 from e2e.local.cluster import LocalCluster
+from e2e.said import said
 
 _EVERY_NODE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
-_READY_WITHIN = "60s"
+_READY_WITHIN = "240s"
 
 
 def node(name: str, resources: Mapping[str, str]) -> dict[str, Any]:
@@ -33,12 +33,6 @@ def add_nodes(cluster: LocalCluster, *nodes: Mapping[str, Any]) -> None:
         ClusterError: one is refused or does not become ready; the text is kubectl's.
     """
     manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes})
-    _done(cluster, "create", "--filename=-", stdin=manifest)
+    said(cluster, "create", "--filename=-", stdin=manifest)
     names = [f"node/{each['metadata']['name']}" for each in nodes]
-    _done(cluster, "wait", "--for=condition=Ready", f"--timeout={_READY_WITHIN}", *names)
-
-
-def _done(cluster: LocalCluster, *args: str, stdin: str | None = None) -> None:
-    said = cluster.kubectl(*args, stdin=stdin)
-    if said.returncode:
-        raise ClusterError(f"kubectl {args[0]}: {said.stderr.strip()}")
+    said(cluster, "wait", "--for=condition=Ready", f"--timeout={_READY_WITHIN}", *names)

@@ -9,7 +9,7 @@ import pytest
 
 from webhook.admission.change import Change
 from webhook.admission.registration import Service, Url, registration
-from webhook.admission.workloads import TARGETS, target
+from webhook.admission.workloads import SCALED, TARGETS, target
 
 SERVICE = Service("gates", "gate", 8443)
 
@@ -20,8 +20,8 @@ def entries(**asked: Any) -> list[dict[str, Any]]:
 
 
 def judging(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that are asked for a verdict: of namespaces the gate is only told."""
-    return [webhook for webhook in webhooks if not webhook["name"].startswith("namespaces.")]
+    """Those that are asked for a verdict: of namespaces and scales the gate is only told."""
+    return [webhook for webhook in webhooks if not webhook["name"].startswith(("namespaces.", "scales."))]
 
 
 def sent(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
@@ -45,6 +45,7 @@ def test_the_names_tell_phase_and_part() -> None:
         "validate.tallygate.dev",
         "nodes.validate.tallygate.dev",
         "namespaces.validate.tallygate.dev",
+        "scales.validate.tallygate.dev",
     ]
 
 
@@ -72,7 +73,7 @@ def test_nothing_is_sent_that_the_gate_passes_over() -> None:
 def test_a_cluster_may_register_nodes_while_the_gate_is_away() -> None:
     for policy in ("Fail", "Ignore"):
         for webhook in entries(failure_policy=policy):
-            told = webhook["name"].startswith(("nodes.", "namespaces."))
+            told = webhook["name"].startswith(("nodes.", "namespaces.", "scales."))
             assert webhook["failurePolicy"] == ("Ignore" if told else policy)
 
 
@@ -84,8 +85,31 @@ def test_of_namespaces_the_gate_is_told_when_their_labels_change() -> None:
     ]
 
 
+def test_of_workloads_that_are_scaled_the_gate_is_told_when_they_ask_for_more() -> None:
+    (webhook,) = (each for each in entries() if each["name"].startswith("scales."))
+    assert sent([webhook]) == {
+        (group, f"{plural}/scale", "UPDATE", "Namespaced")
+        for group, plural in [
+            ("apps", "deployments"),
+            ("apps", "replicasets"),
+            ("apps", "statefulsets"),
+            ("", "replicationcontrollers"),
+        ]
+    }
+    assert [each["expression"] for each in webhook["matchConditions"]] == [
+        "object.spec.?replicas.orValue(0) > oldObject.spec.?replicas.orValue(0)"
+    ]
+
+
+def test_what_is_scaled_is_a_kind_that_is_judged() -> None:
+    assert {(group, kind): plural for (group, plural), kind in SCALED.items()}.items() <= {
+        key: found.plural for key, found in TARGETS.items()
+    }.items()
+
+
 def test_the_gate_does_not_stand_in_its_own_way() -> None:
-    for webhook in judging(entries(own_namespace="gates")):
+    told = [each for each in entries(own_namespace="gates") if each["name"].startswith("scales.")]
+    for webhook in judging(entries(own_namespace="gates")) + told:
         if webhook["name"].startswith("nodes."):
             assert "namespaceSelector" not in webhook
             assert sent([webhook]) == {
@@ -137,7 +161,7 @@ def test_the_gate_is_reached_by_service_or_by_url(
 
 def test_the_authorities_are_given_in_base64() -> None:
     pem = b"-----BEGIN CERTIFICATE-----\n"
-    assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in entries(ca_bundle=pem)] == [pem] * 5
+    assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in entries(ca_bundle=pem)] == [pem] * 6
     assert not any("caBundle" in webhook["clientConfig"] for webhook in entries())
 
 

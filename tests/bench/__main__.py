@@ -1,8 +1,8 @@
-"""`python -m tests.bench [cluster|decisions|headroom|pipeline|placing]`: measure, and print tables in Markdown."""
+"""`python -m tests.bench [cluster|decisions|headroom|pipeline|placing|rooms]`: measure, print tables in Markdown."""
 
 import sys
 
-from tests.bench import decisions, headroom, pipeline, placing
+from tests.bench import decisions, headroom, pipeline, placing, rooms
 from tests.bench.cluster import measure
 
 _BENCHES = {
@@ -11,6 +11,7 @@ _BENCHES = {
     "headroom": headroom.main,
     "pipeline": pipeline.main,
     "placing": placing.main,
+    "rooms": rooms.main,
 }
 
 

@@ -23,7 +23,7 @@ from webhook.objects.scheduling import PlacedPod, PlacingNode
 NODES, WORKLOADS, PODS, NAMESPACES = 5_000, 10_000, 100_000, 500
 _ZONES, _RACKS, _TIERS, _EXTENDED = 10, 200, 4, 18
 _REPEATS = 300
-_ZONE, _RACK, _HOST = "topology.kubernetes.io/zone", "example.com/rack", "kubernetes.io/hostname"
+ZONE, _RACK, HOST = "topology.kubernetes.io/zone", "example.com/rack", "kubernetes.io/hostname"
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
     words: dict[str, dict[str, Any]] = {
         "no word of other pods": {},
         "spread, and affinity to pods, by app": _narrow(),
-        "spread, and affinity to pods, by tier, in all namespaces": _broad(),
+        "spread, and affinity to pods, by tier, in all namespaces": broad(),
     }
     for name, company in words.items():
         _print(f"{name}: all nodes", _timed(_verdicts(cluster, turn, company)))
@@ -67,7 +67,7 @@ def node_json(number: int) -> dict[str, Any]:
     """A node with twenty resources."""
     has = {"cpu": "64", "memory": "256Gi", "pods": "110"}
     has |= {f"example.com/device-{each}": "8" for each in range(_EXTENDED)}
-    labels = {_HOST: f"n{number}", _ZONE: f"zone-{number % _ZONES}", _RACK: f"rack-{number % _RACKS}"}
+    labels = {HOST: f"n{number}", ZONE: f"zone-{number % _ZONES}", _RACK: f"rack-{number % _RACKS}"}
     return {"metadata": {"name": f"n{number}", "labels": labels}, "status": {"allocatable": has}}
 
 
@@ -89,34 +89,34 @@ def _namespace(number: int) -> str:
 def kept_away(workload: int) -> dict[str, Any]:
     """What a workload says of other pods."""
     if workload % 500 == 0:  # twenty
-        return _company(away=[_term(_RACK, {"tier": f"tier-{_TIERS}"}, {"matchLabels": {"team": "team-1"}})])
-    return _company(away=[_term(_HOST, {"app": f"app-{workload}"})]) if workload % 5 < 2 else {}
+        return company(away=[term(_RACK, {"tier": f"tier-{_TIERS}"}, {"matchLabels": {"team": "team-1"}})])
+    return company(away=[term(HOST, {"app": f"app-{workload}"})]) if workload % 5 < 2 else {}
 
 
 def _narrow() -> dict[str, Any]:
-    near, away = [_term(_ZONE, {"app": "app-@"})], [_term(_HOST, {"app": "app-@"})]
-    spread = [_spread(_ZONE, 5, {"app": "app-@"}), _spread(_HOST, 1, {"app": "app-@"})]
-    return _company(near, away) | {"topologySpreadConstraints": spread}
+    near, away = [term(ZONE, {"app": "app-@"})], [term(HOST, {"app": "app-@"})]
+    evenly = [spread(ZONE, 5, {"app": "app-@"}), spread(HOST, 1, {"app": "app-@"})]
+    return company(near, away) | {"topologySpreadConstraints": evenly}
 
 
-def _broad() -> dict[str, Any]:
+def broad() -> dict[str, Any]:
     others = {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["tier-0"]}]}
-    near, away = [_term(_RACK, {}, {}) | {"labelSelector": others}], [_term(_HOST, {"tier": "tier-2"}, {})]
-    spread = [_spread(_ZONE, 5, {"tier": "tier-0"}), _spread(_RACK, 5, {"tier": "tier-0"})]
-    return _company(near, away) | {"topologySpreadConstraints": spread}
+    near, away = [term(_RACK, {}, {}) | {"labelSelector": others}], [term(HOST, {"tier": "tier-2"}, {})]
+    evenly = [spread(ZONE, 5, {"tier": "tier-0"}), spread(_RACK, 5, {"tier": "tier-0"})]
+    return company(near, away) | {"topologySpreadConstraints": evenly}
 
 
-def _company(near: list[Any] | None = None, away: list[Any] | None = None) -> dict[str, Any]:
+def company(near: list[Any] | None = None, away: list[Any] | None = None) -> dict[str, Any]:
     must = "requiredDuringSchedulingIgnoredDuringExecution"
     return {"affinity": {"podAffinity": {must: near or []}, "podAntiAffinity": {must: away or []}}}
 
 
-def _term(key: str, labels: dict[str, str], namespaces: dict[str, Any] | None = None) -> dict[str, Any]:
-    term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
-    return term if namespaces is None else term | {"namespaceSelector": namespaces}
+def term(key: str, labels: dict[str, str], namespaces: dict[str, Any] | None = None) -> dict[str, Any]:
+    about = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+    return about if namespaces is None else about | {"namespaceSelector": namespaces}
 
 
-def _spread(key: str, skew: int, labels: dict[str, str]) -> dict[str, Any]:
+def spread(key: str, skew: int, labels: dict[str, str]) -> dict[str, Any]:
     selector = {"matchLabels": labels}
     return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
 
@@ -157,8 +157,14 @@ def _timed(calls: Iterator[Callable[[], object]]) -> list[float]:
 
 
 def _print(name: str, times: list[float]) -> None:
-    cuts = statistics.quantiles(times, n=100)
-    print(f"| {name} | {cuts[49]:,.0f} µs | {cuts[98]:,.0f} µs |")
+    middle, most = cuts(times)
+    print(f"| {name} | {middle:,.0f} µs | {most:,.0f} µs |")
+
+
+def cuts(times: list[float]) -> tuple[float, float]:
+    """What half of them stay under, and all but one in a hundred."""
+    found = statistics.quantiles(times, n=100)
+    return found[49], found[98]
 
 
 def _read(thing: dict[str, Any], kind: type[Any]) -> Any:

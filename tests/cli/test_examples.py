@@ -16,7 +16,7 @@ from webhook.policy.load import SHIPPED
 
 _CONTAINER = {"resources"}
 _QUOTA = {"hard", "scopes", "scopeSelector"}
-PLACED = ("TG112", "TG113", "TG114")
+PLACED = ("TG112", "TG113", "TG114", "TG115")
 CHECKED = [code for code in catalogue.ALL if code.number < "TG2" and code.number not in PLACED]
 BOUNDS = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -82,8 +82,10 @@ def test_what_passes_passes(tmp_path: Path, code: Code) -> None:
     assert code.number not in found(tmp_path, code, code.passes)
 
 
-NODES = {"TG112": 8, "TG113": 8, "TG114": 4}
+NODES = {"TG112": 8, "TG113": 8, "TG114": 4, "TG115": 4}
 """Codes of what is judged by nodes, and how many GPUs the one node of the example has."""
+HELD = {"TG115": 2}
+"""How many of them a pod of a lower priority holds."""
 ROOM = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -96,7 +98,13 @@ def placed(folder: Path, number: str, fragment: str) -> set[str]:
     """The codes that check finds beside a node."""
     allocatable = {"pods": "110", "nvidia.com/gpu": str(NODES[number])}
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": allocatable}}
-    (folder / "now.json").write_text(json.dumps({"kind": "List", "items": [node]}))
+    holder = {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": str(HELD.get(number, 0))}}}]}
+    held = {
+        "kind": "Pod",
+        "metadata": {"name": "old", "uid": "old"},
+        "spec": {"nodeName": "n", "priority": -1, **holder},
+    }
+    (folder / "now.json").write_text(json.dumps({"kind": "List", "items": [node, held]}))
     (folder / "room.yaml").write_text(ROOM)
     read = yaml.safe_load(fragment)
     replicas = read.get("spec", {}).get("replicas")

@@ -13,6 +13,7 @@ from webhook.admission.change import Phase
 from webhook.gate import Answer, Gate
 from webhook.gate.placing import Placing
 from webhook.gate.quotas import Quotas
+from webhook.gate.scaling import Workloads
 from webhook.policy.model import PolicySet
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
@@ -33,13 +34,15 @@ spec:
 class Scene:
     """A gate and everything around it; `now` is in seconds."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # ports, each by its name
         self,
         text: str = CAP,
+        *,
         ledgers: Ledgers | None = None,
         labels: Mapping[str, Mapping[str, str]] | None = None,
         quotas: Quotas | None = None,
         placing: Placing | None = None,
+        workloads: Workloads | None = None,
     ) -> None:
         self.policies: PolicySet = policies(text)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
@@ -55,6 +58,7 @@ class Scene:
             nonce=lambda: f"n{next(nonces)}",
             quotas=quotas,
             placing=placing,
+            workloads=workloads,
         )
 
     def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Answer:

@@ -19,6 +19,7 @@ metadata: {name: placed}
 spec: {resources: ["*"], enforcement: %s, checks: {wellFormedName: false, wholeQuantity: false, \
 requestsEqualLimits: false, %s}}
 """
+POD = {"kind": {"group": "", "kind": "Pod"}}
 NEVER, NOT_NOW, ADVERTISED = "schedulable: never", "schedulable: not-now", "advertised: true"
 
 
@@ -32,10 +33,10 @@ def cluster(*gpus: int, **spec: Any) -> Cluster:
     return made
 
 
-def hold(made: Cluster, node: str, gpus: int, **spec: Any) -> None:
+def hold(made: Cluster, node: str, gpus: int, *, namespace: str = "elsewhere", name: str = "", **spec: Any) -> None:
     """Put a pod with so many GPUs on a node."""
-    body = pod(f"on-{node}-{gpus}", gpus, nodeName=node, **spec)
-    body["metadata"]["namespace"] = "elsewhere"
+    body = pod(name or f"on-{node}-{gpus}", gpus, nodeName=node, **spec)
+    body["metadata"]["namespace"] = namespace
     take(made, "Pod", json.dumps(body).encode())
 
 
@@ -68,12 +69,49 @@ def test_a_pod_that_waits_for_others_is_none_that_can_never_run() -> None:
     )
 
 
-def test_room_that_others_will_be_asked_to_make_counts_as_room() -> None:
+def test_who_will_be_asked_to_make_room_is_told_and_nothing_is_refused_for_it() -> None:
     full = cluster(4)
     hold(full, "a", 4, priority=0)
-    assert refused(scene(full, NOT_NOW), pod("u", 1, priority=10)) == ""
+    assert told(scene(full, NOT_NOW), pod("u", 1, priority=10), **POD) == [
+        (
+            "spec: no node has room for this pod now; the scheduler can make room, by asking pods of lower priority to "
+            "leave: 1 of other namespaces on node a, for example (TG115, rule placed)"
+        )
+    ]
     assert "TG114" in refused(scene(full, NOT_NOW), pod("u", 1, priority=10, preemptionPolicy="Never"))
     assert "TG114" in refused(scene(full, NOT_NOW), pod("u", 1, priority=0))
+
+
+def test_of_those_who_will_be_asked_to_leave_only_pods_of_ones_own_namespace_are_named() -> None:
+    full = cluster(5)
+    for number in range(5):
+        hold(full, "a", 1, priority=0, namespace="team-a" if number else "elsewhere", name=f"old-{number}")
+    (warning,) = told(scene(full, NOT_NOW, "warn"), pod("u", 5, priority=10), **POD)
+    assert "to leave: old-1, old-2, old-3 and 2 more on node a, for example (TG115" in warning
+    found = response(scene(full, NOT_NOW, "audit").admit(pod("u", 2, priority=10)))
+    assert "old-1 and 1 more on node a, for example (TG115" in found["auditAnnotations"]["audit"]
+
+
+def ranked(body: dict[str, Any]) -> dict[str, Any]:
+    """A workload whose pods are of priority 10."""
+    body["spec"]["template"]["spec"]["priority"] = 10
+    return body
+
+
+def test_a_workload_is_told_for_how_many_replicas_others_are_asked_to_leave() -> None:
+    full = cluster(4, 2)
+    hold(full, "a", 2, priority=0)
+    (warning,) = told(scene(full, NOT_NOW), ranked(workload(2, replicas=3)))
+    assert "spec.template.spec: only 2 of 3 replicas fit now; the scheduler can make room" in warning
+    assert "1 of other namespaces on node a, for example (TG115" in warning
+
+
+def test_a_daemon_set_is_told_too_that_others_are_asked_to_leave() -> None:
+    full = cluster(2, 2)
+    hold(full, "b", 2, priority=0)
+    body = ranked(workload(1)) | {"kind": "DaemonSet"}
+    (warning,) = told(scene(full, NOT_NOW), body, kind={"group": "apps", "kind": "DaemonSet"})
+    assert "only 1 of 2 nodes that are to have it have room for its pod now; the scheduler can make room" in warning
 
 
 def test_nodes_that_let_nobody_in_are_told_in_the_schedulers_words() -> None:
@@ -181,6 +219,40 @@ def test_devices_that_are_named_by_their_class_are_no_business_of_nodes() -> Non
     assert refused(scene(cluster(4), f"{ADVERTISED}, {NEVER}"), body) == ""
 
 
+def class_of_devices(made: Cluster, name: str, resource: str = "") -> None:
+    """A DeviceClass, and the extended resource that it stands for."""
+    body = {"metadata": {"name": name}, "spec": {"extendedResourceName": resource} if resource else {}}
+    take(made, "DeviceClass", json.dumps(body).encode())
+
+
+def asking(name: str) -> dict[str, Any]:
+    """A pod that asks for one of these."""
+    body = pod("u", 1)
+    body["spec"]["containers"][0]["resources"] = {"limits": {name: "1"}}
+    return body
+
+
+def test_what_a_device_class_stands_for_is_no_business_of_nodes() -> None:
+    made = cluster(4)
+    class_of_devices(made, "dongles", "example.com/dongle")
+    asked = scene(made, f"{ADVERTISED}, {NOT_NOW}")
+    assert refused(asked, asking("example.com/dongle")) == ""
+    assert refused(asked, asking("deviceclass.resource.kubernetes.io/dongles")) == ""
+    assert "no node advertises example.com/dongles, so that" in refused(asked, asking("example.com/dongles"))
+    assert "there is no DeviceClass dongle, so that no node can run this (TG112" in (
+        refused(asked, asking("deviceclass.resource.kubernetes.io/dongle"))
+    )
+    made.devices.remove("dongles")
+    assert "no node advertises example.com/dongle, so that" in refused(asked, asking("example.com/dongle"))
+
+
+def test_while_device_classes_are_not_known_nothing_is_said_of_what_they_may_stand_for() -> None:
+    placing = Still(cluster(4), has_devices=False)
+    asked = Scene(RULE % ("deny", f"{ADVERTISED}, {NOT_NOW}"), placing=placing)
+    assert refused(asked, asking("example.com/dongle")) == ""
+    assert "TG113" in refused(asked, pod("u", 5))
+
+
 def test_of_a_pod_that_no_api_server_could_decode_nothing_is_said() -> None:
     assert refused(scene(cluster(4)), pod("u", 5, tolerations=7)) == ""
     assert told(scene(cluster(4)), workload(5) | {"spec": {"template": pod("", 5, affinity=[])}}) == []
@@ -190,13 +262,32 @@ def test_a_change_of_a_pod_that_is_there_is_not_judged() -> None:
     assert refused(scene(cluster(4)), pod("u", 5), oldObject=pod("u", 5, priority=1)) == ""
 
 
+def test_a_pod_with_too_much_to_say_of_others_is_not_judged_and_it_is_told_why() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "NotIn"}]}}
+    terms = [
+        json.loads(json.dumps(term).replace('"NotIn"', f'"NotIn", "values": ["v{number}"]')) for number in range(20_000)
+    ]
+    body = pod("u", 5, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+    assert len(json.dumps(body)) > 1_500_000
+    answer = scene(cluster(4), NOT_NOW).admit(body)
+    text = (
+        "rule placed was not judged: what the pod says of nodes and other pods is too much to go through "
+        "(1020002, of at most 1000)"
+    )
+    assert (response(answer)["warnings"], answer.record.unknown, answer.record.verdict) == ([text], (text,), "allow")
+
+
 def test_without_nodes_or_without_a_cluster_nothing_is_said() -> None:
     assert refused(scene(Cluster(), f"{ADVERTISED}, {NOT_NOW}"), pod("u", 5)) == ""
     assert refused(Scene(RULE % ("deny", f"{ADVERTISED}, {NOT_NOW}")), pod("u", 5)) == ""
 
 
 class Unseen:
-    """A cluster that is not known now."""
+    """A cluster that is not known now, when it comes to it."""
+
+    def is_known(self) -> bool:
+        """As far as that is told."""
+        return True
 
     @contextmanager
     def seen(self, *, pods: bool) -> Iterator[Seen | None]:

@@ -56,7 +56,7 @@ def test_a_crash_in_a_view_is_logged_and_not_shown() -> None:
 
 def test_the_monitor_serves_metrics_and_health() -> None:
     built = Built()
-    built.client.post(MUTATE, data=review("deny"))
+    built.client.post(MUTATE, data=review("deny")).close()
     monitor = create_monitor(built.metrics, built.observer, [lambda: GOOD]).test_client()
     text = monitor.get("/metrics").text
     counted = 'tallygate_admission_requests_total{kind="Pod",operation="CREATE",phase="mutate",verdict="deny"} 1.0'

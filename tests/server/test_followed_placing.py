@@ -37,7 +37,12 @@ def test_it_is_as_old_as_the_older_of_what_is_needed() -> None:
     views, log = Views(), Log()
     views.node("ADDED", "n1", "4")
     views.list()
-    goes = [followed("nodes", 3.0), followed("pods", 8.0), followed("namespaces", 90.0)]
+    goes = [
+        followed("nodes", 3.0),
+        followed("pods", 8.0),
+        followed("namespaces", 90.0),
+        followed("deviceclasses", 99.0),
+    ]
     placing = FollowedPlacing(views.view, lambda: goes, log.logger)
     for pods, age in ((False, 3.0), (True, 8.0)):
         with placing.seen(pods=pods) as seen:
@@ -49,6 +54,7 @@ def test_it_is_as_old_as_the_older_of_what_is_needed() -> None:
 def test_what_is_old_is_not_gone_by_and_the_log_says_so_once() -> None:
     views, log = Views(), Log()
     goes = [followed("nodes", 3.0), followed("pods", 200.0, "pods: not known to be current for 200 s")]
+    goes.append(followed("deviceclasses", 1.0))
     placing = FollowedPlacing(views.view, lambda: goes, log.logger)
     for _ in range(2):
         with placing.seen(pods=True) as seen:
@@ -59,6 +65,18 @@ def test_what_is_old_is_not_gone_by_and_the_log_says_so_once() -> None:
         assert seen is not None
         assert not seen.has_pods
     assert log.events()[1:] == [("info", "placing-judged")]
+
+
+@pytest.mark.parametrize(("stale", "known"), [(None, True), ("deviceclasses: not listed yet", False)])
+def test_device_classes_that_are_not_known_hold_nothing_up(*, stale: str | None, known: bool) -> None:
+    log = Log()
+    goes = [followed("nodes", 3.0), followed("deviceclasses", 1.0, stale)]
+    placing = FollowedPlacing(Views().view, lambda: goes, log.logger)
+    assert placing.is_known()
+    with placing.seen(pods=False) as seen:
+        assert seen is not None
+        assert seen.has_devices is known
+    assert log.events() == ([] if known else [("warning", "device-classes-not-judged")])
 
 
 def test_nobody_waits_long_behind_others() -> None:
@@ -74,6 +92,7 @@ def test_without_a_cluster_the_log_says_so_once(*, pods: bool) -> None:
     log = Log()
     placing = NoPlacing(log.logger)
     for _ in range(2):
+        assert not placing.is_known()
         with placing.seen(pods=pods) as seen:
             assert seen is None
     assert log.events() == [("warning", "placing-not-judged")]

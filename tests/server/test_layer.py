@@ -29,6 +29,14 @@ def test_a_denial_is_an_answer_too() -> None:
     assert answer.get_json()["response"]["allowed"] is False
 
 
+def test_what_was_decided_is_told_once_the_answer_is_sent() -> None:
+    built = Built()
+    answer = built.client.post(VALIDATE, data=review())
+    assert (answer.get_json()["response"]["allowed"], built.log.lines) == (True, [])
+    answer.close()
+    assert [line["event"] for line in built.log.lines] == ["decided"]
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"])
 def test_any_other_method_is_told_what_is_allowed(method: str) -> None:
     answer = Built().client.open(MUTATE, method=method)

@@ -5,7 +5,7 @@ Pure: what has been promised to whom is `webhook.state`'s matter; the gate bring
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import msgspec
@@ -32,17 +32,17 @@ class Counted:
     key: str
     hard: Amounts
     soft: Amounts
+    names: frozenset[str] = field(init=False)
+    """What it counts, bounded or only watched."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", frozenset(self.hard.keys() | self.soft.keys()))
 
     def held(self, pod: Pod | None) -> Charge:
         """What a pod holds under this cap: nothing when there is none, or when the cap does not count it."""
         if pod is None or not _counts(self.cap.pods, pod):
             return Charge()
         return charge(pod, self.names)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """What it counts, bounded or only watched."""
-        return frozenset(self.hard.keys() | self.soft.keys())
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,9 @@ class User(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """`group` and `kind` as sent (`apps`, `Deployment`); `object` and `old` are the raw JSON of the objects.
 
-    `old` is what is stored now: absent on CREATE. `namespace` is empty for cluster-scoped objects.
+    `old` is what is stored now: absent on CREATE. `namespace` is empty for cluster-scoped objects. `resource` is group
+    and plural of what is written (`apps`, `deployments`), which the kind does not tell of a subresource; a manifest has
+    none.
     """
 
     kind: str
@@ -42,3 +44,4 @@ class Change(msgspec.Struct, frozen=True):
     name: str = ""
     user: User = User()
     dry_run: bool = False
+    resource: tuple[str, str] = ("", "")

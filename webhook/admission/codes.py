@@ -129,6 +129,16 @@ NOT_SCHEDULABLE_NOW = Code(
     "# 4 GPUs are free on one node\nkind: Deployment\nspec:\n  replicas: 3  # of 2 GPUs each\n",
     "# 4 GPUs are free on one node\nkind: Deployment\nspec:\n  replicas: 2  # of 2 GPUs each\n",
 )
+OTHERS_LEAVE = Code(
+    "TG115",
+    "others-leave",
+    "No node has room for the pod now, and the scheduler makes room by asking pods of lower priority to leave.",
+    "The pod will run, and something else stops for it: that is what priorities are for, so nothing is refused for it, "
+    "even where the rule denies. It is judged by the nodes and pods that the gate follows, where a rule says "
+    "`schedulable: not-now`; disruption budgets, which the scheduler keeps where it can, are not looked at.",
+    "# the one node has 4 GPUs, 2 of them held by a pod of lower priority\n" + _limits("3"),
+    "# the one node has 4 GPUs, 2 of them held by a pod of lower priority\n" + _limits("2"),
+)
 OVER_CAP = Code(
     "TG201",
     "over-cap",
@@ -221,6 +231,7 @@ CODES: tuple[Code, ...] = (
     NOT_ADVERTISED,
     NEVER_SCHEDULABLE,
     NOT_SCHEDULABLE_NOW,
+    OTHERS_LEAVE,
     OVER_CAP,
     OVER_SOFT_CAP,
     NO_LIMIT_UNDER_CAP,

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from webhook.admission.change import CREATE, UPDATE, Phase
-from webhook.admission.workloads import TARGETS
+from webhook.admission.workloads import SCALED, TARGETS
 
 NAME = "tallygate"
 """What both configurations are called."""
@@ -41,6 +41,7 @@ _CHANGES_NODES = (
     " || object.?status.?allocatable != oldObject.?status.?allocatable"
     " || object.metadata.?labels != oldObject.metadata.?labels"
 )
+_ASKS_FOR_MORE = "object.spec.?replicas.orValue(0) > oldObject.spec.?replicas.orValue(0)"
 _CHANGES_LABELS = "object.metadata.?labels != oldObject.metadata.?labels"
 
 # A pod to which the mutating phase would do nothing is asked about once, in the validating phase: nothing is missing
@@ -105,14 +106,16 @@ def registration(
     paths, where it has one.
     """
     spared = {"name": "may-be-mended", "expression": _MAY_BE_MENDED}
-    moves = {f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _namespaces()}
+    spares = ("kube-system", own_namespace)
+    told = {
+        f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _namespaces(),
+        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _scales(spares),
+    }
 
     def webhooks(phase: Phase, more: Mapping[str, dict[str, Any]], **further: str) -> list[dict[str, Any]]:
         path = f"{ADMIT_PREFIX}{token}/{phase}" if token else f"{ADMIT_PREFIX}{phase}"
         parts = {
-            f"{phase}.{_DOMAIN}": _objects(
-                failure_policy, ("kube-system", own_namespace), [spared] if phase is Phase.MUTATING else []
-            ),
+            f"{phase}.{_DOMAIN}": _objects(failure_policy, spares, [spared] if phase is Phase.MUTATING else []),
             f"nodes.{phase}.{_DOMAIN}": _nodes(),
             **more,
         }
@@ -123,7 +126,7 @@ def registration(
 
     return (
         _configuration("MutatingWebhookConfiguration", webhooks(Phase.MUTATING, {}, reinvocationPolicy="IfNeeded")),
-        _configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING, moves)),
+        _configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING, told)),
     )
 
 
@@ -148,13 +151,17 @@ def _client(reached: Reached, path: str, ca_bundle: bytes | None) -> dict[str, A
 def _objects(
     failure_policy: str, spared_namespaces: tuple[str, ...], conditions: list[dict[str, str]]
 ) -> dict[str, Any]:
-    expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(spared_namespaces)}
     return {
         "failurePolicy": failure_policy,
-        "namespaceSelector": {"matchExpressions": [expression]},
+        "namespaceSelector": _all_but(spared_namespaces),
         "matchConditions": [{"name": "changes-what-is-judged", "expression": _CHANGES_OBJECTS}, *conditions],
         "rules": _rules((key for key in TARGETS if key not in _CLUSTER_SCOPED), "Namespaced"),
     }
+
+
+def _all_but(namespaces: tuple[str, ...]) -> dict[str, Any]:
+    named = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(namespaces)}
+    return {"matchExpressions": [named]}
 
 
 def _nodes() -> dict[str, Any]:
@@ -175,6 +182,20 @@ def _namespaces() -> dict[str, Any]:
         "failurePolicy": "Ignore",
         "matchConditions": [{"name": "changes-labels", "expression": _CHANGES_LABELS}],
         "rules": [_rule("", ["namespaces"], [UPDATE], "Cluster")],
+    }
+
+
+def _scales(spared_namespaces: tuple[str, ...]) -> dict[str, Any]:
+    """A workload that is told to have more pods. Autoscalers do that all day: the gate must not be in their way."""
+    scaled = groupby(sorted(SCALED), key=lambda resource: resource[0])
+    return {
+        "failurePolicy": "Ignore",
+        "namespaceSelector": _all_but(spared_namespaces),
+        "matchConditions": [{"name": "asks-for-more", "expression": _ASKS_FOR_MORE}],
+        "rules": [
+            _rule(group, [f"{plural}/scale" for _, plural in resources], [UPDATE], "Namespaced")
+            for group, resources in scaled
+        ],
     }
 
 

@@ -27,6 +27,11 @@ class _GroupVersionKind(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
+class _GroupVersionResource(msgspec.Struct, frozen=True):
+    group: str = ""
+    resource: str = ""
+
+
 class _UserInfo(msgspec.Struct, frozen=True):
     username: str | None = None
     groups: tuple[str, ...] | None = None
@@ -43,6 +48,7 @@ class _Request(msgspec.Struct, rename="camel", frozen=True):
     object: msgspec.Raw = _ABSENT
     old_object: msgspec.Raw = _ABSENT
     dry_run: bool | None = None
+    resource: _GroupVersionResource = _GroupVersionResource()
 
 
 class _Review(msgspec.Struct, rename="camel", frozen=True):
@@ -98,6 +104,7 @@ def _change(request: _Request) -> Change:
         name=request.name or "",
         user=User(user.username or "", user.groups or ()) if user else User(),
         dry_run=bool(request.dry_run),
+        resource=(request.resource.group, request.resource.resource),
     )
 
 

@@ -23,13 +23,15 @@ Labels = Mapping[str, str]
 class Selection:
     """The rules for one kind in one namespace.
 
-    `unknown` are rules that select by the namespace's labels where these are not known: they are not judged.
+    `unknown` are rules that select by the namespace's labels where these are not known: they are not judged. `places`
+    are those of the rules that are about nodes for pods.
     """
 
     def __init__(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> None:
         self.rules = rules
         self.unknown = unknown
         self.fills = any(rule.checks.requests_equal_limits is Equality.FILL for rule in rules)
+        self.places = tuple(rule for rule in rules if rule.checks.advertised or rule.checks.schedulable)
         self.sums_pods = any(rule.checks.per_pod for rule in rules)
         self._asking = tuple(rule for rule in rules if _asks_who_or_what(rule))
         self._plans: dict[str, Plan] = {}

@@ -38,6 +38,7 @@ class Verdict:
             problems=(*self.problems, *other.problems),
             warnings=(*self.warnings, *other.warnings),
             audits=(*self.audits, *other.audits),
+            unknown=(*self.unknown, *other.unknown),
             age=other.age,
         )
 

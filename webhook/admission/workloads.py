@@ -84,6 +84,14 @@ TARGETS: dict[tuple[str, str], Target] = {
 }
 """API group and kind to how it is judged."""
 
+SCALED = {
+    ("apps", "deployments"): "Deployment",
+    ("apps", "replicasets"): "ReplicaSet",
+    ("apps", "statefulsets"): "StatefulSet",
+    ("", "replicationcontrollers"): "ReplicationController",
+}
+"""Group and plural of what makes as many pods as a Scale says, and its kind."""
+
 KINDS = frozenset(kind for _, kind in TARGETS)
 """The judged kinds by name, for policies and for metric labels."""
 

@@ -63,6 +63,8 @@ def _back(booked: Booked, name: str, beside: Beside) -> str:
 def soft_warnings(booked: Booked) -> Iterator[Problem]:
     """One warning for each name that the ask takes over the soft part of the cap."""
     counted = booked.asked.counted
+    if not counted.soft:
+        return
     charged = booked.ledger.charged()
     for name in sorted(_taken_over(booked, counted.soft)):
         yield Problem(

@@ -25,6 +25,7 @@ from webhook.gate.placing import Placing, judge_placing
 from webhook.gate.promising import Asked as AskedOfCap
 from webhook.gate.promising import Look, Who
 from webhook.gate.quotas import Quotas, over_quotas
+from webhook.gate.scaling import Workloads, is_scale, scaled
 from webhook.gate.sight import Sight
 from webhook.gate.telling import Telling
 from webhook.objects.pods import Pod
@@ -45,7 +46,8 @@ class Gate:
 
     `policies` gives the set in force, `nonce` a text that no other attempt of any process has, `monotonic` seconds.
     `sight` shows the pods that are there, where they are watched; `telling` finds what refusals tell of them.
-    `quotas` knows the ResourceQuotas of namespaces, where those are watched, `placing` nodes and the pods on them.
+    `quotas` knows the ResourceQuotas of namespaces, where those are watched, `placing` nodes and the pods on them;
+    `workloads` are read where one is scaled.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -60,6 +62,7 @@ class Gate:
         telling: Telling | None = None,
         quotas: Quotas | None = None,
         placing: Placing | None = None,
+        workloads: Workloads | None = None,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
@@ -67,6 +70,7 @@ class Gate:
         self._sight = sight
         self._quotas = quotas
         self._placing = placing
+        self._workloads = workloads
         self._telling = telling or Telling(monotonic, sight)
         self._monotonic = monotonic
         self._nonce = nonce
@@ -91,6 +95,8 @@ class Gate:
             return self._charged(sitting, labels, deadline)
         if phase is Phase.VALIDATING and sitting.verdict.allowed and change.kind in WORKLOADS:
             return self._foreseen(sitting, labels, deadline)
+        if phase is Phase.VALIDATING and is_scale(change):
+            return self._scaled(sitting, labels, deadline)
         if phase is Phase.VALIDATING and force.caps and is_move(change) and self._sight is not None:
             return told(sitting, moved(change, force.caps, self._sight, partial(self._kept, deadline=deadline)))
         return by_rules(sitting)
@@ -161,6 +167,14 @@ class Gate:
         if denied:
             return refused(sitting, denied)
         return told(sitting, [*foreseen, *(each.problem for each in over_quotas(asked, stored, quotas))])
+
+    def _scaled(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
+        """What is said of a workload that is to have more pods, as when its own `replicas` are changed."""
+        concerns = bool(sitting.force.caps) or self._quotas is not None
+        change = scaled(sitting.change, self._workloads) if self._workloads is not None and concerns else None
+        if change is None:
+            return by_rules(sitting)
+        return self._foreseen(replace(sitting, change=change), labels, deadline)
 
     def _kept(self, key: LedgerKey, deadline: float) -> Ledger | None:
         """The ledger; none yet is an empty one, and None is one out of reach: no reason to stop a workload."""

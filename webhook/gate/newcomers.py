@@ -1,12 +1,11 @@
 """Newcomers: the pods that a change brings, as a scheduler will meet them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from webhook.admission.change import Change
-from webhook.admission.decide import decoded
 from webhook.admission.sites import sites
 from webhook.admission.workloads import PodView, Target, target
 from webhook.gate.foresight import WORKLOADS, changed
@@ -24,17 +23,21 @@ _EMPTY = (b"null", b"[]")
 class Newcomers:
     """A pod, which stands at `path` in its object, and how many `copies` of it are to run; on every node if None.
 
-    `words` is what these are called, empty for a pod by itself. `where` says for each resource at which path it is
-    first asked for. Of those that `wait` it is not known whether they have room now: they stand in for others that end,
-    something is still to be done before they are scheduled, their priority is not known, or claims come with them.
+    `words` is what these are called, empty for a pod by itself. Of those that `wait` it is not known whether they have
+    room now: they stand in for others that end, something is still to be done before they are scheduled, their priority
+    is not known, or claims come with them.
     """
 
     pod: PlacedPod
     path: str = ""
     copies: int | None = 1
     words: str = ""
-    where: Mapping[str, str] = field(default_factory=dict)
     wait: bool = False
+
+    def where(self) -> Mapping[str, str]:
+        """For each resource that they ask for, at which path it is first asked for."""
+        view = PodView(self.path, self.pod, template=bool(self.path))
+        return dict(reversed(list(_written(view))))
 
 
 def newcomers(change: Change) -> Newcomers | None:
@@ -50,19 +53,16 @@ def newcomers(change: Change) -> Newcomers | None:
         return None
     try:
         if (change.group, change.kind) == ("", "Pod"):
-            return _by_itself(change, found) if change.old is None else None
+            return _by_itself(change) if change.old is None else None
         return _of_workload(change, found) if change.kind in WORKLOADS else None
     except msgspec.DecodeError:
         return None
 
 
-def _by_itself(change: Change, found: Target) -> Newcomers | None:
-    judged = decoded(found, change, change.object)
-    view, pod = found.view(judged), _placed(change, "")
+def _by_itself(change: Change) -> Newcomers | None:
+    pod = _placed(change, "")
     spec = pod.spec or PlacedSpec()
-    if view is None or spec.node_name:
-        return None
-    return Newcomers(pod, where=_where(view), wait=bool(spec.scheduling_gates) or _is_unranked(spec))
+    return None if spec.node_name else Newcomers(pod, wait=bool(spec.scheduling_gates) or _is_unranked(spec))
 
 
 def _of_workload(change: Change, found: Target) -> Newcomers | None:
@@ -73,12 +73,12 @@ def _of_workload(change: Change, found: Target) -> Newcomers | None:
     more = asked.pods.count - (stored.pods.count if stored else 0)
     if stored is not None and not asked.rolls and more <= 0:
         return None
-    view, pod = PodView(asked.path, asked.template, template=True), _placed(change, asked.path)
+    pod = _placed(change, asked.path)
     spec = pod.spec or PlacedSpec()
     words = f"more {asked.pods.word}" if stored else asked.pods.word
     wait = asked.rolls or not more or bool(spec.scheduling_gates) or _is_unranked(spec) or _makes_claims(change)
     copies = None if change.kind == _ONE_PER_NODE else max(more, 1)
-    return Newcomers(pod, asked.path, copies, words, _where(view), wait)
+    return Newcomers(pod, asked.path, copies, words, wait)
 
 
 def _placed(change: Change, path: str) -> PlacedPod:
@@ -100,10 +100,6 @@ def _makes_claims(change: Change) -> bool:
 def _is_unranked(spec: PlacedSpec) -> bool:
     """Whether a class is named whose priority has not been filled in."""
     return spec.priority is None and bool(spec.priority_class_name)
-
-
-def _where(view: PodView) -> Mapping[str, str]:
-    return dict(reversed(list(_written(view))))
 
 
 def _written(view: PodView) -> Iterator[tuple[str, str]]:

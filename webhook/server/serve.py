@@ -155,6 +155,7 @@ def _beside(access: Connection, settings: Settings, policies: LivePolicies, voic
         telling=telling,
         quotas=cluster.quotas,
         placing=cluster.placing,
+        workloads=cluster.reader,
     )
     leading = _leading(access, settings, gate)
     keeper = Keeper(

@@ -34,14 +34,22 @@ def _node(name: str, labels: dict[str, str], taints: list[dict[str, str]], has: 
 
 
 def _pod(  # noqa: PLR0913  # what a pod is drawn from
-    uid: str, namespace: str, labels: dict[str, str], node: str, asks: dict[str, str], *, shuns: bool, leaving: bool
+    uid: str,
+    namespace: str,
+    labels: dict[str, str],
+    node: str,
+    asks: dict[str, str],
+    *,
+    shuns: bool,
+    leaving: bool,
+    priority: int = 0,
 ) -> PlacedPod:
     container = {"name": "c", "resources": {"requests": asks}, "ports": [{"hostPort": 80}] if "cpu" in asks else []}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]}
     pod = {
         "metadata": {"uid": uid, "name": uid, "namespace": namespace, "labels": labels}
         | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}),
-        "spec": {"nodeName": node, "containers": [container]}
+        "spec": {"nodeName": node, "containers": [container], "priority": priority}
         | ({"affinity": {"podAntiAffinity": terms}} if shuns else {}),
         "status": {"phase": "Running"},
     }
@@ -85,6 +93,14 @@ def _content(cluster: Cluster) -> dict[str, object]:
             for namespace in sorted(cluster.labelled.namespaces())
         },
         "repelling": len(cluster.repelling),
+        "below": {
+            (priority, name, resource): int(cluster.ranks.below(priority, resource, used.array)[place])
+            for priority in range(-1, 4)
+            for resource in ("cpu", "example.com/gpu", "pods")
+            if (used := nodes.pods if resource == "pods" else nodes.used(resource)) is not None
+            for name, place in places.items()
+            if used[place]
+        },
     }
 
 
@@ -117,6 +133,7 @@ class Changing(RuleBasedStateMachine):
         asks=_LISTS,
         shuns=st.booleans(),
         leaving=st.booleans(),
+        priority=st.integers(-1, 2),
     )
     def put_pod(  # noqa: PLR0913  # what a pod is drawn from
         self,
@@ -128,9 +145,10 @@ class Changing(RuleBasedStateMachine):
         asks: dict[str, str],
         shuns: bool,
         leaving: bool,
+        priority: int,
     ) -> None:
         """A pod comes, or is another now."""
-        self.pods[uid] = _pod(uid, namespace, labels, node, asks, shuns=shuns, leaving=leaving)
+        self.pods[uid] = _pod(uid, namespace, labels, node, asks, shuns=shuns, leaving=leaving, priority=priority)
         self.cluster.put_pod(_on(self.cluster, self.pods[uid]))
 
     @rule(uid=_UIDS)
@@ -217,3 +235,18 @@ def test_a_category_is_forgotten_with_its_last_place() -> None:
     column.put(2, "c")
     assert len(column) == 2
     assert column.where(lambda value: value > "b").tolist() == [False, False, True]
+
+
+def test_what_those_below_a_priority_take_is_summed_exactly() -> None:
+    cluster, each = Cluster(), str(1 << 61)
+    cluster.put_node(_node("n", {}, [], {"example.com/gpu": "100E"}))
+    for number in range(5):
+        asks = {"example.com/gpu": each}
+        cluster.put_pod(
+            _on(cluster, _pod(f"u{number}", "red", {}, "n", asks, shuns=False, leaving=False, priority=number))
+        )
+    used = cluster.nodes.used("example.com/gpu")
+    assert used is not None
+    for priority in range(6):
+        assert cluster.ranks.below(priority, "example.com/gpu", used.array)[0] == priority << 61
+        assert cluster.ranks.below(priority, "pods", cluster.nodes.pods.array)[0] == priority

@@ -36,6 +36,8 @@ def digest(read: Namespace) -> Thing:
 
 
 THINGS = Reading("things", "/api/v1/things", Namespace, digest)
+RARITIES = Reading("rarities", "/api/v1/things", Namespace, digest, may_be_absent=True)
+"""The same, of a server that may not know them."""
 
 
 class FakeClock:
@@ -207,9 +209,11 @@ class Following:
         return events
 
 
-def follow(*script: Reply, at: int | None = None, pace: Pace | None = None) -> Following:
+def follow(
+    *script: Reply, at: int | None = None, pace: Pace | None = None, reading: Reading[Namespace, Thing] = THINGS
+) -> Following:
     """Follow a server that plays this; `at` is the revision it says it is at."""
     clock = FakeClock()
     server = Server(clock, list(script), at)
-    reflector = Reflector(THINGS, server, clock, lambda: 0.5, pace)
+    reflector = Reflector(reading, server, clock, lambda: 0.5, pace)
     return Following(server, clock, reflector, reflector.events())

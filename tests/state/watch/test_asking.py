@@ -1,4 +1,4 @@
-"""One pod read from the quorum."""
+"""One object read from the quorum."""
 
 from collections.abc import Mapping
 
@@ -64,3 +64,24 @@ def test_a_name_stays_one_segment_of_the_path() -> None:
     server = Server(404)
     QuorumReader(server).revision("a/b", "../c", "u")
     assert server.asked[0][0] == "/api/v1/namespaces/a%2Fb/pods/..%2Fc"
+
+
+@pytest.mark.parametrize(
+    ("resource", "path"),
+    [
+        (("apps", "deployments"), "/apis/apps/v1/namespaces/team-a/deployments/w"),
+        (("", "replicationcontrollers"), "/api/v1/namespaces/team-a/replicationcontrollers/w"),
+    ],
+)
+def test_a_workload_is_given_as_it_is_written(resource: tuple[str, str], path: str) -> None:
+    server = Server(200, POD)
+    assert QuorumReader(server).workload(resource, "team-a", "w") == POD
+    assert server.asked == [(path, {})]
+
+
+def test_no_workload_is_none_and_one_that_may_not_be_read_is_no_answer() -> None:
+    resource = ("apps", "statefulsets")
+    assert QuorumReader(Server(404)).workload(resource, "team-a", "w") is None
+    with pytest.raises(WatchError, match="statefulsets team-a/w cannot be read: HTTP 403") as caught:
+        QuorumReader(Server(403)).workload(resource, "team-a", "w")
+    assert caught.value.reason is Reason.REFUSED

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.state.watch.pods import GPU, pod
 from webhook.accounting.cluster import Cluster, take
+from webhook.state.watch.devices import DEVICES
 from webhook.state.watch.events import Event, Replaced
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceView
 from webhook.state.watch.nodes import NODES, NodeView
@@ -121,6 +122,42 @@ def test_labels_of_namespaces_are_known() -> None:
         with followed.view.held(1.0) as cluster:
             assert cluster is not None
             assert cluster.namespaces.get("a") == labels
+
+
+def test_device_classes_come_change_and_go() -> None:
+    followed = Followed()
+    devices = followed.view.devices
+    devices.apply(Replaced([], 0))
+    for revision, (kind, served, found) in enumerate(
+        [
+            ("ADDED", "example.com/gpu", "fast"),
+            ("MODIFIED", "example.com/other", None),
+            ("MODIFIED", "example.com/gpu", "fast"),
+            ("DELETED", "example.com/gpu", None),
+        ],
+        start=3,
+    ):
+        meta = {"name": "fast", "uid": "f", "resourceVersion": str(revision)}
+        item = {"metadata": meta, "spec": {"extendedResourceName": served}}
+        devices.apply(DEVICES.event(json.dumps({"type": kind, "object": item}).encode()))
+        with followed.view.held(1.0) as cluster:
+            assert cluster is not None
+            assert cluster.devices.of("example.com/gpu") == found
+            own = "fast" if kind != "DELETED" else None
+            assert cluster.devices.of("deviceclass.resource.kubernetes.io/fast") == own
+
+
+def test_a_pod_that_keeps_thousands_away_keeps_nobody_away() -> None:
+    for many, kept in ((90, 90), (20_000, 0)):
+        followed = Followed()
+        terms = [
+            {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": str(number)}}} for number in range(many)
+        ]
+        affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        followed.list(pod("u1", 1, "1", spec={"nodeName": "n1", "affinity": affinity}))
+        with followed.view.held(1.0) as cluster:
+            assert cluster is not None
+            assert (len(cluster.repelling), len(cluster)) == (kept, 1)
 
 
 _UIDS = st.sampled_from("abcd")

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.state.watch.script import (
+    RARITIES,
     SILENCE,
     Following,
     Reply,
@@ -242,7 +243,7 @@ def test_waits_grow_up_to_a_bound_and_begin_anew_after_success() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"), [(401, Reason.UNAUTHORIZED), (403, Reason.FORBIDDEN), (404, Reason.REFUSED)]
+    ("code", "reason"), [(401, Reason.UNAUTHORIZED), (403, Reason.FORBIDDEN), (404, Reason.ABSENT)]
 )
 def test_a_refusal_is_told_in_the_servers_words(code: int, reason: Reason) -> None:
     words = 'things is forbidden: User "system:serviceaccount:a:b" cannot list resource "things"'
@@ -253,6 +254,24 @@ def test_a_refusal_is_told_in_the_servers_words(code: int, reason: Reason) -> No
     assert now.stale == f"things: not listed yet; last trouble ({reason}): the API server says {code}: {words}"
     assert (now.revision, now.age) == (None, None)
     assert now.restarts[reason] == 2
+
+
+def test_of_what_the_server_does_not_know_there_is_none_until_it_does() -> None:
+    absent = Answer(404, b"404 page not found")
+    f = follow(*[absent] * 9, listed(7, thing("a", 3)), [SILENCE], at=7, reading=RARITIES)
+    for _ in range(9):
+        assert f.next() == Replaced([], 0)
+        now = f.reflector.status()
+        assert (now.stale, now.revision) == (None, 0) if f.clock.rests else now.stale is not None
+    assert f.next() == Replaced([row("a", 3)], 7)
+    assert (f.reflector.status().restarts[Reason.ABSENT], max(f.clock.rests)) == (9, 37.5)
+
+
+def test_what_the_server_knows_no_more_is_there_no_more() -> None:
+    f = follow(listed(7, thing("a", 3)), refusal(404), refusal(404), listed(9), [SILENCE], at=9, reading=RARITIES)
+    assert [f.next() for _ in range(2)] == [Replaced([row("a", 3)], 7), Replaced([], 0)]
+    assert f.next() == Replaced([], 0)
+    assert f.next() == Replaced([], 9)
 
 
 def test_rights_that_are_taken_away_leave_the_view_and_say_so_once_it_is_old() -> None:

@@ -9,6 +9,7 @@ from webhook.accounting.cluster.devices import DeviceClasses
 from webhook.accounting.cluster.labelled import Labelled
 from webhook.accounting.cluster.nodes import Nodes
 from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.ranks import Ranks
 from webhook.accounting.cluster.repelling import Repelling
 from webhook.accounting.cluster.shapes import Port, Shapes
 from webhook.accounting.cluster.storage import Storage
@@ -24,7 +25,8 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 class Cluster:
     """Nodes, the pods on them, and namespaces with their labels.
 
-    `labelled` are the shapes of pods that are on a node, `repelling` what they keep away, `tallies` count them.
+    `labelled` are the shapes of pods that are on a node, `repelling` what they keep away, `tallies` count them, `ranks`
+    say what they take by their priority.
     `storage` is None where nothing is known of volumes. `supposed` are the pods that are thought away (-1), back
     again (0) or there (1) on their node for the time being, by UID, the latest last (see `supposing`).
     """
@@ -41,6 +43,7 @@ class Cluster:
         self.labelled = Labelled()
         self.repelling = Repelling()
         self.tallies = Tallies(self.labelled)
+        self.ranks = Ranks()
         self._pods: dict[str, Placed] = {}
         self._on: dict[int, dict[str, Placed]] = {}
         self._nominated: dict[int, dict[str, Placed]] = {}
@@ -138,6 +141,7 @@ class Cluster:
         """Count a pod (1) on a node, or count it no more (-1)."""
         shape = pod.shape
         self.nodes.use(place, shape.requests, shape.weight, pods)
+        self.ranks.count(shape.priority, place, shape.requests, pods, self.nodes.size)
         if not shape.on:
             self.labelled.add(shape)
         _count(shape.on, place, pods)

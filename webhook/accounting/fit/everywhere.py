@@ -34,8 +34,10 @@ _TOLERATED = (
 _ON_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-def everywhere(pod: PlacedPod, cluster: Cluster, visit: Visit) -> Answer:
+def everywhere(pod: PlacedPod, cluster: Cluster, visit: Visit | None = None) -> Answer:
     """Place a pod on each node that is to have it and has room; the copies are as many as are to have it.
+
+    They stay for as long as the visit lasts, if there is one.
 
     Raises:
         QuantityError: a quantity that the pod asks for is none.
@@ -45,8 +47,9 @@ def everywhere(pod: PlacedPod, cluster: Cluster, visit: Visit) -> Answer:
     incoming = Incoming.of(daemon)
     said = filtered(incoming, cluster, _meant(incoming, cluster))
     questions = tuple(open_questions(incoming, cluster))
-    for place in said.fitting.tolist():
-        visit.put(daemon, place)
+    if visit is not None:
+        for place in said.fitting.tolist():
+            visit.put(daemon, place)
     names = tuple(cluster.nodes.name(place) for place in said.fitting.tolist())
     if len(names) == len(said.places):
         return Answer(Kind.UNKNOWN if questions else Kind.NOW, len(names), names, questions)

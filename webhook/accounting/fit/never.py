@@ -22,13 +22,8 @@ class Never:
     sentence: str
 
 
-def never(pod: PlacedPod, cluster: Cluster) -> Never | None:
-    """Why no node can ever run a pod; None where one could, where there are no nodes, or where that is not known.
-
-    Raises:
-        QuantityError: a quantity that the pod asks for is none.
-    """
-    incoming = Incoming.of(ranked(pod))
+def never(incoming: Incoming, cluster: Cluster) -> Never | None:
+    """Why no node can ever run a pod; None where one could, where there are no nodes, or where that is not known."""
     places = cluster.nodes.places()
     if not len(places) or not impossible(incoming, cluster, places).all() or any(open_questions(incoming, cluster)):
         return None

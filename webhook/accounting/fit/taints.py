@@ -30,28 +30,34 @@ def tainted(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejecti
 
 def keeps_out(pod: Incoming, cluster: Cluster) -> Mask:
     """At which places of a cluster a taint keeps the pod out. Each set of taints is looked at once."""
-    tolerations = pod.spec.tolerations or ()
-    return cluster.nodes.taints.where(lambda taints: not _tolerates_all(tolerations, taints))
+    tolerated = _Tolerated(pod.spec.tolerations or ())
+    return cluster.nodes.taints.where(
+        lambda taints: not all(map(tolerated.has, (each for each in taints if each.effect in KEEPING_OUT)))
+    )
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     """Whether one of the tolerations is for this taint."""
-    return any(_is_for(each, taint) for each in tolerations)
+    return _Tolerated(tolerations).has(taint)
 
 
-def _tolerates_all(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
-    return all(tolerates(tolerations, taint) for taint in taints if taint.effect in KEEPING_OUT)
+class _Tolerated:
+    """What tolerations are for, to be looked up: a pod may have thousands, and so may nodes have taints."""
 
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._equal: set[tuple[str, str, str]] = set()
+        self._there: set[tuple[str, str]] = set()
+        for each in tolerations:
+            match each.operator or "Equal":
+                case "Equal":
+                    self._equal.add((each.key or "", each.effect or "", each.value or ""))
+                case "Exists":
+                    self._there.add((each.key or "", each.effect or ""))
 
-def _is_for(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator or "Equal":
-        case "Equal":
-            return (toleration.value or "") == (taint.value or "")
-        case "Exists":
-            return True
-        case _:
-            return False
+    def has(self, taint: Taint) -> bool:
+        """Whether one is for this taint. One without a key is for every key, without an effect for every effect."""
+        return any(
+            (key, effect) in self._there or (key, effect, taint.value or "") in self._equal
+            for key in {taint.key, ""}
+            for effect in {taint.effect, ""}
+        )

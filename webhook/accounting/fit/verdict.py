@@ -58,17 +58,15 @@ def verdict(pod: PlacedPod, cluster: Cluster) -> Verdict:
         SelectorError: a claim of it has a selector that is none.
     """
     incoming = Incoming.of(prioritised(pod, cluster.priorities))
-    before = (incoming.nominated,) if incoming.nominated else ()
     if incoming.spec.scheduling_gates:
-        return Verdict((), GATED, nominated=before)
+        return Verdict((), GATED, nominated=_before(incoming))
     said = filtered(incoming, cluster)
-    told = _told(incoming, cluster, said, before)
     left_open = (*unknown(incoming, cluster), *strangers.unknown(incoming, cluster))
-    return replace(told, said=said, unknown=left_open)
+    return replace(told(incoming, cluster, said), said=said, unknown=left_open)
 
 
-def _told(pod: Incoming, cluster: Cluster, said: Filtered, before: tuple[str, ...]) -> Verdict:
-    """What comes of what the nodes have said; `before` is the node that was promised to the pod."""
+def told(pod: Incoming, cluster: Cluster, said: Filtered) -> Verdict:
+    """What comes of what the nodes have said."""
     if said.fault:
         return Verdict((), said.fault)
     nodes = tuple(_taken_from(pod, cluster, said))
@@ -78,19 +76,24 @@ def _told(pod: Incoming, cluster: Cluster, said: Filtered, before: tuple[str, ..
     if not len(said.places):
         return Verdict((), sentence(said))
     if said.refused is not None:
-        return Verdict((), sentence(said, _NOT_ASKED), nominated=before)
+        return Verdict((), sentence(said, _NOT_ASKED), nominated=_before(pod))
     preemption = preempted(pod, cluster, said)
     promised = tuple(cluster.nodes.name(each.place) for each in preemption.best)
-    kept = before if preemption.keeps_promise else ()
+    kept = _before(pod) if preemption.keeps_promise else ()
     return Verdict((), sentence(said, afterword(preemption)), preemption=preemption, nominated=promised or kept)
+
+
+def _before(pod: Incoming) -> tuple[str, ...]:
+    """The node that was promised to the pod."""
+    return (pod.nominated,) if pod.nominated else ()
 
 
 def afterword(preemption: Preemption) -> str:
     """What the scheduler adds to its sentence; nothing when somebody is asked to leave."""
     if not preemption.refusal:
         return ""
-    told = f"preemption: {preemption.refusal}"
-    return told if preemption.is_fault else f"{_NO_CLAIMS}, {told}"
+    came = f"preemption: {preemption.refusal}"
+    return came if preemption.is_fault else f"{_NO_CLAIMS}, {came}"
 
 
 def _taken_from(pod: Incoming, cluster: Cluster, said: Filtered) -> Iterator[str]:

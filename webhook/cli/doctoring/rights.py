@@ -65,6 +65,9 @@ _REPORTING = "list get create update delete"
 RIGHTS: tuple[Right, ...] = (
     *_each("get list watch", "", "pods", Feature.FOLLOWS),
     *_each("list watch", "", "namespaces nodes resourcequotas", Feature.FOLLOWS),
+    *_each("list watch", "resource.k8s.io", "deviceclasses", Feature.FOLLOWS),
+    *_each("get", "apps", "deployments replicasets statefulsets", Feature.FOLLOWS),
+    *_each("get", "", "replicationcontrollers", Feature.FOLLOWS),
     *_each("create update", "", "events", Feature.TELLS),
     *_own("get create update", naming.GROUP, naming.PLURAL, Feature.KEEPS),
     *_own("list create update delete", "coordination.k8s.io", "leases", Feature.KEEPS),

@@ -10,8 +10,9 @@ from webhook.server.reporting.logs import Logger
 from webhook.server.settings.table import Settings
 from webhook.state.watch.asking import QuorumReader
 from webhook.state.watch.connect import Connection, connect, connect_in_cluster
+from webhook.state.watch.devices import DEVICES
 from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.runner import ClusterWatch, Followed
+from webhook.state.watch.runner import ClusterWatch, Followed, Follower
 
 _CAPS_GO_BY = ("namespaces", "pods")
 
@@ -35,7 +36,9 @@ class Cluster:
     def __init__(self, access: Connection, log: Logger) -> None:
         self._watch = ClusterWatch(access)
         self.quotas = FollowedQuotas(access, log)
-        self.placing = FollowedPlacing(self._watch.placing, self._watch.followed, log)
+        devices = self._watch.placing.devices
+        self._devices = Follower(DEVICES, access, devices.apply, devices.__len__)
+        self.placing = FollowedPlacing(self._watch.placing, self.followed, log)
         self._transport = PooledTransport(access)
         self.namespaces = self._watch.namespaces
         self.pods = self._watch.pods
@@ -46,16 +49,18 @@ class Cluster:
         """Begin to follow."""
         self._watch.start()
         self.quotas.start()
+        self._devices.start()
 
     def stop(self) -> None:
         """End within a second or so."""
         self._transport.close()
         self._watch.stop()
         self.quotas.stop()
+        self._devices.stop()
 
     def followed(self) -> tuple[Followed, ...]:
         """How it goes with each resource."""
-        return (*self._watch.followed(), self.quotas.followed())
+        return (*self._watch.followed(), self.quotas.followed(), self._devices.followed())
 
     def check(self) -> Check:
         """Ready once pods and namespaces were listed; what has become old is told, and still better than no gate."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from webhook.gate.placing import Seen
 from webhook.server.reporting.logs import Logger
+from webhook.state.watch.devices import DEVICES
 from webhook.state.watch.placing import ClusterView
 from webhook.state.watch.runner import Followed
 
@@ -19,21 +20,34 @@ class FollowedPlacing:
     def __init__(self, view: ClusterView, followed: Callable[[], Sequence[Followed]], log: Logger) -> None:
         self._view = view
         self._followed = followed
-        self._said = _Said(log)
+        self._said = {pods: _Said(log) for pods in (False, True)}
+        self._devices_said = _Said(log, "device-classes", "names that no node has are")
+
+    def is_known(self) -> bool:
+        """Whether nodes are known now."""
+        stale, _ = _known(self._followed(), pods=False)
+        if stale:
+            self._said[False].unknown(stale)
+        return not stale
 
     @contextmanager
     def seen(self, *, pods: bool) -> Iterator[Seen | None]:
         """The cluster; None while it is old, was never listed, or is looked at by others for too long."""
-        needed = {"nodes", "pods"} if pods else {"nodes"}
-        followed = [each for each in self._followed() if each.name in needed]
-        stale = "; ".join(each.stale for each in followed if each.stale)
-        self._said.unknown(stale)
+        followed = self._followed()
+        stale, age = _known(followed, pods=pods)
+        self._said[pods].unknown(stale)
         if stale:
             yield None
             return
-        age = max((each.age for each in followed if each.age is not None), default=0.0)
+        has_devices = self._has_devices(followed)
         with self._view.held(_PATIENCE_SECONDS) as cluster:
-            yield Seen(cluster, age, self._view.has_pods) if cluster is not None else None
+            yield Seen(cluster, age, self._view.has_pods, has_devices) if cluster is not None else None
+
+    def _has_devices(self, followed: Sequence[Followed]) -> bool:
+        """Whether device classes are known; that there are none is known too."""
+        stale = next((each.stale or "" for each in followed if each.name == DEVICES.name), "nobody tells of them")
+        self._devices_said.unknown(stale)
+        return not stale
 
 
 class NoPlacing:
@@ -42,18 +56,22 @@ class NoPlacing:
     def __init__(self, log: Logger) -> None:
         self._said = _Said(log)
 
+    def is_known(self) -> bool:
+        """Never."""
+        self._said.unknown("no cluster is followed: name one by --cluster")
+        return False
+
     @contextmanager
     def seen(self, *, pods: bool) -> Iterator[Seen | None]:  # noqa: ARG002  # a port's argument, by name
         """Nothing."""
-        self._said.unknown("no cluster is followed: name one by --cluster")
         yield None
 
 
 class _Said:
-    """Logs that a check gives no verdict when that begins, and when it ends."""
+    """Logs that `subject` gives no verdict when that begins, and when it ends; `what` is what is judged by it."""
 
-    def __init__(self, log: Logger) -> None:
-        self._log = log
+    def __init__(self, log: Logger, subject: str = "placing", what: str = "advertised and schedulable are") -> None:
+        self._log, self._subject, self._what = log, subject, what
         self._lock = Lock()
         self._why = ""
 
@@ -62,6 +80,14 @@ class _Said:
         with self._lock:
             changed, self._why = bool(why) != bool(self._why), why
         if changed and why:
-            self._log.warning("placing-not-judged", message=f"advertised and schedulable are not judged: {why}")
+            self._log.warning(f"{self._subject}-not-judged", message=f"{self._what} not judged: {why}")
         elif changed:
-            self._log.info("placing-judged", message="advertised and schedulable are judged again")
+            self._log.info(f"{self._subject}-judged", message=f"{self._what} judged again")
+
+
+def _known(all_followed: Sequence[Followed], *, pods: bool) -> tuple[str, float]:
+    """Why nodes, and pods where they matter, are not known, if so; and of how many seconds ago they are."""
+    needed = {"nodes", "pods"} if pods else {"nodes"}
+    followed = [each for each in all_followed if each.name in needed]
+    age = max((each.age for each in followed if each.age is not None), default=0.0)
+    return "; ".join(each.stale for each in followed if each.stale), age

@@ -220,11 +220,11 @@ class Generation:
         parts = self._application(environ, response)
         try:
             body = b"".join(parts)
+            headers = sendable(response.headers)
+            if self._leaving and environ["SERVER_PROTOCOL"] != "HTTP/2":
+                headers = [*headers, ("Connection", "close")]
+            exchange.response_bytes(response.status, headers, body)
         finally:
             if hasattr(parts, "close"):
                 parts.close()
-        headers = sendable(response.headers)
-        if self._leaving and environ["SERVER_PROTOCOL"] != "HTTP/2":
-            headers = [*headers, ("Connection", "close")]
-        exchange.response_bytes(response.status, headers, body)
         return response.status == _OK and environ["REQUEST_METHOD"] == "POST"

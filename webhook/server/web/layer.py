@@ -6,7 +6,7 @@ objects cost three quarters of a request. Everything else is passed on.
 
 import hmac
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import parse_qs
@@ -88,9 +88,9 @@ class Admission:
             return self._fail(Failure(500, "undecided", f"the gate could not decide: {error}"), start_response, error)
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
             return self._fail(_CRASHED, start_response, error)
-        self._observer.answered(answer.record, self._monotonic() - begun)
+        taken = self._monotonic() - begun
         start_response(_OK, [_JSON])
-        return [answer.body]
+        return _Sent(answer.body, lambda: self._observer.answered(answer.record, taken))
 
     def _decide(self, environ: Environ, phase: Phase, begun: float) -> Answer:
         asked = _seconds_asked(environ.get("QUERY_STRING", ""))
@@ -111,6 +111,19 @@ class Admission:
         self._observer.failed(failure, error)
         start_response(PHRASES[failure.code], [_JSON, *failure.headers.items()])
         return [failure.body]
+
+
+class _Sent:
+    """A body, and what is done once it is sent: nobody who waits for a decision need wait for its log line."""
+
+    __slots__ = ("_body", "close")
+
+    def __init__(self, body: bytes, close: Callable[[], None]) -> None:
+        self._body = body
+        self.close = close  # as PEP 3333 calls what a server does at the end of a request
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._body
 
 
 def _is_one_of(token: str, tokens: tuple[bytes, ...]) -> bool:

@@ -140,8 +140,13 @@ def _least(one: Amounts, other: Amounts) -> Amounts:
 
 def _excess(after: Ledger, more: Iterable[str], own: Amounts) -> Amounts:
     """By how much the names of which more is asked go over the smaller of both bounds (rule 8)."""
-    charged = Amounts({name: after.tally.get(name, 0) + after.promised.get(name, 0) for name in more})
-    return charged.over(own).max_with(charged.over(after.hard))
+    excess: dict[str, int] = {}
+    for name in more:
+        charged = after.tally.get(name, 0) + after.promised.get(name, 0)
+        bound = min(own.get(name, charged), after.hard.get(name, charged))
+        if charged > bound:
+            excess[name] = charged - bound
+    return Amounts(excess)
 
 
 def _is_unsettled(after: Ledger, grown: Sequence[str], wanted: Reservation) -> bool:

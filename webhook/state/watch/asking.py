@@ -1,4 +1,4 @@
-"""One pod, read from the quorum: the last word on what came of a promise."""
+"""One object, read from the quorum: a pod, which is the last word on what came of a promise, or a workload."""
 
 from typing import Final
 from urllib.parse import quote
@@ -16,7 +16,7 @@ _METADATA: Final = msgspec.json.Decoder(Bare)
 
 
 class QuorumReader:
-    """Reads pods one at a time, without a resourceVersion, which makes it a quorum read (Kubernetes, API concepts)."""
+    """Reads objects one at a time, without a resourceVersion: a quorum read (Kubernetes, API concepts)."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -38,3 +38,20 @@ class QuorumReader:
             return None if meta is None or meta.uid != uid else revision_of(meta.resource_version or "")
         except ValueError as error:
             raise WatchError(Reason.UNREADABLE, f"pod {namespace}/{name} cannot be read: {error}") from None
+
+    def workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
+        """The JSON of an object of this group and plural, version v1; None when there is none.
+
+        Raises:
+            WatchError: it cannot be told.
+        """
+        group, plural = resource
+        base = f"/apis/{group}/v1" if group else "/api/v1"
+        answer = self._transport.get(
+            f"{base}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}", {}
+        )
+        if answer.status == _NOT_FOUND:
+            return None
+        if answer.status != _OK:
+            raise WatchError(Reason.REFUSED, f"{plural} {namespace}/{name} cannot be read: HTTP {answer.status}")
+        return answer.body

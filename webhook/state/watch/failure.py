@@ -21,6 +21,7 @@ class Reason(StrEnum):
     BUSY = "busy"
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
+    ABSENT = "absent"
     REFUSED = "refused"
     SERVER_ERROR = "server-error"
     SILENT = "silent"
@@ -29,7 +30,7 @@ class Reason(StrEnum):
     OVERDUE = "overdue"
 
 
-LIST_ANEW = frozenset({Reason.EXPIRED, Reason.INCONSISTENT, Reason.BEHIND, Reason.REWOUND})
+LIST_ANEW = frozenset({Reason.EXPIRED, Reason.INCONSISTENT, Reason.BEHIND, Reason.REWOUND, Reason.ABSENT})
 """After these the revision reached is no place to watch from; after all others nothing is lost by watching on."""
 
 

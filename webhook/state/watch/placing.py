@@ -1,4 +1,4 @@
-"""The cluster as a scheduler knows it, kept current by the watches of its nodes, pods and namespaces.
+"""The cluster as a scheduler knows it, kept current by the watches of its nodes, pods, namespaces and device classes.
 
 Of a pod what matters on a node is read together with what caps count: pods are listed and watched once.
 """
@@ -8,9 +8,13 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from webhook.accounting.cluster import Cluster, Placed, placed
+from webhook.accounting.fit.effort import words_of_others
 from webhook.accounting.quantity import QuantityError
 from webhook.objects.scheduling import PlacedPod
+from webhook.state.watch.devices import DeviceView
 from webhook.state.watch.events import Changed, Deleted, Event, Replaced
 from webhook.state.watch.namespaces import NamespaceView
 from webhook.state.watch.nodes import NodeView
@@ -20,6 +24,7 @@ from webhook.state.watch.wire import Reading
 
 T = TypeVar("T")
 
+_MOST_WORDS = 5000  # about a hundred terms; who keeps more away than that is taken to keep nobody away
 _TOGETHER = 200  # pods put in at a time: who asks meanwhile need not wait for all
 
 
@@ -30,16 +35,20 @@ class PlacedRow(PodRow, frozen=True, gc=False):
 
 
 class ClusterView:
-    """One cluster, to be looked at by one thread at a time. It has pods once these were listed."""
+    """One cluster, to be looked at by one thread at a time. It has pods once these were listed.
+
+    `devices` are its device classes, as far as somebody tells of them.
+    """
 
     def __init__(self, nodes: NodeView, namespaces: NamespaceView) -> None:
         self._lock = Lock()
         self._cluster = Cluster()
-        self._nodes, self._namespaces = nodes, namespaces
+        self._nodes, self._namespaces, self.devices = nodes, namespaces, DeviceView()
         self._revision: int | None = None
         self._is_whole = False
         nodes.listen(self._nodes_changed)
         namespaces.listen(self._namespaces_changed)
+        self.devices.listen(self._devices_changed)
 
     def reading(self, pods: PodView) -> Reading[PlacedPod, PodRow]:
         """How pods are read: as this view of them does, and as they stand on nodes."""
@@ -92,6 +101,8 @@ class ClusterView:
         )
 
     def _placed(self, pod: PlacedPod) -> Placed | None:
+        if words_of_others(pod) > _MOST_WORDS:
+            pod = _without_affinity(pod)
         with self._lock:
             try:
                 return placed(pod, self._cluster.shapes)
@@ -134,6 +145,15 @@ class ClusterView:
                 except QuantityError:
                     self._cluster.remove_node(name)  # Kubernetes checks no quantity of a node's status
 
+    def _devices_changed(self, names: Iterable[str]) -> None:
+        for name in names:
+            row = self.devices.row(name)
+            with self._lock:
+                if row is None:
+                    self._cluster.devices.remove(name)
+                else:
+                    self._cluster.devices.put(row.device_class())
+
     def _namespaces_changed(self, names: Iterable[str]) -> None:
         for name in names:
             row = self._namespaces.row(name)
@@ -142,6 +162,10 @@ class ClusterView:
                     self._cluster.namespaces.pop(name, None)
                 else:
                     self._cluster.namespaces[name] = row.labels
+
+
+def _without_affinity(pod: PlacedPod) -> PlacedPod:
+    return replace(pod, spec=replace(pod.spec, affinity=None) if pod.spec else None)
 
 
 def _in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -9,6 +9,8 @@ concepts"; client-go tools/cache/reflector.go and apiserver storage/cacher, v1.3
 - What a watch does not say cannot be told from what it lost, so now and then the server is asked which revision it is
   at (`freshness`). A watch that does not get there in time is replaced by one with a short time, since that gets a
   bookmark two seconds before its end; when that does not help for long, the resource is listed anew.
+- A resource that an API server does not know (404) is looked for again and again, where it need not be known; until
+  then there is none of it, and that is known.
 - A server that is at an earlier revision than it was (etcd restored from a backup) would leave a watch waiting for
   changes that it has passed long ago: list anew.
 """
@@ -118,6 +120,8 @@ class Reflector(Generic[W, R]):
                     is_listed = True
                 yield from self._watch()
             except WatchError as failure:
+                if failure.reason is Reason.ABSENT and self._reading.may_be_absent:
+                    yield from self._none()
                 self._fell(failure, is_listing=not is_listed)
                 is_listed = is_listed and failure.reason not in LIST_ANEW
                 self._clock.rest(self._backoff.again(failure.retry_after))
@@ -169,6 +173,11 @@ class Reflector(Generic[W, R]):
         self._expired = self._doubts = 0
         self._ask_at = self._clock.now() + self._pace.ask
         self._went_well()
+
+    def _none(self) -> Iterator[Event[R]]:
+        """There is none of the resource, since the server does not know it."""
+        yield Replaced([], 0)
+        self._fresh.listed(0, self._clock.now())
 
     def _page(self, query: Mapping[str, str]) -> Page[R]:
         """One page; without a `resourceVersion` in the query a list is a quorum read."""

@@ -20,6 +20,7 @@ _MOST_TOLD = 500  # characters of a server's message
 _REASONS = {
     401: Reason.UNAUTHORIZED,
     403: Reason.FORBIDDEN,
+    404: Reason.ABSENT,
     410: Reason.EXPIRED,
     429: Reason.BUSY,
 }
@@ -70,12 +71,16 @@ class Page(NamedTuple, Generic[R]):
 class Reading(Generic[W, R]):
     """How one resource is read: `name` for people, `path` of its list, the type of its objects, and their digest.
 
-    The digest raises ValueError for an object that lacks what every stored object has.
+    The digest raises ValueError for an object that lacks what every stored object has. One that `may_be_absent` is not
+    known to every API server: there are none of it then.
     """
 
-    def __init__(self, name: str, path: str, wire: type[W], digest: Callable[[W], R]) -> None:
+    def __init__(
+        self, name: str, path: str, wire: type[W], digest: Callable[[W], R], *, may_be_absent: bool = False
+    ) -> None:
         self.name = name
         self.path = path
+        self.may_be_absent = may_be_absent
         self._digest = digest
         self._page = msgspec.json.Decoder(_List[wire])  # type: ignore[valid-type]  # a type at run time, which mypy does not know
         self._object = msgspec.json.Decoder(wire)

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.pods import Placed, weighty_volumes
 from webhook.accounting.cluster.supposing import Supposition, supposing
 from webhook.accounting.fit.filtering import judged
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.budgets import split
 from webhook.accounting.fit.preemption.importance import by_importance
-
-_NOBODY = "No preemption victims found for incoming pod"
+from webhook.accounting.fit.resources import shortfalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +39,8 @@ class Useless:
 
 
 def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | Useless:
-    """What would have to happen on one node. The cluster is as before afterwards."""
+    """What would have to happen on one node with pods of a lower priority. The cluster is as before afterwards."""
     lower = [each for each in cluster.on(place).values() if each.shape.priority < pod.priority]
-    if not lower:
-        return Useless((_NOBODY,))
-    short = _short(pod, cluster, place, lower)
-    if short:
-        return Useless(short)
     with supposing(cluster) as suppose:
         for each in lower:
             suppose.away(each)
@@ -54,24 +48,6 @@ def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | Useless:
         if said.rejected.any():
             return Useless((said.fault,), is_fault=True) if said.fault else Useless(said.reasons(place))
         return _sparing(pod, cluster, place, suppose, by_importance(lower))
-
-
-def _short(pod: Incoming, cluster: Cluster, place: int, lower: Sequence[Placed]) -> tuple[str, ...]:
-    """What the node lacks though all of these leave, which spares asking it; nothing where it must be asked.
-
-    A node that may help passes all that is asked before room, where ports alone depend on other pods; and pods that it
-    is promised to may take more of it.
-    """
-    nodes = cluster.nodes
-    if pod.ports or place in cluster.nominated():
-        return ()
-    has, uses = nodes.has(place), nodes.uses(place)
-    for each in lower:
-        uses -= each.shape.requests
-    pods = nodes.pods[place] - len(lower)
-    crowded = ("Too many pods",) if pods + 1 > has.get("pods", 0) else ()
-    lacking = [name for name, asked in pod.requests.items() if asked > has.get(name, 0) - uses.get(name, 0)]
-    return (*crowded, *(f"Insufficient {name}" for name in lacking))
 
 
 def _sparing(
@@ -90,7 +66,17 @@ def _sparing(
 
 def _can_stay(each: Placed, pod: Incoming, cluster: Cluster, place: int, suppose: Supposition) -> bool:
     suppose.back(each)
-    if not judged(pod, cluster, np.array([place])).rejected.any():
+    lacks_room = any(shortfalls(pod, cluster, place))
+    if not lacks_room and _takes_room_only(each, pod, cluster, place):
+        return True
+    if not lacks_room and not judged(pod, cluster, np.array([place])).rejected.any():
         return True
     suppose.away(each)
     return False
+
+
+def _takes_room_only(each: Placed, pod: Incoming, cluster: Cluster, place: int) -> bool:
+    """Whether a pod on the node is in the other's way by what it takes of it only, so that no more need be asked."""
+    in_company = bool(pod.company.affinity or pod.company.anti_affinity or pod.company.spread)
+    is_plain = not (in_company or pod.ports or weighty_volumes(pod.spec))
+    return is_plain and not each.shape.anti_affinity and place not in cluster.nominated()

@@ -4,7 +4,6 @@ Source: Preempt, findCandidates and DryRunPreemption in framework/preemption/pre
 and GetOffsetAndNumCandidates in plugins/defaultpreemption/default_preemption.go, v1.36.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +13,7 @@ from webhook.accounting.fit.filtering import Filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.choice import best
 from webhook.accounting.fit.preemption.dry_run import Candidate, Useless, dry_run
+from webhook.accounting.fit.preemption.vain import in_vain
 from webhook.accounting.fit.sentence import summed_up
 from webhook.accounting.selectors import listed
 
@@ -51,16 +51,17 @@ def preempted(pod: Incoming, cluster: Cluster, said: Filtered) -> Preemption:
     ineligible = _ineligible(pod, cluster, said)
     if ineligible:
         return Preemption(refusal=ineligible, keeps_promise=True)
-    places = said.helpful.tolist()
+    places = said.helpful
     wanted = min(max(len(places) * _PERCENTAGE // 100, _ABSOLUTE), len(places))
-    candidates, useless = _tried(pod, cluster, places, wanted)
+    vain, reasons = in_vain(pod, cluster, places)
+    candidates, useless = _tried(pod, cluster, places[~vain].tolist(), wanted)
     if candidates:
         return Preemption(candidates, best(candidates), is_sampled=wanted < len(places))
     faults = sorted({each.reasons[0] for each in useless if each.is_fault})
     if faults:
         return Preemption(refusal=listed(faults), is_fault=True, keeps_promise=True)
     total = len(said.places)
-    reasons = Counter({_NOT_HELPFUL: total - len(places)})
+    reasons[_NOT_HELPFUL] = total - len(places)
     reasons.update(chain.from_iterable(each.reasons for each in useless))
     return Preemption(refusal=summed_up(total, reasons))
 

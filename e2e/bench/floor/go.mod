@@ -1,0 +1,3 @@
+module tallygate.dev/e2e/bench/floor
+
+go 1.26

@@ -1,0 +1,34 @@
+"""The site's node as every case may expect it: with four dongles, and without pods of other cases."""
+
+from e2e.advertised import DONGLES, advertise
+from e2e.namespaces import CASES
+from e2e.ports import Site
+from e2e.said import said
+from e2e.waiting import until
+
+_WITHIN = 240.0  # seconds; a real kubelet lets containers end in peace
+
+
+def restore_node(site: Site, namespace: str) -> None:
+    """Let the node advertise four dongles, nothing else that a case may have given it, and hold no other case's pods.
+
+    Raises:
+        ClusterError: the node cannot be read or changed, or pods of other cases stay on it.
+    """
+    advertise(site.cluster, site.node, site.own | DONGLES)
+    until(f"the pods of other cases leave {site.node}", lambda: _is_left(site, namespace), _WITHIN)
+
+
+def _is_left(site: Site, namespace: str) -> bool:
+    """Whether it is so; pods that are there are told to go, since with their namespaces they take five seconds."""
+    others = _others(site, namespace)
+    for other in others:
+        said(site.cluster, "delete", "pods", "--all", f"--namespace={other}", "--now", "--wait=false")
+    return not others
+
+
+def _others(site: Site, namespace: str) -> set[str]:
+    """The namespaces of other cases that have pods on the node: they are deleted without being waited for."""
+    on_it = f"--field-selector=spec.nodeName={site.node}"
+    names = said(site.cluster, "get", "pods", "-A", on_it, "--output=jsonpath={.items[*].metadata.namespace}").split()
+    return {name for name in names if name.startswith(CASES) and name != namespace}

@@ -1,0 +1,111 @@
+"""`kubectl scale` is told what a cap will say to the pods, by a gate with the rights of its ServiceAccount alone."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from e2e.gates.process import GateProcess
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import NotHereError, Site
+from e2e.registering import register, unregister
+from e2e.service_account import as_service_account
+from e2e.waiting import until
+
+_DEPLOY = Path(__file__).parents[1] / "deploy" / "kustomize"
+_OWN = "tallygate-system"
+_WITHIN = 60.0
+_DONGLE = "example.com/dongle"
+_CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: scaled}
+spec:
+  namespaces: {selector: {matchLabels: {scaled: "yes"}}}
+  hard: {example.com/dongle: 4}
+"""
+_KINDS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationController": "v1"}
+_SUM = f"3 replicas ask 6 {_DONGLE}, cap scaled of this namespace allows 4: 2 of them can run at a time (TG204"
+
+
+@pytest.fixture(scope="module")
+def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+    """A gate that follows the cluster as its ServiceAccount, with a cap of four dongles."""
+    if not isinstance(site.gate, GateProcess):
+        raise NotHereError("it is about a gate of its own, beside the one of the site")
+    folder = tmp_path_factory.mktemp("scaled")
+    for file in ("base/namespace.yaml", "base/serviceaccount.yaml", "components/followed/rbac.yaml"):
+        applied = site.cluster.kubectl("apply", f"--filename={_DEPLOY / file}")
+        assert applied.returncode == 0, applied.stderr
+    kubeconfig = as_service_account(site.cluster, _OWN, "tallygate", folder / "kubeconfig")
+    gate = GateProcess(folder / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}"))
+    gate.start()
+    register(site.cluster, gate)
+    yield gate
+    unregister(site.cluster)
+    gate.stop()
+
+
+def _workload(kind: str) -> dict[str, Any]:
+    """One that has no pods yet, whose pods ask for two dongles each."""
+    labels = {"app": "w"}
+    amounts = {_DONGLE: "2"}
+    resources = {"requests": amounts, "limits": amounts}
+    spec = {"schedulerName": "nobody", "containers": [{"name": "c", "image": "none", "resources": resources}]}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    selector: dict[str, Any] = labels if kind == "ReplicationController" else {"matchLabels": labels}
+    more = {"serviceName": "w"} if kind == "StatefulSet" else {}
+    return {
+        "apiVersion": _KINDS[kind],
+        "kind": kind,
+        "metadata": {"name": "w"},
+        "spec": {"replicas": 0, "selector": selector, "template": template, **more},
+    }
+
+
+def _scaled(site: Site, namespace: str, kind: str, replicas: int) -> CompletedProcess[str]:
+    return site.cluster.kubectl("scale", f"{kind.lower()}/w", f"--replicas={replicas}", f"--namespace={namespace}")
+
+
+def _prepared(site: Site, namespace: str, gate: GateProcess, kind: str, cap: str) -> None:
+    assert site.cluster.kubectl("label", "namespace", namespace, "scaled=yes").returncode == 0
+    body = json.dumps(_workload(kind))
+    made = site.cluster.kubectl("create", f"--namespace={namespace}", "--filename=-", stdin=body)
+    assert made.returncode == 0, made.stderr
+    gate.write_policies(SHIPPED_FILES | {"scaled.yaml": cap})
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_whoever_scales_a_workload_beyond_a_cap_is_told_the_sum(
+    site: Site, namespace: str, following: GateProcess, kind: str
+) -> None:
+    _prepared(site, namespace, following, kind, _CAP)
+
+    def warned() -> bool:
+        """The gate must have heard of the namespace's label, and of the cap, before it can say anything."""
+        assert _scaled(site, namespace, kind, 0).returncode == 0
+        done = _scaled(site, namespace, kind, 3)
+        assert done.returncode == 0, done.stderr
+        return f'{kind} "w": {_SUM}' in done.stderr
+
+    until("the sum is told", warned, _WITHIN)
+
+
+def test_where_a_cap_denies_workloads_nobody_scales_one_beyond_it(
+    site: Site, namespace: str, following: GateProcess
+) -> None:
+    _prepared(site, namespace, following, "Deployment", f"{_CAP}  workloads: deny\n")
+
+    def denied() -> bool:
+        assert _scaled(site, namespace, "Deployment", 1).returncode == 0
+        done = _scaled(site, namespace, "Deployment", 3)
+        return done.returncode != 0 and _SUM in done.stderr
+
+    until("it is refused", denied, _WITHIN)
+    stored = site.cluster.kubectl(
+        "get", "deployment/w", f"--namespace={namespace}", "--output=jsonpath={.spec.replicas}"
+    )
+    assert stored.stdout == "1"

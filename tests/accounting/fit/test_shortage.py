@@ -1,0 +1,116 @@
+"""What is told without placing copies is what placing them comes to."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.accounting.fit import preemption_draws as draws
+from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
+from tests.accounting.fit.deciding import whole
+from webhook.accounting.cluster import Cluster, take
+from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
+from webhook.accounting.fit.filtering import filtered
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.never import never
+from webhook.accounting.fit.room import room_for
+from webhook.accounting.fit.shortage import shortage
+from webhook.accounting.fit.verdict import verdict
+from webhook.objects.scheduling import PlacedPod
+
+Json = dict[str, Any]
+
+_GPU = "nvidia.com/gpu"
+_NEAR = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+]}}  # fmt: skip
+
+
+def made(*gpus: int) -> Cluster:
+    """Nodes with so many GPUs each."""
+    cluster = Cluster()
+    for name, amount in zip("abcdef", gpus, strict=False):
+        meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+        node = {"metadata": meta, "status": {"allocatable": {_GPU: str(amount), "pods": "3"}}}
+        take(cluster, "Node", json.dumps(node).encode())
+    return cluster
+
+
+def newcomer(gpus: int, **spec: Any) -> PlacedPod:
+    """A pod with so many GPUs."""
+    container = {"name": "c", "resources": {"requests": {_GPU: str(gpus)}, "limits": {_GPU: str(gpus)}}}
+    body = {
+        "metadata": {"name": "p", "labels": {"app": "x"}},
+        "spec": {"containers": [container], "priority": 0, **spec},
+    }
+    return msgspec.json.decode(json.dumps(body), type=PlacedPod)
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=4),
+    st.integers(0, 3),
+    st.integers(1, 8),
+    st.sampled_from([{}, {"affinity": _NEAR}]),
+)
+def test_how_many_have_room_is_found_by_placing(gpus: list[int], each: int, copies: int, spec: dict[str, Any]) -> None:
+    cluster, pod = made(*gpus), newcomer(each, **spec)
+    placed = len(room_for(pod, cluster, copies).places)
+    incoming = Incoming.of(pod)
+    found = shortage(pod, incoming, cluster, copies, filtered(incoming, cluster))
+    assert (found is None) is (placed == copies)
+    assert found is None or (found.placed, found.leaving) == (placed, None)
+
+
+@given(draws.nodes(), draws.settled(), draws.newcomers())
+@settings(max_examples=200, deadline=None)
+def test_who_is_asked_to_leave_is_one_of_those_whom_the_scheduler_may_ask(
+    nodes: list[Json], pods: list[Json], drawn: Json
+) -> None:
+    pod, cluster = pod_of(drawn | {"status": {}}), whole(nodes, pods, [])
+    incoming = Incoming.of(pod)
+    found, said = shortage(pod, incoming, cluster, 1, filtered(incoming, cluster)), verdict(pod, cluster)
+    candidates = said.preemption.candidates if said.preemption else ()
+    if said.fits:
+        assert found is None
+    elif candidates:
+        told = {(cluster.nodes.name(each.place), each.victims) for each in candidates}
+        assert found is not None
+        assert found.leaving is not None
+        assert (found.leaving.node, found.leaving.pods) in told
+    else:
+        assert found is not None
+        assert (found.leaving, found.sentence) == (None, said.sentence)
+
+
+def test_where_many_nodes_would_have_to_be_tried_nothing_is_said() -> None:
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "a"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    nodes = [node(name, cpu="1") for name in "abcd"]
+    low = [pod(f"low-{name}", on=name, asks={"cpu": "1"}) for name in "abcd"]
+    high = [pod(f"high-{name}", on=name, labels={"app": "a"}, priority=9) for name in "abcd"]
+    wanted = pod_of(pod(asks={"cpu": "1"}, priority=5, affinity=affinity))
+    incoming = Incoming.of(wanted)
+    for many, is_told in ((3, True), (4, False)):
+        cluster = cluster_of(nodes[:many], [*low[:many], *high[:many]])
+        assert (shortage(wanted, incoming, cluster, 1, filtered(incoming, cluster)) is not None) is is_told
+
+
+@pytest.mark.parametrize(("gpus", "hopeless"), [(4, False), (5, True)])
+def test_what_can_never_be_is_told_with_the_largest(gpus: int, *, hopeless: bool) -> None:
+    found = never(Incoming.of(newcomer(gpus)), made(4, 2, 0))
+    assert (found is not None) is hopeless
+    assert found is None or found.largest == {_GPU: 4}
+
+
+def test_who_advertises_is_who_has_some() -> None:
+    cluster = made(0, 2, 1)
+    assert advertised(cluster) == [_GPU, "pods"]
+    assert advertisers(cluster, _GPU, 5) == ["b", "c"]
+    assert advertisers(cluster, _GPU, 1) == ["b"]
+    assert not is_advertised(cluster, "example.com/other")
+    cluster.remove_node("b")
+    cluster.remove_node("c")
+    assert not is_advertised(cluster, _GPU)
