@@ -8,6 +8,7 @@ from webhook.server.reporting.metrics import Metrics
 from webhook.server.web.failures import Failure
 
 _LONGEST = 256
+_LONGEST_MESSAGE = 1024
 _MOST = 16
 _WHEN_ANY = ("dry_run", "warnings", "audits", "unknown", "exceeded")
 
@@ -44,9 +45,10 @@ class Observer:
         """A request got no decision; `error` is what was raised, when that is not the sender's fault."""
         self._metrics.failed(failure.why)
         if error is None:
-            self._log.warning("refused", why=failure.why, code=failure.code, message=failure.message)
+            self._log.warning("refused", why=failure.why, code=failure.code, message=failure.message[:_LONGEST_MESSAGE])
         else:
-            self._log.error("undecided", why=failure.why, code=failure.code, message=str(error), exc_info=error)
+            message = str(error)[:_LONGEST_MESSAGE]
+            self._log.error("undecided", why=failure.why, code=failure.code, message=message, exc_info=error)
 
 
 def _object(record: Record) -> str:
