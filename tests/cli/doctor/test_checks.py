@@ -32,7 +32,7 @@ from tests.cli.doctor.world import (
     wrong,
 )
 from webhook.accounting.amounts import Amounts
-from webhook.cli.doctoring.checks import CHECKS
+from webhook.cli.doctoring.checks import CHECKS, results
 from webhook.cli.doctoring.facts import Answered, Attempt, Bound, Replica, Shown, Unseen, User
 from webhook.cli.doctoring.records import Configuration, Space
 from webhook.cli.doctoring.rights import RIGHTS
@@ -272,6 +272,24 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Level]]] = {
         {"definition": defined(lambda stored: stored["status"].update(storedVersions=["v1alpha0", "v1alpha1"]))},
         {"ledger-definition": WARN},
     ),
+    "one replica keeps ledgers in memory": (
+        {
+            "deployment": deployment(1, 1, ("serve",)),
+            "replicas": (replica(),),
+            "lease": None,
+            "definition": None,
+            "rights": without("list pods", "create leases.coordination.k8s.io"),
+        },
+        {"failure-policy": WARN},
+    ),
+    "two replicas keep ledgers in memory": (
+        {"deployment": deployment(2, 2, ("serve",)), "lease": None, "definition": None},
+        {"keeper": FAIL},
+    ),
+    "the keeper of certificates complains": (
+        only(readiness=with_check("certificates", ready=True, complaint="the Secret was edited by hand")),
+        {"replicas": WARN},
+    ),
     "nobody renews the Lease": ({"lease": lease(timedelta(minutes=-5))}, {"keeper": FAIL}),
     "nobody holds the Lease": ({"lease": lease(holder="")}, {"keeper": WARN}),
     "there is no Lease": ({"lease": None}, {"keeper": WARN}),
@@ -359,7 +377,6 @@ def test_what_is_wrong_says_why_in_one_line(case: str) -> None:
         {"quotas": (quota({"limits.cpu": "2000m", "pods": "5"}),), "bounds": capped()},
         {"others": (later("aa"), later("zz"))},
         {"spaces": (Space("default", {}), Space("kube-system", {}))},
-        {"lease": None, "deployment": deployment(arguments=("serve",)), "definition": None, "rights": without()},
         {"rights": without("create secrets", "list cronjobs.batch"), "deployment": deployment(arguments=ARGUMENTS)},
     ],
 )
@@ -423,6 +440,16 @@ def test_ignore_hides_whether_anybody_was_asked() -> None:
 
     facts = well(**registered(ignore), attempts=(Attempt("p", "default", 201, ""),))
     assert said("reachable", facts).level is UNKNOWN
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf"), 1e300, -1.0])
+def test_what_a_replica_tells_may_be_anything(odd: float) -> None:
+    told = {
+        name.removeprefix("tallygate_"): [({"cap": "a\nb", "state": "over", "result": "failed"}, odd)]
+        for name in metrics().samples
+    }
+    for found in results(well(replicas=(replica(told=metrics(**told)),))):
+        assert "\n" not in found.said.reason
 
 
 def test_the_readiness_of_a_replica_may_be_anything() -> None:

@@ -132,7 +132,7 @@ class _Gathering:
             return pods
         if not pods and any(each.client_config.url for found in self._configurations for each in found.webhooks):
             return Unseen("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
-        return tuple(watching.in_cluster(self._api, tuple(shown("asking replicas", pods))))
+        return tuple(watching.in_cluster(self._api, shown("asking replicas", pods)))
 
     def _rights(self) -> tuple[Answered, ...] | Unseen:
         account = self._api.object(f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{_CALLED}", Account)

@@ -1,7 +1,7 @@
 """The replicas of the gate: their health and metrics, through the API server, or by the URL of a monitor port."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ _LONGEST = 200
 _Ask = Callable[[str], Answer | Unseen]
 
 
-def in_cluster(api: Api, pods: tuple[GatePod, ...]) -> Iterator[Replica]:
+def in_cluster(api: Api, pods: Iterable[GatePod]) -> Iterator[Replica]:
     """Each pod's, through the API server's proxy; a pod that has ended is none."""
     for pod in pods:
         if pod.status.phase in {"Succeeded", "Failed"}:
@@ -48,9 +48,12 @@ def _port(pod: GatePod) -> int:
 
 
 def _replica(name: str, ask: _Ask) -> Replica:
-    health, told = ask("/readyz"), ask("/metrics")
-    ahead = None if isinstance(health, Unseen) or not _is_health(health) else health.ahead
-    return Replica(name, _readiness(health), _metrics(told), ahead)
+    health = ask("/readyz")
+    readiness = _readiness(health)
+    if isinstance(readiness, Unseen):  # who does not answer takes half a minute for it: he is not asked again
+        return Replica(name, readiness, readiness)
+    ahead = None if isinstance(health, Unseen) else health.ahead
+    return Replica(name, readiness, _metrics(ask("/metrics")), ahead)
 
 
 def _is_health(answer: Answer) -> bool:

@@ -1,5 +1,7 @@
 """The points, in the order in which they are told: each a pure function from what was gathered to what it comes to."""
 
+from dataclasses import replace
+
 from webhook.cli.doctoring.checks import (
     certificates,
     clocks,
@@ -12,7 +14,7 @@ from webhook.cli.doctoring.checks import (
     rights,
 )
 from webhook.cli.doctoring.facts import Facts
-from webhook.cli.doctoring.verdict import Check, Result
+from webhook.cli.doctoring.verdict import Check, Result, Said
 
 CHECKS: tuple[Check[Facts], ...] = (
     *registration.CHECKS,
@@ -29,4 +31,9 @@ CHECKS: tuple[Check[Facts], ...] = (
 
 def results(facts: Facts) -> list[Result]:
     """What every check comes to."""
-    return [Result(check.name, check.title, check.judge(facts)) for check in CHECKS]
+    return [Result(check.name, check.title, _on_one_line(check.judge(facts))) for check in CHECKS]
+
+
+def _on_one_line(said: Said) -> Said:
+    """Whatever others have written into what is told."""
+    return replace(said, reason=" ".join(said.reason.split()))

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -19,6 +19,7 @@ SOON = timedelta(days=7)
 _PARTS = 10
 _DAY = 86400.0
 _APART = 2.0  # seconds; both are whole
+_NEVER = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
 _Found = tuple[str, Configuration, Webhook]
 
@@ -140,7 +141,7 @@ def _served(facts: Facts, chain: list[x509.Certificate] | Unseen) -> Iterator[Sa
         if isinstance(replica.metrics, Unseen):
             continue
         ends = replica.metrics.value("certificate_not_after_timestamp_seconds")
-        if not ends:
+        if not ends or not 0 < ends < _NEVER:
             continue
         if ends < facts.now.timestamp():
             yield failed(f"replica {replica.name} serves with a certificate that has expired", *renew(facts))

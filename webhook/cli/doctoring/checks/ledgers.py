@@ -7,7 +7,7 @@ from typing import Any
 from webhook.cli.doctoring.asked_for import asked_for
 from webhook.cli.doctoring.facts import Facts, Metrics, Unseen
 from webhook.cli.doctoring.mending import kubectl, own, tallygate
-from webhook.cli.doctoring.records import Definition, DefinitionVersion, Lease
+from webhook.cli.doctoring.records import Definition, DefinitionVersion, Deployment, Lease
 from webhook.cli.doctoring.rights import Feature
 from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
 from webhook.gate.leading import KEEPER, SECONDS
@@ -17,6 +17,7 @@ from webhook.state.kubernetes.definition import definition
 _IN_MEMORY = "ledgers are kept in the gate's memory"
 _FILE = "deploy/kustomize/components/followed/crd.yaml"
 _NAME = f"{naming.PLURAL}.{naming.GROUP}"
+_TWO = 2
 _UNRENEWED = 4 * SECONDS
 """Seconds: by then another replica would have taken the Lease over."""
 
@@ -87,7 +88,8 @@ def _schema_of(version: DefinitionVersion) -> Mapping[str, Any]:
 
 def _lacking(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Fields that this version writes and the stored schema would prune."""
-    there = theirs.get("properties") or {}
+    there = theirs.get("properties") if isinstance(theirs, dict) else None
+    there = there if isinstance(there, dict) else {}
     for name, schema in (ours.get("properties") or {}).items():
         where = f"{path}{name}"
         if name not in there:
@@ -98,7 +100,7 @@ def _lacking(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "")
 
 def _keeper(facts: Facts) -> Said:
     if _are_in_cluster(facts) is False:
-        return passed(f"none is needed: {_IN_MEMORY}")
+        return _alone(facts)
     lease = facts.lease
     if isinstance(lease, Unseen):
         return unknown(f"the Lease {KEEPER} cannot be read: {lease.why}")
@@ -108,6 +110,17 @@ def _keeper(facts: Facts) -> Said:
             return unknown(f"{why}: the gate keeps its ledgers in memory, or does not run")
         return warned(f"{why}: every replica keeps ledgers, and each thing is done more than once", *_can_lease(facts))
     return _held(facts, lease)
+
+
+def _alone(facts: Facts) -> Said:
+    """Who keeps ledgers in memory must be the only one."""
+    wanted = facts.deployment.spec.replicas if isinstance(facts.deployment, Deployment) else 0
+    seen = 0 if isinstance(facts.replicas, Unseen) else len(facts.replicas)
+    if max(wanted, seen) < _TWO:
+        return passed(f"none is needed: {_IN_MEMORY}")
+    why = f"{max(wanted, seen)} replicas keep ledgers in memory, each its own: each lets in all that a cap allows"
+    mend = () if facts.is_called_by_url else (own(facts.here, "scale", "deployment/tallygate", "--replicas=1"),)
+    return failed(why, *mend)
 
 
 def _anybody(facts: Facts) -> bool:
@@ -192,7 +205,8 @@ CHECKS = (
     Check(
         "keeper",
         "Somebody keeps the ledgers",
-        f"FAIL: the Lease was not renewed for {_UNRENEWED:.0f} s; WARN: nobody holds it",
+        f"FAIL: the Lease was not renewed for {_UNRENEWED:.0f} s, or several replicas keep ledgers in memory; "
+        "WARN: nobody holds it",
         _keeper,
     ),
     Check(

@@ -13,6 +13,7 @@ STALE = 120.0
 _LONGEST = 200
 _NONE = "no replica runs"
 _DIGEST = 12
+_TROUBLES = ("failure", "error", "complaint")
 
 
 def _counted(count: int) -> str:
@@ -39,7 +40,7 @@ def _ready(facts: Facts, replica: Replica) -> Iterator[Said]:
     if wrong or replica.readiness.get("status") != "ready":
         yield failed(f"{replica.name} is not ready: {named(wrong) or 'it does not say why'}", *_logs(facts, replica))
     for name, detail in replica.checks():
-        trouble = detail.get("failure") or detail.get("error")
+        trouble = next((detail[key] for key in _TROUBLES if detail.get(key)), None)
         if trouble:
             yield warned(f"{replica.name}, {name}: {str(trouble)[:_LONGEST]}", *_logs(facts, replica))
 
@@ -146,7 +147,8 @@ def _ages(replica: Replica) -> dict[str, float]:
     if not isinstance(replica.metrics, Unseen):
         return {each.labels.get("resource", ""): each.value for each in replica.metrics.of("watch_age_seconds")}
     told = (replica.check("cluster") or {}).items()
-    return {name: float(each["ageSeconds"]) for name, each in told if isinstance(each, dict) and "ageSeconds" in each}
+    found = {name: each.get("ageSeconds") for name, each in told if isinstance(each, dict)}
+    return {name: float(age) for name, age in found.items() if isinstance(age, int | float)}
 
 
 def _rights(facts: Facts) -> tuple[str, ...]:
