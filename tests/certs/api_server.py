@@ -1,6 +1,7 @@
-"""A small HTTPS server that speaks as much of an API server as publishing needs, and refuses on demand.
+"""A small HTTPS server that speaks as much of an API server as certificates need, and refuses on demand.
 
-What a real one does is shown in e2e/test_publish.py; this one gives the answers that a real one rarely gives.
+What a real one does is shown in e2e/test_publish.py and e2e/test_certificates_kept.py; this one gives the answers that
+a real one rarely gives.
 """
 
 import json
@@ -42,12 +43,31 @@ class Api:
         self.requests.append(method)
         if self.refusal is not None:
             return self.refusal
+        if method == "POST":
+            return self._created(path, json.loads(body))
         found = self.objects.get(path)
         if found is None:
             return 404, _status("not found")
+        if method == "PUT":
+            return self._replaced(path, found, json.loads(body))
         if method == "PATCH" and not self._patched(found, json.loads(body)):
             return 409, _status("the object has been modified")
         return 200, json.dumps(found).encode()
+
+    def _created(self, path: str, sent: dict[str, Any]) -> tuple[int, bytes]:
+        path = f"{path}/{sent['metadata']['name']}"
+        if path in self.objects:
+            return 409, _status("already exists")
+        sent["metadata"]["resourceVersion"] = "1"
+        self.objects[path] = sent
+        return 201, json.dumps(sent).encode()
+
+    def _replaced(self, path: str, found: dict[str, Any], sent: dict[str, Any]) -> tuple[int, bytes]:
+        if sent["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+            return 409, _status("the object has been modified")
+        self.objects[path] = sent
+        _count_up(sent)
+        return 200, json.dumps(sent).encode()
 
     def _patched(self, found: dict[str, Any], operations: list[dict[str, Any]]) -> bool:
         if self.rivals:
@@ -86,6 +106,12 @@ def serving(api: Api, folder: Path) -> Iterator[Path]:
             self._answer()
 
         def do_PATCH(self) -> None:
+            self._answer()
+
+        def do_POST(self) -> None:
+            self._answer()
+
+        def do_PUT(self) -> None:
             self._answer()
 
         def log_message(self, *_: object) -> None:
