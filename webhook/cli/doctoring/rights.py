@@ -80,7 +80,7 @@ RIGHTS: tuple[Right, ...] = (
         Feature.CERTIFIES,
         name=NAME,
     ),
-    *_each("list", "", "nodes pods podtemplates replicationcontrollers resourcequotas limitranges", Feature.AUDITS),
+    *_each("list", "", "nodes podtemplates replicationcontrollers resourcequotas limitranges", Feature.AUDITS),
     *_each("list", "apps", "daemonsets deployments replicasets statefulsets", Feature.AUDITS),
     *_each("list", "batch", "cronjobs jobs", Feature.AUDITS),
     *_each(_REPORTING, "openreports.io", "reports clusterreports", Feature.AUDITS),
