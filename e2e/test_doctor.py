@@ -20,16 +20,16 @@ from certs.files import read_authority, write_leaf
 from certs.names import parse_names
 from e2e.advertised import advertise, advertised
 from e2e.gates.process import HERE, GateProcess
-from e2e.ledgers import forget_ledgers
+from e2e.ledgers import define_ledgers, forget_ledgers
+from e2e.namespaces import gates_namespace
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
-from e2e.registering import register, unregister
+from e2e.registering import register, registered, unregister
+from e2e.said import said
 from e2e.service_account import as_service_account
 from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
-_KUSTOMIZE = _ROOT / "deploy" / "kustomize"
-_FOLLOWED = _KUSTOMIZE / "components" / "followed"
 _OWN = "tallygate-system"
 _MUTATING, _VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
 _WITHIN = 90.0
@@ -81,13 +81,13 @@ class Doctor:
 
     def look(self, *arguments: str) -> Found:
         """What it finds, by check; `found` is what it found last."""
-        said = self.tallygate(
+        shown = self.tallygate(
             "doctor", f"--monitor={self.gate.monitor}", f"--policies={self._policies}", "-o", "json", *arguments
         )
-        assert said.returncode in {0, 1}, said.stderr
-        found = {each["check"]: each for each in json.loads(said.stdout)["checks"]}
+        assert shown.returncode in {0, 1}, shown.stderr
+        found = {each["check"]: each for each in json.loads(shown.stdout)["checks"]}
         fails = any(each["result"] == "FAIL" for each in found.values())
-        assert said.returncode == int(fails), said.stdout
+        assert shown.returncode == int(fails), shown.stdout
         self.found = found
         return found
 
@@ -128,23 +128,13 @@ class Doctor:
 
     def webhook(self, kind: str, name: str) -> tuple[int, dict[str, Any]]:
         """A webhook as it is stored, and where in its configuration."""
-        said = json.loads(_done(self.cluster, "get", kind, "tallygate", "--output=json"))
-        return next((index, each) for index, each in enumerate(said["webhooks"]) if each["name"] == name)
+        stored = json.loads(said(self.cluster, "get", kind, "tallygate", "--output=json"))
+        return next((index, each) for index, each in enumerate(stored["webhooks"]) if each["name"] == name)
 
     def set(self, kind: str, name: str, field: str, value: Any) -> None:
         """Change a field of one webhook."""
         index, _ = self.webhook(kind, name)
         self.patch(kind, "tallygate", {"op": "add", "path": f"/webhooks/{index}/{field}", "value": value})
-
-
-def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    done = cluster.kubectl(*args, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def _allow(cluster: Cluster) -> None:
-    _done(cluster, "apply", "--filename", str(_FOLLOWED / "rbac.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -153,23 +143,21 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
     cluster, folder = site.cluster, tmp_path_factory.mktemp("doctor")
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
-    for path in ("namespace.yaml", "serviceaccount.yaml"):
-        _done(cluster, "apply", "--filename", str(_KUSTOMIZE / "base" / path))
-    _done(cluster, "apply", "--server-side", "--force-conflicts", "--filename", str(_FOLLOWED / "crd.yaml"))
-    _allow(cluster)
-    _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
-    _done(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
+    gates_namespace(cluster)
+    define_ledgers(cluster)
+    for path in ("base/serviceaccount.yaml", "components/followed/rbac.yaml"):
+        said(cluster, "apply", "--filename", str(_ROOT / "deploy" / "kustomize" / path))
+    said(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
     kubeconfig = as_service_account(cluster, _OWN, "tallygate", folder / "kubeconfig")
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
     gate = GateProcess(folder / "gate", arguments=arguments)
-    gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
     gate.start()
     try:
-        register(cluster, gate)
-        doctor = Doctor(cluster, gate, folder)
-        doctor.until_wrong()
-        yield doctor
-        unregister(cluster)
+        with registered(cluster, gate):
+            gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
+            doctor = Doctor(cluster, gate, folder)
+            doctor.until_wrong()
+            yield doctor
     finally:
         gate.stop()
         forget_ledgers(cluster, _OWN)
@@ -177,17 +165,17 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
 
 @contextmanager
 def _quota(cluster: Cluster, namespace: str, hard: str) -> Iterator[None]:
-    _done(cluster, "create", "quota", "other", f"--namespace={namespace}", f"--hard={hard}")
+    said(cluster, "create", "quota", "other", f"--namespace={namespace}", f"--hard={hard}")
     yield
-    _done(cluster, "delete", "quota", "other", f"--namespace={namespace}")
+    said(cluster, "delete", "quota", "other", f"--namespace={namespace}")
 
 
 def test_of_a_gate_that_is_well_every_point_passes(doctor: Doctor) -> None:
-    said = doctor.tallygate("doctor", f"--monitor={doctor.gate.monitor}")
-    assert said.returncode == 0
-    lines = [line for line in said.stdout.splitlines() if not line.startswith(" ")]
+    shown = doctor.tallygate("doctor", f"--monitor={doctor.gate.monitor}")
+    assert shown.returncode == 0
+    lines = [line for line in shown.stdout.splitlines() if not line.startswith(" ")]
     assert {line.split()[1] for line in lines if not line.startswith("PASS ")} <= _OTHERS
-    assert said.stderr.startswith(f"{len(lines)} checks: ")
+    assert shown.stderr.startswith(f"{len(lines)} checks: ")
 
 
 Break = Callable[[Doctor], None]
@@ -267,7 +255,7 @@ def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
             }
         ],
     }
-    _done(doctor.cluster, "apply", "--filename=-", stdin=json.dumps(later))
+    said(doctor.cluster, "apply", "--filename=-", stdin=json.dumps(later))
     try:
         assert (
             "zz-later may change pods after the gate, which is then asked again"
@@ -278,7 +266,7 @@ def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
         doctor.mend("mutated-after")
         doctor.until_wrong()
     finally:
-        _done(doctor.cluster, "delete", _MUTATING, "zz-later")
+        said(doctor.cluster, "delete", _MUTATING, "zz-later")
 
 
 def test_a_registration_that_is_gone_is_told(doctor: Doctor) -> None:
@@ -303,12 +291,12 @@ def test_a_gate_that_is_away_is_told_in_the_words_of_the_api_server(doctor: Doct
 
 
 def test_a_right_that_was_taken_away_is_named(doctor: Doctor) -> None:
-    role = json.loads(_done(doctor.cluster, "get", "role", "tallygate", f"--namespace={_OWN}", "--output=json"))
+    role = json.loads(said(doctor.cluster, "get", "role", "tallygate", f"--namespace={_OWN}", "--output=json"))
     index, verbs = next(
         (index, rule["verbs"]) for index, rule in enumerate(role["rules"]) if "leases" in rule["resources"]
     )
     patch = [{"op": "replace", "path": f"/rules/{index}/verbs", "value": [each for each in verbs if each != "delete"]}]
-    _done(doctor.cluster, "patch", "role", "tallygate", f"--namespace={_OWN}", "--type=json", f"-p={json.dumps(patch)}")
+    said(doctor.cluster, "patch", "role", "tallygate", f"--namespace={_OWN}", "--type=json", f"-p={json.dumps(patch)}")
     doctor.until_wrong(rights="FAIL")
     assert "delete leases.coordination.k8s.io" in doctor.found["rights"]["reason"]
     doctor.mend("rights")
@@ -328,7 +316,7 @@ def test_a_definition_of_an_older_version_is_found_and_mended(doctor: Doctor) ->
 def test_a_quota_that_contradicts_a_cap_is_found_and_mended(
     doctor: Doctor, namespace: str, dongles: str, who: str
 ) -> None:
-    _done(doctor.cluster, "label", "namespace", namespace, "doctor=looks")
+    said(doctor.cluster, "label", "namespace", namespace, "doctor=looks")
     with _quota(doctor.cluster, namespace, f"requests.example.com/dongle={dongles},pods=50"):
         doctor.until_wrong(quotas="WARN")
         assert who in doctor.found["quotas"]["reason"]
@@ -344,7 +332,7 @@ def test_a_node_with_an_opaque_name_is_found_and_mended(site: Site, doctor: Doct
         assert site.node in doctor.found["opaque-names"]["reason"]
         commands = [each for each in doctor.found["opaque-names"]["mend"] if site.node in each]
         assert len(commands) == 1
-        _done(site.cluster, *shlex.split(commands[0])[1:])
+        said(site.cluster, *shlex.split(commands[0])[1:])
         assert advertised(site.cluster, site.node) == before
     finally:
         advertise(site.cluster, site.node, before)
@@ -383,9 +371,9 @@ def test_who_may_not_look_is_told_what_he_could_not_see(doctor: Doctor, tmp_path
 
 
 def test_a_cluster_that_does_not_answer_is_misuse(doctor: Doctor, tmp_path: Path) -> None:
-    away = json.loads(_done(doctor.cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
+    away = json.loads(said(doctor.cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
     away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
     (tmp_path / "away").write_text(json.dumps(away))
-    said = doctor.tallygate("doctor", "--kubeconfig", str(tmp_path / "away"))
-    assert said.returncode == 2
-    assert said.stderr.startswith("tallygate: the API server at https://127.0.0.1:9 does not answer: ")
+    shown = doctor.tallygate("doctor", "--kubeconfig", str(tmp_path / "away"))
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("tallygate: the API server at https://127.0.0.1:9 does not answer: ")

@@ -15,8 +15,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from certs.authority import new_authority, new_leaf
 from certs.names import service_names
 from tests.cli.doctor.server import Answers, Said, serving
+from tests.cli.terminal import printed
 from webhook.admission.registration import Service, registration
 from webhook.cli.app import root
+from webhook.cli.doctoring import api
 from webhook.cli.doctoring.checks import CHECKS
 from webhook.state.kubernetes.definition import definition
 
@@ -83,6 +85,13 @@ def test_an_answer_without_end_is_given_up(tmp_path: Path) -> None:
     large = Said(200, b" " * (17 * 1024 * 1024))
     with serving(tmp_path, lambda _, path: large if "webhookconf" in path else _VERSION) as kubeconfig:
         assert "more than 16777216 bytes" in found(kubeconfig)["registered"]["reason"]
+
+
+def test_an_answer_that_trickles_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "_WHOLE_SECONDS", 0.3)
+    trickle = Said(200, b"", is_endless=True)
+    with serving(tmp_path, lambda _, path: trickle if "webhookconf" in path else _VERSION) as kubeconfig:
+        assert "does not answer: " in found(kubeconfig)["registered"]["reason"]
 
 
 def test_a_server_that_knows_nobody_is_misuse(tmp_path: Path) -> None:
@@ -236,3 +245,13 @@ def test_what_fails_is_exit_code_1_and_its_command_is_a_line_to_copy(cluster: Cl
         "--filename=deploy/kustomize/components/followed/crd.yaml"
     )
     assert len(lines) == len(CHECKS) + 1
+
+
+def test_on_a_terminal_it_is_coloured_and_commands_are_not_folded(cluster: Cluster, kubeconfig: Path) -> None:
+    del cluster.answers["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev"]
+    arguments = ["doctor", f"--kubeconfig={kubeconfig}"]
+    shown = printed(arguments, 60, kubeconfig.parent)
+    (failing,) = [line for line in shown.splitlines() if "\x1b[1;31mFAIL" in line]
+    assert "ledger-definition" in failing
+    assert any(line.endswith("components/followed/crd.yaml") for line in shown.splitlines() if "$ kubectl" in line)
+    assert "\x1b[1;31m" not in printed(arguments, 60, kubeconfig.parent, NO_COLOR="1")

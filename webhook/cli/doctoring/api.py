@@ -5,8 +5,10 @@ Nothing is stored by what goes through here: reviews are never stored, and pods 
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from threading import Event, Timer
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -22,6 +24,7 @@ from webhook.state.watch.failure import WatchError
 T = TypeVar("T")
 
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 35.0  # a create waits for webhooks, each of them up to 30 s
+_WHOLE_SECONDS = 60.0
 _MOST_BYTES = 16 * 1024 * 1024
 _OK, _NOT_FOUND = 200, 404
 _LONGEST = 300
@@ -132,17 +135,40 @@ def asked(
             retries=False,
             redirect=False,
             preload_content=False,
+            decode_content=False,
         )
         ended = time.time()
-        try:
-            content = response.read(_MOST_BYTES + 1)
-        finally:
-            response.close()
+        content = _content(response)
     except (HTTPError, OSError, ValueError) as error:
         return Unseen(f"{urlsplit(url).netloc} does not answer: {error}"[:_LONGEST])
     if len(content) > _MOST_BYTES:
         return Unseen(f"{urlsplit(url).path} answers with more than {_MOST_BYTES} bytes")
     return Answer(response.status, content, _ahead(response.headers.get("Date"), began, ended))
+
+
+def _content(response: urllib3.BaseHTTPResponse) -> bytes:
+    """What it says, as far as that comes in time; whoever goes on for ever is cut off.
+
+    Raises:
+        HTTPError, OSError: it broke off.
+    """
+    is_over = Event()
+
+    def cut() -> None:
+        is_over.set()
+        with suppress(OSError, ValueError, RuntimeError):  # it has just ended by itself
+            response.shutdown()
+
+    end = Timer(_WHOLE_SECONDS, cut)
+    end.start()
+    try:
+        content = response.read(_MOST_BYTES + 1)
+    finally:
+        end.cancel()
+        response.close()
+    if is_over.is_set():  # what came until then may have been read without a fault
+        raise TimeoutError(f"it was not whole after {_WHOLE_SECONDS:.0f} s")
+    return content
 
 
 def _ahead(date: str | None, began: float, ended: float) -> float | None:
