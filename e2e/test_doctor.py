@@ -357,6 +357,18 @@ def test_a_certificate_that_ends_soon_is_found_and_mended(doctor: Doctor) -> Non
     doctor.until_wrong()
 
 
+def test_a_certificate_that_has_ended_is_found_and_mended(doctor: Doctor) -> None:
+    """Whether the API server still has a connection from before, and so reaches the gate, is not the case's to say."""
+    names, made = parse_names([HERE]), datetime.now(UTC) - LEAF_LIFETIME + timedelta(seconds=20)
+    write_leaf(doctor.gate.certificates, new_leaf(read_authority(doctor.gate.certificates), names, made))
+    doctor.gate.take_up_certificate()
+    wanted = {"certificate": "FAIL", "trusted": "FAIL", "replicas": "FAIL"}
+    until("it is found", lambda: wanted.items() <= doctor.wrong().items(), _WITHIN, lambda: str(doctor.wrong()))
+    doctor.mend("certificate")
+    doctor.gate.take_up_certificate()
+    doctor.until_wrong()
+
+
 def test_who_may_not_look_is_told_what_he_could_not_see(doctor: Doctor, tmp_path: Path) -> None:
     """As the gate's own ServiceAccount, which knows its own rights and hardly anything else."""
     doctor.kubeconfig = as_service_account(doctor.cluster, _OWN, "tallygate", tmp_path / "kubeconfig")

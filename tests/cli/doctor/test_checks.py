@@ -242,6 +242,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Level]]] = {
         only(told=metrics(build_info=[({"version": "0.9", "python": "3.11"}, 1.0)])),
         {"replicas": WARN},
     ),
+    "replicas are of another version than we are": ({"version": "2.0"}, {"replicas": WARN}),
     "the policy files are broken": (only(readiness=with_check("policies", broken=["a.yaml:1"])), {"policies": FAIL}),
     "the metrics say that they are broken": (only(told=metrics(policy_broken=1.0)), {"policies": FAIL}),
     "replicas go by different policies": (only(readiness=with_check("policies", digest="feed")), {"policies": WARN}),

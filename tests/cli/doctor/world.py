@@ -171,6 +171,7 @@ def well(**changes: Any) -> Facts:
     """A gate of two replicas that is well, but for these changes."""
     facts = Facts(
         now=NOW,
+        version="1.0",
         here=Whereabouts(OWN, "tallygate"),
         ahead=0.0,
         **registered(),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 
 from webhook.admission.capping import CapIndex
 from webhook.admission.registration import NAMESPACE
@@ -65,9 +66,9 @@ def gathered(connection: Connection, wanted: Wanted) -> Facts:
         Misuse: the API server does not answer at all.
     """
     api, transport = Api(connection), PooledTransport(connection)
-    version = api.reached()
+    ahead = api.reached().ahead
     try:
-        return _Gathering(api, Lists(transport, api.server), wanted).facts(version.ahead)
+        return _Gathering(api, Lists(transport, api.server), wanted).facts(ahead)
     finally:
         transport.close()
 
@@ -93,6 +94,7 @@ class _Gathering:
         lease = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEASE}"
         return Facts(
             now=datetime.now(UTC),
+            version=version("tallygate"),
             here=here,
             ahead=ahead,
             mutating=self._ours[MUTATING],

@@ -27,7 +27,7 @@ def _well(facts: Facts) -> Said:
         return failed(_NONE, *_describe(facts))
     said = [each for replica in facts.replicas for each in _ready(facts, replica)]
     said += _missing(facts)
-    said += _versions(facts.replicas)
+    said += _versions(facts.replicas, facts.version)
     told = _counted(len(facts.replicas))
     return together(said, passed(f"{told} ready: {named([each.name for each in facts.replicas])}"))
 
@@ -52,7 +52,7 @@ def _missing(facts: Facts) -> Iterator[Said]:
         yield warned(told, *_describe(facts))
 
 
-def _versions(replicas: tuple[Replica, ...]) -> Iterator[Said]:
+def _versions(replicas: tuple[Replica, ...], ours: str) -> Iterator[Said]:
     found = sorted(
         {
             sample.labels.get("version", "")
@@ -63,6 +63,8 @@ def _versions(replicas: tuple[Replica, ...]) -> Iterator[Said]:
     )
     if len(found) > 1:
         yield warned(f"replicas of several versions run: {named(found)}; while an upgrade is under way that is so")
+    elif found and found != [ours]:
+        yield warned(f"replicas are of version {named(found)}, and what is asked of them here is that of {ours}")
 
 
 def _policies(facts: Facts) -> Said:
@@ -169,7 +171,7 @@ CHECKS = (
     Check(
         "replicas",
         "Every replica is ready",
-        "FAIL: none runs, or one is not ready; WARN: fewer than wanted, several versions, a trouble that one tells of",
+        "FAIL: none runs, or one is not ready; WARN: fewer than wanted, other versions, a trouble that one tells of",
         _well,
     ),
     Check(
