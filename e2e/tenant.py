@@ -12,13 +12,14 @@ from uuid import uuid4
 
 import httpx
 
-from e2e.errors import ClusterError
+from e2e.namespaces import until_it_takes_pods
 from e2e.ports import Cluster
+from e2e.said import said
 from e2e.service_account import as_service_account
 from e2e.waiting import until
 
 _NAME = "tenant"
-_WITHIN = 60.0  # seconds, until the rights are known to the API server
+_WITHIN = 240.0  # seconds, until the rights are known to the API server
 _ANSWER = 60.0
 
 
@@ -33,9 +34,9 @@ class Tenant:
         """
         self.namespace = namespace
         self._cluster = cluster
-        _said(cluster, "create", "serviceaccount", _NAME, f"--namespace={namespace}")
+        said(cluster, "create", "serviceaccount", _NAME, f"--namespace={namespace}")
         account = f"--serviceaccount={namespace}:{_NAME}"
-        _said(cluster, "create", "rolebinding", _NAME, f"--namespace={namespace}", "--clusterrole=edit", account)
+        said(cluster, "create", "rolebinding", _NAME, f"--namespace={namespace}", "--clusterrole=edit", account)
         self._kubeconfig = as_service_account(cluster, namespace, _NAME, folder / f"{namespace}.kubeconfig")
         asks = ("auth", "can-i", "create", "pods")
         until("the tenant has his rights", lambda: self.kubectl(*asks).returncode == 0, _WITHIN)
@@ -76,16 +77,9 @@ def tenant(cluster: Cluster, folder: Path, **labels: str) -> Iterator[Tenant]:
     name = f"tenant-{uuid4().hex[:8]}"
     metadata = {"name": name, "labels": labels}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-    _said(cluster, "create", "--filename=-", stdin=json.dumps(namespace))
+    said(cluster, "create", "--filename=-", stdin=json.dumps(namespace))
     try:
-        _said(cluster, "wait", "--for=create", "--timeout=110s", f"--namespace={name}", "serviceaccount/default")
+        until_it_takes_pods(cluster, name)
         yield Tenant(cluster, name, folder)
     finally:
-        _said(cluster, "delete", "namespace", name, "--wait=false")
-
-
-def _said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    done = cluster.kubectl(*args, stdin=stdin)
-    if done.returncode:
-        raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
-    return done.stdout
+        said(cluster, "delete", "namespace", name, "--wait=false")

@@ -14,19 +14,16 @@ from typing import Any
 import httpx
 import pytest
 
+from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
-from e2e.ledgers import forget_ledgers
 from e2e.load import CLIENTS
+from e2e.namespaces import new_namespace
 from e2e.pods import DONGLE, Pod, create, pod, stored
-from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
-from e2e.registering import register, unregister
+from e2e.said import said
 from e2e.tenant import Tenant, tenant
 from e2e.waiting import until
 
-_OWN = "evasion-gate"
-_ROOT = Path(__file__).parents[1]
-_DEFINITION = _ROOT / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
 _WITHIN = 120.0  # seconds
 _FULL = "cap dongles of this namespace holds"
 _COG, _GEAR, _WIDGET = "example.com/cog", "example.com/gear", "example.com/widget"
@@ -65,34 +62,19 @@ spec:
 """
 
 
-def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    done = cluster.kubectl(*args, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def own(cluster: Cluster) -> Iterator[str]:
+    """The namespace of the gate's ledgers."""
+    with new_namespace(cluster, "gate-") as name:
+        yield name
 
 
 @pytest.fixture(scope="module")
-def guarding(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+def guarding(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
     """A gate that follows the cluster and keeps its ledgers there, as in production but for the in-flight bound."""
-    cluster = site.cluster
-    if not isinstance(site.gate, GateProcess):
-        pytest.skip("it is about a gate of its own, beside the one of the site")
-    _done(cluster, "create", "namespace", _OWN)
-    _done(cluster, "apply", "--filename", str(_DEFINITION))
-    _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
-    arguments = ("--cluster=kubeconfig", f"--kubeconfig={cluster.kubeconfig}", "--ledgers=kubernetes")
-    folder = tmp_path_factory.mktemp("evasion")
-    gate = GateProcess(folder / "gate", arguments=(*arguments, f"--namespace={_OWN}", "--in-flight-bound=2s"))
-    gate.write_policies(SHIPPED_FILES | {"evasion.yaml": _POLICIES})
-    gate.start()
-    try:
-        register(cluster, gate)
+    folder = tmp_path_factory.mktemp("evasion") / "gate"
+    with keeping_gate(site, folder, {"evasion.yaml": _POLICIES}, own) as gate:
         yield gate
-        unregister(cluster)
-    finally:
-        gate.stop()
-        forget_ledgers(cluster, _OWN)
-        _done(cluster, "delete", "namespace", _OWN, "--wait=false")
 
 
 @pytest.fixture
@@ -205,8 +187,8 @@ def test_a_name_in_capitals_is_another_resource_which_no_node_has(site: Site, fu
 _FORBIDDEN: dict[str, tuple[str, ...]] = {
     "a pod's status": ("patch", "pod", "first", "--subresource=status", '--patch={"status":{"phase":"Succeeded"}}'),
     "his namespace's labels": ("label", "namespace", "NAMESPACE", "dongles-"),
-    "his ledger": ("delete", "capledgers.tallygate.dev", "--all", f"--namespace={_OWN}"),
-    "the gate's leases": ("delete", "leases", "--all", f"--namespace={_OWN}"),
+    "his ledger": ("delete", "capledgers.tallygate.dev", "--all", "--namespace=OWN"),
+    "the gate's leases": ("delete", "leases", "--all", "--namespace=OWN"),
     "the registration": ("delete", "validatingwebhookconfiguration", "tallygate"),
     "his own rights": ("create", "rolebinding", "more", "--clusterrole=admin", "--serviceaccount=NAMESPACE:tenant"),
     "who he is, by a group": ("get", "pods", "--as=me", "--as-group=break-glass"),
@@ -215,8 +197,8 @@ _FORBIDDEN: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("what", _FORBIDDEN)
-def test_by_rbac_a_tenant_may_not_change(what: str, full: Tenant) -> None:
-    arguments = [each.replace("NAMESPACE", full.namespace) for each in _FORBIDDEN[what]]
+def test_by_rbac_a_tenant_may_not_change(what: str, full: Tenant, own: str) -> None:
+    arguments = [each.replace("NAMESPACE", full.namespace).replace("OWN", own) for each in _FORBIDDEN[what]]
     done = full.kubectl(*arguments)
     assert done.returncode
     assert re.search(r"\(Forbidden\)|is forbidden", done.stderr)
@@ -248,16 +230,16 @@ def test_the_name_that_the_registration_passes_namespaces_over_by_is_no_label_th
     """The API server writes it from the name itself, whoever asks (kubernetes/pkg/registry/core/namespace, v1.36)."""
     label = "kubernetes.io/metadata.name=kube-system"
     site.cluster.kubectl("label", "namespace", full.namespace, label, "--overwrite")
-    labels = _done(site.cluster, "get", "namespace", full.namespace, "--output=jsonpath={.metadata.labels}")
+    labels = said(site.cluster, "get", "namespace", full.namespace, "--output=jsonpath={.metadata.labels}")
     assert json.loads(labels)["kubernetes.io/metadata.name"] == full.namespace
 
 
 def test_pods_of_a_namespace_that_is_taken_out_of_its_cap_and_put_back_are_counted(site: Site, dev: Tenant) -> None:
     """By who may edit namespaces: what came meanwhile is counted, and nothing more is let in."""
-    _done(site.cluster, "label", "namespace", dev.namespace, "dongles-")
+    said(site.cluster, "label", "namespace", dev.namespace, "dongles-")
     free = (dev.create(pod(site, f"free-{each}")).returncode == 0 for each in range(100))
     until("the cap is gone", lambda: len(stored(site, dev.namespace)) > 2 or not next(free), _WITHIN)
-    _done(site.cluster, "label", "namespace", dev.namespace, "dongles=few")
+    said(site.cluster, "label", "namespace", dev.namespace, "dongles=few")
     until("they are counted", lambda: "dongle, cap dongles" in dev.create(pod(site, "more")).stderr, _WITHIN)
 
 
@@ -343,7 +325,7 @@ def test_who_has_edit_can_be_any_service_account_of_his_own_namespace(site: Site
     assert dev.kubectl("create", "serviceaccount", "trusted").returncode == 0
     account = f"system:serviceaccount:{dev.namespace}:trusted"
     binding = ("create", "rolebinding", "trusted", "--clusterrole=edit", f"--serviceaccount={dev.namespace}:trusted")
-    _done(site.cluster, *binding, f"--namespace={dev.namespace}")
+    said(site.cluster, *binding, f"--namespace={dev.namespace}")
     until("the exempt may", lambda: dev.create(two, f"--as={account}").returncode == 0, _WITHIN)
 
 
@@ -398,8 +380,8 @@ def _forged(gate: GateProcess, namespace: str, uid: str, operation: str, dongles
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     # As a pod would: it knows no authority, and need not care.
     with httpx.Client(verify=False, trust_env=False) as client:  # noqa: S501
-        said = client.post(f"https://127.0.0.1:{gate.port}/v1/admit/validate", json=review)
-    allowed: bool = said.json()["response"]["allowed"]
+        answer = client.post(f"https://127.0.0.1:{gate.port}/v1/admit/validate", json=review)
+    allowed: bool = answer.json()["response"]["allowed"]
     return allowed
 
 

@@ -3,26 +3,25 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from certs.renewal import renew
 from e2e.gates.process import GateProcess
-from e2e.ledgers import forget_ledgers
+from e2e.ledgers import define_ledgers, forget_ledgers
 from e2e.load import CLIENTS, STORED, Answer, Clients, until_more
 from e2e.pods import Pod, pod
 from e2e.policy_files import SHIPPED_FILES
-from e2e.ports import Cluster, Site
+from e2e.ports import Site
 from e2e.registering import register, unregister
+from e2e.said import said
 from e2e.service import Service
 from e2e.storm.replicas import Replicas
 from e2e.waiting import until
 
-_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
 _REPLICAS = 2
-_WITHIN = 120.0  # seconds
+_WITHIN = 240.0  # seconds
 _THERE = (STORED, HTTPStatus.CONFLICT)
 _MEANWHILE = 50  # pods that are created before the next step
 _CAP = """\
@@ -35,12 +34,6 @@ spec:
 """
 
 
-def _done(cluster: Cluster, *args: str) -> str:
-    done = cluster.kubectl(*args)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def _policies(hard: int) -> dict[str, str]:
     return SHIPPED_FILES | {"dongles.yaml": _CAP.format(hard=hard)}
 
@@ -51,9 +44,8 @@ def behind_one_address(site: Site, tmp_path_factory: pytest.TempPathFactory) -> 
     cluster, own = site.cluster, f"rolling-{uuid4().hex[:8]}"
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about gates of its own, beside the one of the site")
-    _done(cluster, "create", "namespace", own)
-    _done(cluster, "apply", "--filename", str(_DEFINITION))
-    _done(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
+    said(cluster, "create", "namespace", own)
+    define_ledgers(cluster)
     following = ("--cluster=kubeconfig", f"--kubeconfig={cluster.kubeconfig}", "--ledgers=kubernetes")
     arguments = (*following, f"--namespace={own}", "--in-flight-bound=2s")
     replicas = Replicas(tmp_path_factory.mktemp("rolling") / "gates", _REPLICAS, arguments, Service)
@@ -66,13 +58,13 @@ def behind_one_address(site: Site, tmp_path_factory: pytest.TempPathFactory) -> 
     finally:
         replicas.stop()
         forget_ledgers(cluster, own)
-        _done(cluster, "delete", "namespace", own, "--wait=false")
+        said(cluster, "delete", "namespace", own, "--wait=false")
 
 
 @pytest.fixture
 def capped(site: Site, namespace: str, behind_one_address: Replicas) -> Iterator[Clients]:
     """Clients of a namespace under a cap whose ledger is open, while one of the gates keeps it."""
-    _done(site.cluster, "label", "namespace", namespace, "dongles=many")
+    said(site.cluster, "label", "namespace", namespace, "dongles=many")
     with Clients(site.cluster, namespace) as clients:
         until("the cap is open", lambda: clients.create_one(pod(site, "first")).status in _THERE, _WITHIN)
         until("one of them keeps", lambda: len(behind_one_address.keepers()) == 1, _WITHIN)
