@@ -97,7 +97,7 @@ def test_from_nothing_there_is_a_secret_that_is_published_and_served(place: Plac
         data = {name: base64.b64decode(text) for name, text in place.api.objects[PATH]["data"].items()}
         kept = read_kept(data, {})
         assert kept.leaf
-        assert place.serves() == fingerprint(kept.leaf.certificate) == _said(beside)["serves"]
+        assert place.serves() == fingerprint(kept.leaf.certificate) == _said(beside)["handedOver"]
         for path, found in place.api.objects.items():
             if path != PATH:
                 assert base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]) == pem(kept.authorities)
@@ -129,7 +129,7 @@ def test_what_is_asked_for_is_done_while_serving(place: Place, what: str) -> Non
         before = place.serves()
         place.ask(what)
         assert eventually(lambda: place.serves() != before)
-        assert place.events("certificate-taken")[-1]["certificate"] == place.serves()
+        assert eventually(lambda: place.events("certificate-taken")[-1]["certificate"] == place.serves())
         assert "tallygate.dev/renew" not in place.api.objects[PATH]["metadata"]["annotations"]
 
 
@@ -162,7 +162,7 @@ def test_with_what_the_folder_has_it_serves_while_no_api_server_answers(place: P
         before = place.serves()
     place.api.refusal = (503, b"")
     with place.keeping() as beside:
-        assert place.serves() == before == _said(beside)["serves"]
+        assert place.serves() == before == _said(beside)["handedOver"]
 
 
 def test_with_nothing_to_serve_it_ends_and_says_why(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,11 +105,11 @@ class _Keeping:
         self._thread.join(_JOIN_SECONDS)
 
     def check(self) -> Check:
-        """Always ready: what is served with is told by another check. What is amiss is told here."""
+        """Always ready: what is served with is told by the server's own check. What is amiss is told here."""
         served = self._keeper.served
         detail: dict[str, object] = {"secret": self._settings.tls_secret}
         if served:
-            detail["serves"] = fingerprint(served.certificate)
+            detail["handedOver"] = fingerprint(served.certificate)
         said = {"failure": self._failure, "complaint": self._complaint}
         return Check("certificates", ready=True, detail=detail | {name: text for name, text in said.items() if text})
 

@@ -63,13 +63,22 @@ class LiveCertificates:
             self._error = str(error)
         else:
             self._metrics.certificate_reloaded(success=True)
-            self._log.info("certificate-renewed", subject=found.subject, not_after=found.not_after.isoformat())
+            told = {
+                "subject": found.subject,
+                "fingerprint": found.fingerprint,
+                "not_after": found.not_after.isoformat(),
+            }
+            self._log.info("certificate-renewed", **told)
 
     def check(self) -> Check:
         """Ready while the certificate in force has not expired."""
         if self._current is None:
             return Check("certificate", ready=False)
-        detail = {"subject": self._current.subject, "notAfter": self._current.not_after.isoformat()}
+        detail = {
+            "subject": self._current.subject,
+            "fingerprint": self._current.fingerprint,
+            "notAfter": self._current.not_after.isoformat(),
+        }
         if self._error:
             detail["error"] = self._error
         return Check("certificate", self._now() < self._current.not_after, detail)

@@ -10,11 +10,13 @@ from datetime import datetime
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from webhook.errors import TallygateError
 
 _LARGEST_FILE = 1 << 20
+_SHOWN = 16  # digits of a fingerprint
 _SMALLEST_RSA, _LARGEST_RSA = 2048, 8192
 
 
@@ -36,6 +38,11 @@ class Certificates:
     def digest(self) -> str:
         """Names these files: the same bytes give the same digest."""
         return hashlib.sha256(b"\0".join((self.chain, self.key, self.client_authorities))).hexdigest()
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the serving certificate: the beginning of its SHA-256, as `tallygate certs` shows it."""
+        return x509.load_pem_x509_certificates(self.chain)[0].fingerprint(hashes.SHA256()).hex()[:_SHOWN]
 
 
 def read_certificates(chain: Path, key: Path, client_authorities: Path | None = None) -> Certificates:

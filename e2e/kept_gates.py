@@ -1,0 +1,96 @@
+"""Gates that keep their certificates in a Secret, with the rights of the shipped ServiceAccount and nothing more."""
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from certs.kept import Kept, read_kept
+from e2e.errors import ClusterError
+from e2e.gates.process import GateProcess
+from e2e.ports import Cluster
+from e2e.service_account import as_service_account
+
+OWN = "tallygate-system"
+SECRET = "tallygate-tls"  # noqa: S105  its name
+_DEPLOY = Path(__file__).parents[1] / "deploy" / "kustomize"
+_GROUND = (
+    _DEPLOY / "base" / "namespace.yaml",
+    _DEPLOY / "base" / "serviceaccount.yaml",
+    _DEPLOY / "components" / "self-signed" / "rbac.yaml",
+)
+
+
+class KeptGate(GateProcess):
+    """`tallygate serve --tls-secret`; what it is to settle in takes `settling` seconds."""
+
+    def __init__(self, folder: Path, kubeconfig: Path, settling: int = 3) -> None:
+        """Not started yet."""
+        arguments = (
+            f"--tls-secret={OWN}/{SECRET}",
+            f"--tls-folder={folder / 'served'}",
+            f"--tls-settling={settling}s",
+            f"--kubeconfig={kubeconfig}",
+        )
+        super().__init__(folder, arguments=arguments)
+        self._command = tuple(each for each in self._command if not each.startswith(("--tls-cert", "--tls-key")))
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The lines of its log about one thing."""
+        lines = [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+        return [line for line in lines if line["event"] == name]
+
+    def serves(self) -> str:
+        """The fingerprint of what it serves with."""
+        text: str = self.readiness()["checks"]["certificate"]["fingerprint"]
+        return text
+
+
+@contextmanager
+def ground(cluster: Cluster, folder: Path) -> Iterator[Path]:
+    """The namespace, the ServiceAccount and its rights, and no Secret; a kubeconfig that is the ServiceAccount.
+
+    Raises:
+        ClusterError: the API server refuses something.
+    """
+    for file in _GROUND:
+        said(cluster, "apply", f"--filename={file}")
+    delete_secret(cluster)
+    try:
+        yield as_service_account(cluster, OWN, "tallygate", folder / "kubeconfig")
+    finally:
+        delete_secret(cluster)
+
+
+def kept(cluster: Cluster) -> Kept | None:
+    """What the Secret holds, if it is there."""
+    text = said(cluster, "get", "secret", SECRET, f"--namespace={OWN}", "--ignore-not-found", "--output=json")
+    if not text.strip():
+        return None
+    found = json.loads(text)
+    data = {name: base64.b64decode(value) for name, value in found["data"].items()}
+    return read_kept(data, found["metadata"].get("annotations", {}))
+
+
+def ask(cluster: Cluster, what: str) -> None:
+    """Ask for a renewal, as docs/certificates.md says."""
+    said(cluster, "annotate", "secret", SECRET, f"--namespace={OWN}", "--overwrite", f"tallygate.dev/renew={what}")
+
+
+def delete_secret(cluster: Cluster) -> None:
+    """Let it be gone, whether it was there or not."""
+    said(cluster, "delete", "secret", SECRET, f"--namespace={OWN}", "--ignore-not-found")
+
+
+def said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
+    """What kubectl prints.
+
+    Raises:
+        ClusterError: it fails; the text is what it says.
+    """
+    done = cluster.kubectl(*args, stdin=stdin)
+    if done.returncode:
+        raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
+    return done.stdout
