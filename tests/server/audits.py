@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.audit.findings import finding
 from webhook.audit.audit import Outcome
-from webhook.audit.judging import Looked
 from webhook.audit.kept import Kept
+from webhook.audit.looked import Looked
 from webhook.server.auditing.figures import Last
 
 

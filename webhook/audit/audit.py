@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import msgspec
 
 from webhook.audit.capping import Capping
-from webhook.audit.judging import AT_ONCE, Judging, Looked
+from webhook.audit.judging import AT_ONCE, Judging
 from webhook.audit.kept import Kept
 from webhook.audit.kinds import NODE, ORDER, path
+from webhook.audit.looked import Looked
 from webhook.audit.pages import Pages
 from webhook.gate.placing import Placing
 from webhook.gate.sight import Sight
@@ -73,6 +74,7 @@ class Audit:
         """
         for group, kind, item in objects:
             self._judging.object(group, kind, item)
+            self._pace(1)
         names = sorted(self._names())
         for name in names:
             places = sorted(self._world.pods.within(name), key=_by_name)  # so that the first of many stays the first
@@ -103,7 +105,7 @@ def _by_name(place: Place) -> str:
     return place.name
 
 
-def listed(pages: Pages, scope: Scope, pace: Pace) -> Iterator[Object]:
+def listed(pages: Pages, scope: Scope) -> Iterator[Object]:
     """Everything but pods that a cluster stores of what the gate judges, in order.
 
     Raises:
@@ -115,7 +117,6 @@ def listed(pages: Pages, scope: Scope, pace: Pace) -> Iterator[Object]:
             for items in pages.of(each):
                 for item in items:
                     yield group, kind, item
-                pace(len(items))
 
 
 def _paths(key: tuple[str, str], scope: Scope) -> list[str]:

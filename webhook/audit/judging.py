@@ -1,73 +1,30 @@
 """Judging what is stored: every object as the gate would judge its creation, and each mistake said once."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
 from webhook.accounting.problem import Problem
-from webhook.accounting.quantity import QuantityError
-from webhook.admission.capping import CapIndex, Counted
-from webhook.admission.change import CREATE, Change, Phase
-from webhook.admission.decide import decoded, judge
+from webhook.admission.capping import CapIndex
+from webhook.admission.change import CREATE, Change
+from webhook.admission.decide import decoded
 from webhook.admission.review import ReviewError
-from webhook.admission.selection import Labels, RuleIndex
-from webhook.admission.verdict import Verdict
+from webhook.admission.selection import Labels
 from webhook.admission.workloads import TARGETS
 from webhook.audit.finding import Finding, Subject
 from webhook.audit.kept import Kept
-from webhook.audit.kinds import POD, api_version
+from webhook.audit.kinds import api_version
+from webhook.audit.looked import Looked
 from webhook.audit.owners import STORED, Echo, Name, Owners, controller, echo
-from webhook.gate.arithmetic import no_limit
-from webhook.gate.foresight import WORKLOADS, foresee, workload
-from webhook.gate.placing import Placing, Seen, judge_placing
+from webhook.audit.saying import Said, Saying
+from webhook.gate.placing import Placing
 from webhook.objects.meta import ObjectMeta
-from webhook.policy.model import Enforcement, Foresight, PolicySet
+from webhook.policy.model import Enforcement, PolicySet
 from webhook.state.watch.columns import Place
 from webhook.state.watch.shapes import Shape
 
-MOST_REMARKS = 20
-AT_ONCE = 50  # pods, of which each may have a shape of its own
-_NOTHING = Amounts()
-
-Said = tuple[Enforcement, Problem]
-
-
-@dataclass(slots=True)
-class Looked:
-    """What was looked at: objects by kind, those left out by why, and what could not be judged."""
-
-    judged: Counter[str] = field(default_factory=Counter)
-    ended: int = 0
-    idle: int = 0
-    spared: Counter[str] = field(default_factory=Counter)
-    unreadable: int = 0
-    remarks: dict[str, None] = field(default_factory=dict)
-
-    def remark(self, text: str) -> None:
-        """Say something once, unless enough was said."""
-        if len(self.remarks) < MOST_REMARKS:
-            self.remarks[text] = None
-
-
-class Nodes:
-    """The nodes of a cluster without what is on them: whether pods can ever run, not whether they can now.
-
-    What is stored has its place, or waits for one, which `tallygate predict` explains.
-    """
-
-    def __init__(self, placing: Placing) -> None:
-        self._placing = placing
-
-    @contextmanager
-    def seen(self, *, pods: bool) -> Iterator[Seen | None]:  # noqa: ARG002  # a port's argument, by name
-        """The nodes; None where they are not known."""
-        with self._placing.seen(pods=False) as seen:
-            yield None if seen is None else Seen(seen.cluster, seen.age, has_pods=False)
+AT_ONCE = 20  # pods, of which each may have a shape of its own
 
 
 class Judging:
@@ -86,32 +43,34 @@ class Judging:
     ) -> None:
         self.kept = Kept()
         self.looked = Looked()
-        self.spared = spared
-        self.caps = CapIndex(policies)
-        self._rules = RuleIndex(policies)
+        self._spared = spared
+        self._saying = Saying(policies, labels, placing, self.looked)
         self._whys: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules}
-        self._labels = labels
-        self._placing = Nodes(placing) if placing is not None and self._rules.places else None
         self._owners = Owners()
+
+    @property
+    def caps(self) -> CapIndex:
+        """The caps of the policies."""
+        return self._saying.caps
 
     def object(self, group: str, kind: str, item: msgspec.Raw) -> None:
         """Judge anything but a pod, as its JSON is stored."""
         try:
             stored = STORED.decode(item)
             meta = stored.meta
-            if (meta.namespace or "") in self.spared:
+            if (meta.namespace or "") in self._spared:
                 self.looked.spared[meta.namespace or ""] += 1
             elif stored.is_idle(kind):
                 self.looked.idle += 1
             else:
                 change = Change(kind, CREATE, item, group=group, namespace=meta.namespace or "", name=meta.name or "")
-                self._tell(change, meta, list(self._said(change)))
+                self._tell(change, meta, list(self._saying.of(change)))
         except (ReviewError, ValueError, RecursionError) as error:
             self._unreadable(f"a {kind} cannot be read: {error}")
 
     def pods(self, namespace: str, places: Sequence[Place], pace: Callable[[int], None]) -> None:
         """Judge the pods of a namespace, what they have in common once; `pace` is told how many more are done."""
-        if namespace in self.spared:
+        if namespace in self._spared:
             self.looked.spared[namespace] += len(places)
             return
         known: dict[Shape, _OfShape] = {}
@@ -127,25 +86,6 @@ class Judging:
             if found is None:
                 found = known[place.shape] = self._shape(namespace, place)
             self._tell_pod(place, found, told)
-
-    def _said(self, change: Change) -> Iterator[Said]:
-        """All that the gate would say to its creation and that does not depend on what else is there now."""
-        labels = self._labels(change.namespace) if change.namespace else None
-        # In this phase what a rule is about to fill in is not missing.
-        verdict = judge(change, self._rules, labels, Phase.MUTATING)
-        for remark in verdict.unknown:
-            self.looked.remark(remark)
-        yield from _of_verdict(verdict)
-        if self._placing is not None and change.kind in WORKLOADS:
-            yield from _of_verdict(judge_placing(change, self._rules, labels, self._placing))
-        if self.caps and change.namespace:
-            over = self.caps.over(change.namespace, labels)
-            for name in over.unknown:
-                self.looked.remark(
-                    f"cap {name} was not asked about namespace {change.namespace}, whose labels are not known here"
-                )
-            for counted in over.caps:
-                yield from _under(counted, change)
 
     def _tell(self, change: Change, meta: ObjectMeta, said: list[Said]) -> None:
         self.looked.judged[change.kind] += 1
@@ -166,7 +106,7 @@ class Judging:
         pod = place.shape.pod()
         owner = controller(pod.metadata or ObjectMeta())
         try:
-            said = list(self._said(Change("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace)))
+            said = list(self._saying.of(Change("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace)))
         except (ReviewError, ValueError) as error:
             self._unreadable(f"pod {namespace}/{place.name} cannot be read: {error}")
             said = []
@@ -204,42 +144,6 @@ class _OfShape(NamedTuple):
 
     owner: str
     said: tuple[tuple[Echo, Enforcement, Problem], ...]
-
-
-def _of_verdict(verdict: Verdict) -> Iterator[Said]:
-    for problems, enforcement in (
-        (verdict.problems, Enforcement.DENY),
-        (verdict.warnings, Enforcement.WARN),
-        (verdict.audits, Enforcement.AUDIT),
-    ):
-        for problem in problems:
-            yield enforcement, problem
-
-
-def _under(counted: Counted, change: Change) -> Iterator[Said]:
-    """What one cap says that it will go on saying: a limit is missing, or so many pods can never have room."""
-    found = TARGETS[change.group, change.kind]
-    judged = decoded(found, change, change.object)
-    view = found.view(judged)
-    if view is None:
-        return
-    try:
-        if (change.group, change.kind) == POD:
-            for name, containers in counted.held(view.pod).unlimited.items():
-                yield Enforcement.DENY, no_limit(counted.cap.name, name, containers)
-            return
-        asked = workload(change.kind, judged, view) if change.kind in WORKLOADS else None
-        if asked is None or counted.cap.workloads is Foresight.IGNORE:
-            return
-        for each in foresee(asked, counted, counted.held, _NOTHING, _unknown):
-            refused = each.final and counted.cap.workloads is Foresight.DENY
-            yield Enforcement.DENY if refused else Enforcement.WARN, each.problem
-    except QuantityError:
-        return  # rules say so, and no API server stores it
-
-
-def _unknown() -> None:
-    """What is charged now: of what is stored already it is no matter."""
 
 
 def _path(change: Change) -> str:

@@ -60,6 +60,10 @@ class Kept:
         """What is kept, by namespace."""
         return [finding for home in self.homes() for finding in self.of(home)]
 
+    def forget(self) -> None:
+        """Keep nothing any more but how much was found."""
+        self._of.clear()
+
     def counts(self, home: str | None = None) -> Counter[Enforcement]:
         """How much was found of one, or in all, kept or not."""
         if home is not None:

@@ -32,6 +32,10 @@ class AuditError(TallygateError):
     """The audit cannot be done: this text says of what, why, and what would help."""
 
 
+class ForbiddenError(AuditError):
+    """Something may not be listed."""
+
+
 class _Meta(msgspec.Struct, rename="camel", frozen=True):
     continue_: str = msgspec.field(name="continue", default="")
 
@@ -65,7 +69,8 @@ class Pages:
         """The pages of a list; none where the API server knows no such resource.
 
         Raises:
-            AuditError: it cannot be listed.
+            ForbiddenError: it may not be listed.
+            AuditError: it cannot be.
         """
         more, carried_on = "", 0
         while True:
@@ -107,8 +112,10 @@ class Pages:
             raise AuditError(f"{path} cannot be listed at {self._server}: no list came: {error}") from None
 
     def _failure(self, path: str, failure: WatchError) -> AuditError:
-        hint = "; the audit must be allowed to list it" if failure.reason is Reason.FORBIDDEN else ""
-        return AuditError(f"{path} cannot be listed at {self._server}: {failure}{hint}")
+        said = f"{path} cannot be listed at {self._server}: {failure}"
+        if failure.reason is Reason.FORBIDDEN:
+            return ForbiddenError(f"{said}; the audit must be allowed to list it")
+        return AuditError(said)
 
 
 def _offered(answer: Answer) -> str:

@@ -103,7 +103,7 @@ class Reports:
             answer = self._call(Request("GET", api.path, _JSON))
             if answer.status == HTTPStatus.OK:
                 return api
-            if answer.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+            if answer.status != HTTPStatus.NOT_FOUND:
                 raise ReportsError(f"whether {api.name} is installed cannot be found out: {_said(answer)}")
         return None
 

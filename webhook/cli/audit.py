@@ -8,8 +8,9 @@ from rich.progress import TextColumn
 
 from webhook.admission.registration import NAMESPACE
 from webhook.admission.selection import RuleIndex
-from webhook.audit.audit import Audit, Outcome, Pace, Scope
-from webhook.audit.reports import Reports, Written, wanted_api
+from webhook.audit.audit import Audit, Outcome, Scope
+from webhook.audit.report import Api
+from webhook.audit.reports import Reports, ReportsError, Written, wanted_api
 from webhook.cli.auditing import showing, source
 from webhook.cli.auditing.source import Audited
 from webhook.cli.cluster.options import connection_options, snapshot_option
@@ -21,6 +22,7 @@ from webhook.cli.progress import telling
 from webhook.policy.model import Enforcement, PolicySet
 from webhook.state.watch.connect import Connection
 
+_TOLD_EACH = 100  # objects: more often nobody could read it
 _SPARED = frozenset({"kube-system", NAMESPACE})
 
 
@@ -92,7 +94,7 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     outcome, remarks = _audited(chosen, scope, access, snapshot)
     written: Written | None = None
     if reports is not None and api is not None:
-        written = reports.bring(api, outcome.kept, scope.only)
+        written = _reported(reports, api, outcome, scope)
     showing.show(outcome, remarks, written, output)
     ctx.exit(_code(outcome, written, strict=strict))
 
@@ -106,17 +108,28 @@ def _audited(
 
         def pace(done: int) -> None:
             nonlocal come
-            come += done
-            tell(come)
+            before, come = come, come + done
+            if before // _TOLD_EACH != come // _TOLD_EACH:
+                tell(come)
 
-        audited = _source(RuleIndex(policies).places, scope, access, snapshot, pace)
+        audited = _source(scope, access, snapshot, places=RuleIndex(policies).places)
         outcome = Audit(policies, audited.world, scope, pace).run(audited.objects)
     return outcome, list(audited.remarks)
 
 
-def _source(places: bool, scope: Scope, access: Connection | None, snapshot: Path | None, pace: Pace) -> Audited:  # noqa: FBT001 -- named where it is called
+def _reported(reports: Reports, api: Api, outcome: Outcome, scope: Scope) -> Written:
+    """What became of reports; where they cannot even be listed, what was found is still to be shown."""
+    try:
+        return reports.bring(api, outcome.kept, scope.only)
+    except ReportsError as error:
+        written = Written(api.name)
+        written.fail(str(error))
+        return written
+
+
+def _source(scope: Scope, access: Connection | None, snapshot: Path | None, *, places: bool) -> Audited:
     if access is not None:
-        return source.live(access, scope, pace, time.sleep, places=places)
+        return source.live(access, scope, time.sleep, places=places)
     if snapshot is None:
         raise Misuse("name a cluster or a snapshot")
     return source.stored(snapshot, scope, places=places)

@@ -9,9 +9,9 @@ import msgspec
 from webhook.accounting.cluster import Cluster, take
 from webhook.accounting.quantity import QuantityError
 from webhook.admission.workloads import TARGETS
-from webhook.audit.audit import Object, Pace, Scope, World, listed, ordered
+from webhook.audit.audit import Object, Scope, World, listed, ordered
 from webhook.audit.kinds import GROUPS, NODE, POD, path
-from webhook.audit.pages import AuditError, Pages, Wait
+from webhook.audit.pages import AuditError, ForbiddenError, Pages, Wait
 from webhook.cli.checking.snapshot import HOW, SnapshotError, walk
 from webhook.cli.cluster.listing import listed as listed_whole
 from webhook.cli.cluster.seen import Views
@@ -28,6 +28,8 @@ from webhook.state.watch.pool import PooledTransport
 from webhook.state.watch.ports import Transport
 from webhook.state.watch.wire import Reading
 
+_DEVICE_CLASS = "DeviceClass"
+_DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 PAGE = 500
 """Objects asked for at a time."""
 
@@ -41,7 +43,7 @@ class Audited:
     remarks: tuple[str, ...] = ()
 
 
-def live(access: Connection, scope: Scope, pace: Pace, wait: Wait, *, places: bool) -> Audited:
+def live(access: Connection, scope: Scope, wait: Wait, *, places: bool) -> Audited:
     """A cluster; `places` when the policies ask whether there are nodes for pods.
 
     Raises:
@@ -56,8 +58,8 @@ def live(access: Connection, scope: Scope, pace: Pace, wait: Wait, *, places: bo
             raise Misuse(f"there is no namespace {name} at {access.server}")
     views.pods.apply(_pods(transport, access.server, views, scope))
     remarks = (_NODES_NOT_ASKED,) if places and scope.only is not None else ()
-    placing = Still(_nodes(pages), has_pods=False) if places and scope.only is None else None
-    return Audited(_world(views, placing), listed(pages, scope, pace), remarks)
+    placing = _nodes(pages) if places and scope.only is None else None
+    return Audited(_world(views, placing), listed(pages, scope), remarks)
 
 
 def _pods(transport: Transport, server: str, views: Views, scope: Scope) -> Replaced[PodRow]:
@@ -71,19 +73,23 @@ def _pods(transport: Transport, server: str, views: Views, scope: Scope) -> Repl
     return Replaced(rows, revision)
 
 
-def _nodes(pages: Pages) -> Cluster:
-    cluster = Cluster()
-    for items in pages.of(path(NODE)):
-        for item in items:
-            _keep(cluster, item)
-    return cluster
-
-
-def _keep(cluster: Cluster, item: msgspec.Raw) -> None:
+def _nodes(pages: Pages) -> Still:
+    """The nodes; where device classes may not be read, nothing is said of what no node advertises."""
+    cluster, has_devices = Cluster(), True
+    _keep(cluster, "Node", (item for items in pages.of(path(NODE)) for item in items))
     try:
-        take(cluster, "Node", item)
-    except QuantityError as error:
-        raise AuditError(f"a node has a quantity that no API server would have stored: {error}") from error
+        _keep(cluster, _DEVICE_CLASS, (item for items in pages.of(_DEVICE_CLASSES) for item in items))
+    except ForbiddenError:
+        has_devices = False
+    return Still(cluster, has_pods=False, has_devices=has_devices)
+
+
+def _keep(cluster: Cluster, kind: str, items: Iterable[msgspec.Raw]) -> None:
+    try:
+        for item in items:
+            take(cluster, kind, item)
+    except (QuantityError, ValueError) as error:
+        raise AuditError(f"a {kind} is not as an API server would have stored it: {error}") from error
 
 
 class _Taking:
@@ -101,7 +107,7 @@ class _Taking:
             self.pods.append(self.views.digest(_POD.decode(item)))
         elif kind == "Namespace":
             self.namespaces.append(namespaces_read.digest(_NAMESPACE.decode(item)))
-        elif kind in GROUPS:
+        elif kind in GROUPS or kind == _DEVICE_CLASS:
             self.others.append((kind, item))
         else:
             return False
@@ -128,16 +134,15 @@ def stored(snapshot: Path, scope: Scope, *, places: bool) -> Audited:
     for name in sorted(scope.only or ()):
         if taken.views.namespaces.row(name) is None:
             raise Misuse(f"there is no namespace {name} in {snapshot}")
-    nodes = [item for kind, item in taken.others if kind == "Node"] if places else []
     cluster = Cluster()
-    for item in nodes:
-        _keep(cluster, item)
+    for kind in ("Node", _DEVICE_CLASS) if places else ():
+        _keep(cluster, kind, (item for other, item in taken.others if other == kind))
     there = {kind for kind, _ in taken.others}
     absent = sorted(kind for _, kind in TARGETS if kind not in there and kind != "Pod")
     remarks = [f"the snapshot has none of these, and nothing is said of them: {', '.join(absent)}"] if absent else []
-    if places and (not nodes or scope.only is not None):
+    if places and (not len(cluster.nodes) or scope.only is not None):
         remarks.append(_NODES_NOT_ASKED)
-    placing = Still(cluster, has_pods=False) if nodes and scope.only is None else None
+    placing = Still(cluster, has_pods=False) if len(cluster.nodes) and scope.only is None else None
     objects = ((group, kind, item) for group, kind, item in ordered(taken.others) if _is_meant(item, kind, scope))
     return Audited(_world(taken.views, placing), objects, tuple(remarks))
 

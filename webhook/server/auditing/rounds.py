@@ -21,7 +21,7 @@ from webhook.state.watch.pool import PooledTransport
 
 _PAGE: Final = 50  # objects: what is decoded at once holds up whoever answers, for a millisecond or two
 _RESTS: Final = 4.0  # times as long as it has worked
-_LEAST_REST_SECONDS: Final = 0.01
+_AT_ONCE_SECONDS: Final = 0.003
 _BETWEEN_WRITES_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
@@ -114,6 +114,7 @@ class Audits:
         outcome = self._judged()
         last = Last(outcome, time.time(), time.monotonic() - begun)
         written = self._reported(outcome)
+        outcome.kept.forget()
         self._figures.last = last
         log(self._log, last, written)
 
@@ -122,7 +123,7 @@ class Audits:
         world = World(cluster.pods, cluster.namespaces, cluster.sight, cluster.placing)
         scope = Scope(frozenset({_SPARED, self._order.own_namespace}))
         audit = Audit(self._order.policies(), world, scope, self._pace)
-        return audit.run(listed(self._pages, scope, self._pace))
+        return audit.run(listed(self._pages, scope))
 
     def _reported(self, outcome: Outcome) -> Written | None:
         """Write what was found into the cluster, if that has reports; findings are told all the same if it has not."""
@@ -140,11 +141,11 @@ class Audits:
         return written
 
     def _pace(self, _: int) -> None:
-        """Rest for so long that this thread works for a fifth of the time at most."""
-        worked = time.thread_time()
-        rest = max(_RESTS * (worked - self._worked), _LEAST_REST_SECONDS)
-        self._worked = worked
-        self._wait(rest)
+        """Rest after a few milliseconds of work, so long that this thread works for a fifth of the time at most."""
+        worked = time.thread_time() - self._worked
+        if worked >= _AT_ONCE_SECONDS:
+            self._wait(_RESTS * worked)
+            self._worked = time.thread_time()
 
     def _wait(self, seconds: float) -> None:
         if self._stop.wait(seconds) or not self._order.leads():

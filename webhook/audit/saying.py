@@ -1,0 +1,121 @@
+"""What the gate would say to an object's creation, as far as that does not depend on what else is there now."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from webhook.accounting.amounts import Amounts
+from webhook.accounting.problem import Problem
+from webhook.accounting.quantity import QuantityError
+from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.change import Change, Phase
+from webhook.admission.decide import decoded, judge
+from webhook.admission.selection import Labels, RuleIndex
+from webhook.admission.verdict import Verdict
+from webhook.admission.workloads import TARGETS
+from webhook.audit.kinds import POD
+from webhook.audit.looked import Looked
+from webhook.gate.arithmetic import no_limit
+from webhook.gate.foresight import WORKLOADS, foresee, workload
+from webhook.gate.placing import Placing, Seen, judge_placing
+from webhook.policy.model import Enforcement, Foresight, PolicySet
+
+_NOTHING = Amounts()
+
+Said = tuple[Enforcement, Problem]
+
+
+class Nodes:
+    """The nodes of a cluster without what is on them: whether pods can ever run, not whether they can now.
+
+    What is stored has its place, or waits for one, which `tallygate predict` explains.
+    """
+
+    def __init__(self, placing: Placing) -> None:
+        self._placing = placing
+
+    def is_known(self) -> bool:
+        """Whether it is any use to ask."""
+        return self._placing.is_known()
+
+    @contextmanager
+    def seen(self, *, pods: bool) -> Iterator[Seen | None]:  # noqa: ARG002  # a port's argument, by name
+        """The nodes; None where they are not known."""
+        with self._placing.seen(pods=False) as seen:
+            yield None if seen is None else replace(seen, has_pods=False)
+
+
+class Saying:
+    """Rules, nodes and caps, ready to be asked; what cannot be judged becomes a remark."""
+
+    def __init__(
+        self,
+        policies: PolicySet,
+        labels: Callable[[str], Labels | None],
+        placing: Placing | None,
+        looked: Looked,
+    ) -> None:
+        self.caps = CapIndex(policies)
+        self._rules = RuleIndex(policies)
+        self._labels = labels
+        self._placing = Nodes(placing) if placing is not None and self._rules.places else None
+        self._looked = looked
+
+    def of(self, change: Change) -> Iterator[Said]:
+        """All that is said of an object.
+
+        Raises:
+            ReviewError: it is not of the kind it says it is.
+        """
+        labels = self._labels(change.namespace) if change.namespace else None
+        # In this phase what a rule is about to fill in is not missing.
+        verdict = judge(change, self._rules, labels, Phase.MUTATING)
+        for remark in verdict.unknown:
+            self._looked.remark(remark)
+        yield from _of_verdict(verdict)
+        if self._placing is not None and change.kind in WORKLOADS:
+            yield from _of_verdict(judge_placing(change, self._rules, labels, self._placing))
+        if self.caps and change.namespace:
+            over = self.caps.over(change.namespace, labels)
+            for name in over.unknown:
+                self._looked.remark(
+                    f"cap {name} was not asked about namespace {change.namespace}, whose labels are not known here"
+                )
+            for counted in over.caps:
+                yield from _under(counted, change)
+
+
+def _of_verdict(verdict: Verdict) -> Iterator[Said]:
+    for problems, enforcement in (
+        (verdict.problems, Enforcement.DENY),
+        (verdict.warnings, Enforcement.WARN),
+        (verdict.audits, Enforcement.AUDIT),
+    ):
+        for problem in problems:
+            yield enforcement, problem
+
+
+def _under(counted: Counted, change: Change) -> Iterator[Said]:
+    """What one cap says that it will go on saying: a limit is missing, or so many pods can never have room."""
+    found = TARGETS[change.group, change.kind]
+    judged = decoded(found, change, change.object)
+    view = found.view(judged)
+    if view is None:
+        return
+    try:
+        if (change.group, change.kind) == POD:
+            for name, containers in counted.held(view.pod).unlimited.items():
+                yield Enforcement.DENY, no_limit(counted.cap.name, name, containers)
+            return
+        asked = workload(change.kind, judged, view) if change.kind in WORKLOADS else None
+        if asked is None or counted.cap.workloads is Foresight.IGNORE:
+            return
+        for each in foresee(asked, counted, counted.held, _NOTHING, _unknown):
+            refused = each.final and counted.cap.workloads is Foresight.DENY
+            yield Enforcement.DENY if refused else Enforcement.WARN, each.problem
+    except QuantityError:
+        return  # rules say so, and no API server stores it
+
+
+def _unknown() -> None:
+    """What is charged now: of what is stored already it is no matter."""
