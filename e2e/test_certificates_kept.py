@@ -1,0 +1,206 @@
+"""Certificates in a Secret, before a real API server: made, published, renewed under load, mended. Nobody is refused.
+
+Two gates stand behind a forwarder, as pods behind a Service, and act as the shipped ServiceAccount.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from certs.kept import Kept, fingerprint, pem
+from certs.names import names_of, parse_names
+from certs.renewal import issue
+from e2e.forwarder import Forwarder
+from e2e.gates.process import HERE, GateProcess
+from e2e.kept_gates import KeptGate, ask, delete_secret, ground, kept, said
+from e2e.load import STORED, Answer, Clients, until_more
+from e2e.pods import Pod, create, pod
+from e2e.ports import Cluster, NotHereError, Site
+from e2e.registering import unregister
+from e2e.waiting import until
+from webhook.admission.registration import Url, registration
+
+_WITHIN = 120.0
+_ROTATIONS = 10
+_MEANWHILE = 40  # pods that are created between two rotations
+_KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Two replicas, and the one address behind which they are."""
+
+    cluster: Cluster
+    gates: tuple[KeptGate, KeptGate]
+    forwarder: Forwarder
+
+    def register(self) -> None:
+        """Register them without anybody to trust: that is for them to say."""
+        for configuration in registration(Url(f"https://{HERE}:{self.forwarder.port}")):
+            said(
+                self.cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(configuration)
+            )
+
+    def logs(self) -> str:
+        """What both have logged about it, for a failure's message."""
+        return "\n".join(
+            line for gate in self.gates if gate.runs for line in gate.log().splitlines() if "certif" in line
+        )
+
+    def until(self, what: str, is_so: Callable[[], bool]) -> None:
+        """Wait for it."""
+        until(what, is_so, _WITHIN, self.logs)
+
+    def until_settled(self) -> Kept:
+        """Wait until the newest authority has signed what both serve; what is kept then."""
+        found: list[Kept] = []
+
+        def settled() -> bool:
+            now = kept(self.cluster)
+            if now is None or now.authority is None or now.leaf is None:
+                return False
+            found.append(now)
+            serves = fingerprint(now.leaf.certificate)
+            # From before they were registered, it is good only for the names of a Service.
+            called = HERE in names_of(now.leaf.certificate).texts()
+            signed = called and now.leaf.is_signed_by(now.authority.certificate)
+            return signed and not now.asked and all(gate.serves() == serves for gate in self.gates)
+
+        self.until("both serve what the newest authority has signed", settled)
+        return found[-1]
+
+
+@pytest.fixture
+def behind(site: Site, tmp_path: Path) -> Iterator[Behind]:
+    """Two replicas that have started at once where there was no Secret, registered."""
+    if not isinstance(site.gate, GateProcess):
+        raise NotHereError("it is about gates that run as processes here")
+    with ground(site.cluster, tmp_path) as kubeconfig:
+        one, other = (KeptGate(tmp_path / name, kubeconfig) for name in ("one", "other"))
+        try:
+            one.start()
+            other.start()
+            with Forwarder(one.port, other.port) as forwarder:
+                both = Behind(site.cluster, (one, other), forwarder)
+                both.register()
+                yield both
+                unregister(site.cluster)
+        finally:
+            one.stop()
+            other.stop()
+
+
+def _dongles(site: Site) -> Callable[[int], Pod]:
+    return lambda number: pod(site, f"pod-{number}")
+
+
+def _not_stored(answers: list[Answer]) -> list[Answer]:
+    return [answer for answer in answers if answer.status != STORED]
+
+
+def _until_called(behind: Behind, site: Site, namespace: str) -> None:
+    """Until a pod is let in, by gates that are trusted."""
+    names = iter(range(1000))
+    behind.until("a pod is let in", lambda: create(site, namespace, f"probe-{next(names)}").returncode == 0)
+
+
+def _bundles(cluster: Cluster) -> set[str]:
+    found = [json.loads(said(cluster, "get", kind, "tallygate", "--output=json")) for kind in _KINDS]
+    return {each["clientConfig"].get("caBundle", "") for one in found for each in one["webhooks"]}
+
+
+def test_from_no_secret_at_all_to_ten_successions_under_load_no_create_fails(
+    site: Site, behind: Behind, namespace: str
+) -> None:
+    _until_called(behind, site, namespace)
+    before = behind.until_settled()
+    authorities, leaves = {fingerprint(before.authorities[0])}, set[str]()
+    with Clients(site.cluster, namespace) as clients, clients.creating(_dongles(site)) as answers:
+        for each in range(_ROTATIONS):
+            ask(site.cluster, "authority" if each % 2 == 0 else "certificate")
+            now = behind.until_settled()
+            assert now.leaf
+            authorities.add(fingerprint(now.authorities[0]))
+            leaves.add(fingerprint(now.leaf.certificate))
+            until_more(answers, _MEANWHILE)
+    assert _not_stored(answers) == []
+    assert (len(authorities), len(leaves)) == (1 + _ROTATIONS // 2, _ROTATIONS)
+    for gate in behind.gates:
+        assert "PRIVATE" not in gate.log()
+        assert "forbidden" not in gate.log().lower()
+
+
+def test_a_secret_that_is_deleted_while_serving_is_made_anew_and_no_create_fails(
+    site: Site, behind: Behind, namespace: str
+) -> None:
+    _until_called(behind, site, namespace)
+    before = behind.until_settled()
+    with Clients(site.cluster, namespace) as clients, clients.creating(_dongles(site)) as answers:
+        delete_secret(site.cluster)
+        behind.until("the Secret is there again", lambda: kept(site.cluster) is not None)
+        after = behind.until_settled()
+        until_more(answers, _MEANWHILE)
+    assert _not_stored(answers) == []
+    assert before.authorities[0] in after.authorities[1:]
+
+
+def test_a_bundle_that_somebody_has_overwritten_is_put_back(site: Site, behind: Behind, namespace: str) -> None:
+    _until_called(behind, site, namespace)
+    behind.until_settled()
+    before = _bundles(site.cluster)
+    assert len(before) == 1
+    for kind in _KINDS:
+        path = "/webhooks/0/clientConfig/caBundle"
+        said(site.cluster, "patch", kind, "tallygate", "--type=json", f'--patch=[{{"op":"remove","path":"{path}"}}]')
+    behind.until("it is put back", lambda: _bundles(site.cluster) == before)
+    _until_called(behind, site, namespace)
+
+
+def test_a_secret_of_somebody_elses_authority_is_taken_over_without_a_gap(
+    site: Site, behind: Behind, namespace: str, tmp_path: Path
+) -> None:
+    _until_called(behind, site, namespace)
+    before = behind.until_settled()
+    issue(tmp_path / "mine", parse_names([HERE]), datetime.now(UTC))
+    with Clients(site.cluster, namespace) as clients, clients.creating(_dongles(site)) as answers:
+        _write_by_hand(site.cluster, tmp_path / "mine")
+        after = behind.until_settled()
+        until_more(answers, _MEANWHILE)
+    assert _not_stored(answers) == []
+    assert pem(after.authorities[:1]) == (tmp_path / "mine" / "ca.crt").read_bytes()
+    assert before.authorities[0] in after.authorities
+
+
+def test_who_is_started_anew_while_no_api_server_answers_serves_with_what_it_had(
+    behind: Behind, tmp_path: Path
+) -> None:
+    behind.until_settled()
+    one = behind.gates[0]
+    serves = one.serves()
+    one.stop()
+    kubeconfig = tmp_path / "kubeconfig"
+    text = json.loads(kubeconfig.read_text())
+    for each in text["clusters"]:
+        each["cluster"]["server"] = "https://127.0.0.1:9"
+    kubeconfig.write_text(json.dumps(text))
+    one.start()
+    assert one.serves() == serves
+    assert "cannot be reached" in one.readiness()["checks"]["certificates"]["failure"]
+
+
+def _write_by_hand(cluster: Cluster, folder: Path) -> None:
+    files = [f"--from-file={name}={folder / name}" for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")]
+    arguments = (
+        "create",
+        "secret",
+        "generic",
+        "tallygate-tls",
+        "--namespace=tallygate-system",
+        "--type=kubernetes.io/tls",
+    )
+    made = said(cluster, *arguments, *files, "--dry-run=client", "--output=json")
+    said(cluster, "replace", "-f", "-", stdin=made)
