@@ -10,8 +10,9 @@ from tests.server.every_metric import every_metric
 from webhook.state.ledger.reserving import First
 
 _ROOT = Path(__file__).parents[1]
-_OPERATE = (_ROOT / "docs" / "operate.md").read_text()
-_SECURITY = (_ROOT / "docs" / "security.md").read_text()
+_DOCS = _ROOT / "docs"
+_OPERATE = (_DOCS / "operate.md").read_text()
+_SECURITY = (_DOCS / "security.md").read_text()
 _LOGGED = re.compile(r"\b_?log\.(?:debug|info|warning|error)\(\s*\"([a-z-]+)\"(?: if \w+ else \"([a-z-]+)\")?")
 _CASE = re.compile(r"`((?:tests|e2e)/[\w/]+\.py)(?:::(test_\w+))?`")
 
@@ -59,6 +60,11 @@ def test_every_event_of_the_log_that_the_runbook_names_is_there() -> None:
     named = {event for row in rows for event in re.findall(r"`([a-z-]+)`", row)}
     assert named
     assert named <= _logged()
+
+
+def test_every_event_that_the_server_logs_is_told_in_some_page() -> None:
+    told = {name for page in _DOCS.glob("*.md") for name in re.findall(r"`([a-z-]+)`", page.read_text())}
+    assert _logged() - told == set()
 
 
 def test_every_reason_to_come_again_is_in_the_runbook() -> None:
