@@ -250,18 +250,27 @@ def test_a_gate_audits_by_itself(site: Site, halves: str, tmp_path: Path) -> Non
         until("it is reported", lambda: _report(cluster, resource, halves) is not None, _WITHIN, gate.log)
         report = _report(cluster, resource, halves)
         assert report is not None
-        assert {result["rule"] for result in report["results"]} >= {"TG101", "TG204", "TG207"}
+        assert _rules(cluster, halves) >= {"TG101", "TG204", "TG207"}
         rounds = _whole(gate)
         until("it was audited again", lambda: _whole(gate) >= rounds + 2, _WITHIN, gate.log)
         same = _report(cluster, resource, halves)
         assert same is not None
         assert same["metadata"]["resourceVersion"] == report["metadata"]["resourceVersion"]
         assert 'tallygate_audit_findings{by="rule",enforcement="deny",policy="whole-units"}' in gate.metrics()
+        done = cluster.kubectl("scale", "deployment/halves", "--replicas=1", f"--namespace={halves}")
+        assert done.returncode == 0, done.stderr
+        until("the cap is over no more", lambda: "TG207" not in _rules(cluster, halves), _WITHIN, gate.log)
+        assert "TG101" in _rules(cluster, halves)
         _mend(cluster, halves)
         until("it is removed", lambda: _report(cluster, resource, halves) is None, _WITHIN, gate.log)
         assert '"audit-' not in gate.log()
     finally:
         gate.stop()
+
+
+def _rules(cluster: Cluster, namespace: str) -> set[str]:
+    report = _report(cluster, "reports.openreports.io", namespace)
+    return {result["rule"] for result in report["results"]} if report is not None else set()
 
 
 def _whole(gate: GateProcess) -> int:
