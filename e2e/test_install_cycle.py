@@ -119,6 +119,8 @@ def _uninstall(cluster: Cluster) -> None:
         own = f"--namespace={_OWN}"
         if cluster.kubectl("get", "deployment", "tallygate", own).returncode == 0:
             _done(cluster, "scale", "deployment", "tallygate", own, "--replicas=0")
+            chosen = "--selector=app.kubernetes.io/component=gate"
+            _done(cluster, "wait", "--for=delete", "pod", chosen, own, "--timeout=60s")
         ledgers = cluster.kubectl("get", "capledgers", own, "--output=name").stdout.split()
         for name in ledgers:
             _done(cluster, "patch", name, own, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
@@ -140,12 +142,17 @@ def _until_let_in(site: Site, namespace: str, name: str, gate: InstalledGate) ->
     until(f"{name} is let in", lambda: _says(site, namespace, name) == "", _WITHIN, gate.log)
 
 
-def _set(site: Site, name: str, replicas: int) -> dict[str, Any]:
-    """A ReplicaSet of pods with a dongle each."""
-    labels = {"set": name}
-    template = {"metadata": {"labels": labels}, "spec": pod(site, name)["spec"]}
-    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name}, "spec": spec}
+def _workload(site: Site, kind: str) -> dict[str, Any]:
+    """A workload of four pods with a dongle each."""
+    name = kind.lower()
+    labels = {"of": name}
+    old = kind == "ReplicationController"
+    spec = {
+        "replicas": 4,
+        "selector": labels if old else {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod(site, name)["spec"]},
+    }
+    return {"apiVersion": "v1" if old else "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def _use_what_is_rare(site: Site, namespace: str) -> None:
@@ -155,8 +162,9 @@ def _use_what_is_rare(site: Site, namespace: str) -> None:
     _done(cluster, "create", "quota", "none", own, f"--hard=requests.{DONGLE}=0")
     until("quota refuses", lambda: "exceeded quota" in _says(site, namespace, f"p-{uuid4().hex[:6]}"), _WITHIN)
     _done(cluster, "delete", "quota", "none", own)
-    _done(cluster, "create", own, "--filename=-", stdin=json.dumps(_set(site, "many", 4)))
-    _done(cluster, "scale", own, "replicaset/many", "--replicas=5")
+    for kind in ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"):
+        _done(cluster, "create", own, "--filename=-", stdin=json.dumps(_workload(site, kind)))
+        _done(cluster, "scale", own, f"{kind}/{kind.lower()}", "--replicas=5")
     _done(cluster, "annotate", "secret", "tallygate-tls", f"--namespace={_OWN}", "tallygate.dev/renew=certificate")
 
 
@@ -241,7 +249,7 @@ def test_by_helm_an_upgrade_keeps_whom_the_api_server_trusts_and_an_uninstall_le
 ) -> None:
     """Its webhooks call the Service, which nobody answers here: with Ignore the API server goes on."""
     release = ("gate", str(CHART), f"--namespace={_OWN}")
-    values = ("--set=failurePolicy=Ignore", "--set=dashboard=true", "--set=image.tag=1", "--wait")
+    values = ("--set=failurePolicy=Ignore", "--set=dashboard=true", "--set-string=image.tag=1", "--wait")
     run_helm(local, "install", *release, "--create-namespace", *values, "--set=registration=false")
     gate = InstalledGate(local, _OWN, tmp_path / "gate", _SETTINGS)
     gate.start()
@@ -249,7 +257,7 @@ def test_by_helm_an_upgrade_keeps_whom_the_api_server_trusts_and_an_uninstall_le
         run_helm(local, "upgrade", *release, "--reuse-values", "--set=registration=true", "--wait")
         until("the gate has published whom to trust", lambda: all(_trusted(local)), _WITHIN, gate.log)
         trusted = _trusted(local)
-        run_helm(local, "upgrade", *release, "--reuse-values", "--set=image.tag=2", "--wait")
+        run_helm(local, "upgrade", *release, "--reuse-values", "--set-string=image.tag=2", "--wait")
         assert _trusted(local) == trusted
     finally:
         gate.stop()

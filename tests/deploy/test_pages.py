@@ -53,8 +53,8 @@ def test_the_commands_of_tallygate_are_ones(page: Path) -> None:
     for line in lines(page):
         if not line.startswith("tallygate ") or ".yaml" in line or ".json" in line or "check" in line:
             continue  # those of files that are only there in an example
-        context, command = click.Context(root), root
-        words = shlex.split(line)[1:]
+        context, words = click.Context(root), shlex.split(line)[1:]
+        command: click.Command = root
         while isinstance(command, click.Group):
             found = command.get_command(context, words.pop(0))
             assert found is not None, line
