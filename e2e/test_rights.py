@@ -11,7 +11,7 @@ from e2e.gates.process import GateProcess
 from e2e.ledgers import forget_ledgers
 from e2e.pods import create
 from e2e.policy_files import SHIPPED_FILES
-from e2e.ports import Cluster, NotHereError, Site
+from e2e.ports import Cluster, Site
 from e2e.registering import register, unregister
 from e2e.service_account import as_service_account
 from e2e.waiting import until
@@ -117,13 +117,3 @@ def _leases_check(gate: GateProcess) -> dict[str, Any]:
 
 def _leases(cluster: Cluster) -> list[str]:
     return _done(cluster, "get", "leases", f"--namespace={_OWN}", "--output=name").split()
-
-
-def test_the_overlay_is_what_the_api_server_takes(site: Site) -> None:
-    if not isinstance(site.gate, GateProcess):
-        raise NotHereError("another overlay is installed there, and kubectl warns of whatever it finds")
-    _done(site.cluster, "apply", "--dry-run=server", "--filename", str(_FOLLOWED / "crd.yaml"))
-    rendered = _done(site.cluster, "kustomize", str(_FOLLOWED))
-    whole = site.cluster.kubectl("apply", "--dry-run=server", "--filename", "-", stdin=rendered)
-    # Without the namespace, which a dry run does not make, what is in it cannot be tried.
-    assert [line for line in whole.stderr.splitlines() if f'namespaces "{_OWN}" not found' not in line] == []

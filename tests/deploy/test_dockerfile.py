@@ -46,4 +46,16 @@ def test_it_fetches_nothing() -> None:
 
 def test_it_needs_nothing_but_the_classic_builder() -> None:
     assert not any(line.startswith("# syntax") or " <<" in line or "--mount" in line for line in LINES)
-    assert not any(line.startswith(("HEALTHCHECK", "ADD")) for line in LINES)
+    assert not any(line.startswith("ADD") for line in LINES)
+
+
+def test_the_kubelet_alone_asks_whether_it_is_well() -> None:
+    assert instructions("HEALTHCHECK") == ["NONE"]
+
+
+def test_it_says_what_it_is() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (labels,) = instructions("LABEL")
+    assert f'org.opencontainers.image.title="{project["name"]}"' in labels
+    assert f'org.opencontainers.image.description="{project["description"]}"' in labels
+    assert f'org.opencontainers.image.licenses="{project["license"]}"' in labels
