@@ -125,6 +125,9 @@ class Keeper:
 
     def look_at_registration(self) -> None:
         """See what API servers are told to trust."""
+        self._see_registration()
+
+    def _see_registration(self) -> None:
         self._looked = self._timing.monotonic()
         self._registered = self._cluster.registered()
         everywhere = self._trusted_by_all()
@@ -134,6 +137,8 @@ class Keeper:
     def look_at_secret(self) -> None:
         """See what is kept, and serve what of it may be served."""
         self._stored = self._cluster.stored()
+        if not self._is_in_order():
+            self._see_registration()  # what was published until just now is all that tells by whom others are signed
         leaf = self._stored.kept.leaf if self._stored else None
         if leaf and leaf != self.served and self._may_serve(leaf):
             self._take(leaf)
@@ -174,6 +179,10 @@ class Keeper:
             names = names + found.names if found.names else names
         return names
 
+    def _is_in_order(self) -> bool:
+        kept = self._stored.kept if self._stored else None
+        return kept is not None and kept.authority is not None and kept.since is not None
+
     def _may_serve(self, leaf: Leaf) -> bool:
         """Whether all who call take it: now, when there is nothing better to serve with, else for sure."""
         now, served = self._timing.now(), self.served
@@ -188,8 +197,6 @@ class Keeper:
 
     def _is_settled(self, authority: x509.Certificate) -> bool:
         since = self._trusted_since.get(authority)
-        if not self._registered:
-            return True
         return since is not None and self._timing.monotonic() >= since + self._timing.settling
 
     def _trusted_by_all(self) -> list[x509.Certificate]:

@@ -49,7 +49,8 @@ class Sight:
 
     `kept` is None when there is no Secret; `published` are the authorities that any webhook trusts now, `is_published`
     whether all of them trust exactly what `kept` says; `settled` tells whether every API server is sure to trust an
-    authority; `served` is what this replica serves with; `names` are those by which the gate is called.
+    authority, which none is while nothing can be published; `served` is what this replica serves with; `names` are
+    those by which the gate is called.
     """
 
     kept: Kept | None

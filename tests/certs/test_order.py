@@ -30,7 +30,7 @@ DAY = 86400.0
 _TIMES = (1.0, 30.0, SETTLING * 0.3, SETTLING * 1.1, DAY * 10, DAY * 31, DAY * 89, DAY * 92)
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _SETTINGS = settings(
-    max_examples=40,
+    max_examples=60,
     stateful_step_count=50,
     deadline=None,
     derandomize=True,
@@ -96,6 +96,16 @@ class Order(RuleBasedStateMachine):
         """An operator asks for a renewal."""
         ask(self.world, what)
 
+    @rule()
+    def unregistered(self) -> None:
+        """Nobody calls the gate any more."""
+        self.world.unregister()
+
+    @rule()
+    def registered(self) -> None:
+        """And again, trusting nobody yet."""
+        self.world.is_registered = True
+
     @invariant()
     def everybody_is_trusted(self) -> None:
         """What all of it is about. Whose certificate has expired by neglect takes what there is."""
@@ -103,7 +113,7 @@ class Order(RuleBasedStateMachine):
 
 
 class Losses(Order):
-    """And where the Secret is deleted or damaged, and configurations go and come back.
+    """And where the Secret is deleted or damaged.
 
     Who has nothing to serve then, since it has just started, may have to serve what is published but not yet taken up.
     """
@@ -124,6 +134,10 @@ class Losses(Order):
                 "since": replace(kept, since=None),
             }
             self.world.overwrite(damages[part])
+
+    @rule()
+    def unregistered(self) -> None:
+        """Not beside losses: where nothing is published, nothing tells what others serve with."""
 
     @invariant()
     def everybody_is_trusted(self) -> None:

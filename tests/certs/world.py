@@ -61,6 +61,14 @@ class World:
         """One API server takes up the next version of one configuration."""
         self.views[server][kind] = min(self.views[server][kind] + 1, len(self.configurations[kind].history) - 1)
 
+    def unregister(self) -> None:
+        """Both configurations are deleted; when they come back, they trust nobody."""
+        self.is_registered = False
+        for view in self.views:
+            for kind, configuration in self.configurations.items():
+                configuration.history.append((self.seconds, b""))
+                view[kind] = len(configuration.history) - 1
+
     def overwrite(self, kept: Kept | None) -> None:
         """Somebody writes the Secret by hand, or deletes it."""
         self.writes += 1
@@ -117,7 +125,8 @@ class Replica:
         """Begin anew, with what was served before or nothing."""
         skew = _SKEWS[self._number]
         timing = Timing(lambda: self._world.now + skew, lambda: self._world.seconds)
-        self.is_new, self.was_late = served is None, False
+        if served is None:
+            self.is_new, self.was_late = True, False
         self.keeper = self._new(self._world, names, lambda _: None, timing, served)
         self._round = self._steps()
 
