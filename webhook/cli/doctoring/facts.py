@@ -127,8 +127,9 @@ class User(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was gathered, by our version. `now` is our clock, `ahead` how far the API server's is ahead of it, in seconds.
+    """What was gathered. `now` is our clock, `ahead` how far the API server's is ahead of it, in seconds.
 
+    `version` is that of the tallygate that asks.
     `served` is what a gate that is called by URL shows; None where it is called by its Service.
     """
 
