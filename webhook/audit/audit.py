@@ -28,7 +28,11 @@ Pace = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A cluster as it is seen: its pods and namespaces, which have been listed, and its nodes where those are known."""
+    """A cluster as it is seen: its pods and namespaces, which have been listed, and its nodes where those are known.
+
+    `placing` says nothing of what is on nodes: what is stored has its place, or waits for one, which `tallygate
+    predict` explains.
+    """
 
     pods: PodView
     namespaces: NamespaceView

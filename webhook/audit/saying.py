@@ -1,8 +1,6 @@
 """What the gate would say to an object's creation, as far as that does not depend on what else is there now."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.problem import Problem
@@ -17,32 +15,12 @@ from webhook.audit.kinds import POD
 from webhook.audit.looked import Looked
 from webhook.gate.arithmetic import no_limit
 from webhook.gate.foresight import WORKLOADS, foresee, workload
-from webhook.gate.placing import Placing, Seen, judge_placing
+from webhook.gate.placing import Placing, judge_placing
 from webhook.policy.model import Enforcement, Foresight, PolicySet
 
 _NOTHING = Amounts()
 
 Said = tuple[Enforcement, Problem]
-
-
-class Nodes:
-    """The nodes of a cluster without what is on them: whether pods can ever run, not whether they can now.
-
-    What is stored has its place, or waits for one, which `tallygate predict` explains.
-    """
-
-    def __init__(self, placing: Placing) -> None:
-        self._placing = placing
-
-    def is_known(self) -> bool:
-        """Whether it is any use to ask."""
-        return self._placing.is_known()
-
-    @contextmanager
-    def seen(self, *, pods: bool) -> Iterator[Seen | None]:  # noqa: ARG002  # a port's argument, by name
-        """The nodes; None where they are not known."""
-        with self._placing.seen(pods=False) as seen:
-            yield None if seen is None else replace(seen, has_pods=False)
 
 
 class Saying:
@@ -58,7 +36,7 @@ class Saying:
         self.caps = CapIndex(policies)
         self._rules = RuleIndex(policies)
         self._labels = labels
-        self._placing = Nodes(placing) if placing is not None and self._rules.places else None
+        self._placing = placing if self._rules.places else None
         self._looked = looked
 
     def of(self, change: Change) -> Iterator[Said]:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster, take
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.cluster import Cluster
 from webhook.admission.workloads import TARGETS
 from webhook.audit.audit import Object, Scope, World, listed, ordered
-from webhook.audit.kinds import GROUPS, NODE, POD, path
-from webhook.audit.pages import AuditError, ForbiddenError, Pages, Wait
+from webhook.audit.kinds import GROUPS, POD, path
+from webhook.audit.nodes import DEVICE_CLASS, keep, nodes
+from webhook.audit.pages import Pages, Wait
 from webhook.cli.checking.snapshot import HOW, SnapshotError, walk
 from webhook.cli.cluster.listing import listed as listed_whole
 from webhook.cli.cluster.seen import Views
@@ -28,8 +28,6 @@ from webhook.state.watch.pool import PooledTransport
 from webhook.state.watch.ports import Transport
 from webhook.state.watch.wire import Reading
 
-_DEVICE_CLASS = "DeviceClass"
-_DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 PAGE = 500
 """Objects asked for at a time."""
 
@@ -58,7 +56,7 @@ def live(access: Connection, scope: Scope, wait: Wait, *, places: bool) -> Audit
             raise Misuse(f"there is no namespace {name} at {access.server}")
     views.pods.apply(_pods(transport, access.server, views, scope))
     remarks = (_NODES_NOT_ASKED,) if places and scope.only is not None else ()
-    placing = _nodes(pages) if places and scope.only is None else None
+    placing = nodes(pages) if places and scope.only is None else None
     return Audited(_world(views, placing), listed(pages, scope), remarks)
 
 
@@ -71,25 +69,6 @@ def _pods(transport: Transport, server: str, views: Views, scope: Scope) -> Repl
         rows += found.items
         revision = max(revision, found.revision)
     return Replaced(rows, revision)
-
-
-def _nodes(pages: Pages) -> Still:
-    """The nodes; where device classes may not be read, nothing is said of what no node advertises."""
-    cluster, has_devices = Cluster(), True
-    _keep(cluster, "Node", (item for items in pages.of(path(NODE)) for item in items))
-    try:
-        _keep(cluster, _DEVICE_CLASS, (item for items in pages.of(_DEVICE_CLASSES) for item in items))
-    except ForbiddenError:
-        has_devices = False
-    return Still(cluster, has_pods=False, has_devices=has_devices)
-
-
-def _keep(cluster: Cluster, kind: str, items: Iterable[msgspec.Raw]) -> None:
-    try:
-        for item in items:
-            take(cluster, kind, item)
-    except (QuantityError, ValueError) as error:
-        raise AuditError(f"a {kind} is not as an API server would have stored it: {error}") from error
 
 
 class _Taking:
@@ -107,7 +86,7 @@ class _Taking:
             self.pods.append(self.views.digest(_POD.decode(item)))
         elif kind == "Namespace":
             self.namespaces.append(namespaces_read.digest(_NAMESPACE.decode(item)))
-        elif kind in GROUPS or kind == _DEVICE_CLASS:
+        elif kind in GROUPS or kind == DEVICE_CLASS:
             self.others.append((kind, item))
         else:
             return False
@@ -135,8 +114,8 @@ def stored(snapshot: Path, scope: Scope, *, places: bool) -> Audited:
         if taken.views.namespaces.row(name) is None:
             raise Misuse(f"there is no namespace {name} in {snapshot}")
     cluster = Cluster()
-    for kind in ("Node", _DEVICE_CLASS) if places else ():
-        _keep(cluster, kind, (item for other, item in taken.others if other == kind))
+    for kind in ("Node", DEVICE_CLASS) if places else ():
+        keep(cluster, kind, (item for other, item in taken.others if other == kind))
     there = {kind for kind, _ in taken.others}
     absent = sorted(kind for _, kind in TARGETS if kind not in there and kind != "Pod")
     remarks = [f"the snapshot has none of these, and nothing is said of them: {', '.join(absent)}"] if absent else []

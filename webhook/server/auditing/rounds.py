@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Final
 
+from webhook.admission.selection import RuleIndex
 from webhook.audit.audit import Audit, Outcome, Scope, World, listed
+from webhook.audit.nodes import nodes
 from webhook.audit.pages import Pages
 from webhook.audit.reports import NONE_INSTALLED, Reports, Written
 from webhook.errors import TallygateError
@@ -20,7 +22,7 @@ from webhook.state.watch.connect import Connection
 from webhook.state.watch.pool import PooledTransport
 
 _PAGE: Final = 50  # objects: what is decoded at once holds up whoever answers, for a millisecond or two
-_RESTS: Final = 4.0  # times as long as it has worked
+_RESTS: Final = 9.0  # times as long as it has worked
 _AT_ONCE_SECONDS: Final = 0.003
 _BETWEEN_WRITES_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 1.0
@@ -46,7 +48,7 @@ class Order:
 
 
 class Audits:
-    """Audits a cluster that is followed: pods, namespaces and nodes as they are seen, all else in small pages."""
+    """Audits a cluster that is followed: pods and namespaces as they are seen, all else in small pages."""
 
     def __init__(self, access: Connection, cluster: Cluster, order: Order, log: Logger, figures: AuditFigures) -> None:
         self._cluster = cluster
@@ -119,10 +121,11 @@ class Audits:
         log(self._log, last, written)
 
     def _judged(self) -> Outcome:
-        cluster = self._cluster
-        world = World(cluster.pods, cluster.namespaces, cluster.sight, cluster.placing)
+        cluster, policies = self._cluster, self._order.policies()
+        placing = nodes(self._pages) if RuleIndex(policies).places else None
+        world = World(cluster.pods, cluster.namespaces, cluster.sight, placing)
         scope = Scope(frozenset({_SPARED, self._order.own_namespace}))
-        audit = Audit(self._order.policies(), world, scope, self._pace)
+        audit = Audit(policies, world, scope, self._pace)
         return audit.run(listed(self._pages, scope))
 
     def _reported(self, outcome: Outcome) -> Written | None:
@@ -141,7 +144,7 @@ class Audits:
         return written
 
     def _pace(self, _: int) -> None:
-        """Rest after a few milliseconds of work, so long that this thread works for a fifth of the time at most."""
+        """Rest after a few milliseconds of work, so long that this thread works for a tenth of the time at most."""
         worked = time.thread_time() - self._worked
         if worked >= _AT_ONCE_SECONDS:
             self._wait(_RESTS * worked)

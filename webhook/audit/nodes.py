@@ -1,0 +1,43 @@
+"""The nodes of a cluster, listed for one audit: it keeps nobody waiting who looks at those that are followed."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from webhook.accounting.cluster import Cluster, take
+from webhook.accounting.quantity import QuantityError
+from webhook.audit.kinds import NODE, path
+from webhook.audit.pages import AuditError, ForbiddenError, Pages
+from webhook.gate.placing import Still
+
+DEVICE_CLASS: Final = "DeviceClass"
+_DEVICE_CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
+
+
+def nodes(pages: Pages) -> Still:
+    """The nodes without what is on them; where device classes may not be read, less is said of what none advertises.
+
+    Raises:
+        AuditError: they cannot be listed.
+    """
+    cluster, has_devices = Cluster(), True
+    keep(cluster, "Node", (item for items in pages.of(path(NODE)) for item in items))
+    try:
+        keep(cluster, DEVICE_CLASS, (item for items in pages.of(_DEVICE_CLASSES) for item in items))
+    except ForbiddenError:
+        has_devices = False
+    return Still(cluster, has_pods=False, has_devices=has_devices)
+
+
+def keep(cluster: Cluster, kind: str, items: Iterable[msgspec.Raw]) -> None:
+    """Take objects into a cluster.
+
+    Raises:
+        AuditError: one is not of its kind.
+    """
+    try:
+        for item in items:
+            take(cluster, kind, item)
+    except (QuantityError, ValueError) as error:
+        raise AuditError(f"a {kind} is not as an API server would have stored it: {error}") from error
