@@ -247,6 +247,28 @@ def test_who_lags_behind_is_trusted_all_the_while() -> None:
     assert _left_behind()
 
 
+def test_who_serves_with_what_a_restored_cluster_has_never_heard_of_goes_over_to_what_it_has_at_the_next_look() -> None:
+    world = World()
+    replica = Replica(world, 0)
+    for _ in range(4):
+        replica.round()
+    assert world.secret
+    secret, bundle = world.secret.kept, world.configurations[_KINDS[0]].history[-1][1]
+    ask(world, "authority")
+    for _ in range(4):
+        world.pass_time(SETTLING * 1.1)
+        replica.round()
+    assert replica.keeper.served != secret.leaf
+    world.overwrite(secret)
+    for each in world.configurations.values():
+        each.history.append((world.seconds, bundle))
+    world.pass_time(SETTLING)
+    assert not replica.is_trusted()
+    replica.round()
+    assert replica.keeper.served == secret.leaf
+    assert replica.is_trusted()
+
+
 def test_forgetting_the_old_authority_at_once_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(succession, "forgotten_at", _forgets_at_once)
     assert not _left_behind()
