@@ -89,12 +89,10 @@ class Judging:
 
     def _tell(self, change: Change, meta: ObjectMeta, said: list[Said]) -> None:
         self.looked.judged[change.kind] += 1
-        if not said:
-            return
-        owner = controller(meta)
-        before = self._owners.echoes(change.namespace, owner)
-        path = _path(change)
+        before = self._owners.echoes(change.namespace, controller(meta))
+        path = _path(change) if said else ""
         echoes = {echo(problem, path): (enforcement, problem) for enforcement, problem in said}
+        # What was said of its owner is said of what it owns, too: caps speak of a Deployment, not of its ReplicaSets.
         self._owners.said(Name(change.namespace, change.kind, change.name), frozenset(echoes) | before)
         subject = Subject(api_version(change.group), change.kind, change.namespace, change.name, meta.uid or "")
         for each, (enforcement, problem) in echoes.items():
