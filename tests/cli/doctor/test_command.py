@@ -168,9 +168,11 @@ class Cluster:
             "/apis/authorization.k8s.io/v1/subjectaccessreviews": Said(201, b'{"status":{"allowed":true}}'),
         }
         self.behind = timedelta()
+        self.asked: list[str] = []
 
     def __call__(self, method: str, path: str) -> Said:
         """Answer."""
+        self.asked.append(path)
         return self._answer(method, path.partition("?")[0])._replace(
             date=format_datetime(datetime.now(UTC) - (self.behind if "/proxy/" in path else timedelta()), usegmt=True)
         )
@@ -218,6 +220,14 @@ def test_replicas_are_asked_through_the_api_server(kubeconfig: Path) -> None:
 def test_a_clock_of_a_replica_that_is_behind_is_told_by_its_date(cluster: Cluster, kubeconfig: Path) -> None:
     cluster.behind = timedelta(seconds=90)
     assert found(kubeconfig)["clocks"]["result"] == "WARN"
+
+
+def test_the_lease_is_read_before_what_may_take_long(cluster: Cluster, kubeconfig: Path) -> None:
+    """It is renewed meanwhile, and a clock that was looked at before would seem to be behind."""
+    assert found(kubeconfig)["keeper"]["result"] == "PASS"
+    lease = next(number for number, path in enumerate(cluster.asked) if path.endswith("/leases/tallygate-keeper"))
+    slow = (number for number, path in enumerate(cluster.asked) if "/proxy/" in path or "dryRun" in path)
+    assert lease < min(slow)
 
 
 def test_nothing_of_the_secret_but_dates_is_told(kubeconfig: Path) -> None:

@@ -91,9 +91,10 @@ class _Gathering:
         spaces = self._lists.spaces()
         here = Whereabouts(self._namespace, self._wanted.name, _secret(deployment), self._wanted.options)
         definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{naming.PLURAL}.{naming.GROUP}"
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEASE}"
+        lease = self._api.object(f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEASE}", Lease)
+        now = datetime.now(UTC)  # beside the Lease, which is judged by it to the second
         return Facts(
-            now=datetime.now(UTC),
+            now=now,
             version=version("tallygate"),
             here=here,
             ahead=ahead,
@@ -110,7 +111,7 @@ class _Gathering:
             replicas=self._replicas(pods),
             rights=self._rights(),
             definition=self._api.object(definition, Definition),
-            lease=self._api.object(lease, Lease),
+            lease=lease,
             quotas=self._lists.quotas(),
             bounds=self._lists.bounds(self._wanted.caps, spaces),
             users=self._lists.users(),

@@ -172,7 +172,7 @@ def _ledgers(facts: Facts) -> Said:
         return unknown("no replica's metrics can be read")
     said = [each for name, metrics in seen for each in _told(facts, name, metrics)]
     kept = max((metrics.value("policy_caps") or 0.0 for _, metrics in seen), default=0.0)
-    return together(said, passed(f"no drift was found since the start; {kept:.0f} caps in force"))
+    return together(said, passed(f"no drift was found since the start; caps in force: {kept:.0f}"))
 
 
 def _told(facts: Facts, name: str, metrics: Metrics) -> Iterator[Said]:
