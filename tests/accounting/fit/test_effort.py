@@ -77,7 +77,8 @@ def test_a_term_walks_over_the_fewest_that_it_may_be_about(
     there = [pod(f"p{number}", on="n", labels={"app": f"a{number}", "tier": "x"}) for number in range(5)]
     cluster = cluster_of([node("n")], there)
     term: Json = {"topologyKey": "host", "labelSelector": selector}
-    term |= {"namespaces": namespaces} if namespaces else {"namespaceSelector": {}}
+    where: Json = {"namespaces": namespaces} if namespaces else {"namespaceSelector": {}}
+    term |= where
     near = Incoming.of(pod_of(pod(affinity={"podAffinity": {_REQUIRED: [term]}})))
     away = Incoming.of(pod_of(pod(affinity={"podAntiAffinity": {_REQUIRED: [term, term]}})))
     assert (walks(near, cluster), walks(away, cluster)) == (shapes, 2 * shapes)
