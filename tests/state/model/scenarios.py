@@ -55,7 +55,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "two caps": Scenario(
         "a pod under two caps, and one under the first",
         _requests(_create("u", 1, 0, 1), _create("w", 1), hard=(1, 1), crashes=True),
-        ("release_by_uid", "retry_without_write", "release_by_last"),
+        ("release_by_uid", "retry_without_write"),
     ),
     "resize": Scenario(
         "a pod grows while another is created",
@@ -65,7 +65,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "two resizes": Scenario(
         "a pod is changed twice at once while another is created",
         _requests(_change("p", 3), _change("p", 2), _create("w", 1), hard=(3,), before=_ONE),
-        ("change_first_wins", "change_replaces", "no_rebase"),
+        ("change_first_wins", "change_replaces"),
     ),
     "shrunk": Scenario(
         "a pod that was large becomes small, and is then to become large after all, while another is created",
