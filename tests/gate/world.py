@@ -114,6 +114,11 @@ class World(Scene):
         self.at += 1
         self.namespaces.apply(Changed(_namespace(name, self.at, labels), self.at))
 
+    def pass_away(self, name: str) -> None:
+        """A namespace goes, and the watch tells."""
+        self.at += 1
+        self.namespaces.apply(Deleted(_namespace(name, self.at), self.at))
+
     def store(self, uid: str, gpus: int = 1, namespace: str = "team-a") -> dict[str, Any]:
         """A pod is stored; the watch has not told yet."""
         self.at += 1
@@ -151,6 +156,18 @@ class World(Scene):
         """Let the ledgers be opened after the start: the bound, a write after it, a look after that."""
         for _ in range(3):
             self.keep(BOUND)
+
+    def keep_open(self) -> None:
+        """The ledgers that are not settled are visited, and those of whatever namespace there was."""
+        caps = {counted.key: counted for counted in self.caps.all()}
+        keys = {key: caps[key.cap] for key in self.keeper.unsettled()} | dict(self.keeper.keys(["team-a"]))
+        for key, counted in keys.items():
+            self.keeper.visit(key, counted)
+
+    def found(self, namespace: str = "team-a") -> Ledger | None:
+        """The ledger of the only cap, if there is one."""
+        (counted,) = self.caps.all()
+        return self.ledgers.transact(LedgerKey(counted.key, namespace), Look(), self.now + 1)
 
     def kept(self, namespace: str = "team-a") -> Ledger:
         """The ledger of the only cap."""

@@ -41,6 +41,20 @@ class Put:
 
 
 @dataclass(frozen=True)
+class Remove:
+    """Take the ledger away where it promises nothing. Gives whether it has."""
+
+    def __call__(self, found: Ledger | None) -> Step[bool]:
+        """It is worth nothing, or is left alone."""
+        is_empty = found is not None and not found.rows
+        return Step(is_empty, removes=is_empty)
+
+    def is_in(self, _: Ledger) -> bool:
+        """It leaves no mark."""
+        return False
+
+
+@dataclass(frozen=True)
 class Take:
     """So many GPUs for a pod, if the ledger's bound has room for them. Gives whether it has."""
 

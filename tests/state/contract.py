@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.state.attempts import GPU, Look, Take, bounded, room
+from tests.state.attempts import GPU, Look, Remove, Take, bounded, room
 from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey, Ledgers, Step
 
@@ -52,6 +52,17 @@ class LedgersContract:
         assert ledgers.transact(LedgerKey(key.cap, "team-b"), Look(), soon()) is None
         assert ledgers.transact(LedgerKey(key.cap, ""), Look(), soon()) is None
         assert ledgers.transact(LedgerKey(f"{key.cap}0", key.namespace), Look(), soon()) is None
+
+    def test_a_ledger_that_is_taken_away_is_not_there_and_another_may_come(
+        self, ledgers: Ledgers, opened: Opened, key: LedgerKey
+    ) -> None:
+        opened(key, room(3))
+        assert ledgers.transact(key, Remove(), soon())
+        assert ledgers.transact(key, Look(), soon()) is None
+        opened(key, room(2))
+        assert ledgers.transact(key, Take("u1", 2), soon())
+        assert not ledgers.transact(key, Remove(), soon())
+        assert ledgers.transact(key, Look(), soon()) is not None
 
     def test_of_many_threads_exactly_as_many_take_as_there_is_room(
         self, ledgers: Ledgers, opened: Opened, key: LedgerKey

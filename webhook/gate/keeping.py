@@ -24,6 +24,7 @@ _LEFT_SECONDS = 5.0  # beyond the bound, in which who leads drops what it knows 
 _MOST_READS = 50  # quorum reads in one visit
 _UNCOUNTED_SECONDS = 5.0  # at most, while others write a ledger and might count it on the way
 _MANY_ROWS = 500  # of so many, some are better dropped at once
+_AGAIN_SECONDS = 60.0  # until it is tried again to take a ledger away
 _TOO_MANY_ROWS = 1500  # of so many, whoever sees them drops some: at twice as many nobody is promised room
 
 
@@ -65,6 +66,8 @@ class _Keep:
     """Since when every replica has had the cap in force, as far as that is known."""
 
     def __call__(self, found: Ledger | None) -> Step[Kept]:
+        if self.sight.is_gone(self.key) and (found is None or _is_empty(found)):
+            return Step(Kept(None, wrote=found is not None), sure=True, removes=found is not None)
         before = self._made() if found is None else found
         ledger = self._governed(before)
         if ledger is found and self._may_pass(found):
@@ -146,6 +149,7 @@ class Keeper:
         self._open: dict[LedgerKey, Ledger] = {}
         self._counted: dict[LedgerKey, float] = {}  # when those were counted anew, as far as visits have seen
         self._held: set[LedgerKey] = set()  # those that had members when they were last visited
+        self._gone: dict[LedgerKey, float] = {}  # those whose namespace went, and when they are to be visited again
 
     def keys(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, Counted]]:
         """The ledgers that count pods of these namespaces, by the labels that are known now, or did until now."""
@@ -159,8 +163,9 @@ class Keeper:
         yield from found.items()
 
     def unsettled(self) -> tuple[LedgerKey, ...]:
-        """The ledgers that had promises, or promised nothing yet, when they were last visited."""
-        return tuple(self._open)
+        """The ledgers that had promises, promised nothing yet, or were to go, when they were last visited."""
+        now = self._monotonic()
+        return tuple({*self._open, *(key for key, again in self._gone.items() if again <= now)})
 
     def leads(self) -> bool:
         """Whether this replica keeps ledgers."""
@@ -181,10 +186,16 @@ class Keeper:
             BusyError: others were in the way.
             TallygateError: the ledger, or a pod, is out of reach.
         """
-        members = self._sight.members(counted, key)
+        members, is_gone = self._sight.members(counted, key), self._sight.is_gone(key)
+        if is_gone:
+            self._gone[key] = self._monotonic() + _AGAIN_SECONDS
         kept = None if self.leads() else self._looked(key)
         if kept is None or _is_pressing(kept) or self._is_left(key):
             kept = self._kept(key, counted)
+            if is_gone and kept.ledger is not None and _is_empty(kept.ledger):
+                kept = self._kept(key, counted)  # it is seen to be worth nothing, and may go
+        if kept.ledger is None or not is_gone:
+            self._gone.pop(key, None)
         (self._held.add if members is not None and members.names else self._held.discard)(key)
         if kept.ledger is not None:
             self._sight.met(key)
@@ -215,13 +226,17 @@ class Keeper:
 
     def forget(self, key: LedgerKey) -> None:
         """A ledger that no cap in force has any more."""
+        self._settled(key)
+        self._gone.pop(key, None)
+
+    def _settled(self, key: LedgerKey) -> None:
         self._ages.pop(key, None)
         self._open.pop(key, None)
         self._counted.pop(key, None)
 
     def _remember(self, key: LedgerKey, ages: Ages, kept: Kept, begun: float) -> None:
         if kept.ledger is None or not (kept.ledger.rows or kept.ledger.converging):
-            self.forget(key)
+            self._settled(key)
             return
         now = self._monotonic()
         if kept.wrote:
@@ -246,7 +261,14 @@ class Keeper:
             row = ledger.rows.get(uid) if ledger else None
             if row is not None:
                 begun = self._monotonic()
-                yield Reading(uid, begun, self._reader.revision(row.namespace, row.name, uid))
+                revision = self._reader.revision(row.namespace, row.name, uid)
+                if revision is None or self._sight.knows(row.namespace):  # else it is not in any tally yet
+                    yield Reading(uid, begun, revision)
+
+
+def _is_empty(ledger: Ledger) -> bool:
+    """Whether it is worth what none is: it counts nothing, and no attempt has a claim that it does not show."""
+    return not (ledger.rows or ledger.tally or ledger.converging)
 
 
 def _is_pressing(kept: Kept) -> bool:

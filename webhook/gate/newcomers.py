@@ -8,6 +8,7 @@ import msgspec
 from webhook.admission.change import Change
 from webhook.admission.sites import sites
 from webhook.admission.workloads import PodView, Target, target
+from webhook.errors import TallygateError
 from webhook.gate.foresight import WORKLOADS, changed
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import PlacedPod, PlacedSpec
@@ -17,6 +18,27 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ONE_PER_NODE = "DaemonSet"
 _NOTHING = msgspec.Raw(b"null")
 _EMPTY = (b"null", b"[]")
+_MOST_BYTES = 128 * 1024  # of words about nodes and other pods; the thousand that are gone through are shorter
+
+
+class TooMuchError(TallygateError):
+    """A pod says more of nodes and other pods than anybody goes through."""
+
+
+class _Words(msgspec.Struct, rename="camel"):
+    """What a pod says of nodes and other pods, unread."""
+
+    affinity: msgspec.Raw = _NOTHING
+    tolerations: msgspec.Raw = _NOTHING
+    topology_spread_constraints: msgspec.Raw = _NOTHING
+    node_selector: msgspec.Raw = _NOTHING
+
+
+class _Wordy(msgspec.Struct):
+    spec: _Words | None = None
+
+
+_WORDY = msgspec.json.Decoder(_Wordy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +69,7 @@ def newcomers(change: Change) -> Newcomers | None:
 
     Raises:
         ReviewError: an object is not of the kind it says it is.
+        TooMuchError: what a pod says of nodes and other pods is too long to be read.
     """
     found = target(change)
     if found is None or change.subresource:
@@ -86,9 +109,20 @@ def _placed(change: Change, path: str) -> PlacedPod:
     content = msgspec.Raw(bytes(change.object))
     for step in filter(None, path.split(".")):
         content = _FIELDS.decode(content)[step]
+    if _is_too_much(content):
+        raise TooMuchError
     pod = _POD.decode(content)
     meta = msgspec.structs.replace(pod.metadata or ObjectMeta(), namespace=change.namespace)
     return msgspec.structs.replace(pod, metadata=meta)
+
+
+def _is_too_much(content: msgspec.Raw) -> bool:
+    """Whether it would take longer to read than all the rest of a pod; the bytes are looked over only."""
+    if len(bytes(content)) <= _MOST_BYTES:
+        return False
+    words = _WORDY.decode(content).spec or _Words()
+    said = (words.affinity, words.tolerations, words.topology_spread_constraints, words.node_selector)
+    return sum(len(bytes(each)) for each in said) > _MOST_BYTES
 
 
 def _makes_claims(change: Change) -> bool:

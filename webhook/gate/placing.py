@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from webhook.accounting.cluster import Cluster
-from webhook.accounting.fit.effort import effort
+from webhook.accounting.fit.effort import effort, walks
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.never import ranked
 from webhook.accounting.quantity import QuantityError
@@ -19,13 +19,14 @@ from webhook.admission.change import Change
 from webhook.admission.decide import sorted_out
 from webhook.admission.selection import Labels, RuleIndex
 from webhook.admission.verdict import ALLOWED, Verdict
-from webhook.gate.newcomers import Newcomers, newcomers
+from webhook.gate.newcomers import Newcomers, TooMuchError, newcomers
 from webhook.gate.prospect import Prospect
 from webhook.policy.model import ResourceRule, Schedulable
 from webhook.policy.resolve import matches_resource
 
 _PODS = "pods"
-_MOST_EFFORT = 1000  # about a tenth of a second beside 5,000 nodes and 100,000 pods, at the very worst
+_MOST_EFFORT = 1000  # of words about nodes
+_MOST_WALKS = 30_000  # over pods that are alike; together a tenth of a second, where there are 100,000 pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +90,17 @@ def judge_placing(change: Change, index: RuleIndex, labels: Labels | None, placi
     selection = index.select(change.kind, change.namespace, labels) if index.places else None
     if selection is None or not selection.places or not placing.is_known():
         return ALLOWED
-    coming = newcomers(change)
+    try:
+        coming = newcomers(change)
+    except TooMuchError:
+        return Verdict(unknown=tuple(map(_too_much, selection.places)))
     if coming is None:
         return ALLOWED
     carried = (coming.pod.metadata.labels if coming.pod.metadata else None) or {}
     rules = selection.narrowed(change.user, carried).places
-    words = effort(coming.pod) if rules else 0
-    if words > _MOST_EFFORT:
-        return Verdict(unknown=tuple(_too_much(rule, words) for rule in rules))
+    words = effort(coming.pod, _MOST_EFFORT) if rules else 0
+    if words is None:
+        return Verdict(unknown=tuple(map(_too_much, rules)))
     try:
         return _judged(rules, coming, placing, words)
     except (QuantityError, SelectorError):
@@ -114,15 +118,18 @@ def _judged(rules: Sequence[ResourceRule], coming: Newcomers, placing: Placing, 
     concerned = _concerned(rules, incoming.requests)
     if not concerned:
         return ALLOWED
-    asks_now = not coming.wait and any(rule.checks.schedulable is Schedulable.NOT_NOW for rule in concerned)
+    asks_now = not coming.wait and any(map(_is_about_now, concerned))
     with placing.seen(pods=asks_now) as seen:
         if seen is None:
             return ALLOWED
         prospect = Prospect(coming, incoming, seen.cluster, words)
         if not seen.has_devices and prospect.strange:
             return ALLOWED
-        found = list(prospect.found(concerned, now=asks_now and seen.has_pods))
-    return replace(sorted_out(found), age=seen.age) if found else ALLOWED
+        now = asks_now and seen.has_pods
+        unjudged = now and walks(incoming, seen.cluster) > _MOST_WALKS
+        found = list(prospect.found(concerned, now=now and not unjudged))
+    unknown = tuple(_too_much(rule) for rule in concerned if _is_about_now(rule)) if unjudged else ()
+    return replace(sorted_out(found, unknown), age=seen.age) if found or unknown else ALLOWED
 
 
 def _concerned(rules: Sequence[ResourceRule], asked: Collection[str]) -> Sequence[ResourceRule]:
@@ -130,8 +137,9 @@ def _concerned(rules: Sequence[ResourceRule], asked: Collection[str]) -> Sequenc
     return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (_PODS, *asked))]
 
 
-def _too_much(rule: ResourceRule, words: int) -> str:
-    return (
-        f"rule {rule.name} was not judged: what the pod says of nodes and other pods is too much to go through "
-        f"({words}, of at most {_MOST_EFFORT})"
-    )
+def _is_about_now(rule: ResourceRule) -> bool:
+    return rule.checks.schedulable is Schedulable.NOT_NOW
+
+
+def _too_much(rule: ResourceRule) -> str:
+    return f"rule {rule.name} was not judged: what the pod says of nodes and other pods is too much to go through"

@@ -6,7 +6,7 @@ was counted, and takes no older view (docs/caps.md, rule 4).
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from webhook.accounting.amounts import Amounts
@@ -68,16 +68,19 @@ class Sight:
         self._hurry = hurry
         self._hurried_at = -math.inf
         self._loaded: dict[str, float] = {}
+        self._left: dict[str, float] = {}  # as those loaded, but gone out of force the last time that others came
         self._since: dict[str, tuple[float, int]] = {}
         self._uids: dict[str, str] | None = None
         self._born: dict[str, float] = {}
+        self._passed: dict[str, float] = {}  # namespaces that were seen to go, and have not been seen to come again
         self._met: set[LedgerKey] = set()
         namespaces.listen(self._seen)
 
     def in_force(self, caps: Collection[str]) -> None:
         """Be told by their keys which caps are in force from now on, before anybody is charged by them."""
-        now = self._monotonic()
-        self._loaded = {cap: self._loaded.get(cap, now) for cap in caps}
+        now, before = self._monotonic(), self._loaded
+        self._left = {cap: at for cap, at in before.items() if cap not in caps}
+        self._loaded = {cap: before.get(cap, now) for cap in caps}
 
     def counted_since(self, cap: str) -> int:
         """The revision of pods from which on a ledger must have been counted for this process to charge a cap by it.
@@ -85,9 +88,9 @@ class Sight:
         One at which all is stored that was before the cap came into force here: that was let in uncounted. A ledger may
         be older than the cap, when that was taken out of the policies and put back.
         """
-        loaded = self._loaded.get(cap)
+        loaded = self._loaded.get(cap, self._left.get(cap))  # who is at it while it goes out of force charges by it
         if loaded is None:
-            return 0  # it has just gone out of force, and was charged by until then
+            return _NOT_KNOWN_YET
         at, since = self._since.get(cap, (loaded, None))
         if since is not None and at == loaded:
             return min(since, self._pods.revision or 0)  # a cluster restored from a backup goes back
@@ -116,6 +119,18 @@ class Sight:
         names = frozenset({key.namespace} if is_in else ())
         return Membership(names, _hash(names), revision, settled, row.revision)
 
+    def is_gone(self, key: LedgerKey) -> bool:
+        """Whether this is the ledger of a namespace that is not there, as far as that can be seen."""
+        known = self._namespaces.revision is not None
+        return known and bool(key.namespace) and not self.knows(key.namespace)
+
+    def knows(self, namespace: str) -> bool:
+        """Whether there is such a namespace, as far as that can be seen.
+
+        Where there is none, and pods are in it, namespaces are seen less far than pods: another of its name has come.
+        """
+        return self._namespaces.row(namespace) is not None
+
     def view(self, counted: Counted, key: LedgerKey, ledger: Ledger) -> View | None:
         """What the pods under a ledger hold, those of its rows one by one; None before the cluster was listed."""
         members = self.members(counted, key)
@@ -125,15 +140,24 @@ class Sight:
             count = self._pods.count(counted, members.names, ledger.rows)
         except NotListedError:
             return None
+        if self._is_torn(counted, key):
+            return None
+        missing = {row.namespace for row in ledger.rows.values() if not self.knows(row.namespace)}
         return View(
             revision=count.revision,
             ns_revision=members.as_of(ledger.ns_as_of),
             members=members.hash,
             names=counted.names,
-            counted=count.there,
+            counted=_but_for(count.there, ledger, missing) if missing else count.there,
             total=count.tally,
             gone=count.deleted,
         )
+
+    def _is_torn(self, counted: Counted, key: LedgerKey) -> bool:
+        """Whether pods are seen in a namespace that has just gone: then another of its name has come, unseen so far."""
+        until = self._monotonic() - _NEW_SECONDS
+        passed = [name for name, at in self._passed.copy().items() if at > until and key.namespace in {"", name}]
+        return bool(passed and self._pods.count(counted, passed).tally)
 
     def shows_more(self, ledger: Ledger) -> bool:
         """Whether more has happened to pods than the ledger was counted with; quick, for who asks at each of many."""
@@ -190,17 +214,25 @@ class Sight:
         now = self._monotonic()
         first, known = self._uids is None, self._uids or {}
         self._born = {name: at for name, at in self._born.items() if now - at < _NEW_SECONDS}
+        self._passed = {name: at for name, at in self._passed.items() if now - at < _NEW_SECONDS}
         self._met = {key for key in self._met.copy() if key.namespace in self._born}
         for name in names:
             row = self._namespaces.row(name)
             if row is None:
                 known.pop(name, None)
                 self._born.pop(name, None)
+                self._passed[name] = now
             elif known.get(name) != row.uid:
                 known[name] = row.uid
+                self._passed.pop(name, None)
                 if not first:
                     self._born[name] = now
         self._uids = known
+
+
+def _but_for(there: Mapping[str, Amounts], ledger: Ledger, missing: Collection[str]) -> Mapping[str, Amounts]:
+    """What is known of the pods of a ledger's rows, without those in namespaces that are not known, nor counted."""
+    return {uid: held for uid, held in there.items() if ledger.rows[uid].namespace not in missing}
 
 
 def _selects(counted: Counted) -> Callable[[str, Labels], bool]:

@@ -38,6 +38,8 @@ class MemoryLedgers:
         with self._lock:
             before = self._ledgers.get(key)
             step = attempt(before)
+            if step.removes:
+                self._ledgers.pop(key, None)
             if step.ledger is not None:
                 self._ledgers[key] = step.ledger
                 if self._observer is not None:

@@ -45,13 +45,15 @@ class Step(Generic[T_co]):
     holds if this is how the ledger is now: who keeps it then looks again, unless the outcome is `sure` anyhow, though
     others may have written in the last seconds.
     `refused` is what there was no room for, by name: such an outcome may be remembered for a moment, for who asks for
-    at least as much (rule 9).
+    at least as much (rule 9). Where the ledger `removes`, it is worth what none is, and the outcome holds once it has
+    gone.
     """
 
     outcome: T_co
     ledger: Ledger | None = None
     sure: bool = False
     refused: Amounts | None = None
+    removes: bool = False
 
 
 class Attempt(Protocol[T_co]):
@@ -113,6 +115,14 @@ class LedgerStore(Protocol):
             LedgerFullError: it is too large to be stored.
             LostAnswerError: it may have been stored.
             StoreUnavailableError: it was not stored.
+        """
+        ...
+
+    def remove(self, key: LedgerKey, found: Versioned, patience: float) -> bool:
+        """Take the ledger away if it is still as it was found; whether it has gone, by this or before.
+
+        Raises:
+            BusyError, StoreUnavailableError: it may still be there.
         """
         ...
 

@@ -79,9 +79,8 @@ class Looking:
         return counted
 
     def _members(self, ledger: Ledger) -> Collection[str]:
-        """The namespaces that a ledger was counted with: namespaces only come here, and stay."""
-        names = [name for _, name in self._truth.namespaces]
-        some = [names[:many] for many in range(len(names) + 1)] + [[name] for name in names]
+        """The namespaces that a ledger was counted with: those that there were at some moment, or one of them."""
+        some = [*self._truth.memberships, *({name} for name in frozenset().union(*self._truth.memberships))]
         return next((each for each in some if membership(each) == ledger.members), ())
 
     def _pardon(self, key: LedgerKey, ledger: Ledger) -> None:

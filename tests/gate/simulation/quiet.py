@@ -58,6 +58,8 @@ def _visit_all(world: World, replica: Replica) -> None:
 
 def _look(world: World) -> None:
     for key, (ledger, _) in world.truth.books.items():
+        if key.namespace and key.namespace not in world.truth.namespaces:
+            continue  # who has not seen the namespace knows nothing of its ledger
         held = sum(pod.holds for pod in world.truth.pods.values() if under(key, pod))
         if ledger.converging or ledger.rows or ledger.charged().get(GPU, 0) != held:
             raise ViolationError(f"lost room: {_told(ledger)} in {key.namespace or 'all'}, where pods hold {held}")

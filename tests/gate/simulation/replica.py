@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.gate.simulation.store import Store
 from tests.gate.simulation.tasks import Tasks
-from tests.gate.simulation.truth import Truth
+from tests.gate.simulation.truth import Namespace, Truth
 from tests.state.watch.pods import line, page
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import CapIndex, Counted
@@ -104,8 +104,12 @@ class Replica:
         return not outcome.refused, [each.key(who.namespace) for each in asked]
 
     def keys(self) -> list[tuple[LedgerKey, Counted]]:
-        """The ledgers that it keeps."""
-        return list(self.keeper.keys(sorted(row.name for row in self.namespaces.rows())))
+        """The ledgers that it keeps, last those of namespaces that it knows to be gone: these may go, too."""
+        by_cap = {counted.key: counted for counted in self.caps.all()}
+        open_ = {key: by_cap[key.cap] for key in self.keeper.unsettled() if key.cap in by_cap}
+        names = {told.name for told in self._truth.told_namespaces}
+        keys = open_ | dict(self.keeper.keys(sorted(names)))
+        return sorted(keys.items(), key=lambda each: (self.sight.is_gone(each[0]), each[0].namespace, each[0].cap))
 
     # What it sees
 
@@ -129,14 +133,15 @@ class Replica:
 
     def watch_namespaces(self) -> bool:
         """See the next namespace, or a bookmark."""
-        if self._namespace_position == len(self._truth.namespaces):
+        if self._namespace_position == len(self._truth.told_namespaces):
             self.namespaces.apply(Bookmark(self._truth.revision))
             self._fresh_namespaces.asked(self._truth.revision, self.clock())
             self._fresh_namespaces.reached(self._truth.revision)
             return False
-        revision, name = self._truth.namespaces[self._namespace_position]
-        self.namespaces.apply(Changed(_namespace(name, revision), revision))
-        self._fresh_namespaces.reached(revision)
+        told = self._truth.told_namespaces[self._namespace_position]
+        event = Deleted if told.gone else Changed
+        self.namespaces.apply(event(_namespace(told), told.revision))
+        self._fresh_namespaces.reached(told.revision)
         self._namespace_position += 1
         return True
 
@@ -163,9 +168,9 @@ class Replica:
 
     def _list_namespaces(self) -> None:
         begun = self.clock()
-        rows = [_namespace(name, revision) for revision, name in self._truth.namespaces]
+        rows = [_namespace(each) for each in self._truth.namespaces.values()]
         self.namespaces.apply(Replaced(rows, self._truth.revision))
-        self._namespace_position = len(self._truth.namespaces)
+        self._namespace_position = len(self._truth.told_namespaces)
         self._fresh_namespaces.listed(self._truth.revision, begun)
 
     def _current_at(self) -> float | None:
@@ -179,8 +184,8 @@ def _gpus(counted: Counted, size: int) -> Amounts:
     return Amounts(dict.fromkeys(counted.names, size)) if size else Amounts()
 
 
-def _namespace(name: str, revision: int) -> NamespaceRow:
-    body = {"metadata": {"name": name, "uid": f"u-{name}", "resourceVersion": str(revision)}}
+def _namespace(told: Namespace) -> NamespaceRow:
+    body = {"metadata": {"name": told.name, "uid": told.uid, "resourceVersion": str(told.revision)}}
     event = NAMESPACES.event(json.dumps({"type": "ADDED", "object": body}).encode())
     assert isinstance(event, Changed)
     row: NamespaceRow = event.item

@@ -15,17 +15,31 @@ from webhook.state.batching import line
 _STORMS = {
     "create": 6, "change": 6, "call": 14, "go": 90, "store": 12, "delete": 1, "end": 0.7, "visit": 16, "tick": 4,
     "watch": 10, "names": 2, "ask": 2, "bookmark": 2, "relist": 0.7, "stall": 0.5, "commit": 12, "arrive": 3,
-    "crash": 0.4, "freeze": 0.4, "thaw": 1.5, "lose": 0.2, "bear": 0.3, "publish": 0.3, "load": 1, "lead": 0.5,
-    "clear": 0.7,
+    "crash": 0.4, "freeze": 0.4, "thaw": 1.5, "lose": 0.2, "bear": 0.4, "bury": 0.1, "publish": 0.3, "load": 1,
+    "lead": 0.5, "clear": 0.7,
 }  # fmt: skip
 _QUIETER = _STORMS | {
     "create": 2, "change": 1, "call": 8, "go": 100, "visit": 40, "tick": 14, "crash": 0.1, "freeze": 0.1, "publish": 0
 }  # fmt: skip
 MIXES: Mapping[str, Mapping[str, float]] = {
     "storms": _STORMS,
-    "old promises": _QUIETER | {"store": 9, "stall": 3, "commit": 3, "watch": 2, "delete": 0, "lose": 0, "bear": 0},
+    "old promises": _QUIETER
+    | {"store": 9, "stall": 3, "commit": 3, "watch": 2, "delete": 0, "lose": 0, "bear": 0, "bury": 0},
+    "passing namespaces": _STORMS
+    | {"create": 8, "store": 16, "watch": 20, "names": 12, "visit": 24, "bear": 4, "bury": 3, "publish": 0, "tick": 6},
     "lost ledgers": _QUIETER
-    | {"create": 6, "call": 16, "store": 3, "lose": 2, "ask": 20, "watch": 14, "bookmark": 3, "bear": 0, "lead": 0},
+    | {
+        "create": 6,
+        "call": 16,
+        "store": 3,
+        "lose": 2,
+        "ask": 20,
+        "watch": 14,
+        "bookmark": 3,
+        "bear": 0,
+        "bury": 0,
+        "lead": 0,
+    },
 }
 """How often each thing happens, in worlds of different weather."""
 _STEPS = 600

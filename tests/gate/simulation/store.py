@@ -38,19 +38,37 @@ class Store:
         Raises:
             LostAnswerError: it may have been stored, or may yet be.
         """
+
+        def stored(revision: int) -> None:
+            self._truth.books[key] = ledger, revision
+
+        return self._changed(key, version, f"writes {key.namespace or 'the shared ledger'}", stored, patience)
+
+    def remove(self, key: LedgerKey, found: Versioned, patience: float) -> bool:
+        """Compare and delete, sooner or later.
+
+        Raises:
+            LostAnswerError: it may have gone, or may yet go.
+        """
+        told = f"takes the ledger of {key.namespace} away"
+        return self._changed(key, found.version, told, lambda _: self._truth.books.pop(key), patience) is not None
+
+    def _changed(
+        self, key: LedgerKey, version: str | None, told: str, change: Callable[[int], object], patience: float
+    ) -> str | None:
         won = list[str]()
 
         def transaction() -> None:
             found = self._truth.books.get(key)
             if (str(found[1]) if found else None) == version:
                 self._truth.revision += 1
-                self._truth.books[key] = ledger, self._truth.revision
+                change(self._truth.revision)
                 won.append(str(self._truth.revision))
                 self._written(key)
             elif not won:
                 won.append("")
 
-        fate = self._tasks.pause(f"writes {key.namespace or 'the shared ledger'}") % _OF
+        fate = self._tasks.pause(told) % _OF
         if fate == _LOST:
             raise LostAnswerError("lost on its way")
         if fate == _LATE:

@@ -31,6 +31,15 @@ class Pod(NamedTuple):
         return stored_pod(self.uid, self.revision, str(self.size), self.namespace, **phase)
 
 
+class Namespace(NamedTuple):
+    """What a watch of namespaces tells: one is there, or `gone`; another of the same name has another uid."""
+
+    revision: int
+    name: str
+    uid: str
+    gone: bool = False
+
+
 class Told(NamedTuple):
     """What a watch of pods tells."""
 
@@ -49,7 +58,9 @@ class Truth:
     nonces: int = 0
     pods: dict[str, Pod] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
-    namespaces: list[tuple[int, str]] = field(default_factory=list)
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
+    told_namespaces: list[Namespace] = field(default_factory=list)
+    memberships: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
     books: dict[LedgerKey, tuple[Ledger, int]] = field(default_factory=dict)
     waiting: list[Callable[[], None]] = field(default_factory=list)
     late: list[Callable[[], None]] = field(default_factory=list)
@@ -86,11 +97,23 @@ class Truth:
     def bear(self, namespace: str) -> None:
         """Make a namespace."""
         self.revision += 1
-        self.namespaces.append((self.revision, namespace))
+        self.namespaces[namespace] = Namespace(self.revision, namespace, f"{namespace}-{self.revision}")
+        self._tell_namespace(self.namespaces[namespace])
+
+    def bury(self, namespace: str) -> None:
+        """Delete a namespace: first its pods, as the namespace controller does."""
+        for uid in [uid for uid, pod in self.pods.items() if pod.namespace == namespace]:
+            self.remove(uid)
+        self.revision += 1
+        self._tell_namespace(self.namespaces.pop(namespace)._replace(revision=self.revision, gone=True))
 
     def pods_at(self, revision: int) -> Mapping[str, Pod]:
         """The pods as they were then."""
         return self._moments[bisect_right(self._moments, revision, key=lambda moment: moment[0]) - 1][1]
+
+    def _tell_namespace(self, told: Namespace) -> None:
+        self.told_namespaces.append(told)
+        self.memberships.append(frozenset(self.namespaces))
 
     def _tell(self, kind: str, pod: Pod) -> None:
         self.told.append(Told(self.revision, kind, pod))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from tests.gate.simulation import wrong
-from webhook.gate import promising
+from webhook.gate import keeping, promising
 from webhook.gate.keeping import Keeper
 from webhook.gate.promising import Promise
 from webhook.gate.sight import Sight
@@ -37,7 +37,7 @@ class Variant:
 
 VARIANTS: Mapping[str, Variant] = {
     "silence_is_success": Variant(
-        1, "takes a write without an answer for done", BatchedLedgers, "_write", wrong.silence_is_success
+        1, "takes a write without an answer for done", BatchedLedgers, "_write", wrong.silence_is_success, seed=2
     ),
     "wins_every_race": Variant(
         1, "takes a write that others came before for done", BatchedLedgers, "_write", wrong.wins_every_race
@@ -50,10 +50,19 @@ VARIANTS: Mapping[str, Variant] = {
         wrong.tells_before_it_writes,
     ),
     "lands_by_uid": Variant(
-        1, "takes any row of the pod for its own after a lost answer", Promise, "is_in", wrong.lands_by_uid, seed=20
+        1, "takes any row of the pod for its own after a lost answer", Promise, "is_in", wrong.lands_by_uid, seed=25
     ),
     "withdraws_by_uid": Variant(
         3, "takes back the row of its pod, whoever wrote it", promising, "withdraw", wrong.withdraws_by_uid, seed=3
+    ),
+    "counts_torn": Variant(
+        4,
+        "counts pods without those in a namespace of which another has come unseen",
+        Sight,
+        "_is_torn",
+        wrong.counts_torn,
+        mix="passing namespaces",
+        seed=750,
     ),
     "marks_unwritten": Variant(
         6,
@@ -62,10 +71,19 @@ VARIANTS: Mapping[str, Variant] = {
         "_remember",
         wrong.marks_unwritten,
         mix="old promises",
-        seed=42,
+        seed=52,
     ),
     "has_no_past": Variant(
-        7, "takes a ledger that is not there for the first", Sight, "is_first", wrong.has_no_past, seed=7
+        7, "takes a ledger that is not there for the first", Sight, "is_first", wrong.has_no_past, seed=20
+    ),
+    "takes_promising": Variant(
+        7,
+        "takes the ledger of a namespace that is gone away though it promises",
+        keeping,
+        "_is_empty",
+        wrong.takes_promising,
+        mix="passing namespaces",
+        seed=1311,
     ),
     "puts_back": Variant(
         8,
@@ -73,6 +91,6 @@ VARIANTS: Mapping[str, Variant] = {
         Sight,
         "counted_since",
         wrong.follows_on,
-        seed=3,
+        seed=1,
     ),
 }

@@ -33,7 +33,7 @@ WITH, WITHOUT = CapIndex(policies(f"{_ONE}---{_OTHER}")), CapIndex(policies(_ONE
 """Both caps, and the one of each namespace alone."""
 _MOST_REQUESTS, _MOST_TASKS, _REPLICAS = 6, 9, 2
 _OLD_NAMESPACES = ("team-a", "team-b")
-_MOST_NAMESPACES = 4
+_NEW_NAMESPACES = ("team-2", "team-3")
 
 
 class State(StrEnum):
@@ -70,7 +70,8 @@ class World:
         self.requests: list[Request] = []
         self.under_way: list[Task] = []
         self._token = self._uids = 0
-        self.truth.namespaces += [(number + 1, name) for number, name in enumerate(_OLD_NAMESPACES)]
+        for name in _OLD_NAMESPACES:
+            self.truth.bear(name)
         self.looking = Looking(self.truth, self.claims, WITH)
         self.caps = WITH
         self.store = Store(self.truth, self.tasks, self.looking.at)
@@ -82,6 +83,7 @@ class World:
             "watch": self._watch, "names": self._names, "ask": self._ask, "bookmark": self._bookmark,
             "relist": self._relist, "stall": self._stall, "commit": self._commit, "arrive": self._arrive,
             "crash": self._crash, "freeze": self._freeze, "thaw": self._thaw, "lose": self._lose, "bear": self._bear,
+            "bury": self._bury,
             "publish": self._publish, "load": self._load, "lead": self._lead,
             "clear": self._clear,
         }  # fmt: skip
@@ -139,7 +141,7 @@ class World:
 
     def _create(self, a: int, b: int) -> str:
         self._uids += 1
-        namespace = self.truth.namespaces[a % len(self.truth.namespaces)][1]
+        namespace = list(self.truth.namespaces)[a % len(self.truth.namespaces)]
         return self._asked(Request(Kind.CREATE, f"u{self._uids}", namespace, 0, 1 + b % 3, self.truth.now, self._token))
 
     def _change(self, a: int, b: int) -> str:
@@ -171,11 +173,22 @@ class World:
         self.truth.put(self.truth.pods[uid]._replace(ended=True))
         return f"{uid} ends (revision {self.truth.revision})"
 
-    def _bear(self, _a: int, _b: int) -> str:
-        if len(self.truth.namespaces) >= _MOST_NAMESPACES:
+    def _bear(self, a: int, _b: int) -> str:
+        names = [each for each in _NEW_NAMESPACES if each not in self.truth.namespaces]
+        if not names:
             return ""
-        self.truth.bear(f"team-{len(self.truth.namespaces)}")
-        return f"{self.truth.namespaces[-1][1]} is made (revision {self.truth.revision})"
+        name = names[a % len(names)]
+        self.truth.bear(name)
+        return f"{name} is made (revision {self.truth.revision})"
+
+    def _bury(self, a: int, _b: int) -> str:
+        """A namespace goes. One of its name may come again, while some have not even seen that it went."""
+        names = [each for each in _NEW_NAMESPACES if each in self.truth.namespaces]
+        if not names or self.truth.stalled or self.truth.waiting:
+            return ""
+        name = names[a % len(names)]
+        self.truth.bury(name)
+        return f"{name} is deleted (revision {self.truth.revision})"
 
     # The API server
 
@@ -245,6 +258,9 @@ class World:
 
     def _stored(self, request: Request) -> None:
         pod = self.truth.pods.get(request.uid)
+        if request.kind is Kind.CREATE and request.namespace not in self.truth.namespaces:
+            self.requests.remove(request)
+            return
         if request.kind is Kind.CREATE:
             new = Pod(request.uid, request.namespace, request.new)
         elif pod is not None and pod.revision == request.seen:

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from webhook.admission.capping import Counted
 from webhook.gate.keeping import Keeper, Kept
 from webhook.gate.promising import Promise
 from webhook.gate.sight import Sight
@@ -47,3 +48,11 @@ def follows_on(_sight: Sight, _cap: str) -> int:
 
 def has_no_past(_sight: Sight, _key: LedgerKey) -> bool:
     return True
+
+
+def takes_promising(ledger: Ledger) -> bool:
+    return not (ledger.tally or ledger.converging)
+
+
+def counts_torn(_sight: Sight, _counted: Counted, _key: LedgerKey) -> bool:
+    return False

@@ -69,7 +69,7 @@ class Told:
     def __init__(self, text: str = CAP, ledgers: Ledgers | None = None) -> None:
         self.registry = CollectorRegistry()
         self.refusals = Refusals(self.registry)
-        self.scene = Scene(text, CountedLedgers(ledgers or MemoryLedgers(), self.refusals))
+        self.scene = Scene(text, ledgers=CountedLedgers(ledgers or MemoryLedgers(), self.refusals))
 
     def create(self, gpus: int, **request: object) -> Answer:
         """A pod is asked for, and the answer is told."""

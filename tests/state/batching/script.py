@@ -47,6 +47,16 @@ class ScriptedStore:
             raise LostAnswerError("timed out") from None
         return self.put(ledger, version)
 
+    def remove(self, _: LedgerKey, found: Versioned, patience: float) -> bool:
+        """Compare and delete."""
+        self.calls.append("remove")
+        self.patiences.append(patience)
+        next(self._writes, nothing)(self)
+        with self._lock:
+            is_same = self.stored is not None and self.stored.version == found.version
+            self.stored = None if is_same else self.stored
+        return is_same
+
     def put(self, ledger: Ledger, version: str | None) -> str | None:
         """Compare and swap, with nothing in between."""
         with self._lock:

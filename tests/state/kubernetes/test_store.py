@@ -86,6 +86,45 @@ def test_a_state_that_is_no_more_is_a_conflict(status: int) -> None:
         assert put(scripted) is None
 
 
+def removed(scripted: Scripted) -> bool:
+    """Take away what is there."""
+    return store(scripted).remove(KEY, Versioned(room(4), PLACE.text()), SOON)
+
+
+def test_a_ledger_is_taken_away_at_just_the_state_that_was_found() -> None:
+    with server(STORED, says(200)) as scripted:
+        assert removed(scripted)
+    put_, delete = scripted.asked
+    assert (put_.method, put_.path) == ("PUT", f"{PATH}?fieldValidation=Strict")
+    sent = json.loads(put_.body)["metadata"]
+    assert (sent["resourceVersion"], sent["uid"], sent.get("finalizers")) == ("7", "uid-1", None)
+    assert (delete.method, delete.path) == ("DELETE", PATH)
+    assert json.loads(delete.body) == {"preconditions": {"uid": "uid-1", "resourceVersion": "8"}}
+
+
+@pytest.mark.parametrize("plays", [(refusal(409),), (STORED, refusal(409))])
+def test_a_ledger_that_somebody_has_written_since_is_not_taken_away(plays: tuple[Play, ...]) -> None:
+    with server(*plays) as scripted:
+        assert not removed(scripted)
+
+
+@pytest.mark.parametrize("plays", [(refusal(404, name=NAME),), (STORED, refusal(404, name=NAME))])
+def test_a_ledger_that_has_gone_before_has_gone(plays: tuple[Play, ...]) -> None:
+    with server(*plays) as scripted:
+        assert removed(scripted)
+
+
+@pytest.mark.parametrize("plays", [(cut,), (STORED, cut), (STORED, refusal(500))])
+def test_a_removal_that_is_not_answered_may_have_been_done(plays: tuple[Play, ...]) -> None:
+    with server(*plays) as scripted, pytest.raises(LostAnswerError):
+        removed(scripted)
+
+
+def test_who_may_not_delete_ledgers_is_told_so() -> None:
+    with server(STORED, refusal(403)) as scripted, pytest.raises(StoreUnavailableError, match="and delete capledgers"):
+        removed(scripted)
+
+
 def test_a_ledger_cannot_be_made_where_there_is_no_place_for_it() -> None:
     with (
         server(refusal(404, 'namespaces "here" not found', name="here")) as scripted,
@@ -172,7 +211,7 @@ def test_a_ledger_that_the_server_finds_too_large_is_full() -> None:
     [
         (
             refusal(403, "who are you"),
-            "403: who are you; the gate must be allowed to get, create and update capledgers",
+            "403: who are you; the gate must be allowed to get, create, update and delete capledgers",
         ),
         (refusal(401), "the gate must be allowed to get"),
         (sends(404, b"404 page not found"), "there must be a namespace here and this version's Custom"),

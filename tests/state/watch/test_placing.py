@@ -160,6 +160,19 @@ def test_a_pod_that_keeps_thousands_away_keeps_nobody_away() -> None:
             assert (len(cluster.repelling), len(cluster)) == (kept, 1)
 
 
+def test_a_pod_with_thousands_of_labels_has_none_and_takes_its_room() -> None:
+    for many, kept in ((1000, 1000), (15_000, 0)):
+        followed, item = Followed(), pod("u1", 1, "2", spec={"nodeName": "n1"})
+        item["metadata"]["labels"] = {f"label-{number}": "x" for number in range(many)}
+        followed.node("ADDED", "n1", "4")
+        followed.list(item)
+        with followed.view.held(1.0) as cluster:
+            assert cluster is not None
+            (there,) = cluster.pods()
+            assert len(there.shape.labels) == kept
+        assert followed.shown()["nodes"]["n1"][1] == {GPU: 2}
+
+
 _UIDS = st.sampled_from("abcd")
 _PODS = st.builds(
     lambda uid, node, gpus, phase: pod(

@@ -56,6 +56,15 @@ class Labelled:
         tried = [each for each in selector.conditions if each.operator != "In"]
         return {each for each in shapes if all(test.holds(each.labels) for test in tried)} if tried else shapes
 
+    def at_most(self, selector: Selector, namespaces: frozenset[str] | None) -> int:
+        """How many have to be tried, at most, to find those that a selector matches in these namespaces."""
+        if selector.conditions is None:
+            return 0
+        found = [len(self._all)] if namespaces is None else [sum(len(self.within(each)) for each in namespaces)]
+        wanted = [each for each in selector.conditions if each.operator == "In"]
+        found += [sum(len(self._with.get((each.key, value), _NONE)) for value in each.values) for each in wanted]
+        return min(found)
+
     def _having(self, condition: Condition) -> AbstractSet[Shape]:
         return _union(self._with.get((condition.key, value), _NONE) for value in condition.values)
 

@@ -5,21 +5,41 @@ many people does not begin with such a pod.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.neighbours import reach
 from webhook.objects.scheduling import Affinity, PlacedPod, PlacedSpec, PodAffinity, PodAffinityTerm
 from webhook.objects.selectors import LabelSelector, NodeSelector, Requirement
 
 _WALK = 50  # a term about pods: a walk over those on nodes, where a word about nodes is a glance at a column
 _PORT = 20
-_COMPARISON = 20  # of a label as a number, which may have another value on each node
+_COMPARISON = 40  # of a label as a number, which may have another value on each node
 _VALUES = 16  # so many of a list are as quickly looked up as one word
 
 
-def effort(pod: PlacedPod) -> int:
-    """How many words about nodes a pod has, or as many as would take as long: less than a hundred for most."""
+def effort(pod: PlacedPod, most: int) -> int | None:
+    """How many words about nodes a pod has, or as many as would take as long: less than a hundred for most pods.
+
+    None for more than `most`, where counting ends.
+    """
     meta, spec = pod.metadata, pod.spec or PlacedSpec()
-    labels = len((meta.labels if meta else None) or ())
-    return labels + sum(_of_nodes(spec)) + sum(_of_pods(spec)) + sum(_of_containers(spec)) + len(spec.volumes or ())
+    plain = len((meta.labels if meta else None) or ()) + len(spec.volumes or ())
+    words = 0
+    for each in chain((plain,), _of_nodes(spec), _of_pods(spec), _of_containers(spec)):
+        words += each
+        if words > most:
+            return None
+    return words
+
+
+def walks(pod: Incoming, cluster: Cluster) -> int:
+    """How many shapes of pods on nodes have to be walked over, at most, for all that a pod says of others."""
+    company = pod.company
+    terms = [(each.selector, reach(each, cluster)) for each in (*company.affinity, *company.anti_affinity)]
+    constraints = [(each.selector, frozenset({pod.namespace})) for each in company.spread]
+    return sum(cluster.labelled.at_most(selector, within) for selector, within in (*terms, *constraints))
 
 
 def words_of_others(pod: PlacedPod) -> int:
@@ -33,19 +53,18 @@ def _of_nodes(spec: PlacedSpec) -> Iterator[int]:
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     for term in (required or NodeSelector()).node_selector_terms or ():
-        yield 1 + _requirements((*(term.match_expressions or ()), *(term.match_fields or ())))
+        yield 1 + _requirements(chain(term.match_expressions or (), term.match_fields or ()))
 
 
 def _of_pods(spec: PlacedSpec) -> Iterator[int]:
     affinity = spec.affinity or Affinity()
-    for term in (*_terms(affinity.pod_affinity), *_terms(affinity.pod_anti_affinity)):
-        yield _term(term)
+    yield from map(_term, chain(_terms(affinity.pod_affinity), _terms(affinity.pod_anti_affinity)))
     for constraint in spec.topology_spread_constraints or ():
         yield _WALK + _selector(constraint.label_selector) + len(constraint.match_label_keys or ())
 
 
 def _of_containers(spec: PlacedSpec) -> Iterator[int]:
-    for each in (*(spec.containers or ()), *(spec.init_containers or ())):
+    for each in chain(spec.containers or (), spec.init_containers or ()):
         asked = each.resources
         names = len((asked.requests or {}).keys() | (asked.limits or {}).keys()) if asked else 0
         yield 1 + names + _PORT * sum(bool(port.host_port) for port in each.ports or ())

@@ -107,6 +107,9 @@ FILTERS: Mapping[str, Filter] = {
 }
 """The filters in their order, by plugin. The first that rejects a node is the only one that is heard of it."""
 
+COMPANY = ("PodTopologySpread", "InterPodAffinity")
+"""Those that go by whom pods are with: a pod that comes to one node changes what they say of others."""
+
 _NAMING = "NodeAffinity"  # the only plugin of the default profile that says beforehand which nodes are worth asking
 
 
@@ -121,6 +124,16 @@ def filtered(pod: Incoming, cluster: Cluster, places: Places | None = None) -> F
         return Filtered(asked, (), Refused(pod.company.failure, for_good=True, is_fault=True))
     names = node_affinity.named(pod)
     return judged(pod, cluster, asked) if names is None else _narrowed(pod, cluster, asked, names)
+
+
+def passing(pod: Incoming, cluster: Cluster, places: Places, plugins: Iterable[str]) -> Places:
+    """Those of these nodes, in their order, that each of some filters lets the pod on, beside nobody it yields to."""
+    for plugin in plugins:
+        standing = np.ones(len(places), dtype=np.bool_)
+        for rejection in FILTERS[plugin](pod, cluster, places):
+            standing &= ~rejection.nodes
+        places = places if standing.all() else places[standing]
+    return places
 
 
 def _narrowed(pod: Incoming, cluster: Cluster, asked: Places, names: frozenset[str]) -> Filtered:

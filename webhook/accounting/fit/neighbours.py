@@ -58,7 +58,7 @@ def _near(pod: Incoming, cluster: Cluster) -> Mask:
 
 def _together(terms: Iterable[Term], cluster: Cluster) -> tuple[Selector, frozenset[str] | None]:
     """Whom all of some terms are about: selected by what, in which namespaces; None for all."""
-    reaches = [reach for each in terms if (reach := _reach(each, cluster)) is not None]
+    reaches = [within for each in terms if (within := reach(each, cluster)) is not None]
     selector = reduce(Selector.narrowed, (each.selector for each in terms), EVERYTHING)
     return selector, frozenset.intersection(*reaches) if reaches else None
 
@@ -67,7 +67,7 @@ def _avoided(pod: Incoming, cluster: Cluster) -> Mask:
     """The places in a domain with a pod that the pod avoids."""
     avoided = np.zeros(cluster.nodes.size, dtype=np.bool_)
     for each in pod.company.anti_affinity:
-        avoided |= sharing(cluster.nodes, each.topology_key, _taken(each.selector, _reach(each, cluster), cluster))
+        avoided |= sharing(cluster.nodes, each.topology_key, _taken(each.selector, reach(each, cluster), cluster))
     return avoided
 
 
@@ -120,7 +120,7 @@ def _by_key(standing: Iterable[_Standing]) -> Mapping[str, list[Mapping[int, int
     return grouped
 
 
-def _reach(term: Term, cluster: Cluster) -> frozenset[str] | None:
+def reach(term: Term, cluster: Cluster) -> frozenset[str] | None:
     """The namespaces that a term of the pod is about; None for all.
 
     A selector finds those that are known and have the labels. One that matches no labels at all too, such as a NotIn,

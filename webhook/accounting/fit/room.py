@@ -1,10 +1,11 @@
 """How many copies of a pod find room, placed one after the other as the scheduler would see them.
 
 Copies that neither shun nor seek each other take what they ask for and nothing else, so that each node's room can be
-counted by itself. All others are placed one by one, on the cluster itself, and taken away again.
+counted by itself. All others are placed one by one, on the cluster itself, and taken away again; each time it is asked
+anew what may have changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
@@ -15,12 +16,14 @@ from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pods import Placed, weighty_volumes
 from webhook.accounting.cluster.terms import stored
 from webhook.accounting.fit import scores
-from webhook.accounting.fit.filtering import Filtered, filtered
+from webhook.accounting.fit.ahead import Ahead, liking
+from webhook.accounting.fit.filtering import COMPANY, FILTERS, Filtered, filtered, passing
 from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.node_affinity import named
 from webhook.accounting.fit.priority import prioritised
 from webhook.accounting.fit.rejection import Places
 from webhook.accounting.fit.resources import handed_out
-from webhook.accounting.fit.scores import Numbers, Scores, Scoring
+from webhook.accounting.fit.scores import Numbers, Scoring
 from webhook.objects.scheduling import PlacedPod
 
 _PODS = "pods"
@@ -85,11 +88,6 @@ def copies_on(pod: Incoming, cluster: Cluster, places: Places) -> Numbers:
     return room
 
 
-def liking(pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring = scores.DEFAULT) -> Scores:
-    """How the scheduler likes these nodes by their resources: the scores of its profile that depend on them."""
-    return scores.allocation(pod, cluster, places, scoring) + scores.balance(pod, cluster, places)
-
-
 class Visit:
     """Copies of pods that are on a cluster for the time being, where `scoring` likes them best."""
 
@@ -106,14 +104,20 @@ class Visit:
         """
         settled = stored(prioritised(pod, self._cluster.priorities))
         incoming = Incoming.of(settled)
-        place = self._apart if is_by_itself(incoming) else self._together
-        return tuple(place(settled, incoming, copies))
+        return tuple(self._way(incoming)(settled, incoming, copies))
+
+    def _way(self, pod: Incoming) -> Callable[[PlacedPod, Incoming, int], Iterator[int]]:
+        """The quickest that comes to the same as asking everything of every node each time."""
+        if is_by_itself(pod):
+            return self._apart
+        return self._one_by_one if self._asks_more(pod) else self._together
 
     def _apart(self, pod: PlacedPod, incoming: Incoming, copies: int) -> Iterator[int]:
         """Those that do not mind each other: only the node that has just taken one is looked at again."""
         fitting = filtered(incoming, self._cluster).fitting
         room = dict(zip(fitting.tolist(), copies_on(incoming, self._cluster, fitting).tolist(), strict=True))
-        liked = self._liked(incoming, fitting).tolist()
+        ahead = self._ahead(pod, incoming)
+        liked = ahead.now(fitting).tolist()
         heap = [(-score, self._cluster.nodes.name(place), place) for place, score in zip(room, liked, strict=True)]
         heapify(heap)
         for _ in range(copies):
@@ -124,22 +128,49 @@ class Visit:
             yield place
             room[place] -= 1
             if room[place]:
-                heapreplace(heap, (-int(self._liked(incoming, np.array([place]))[0]), name, place))
+                heapreplace(heap, (-ahead.after(place), name, place))
             else:
                 heappop(heap)
 
     def _together(self, pod: PlacedPod, incoming: Incoming, copies: int) -> Iterator[int]:
+        """Those that mind whom they are with: of every node it is asked anew what that means, and nothing else."""
+        cluster = self._cluster
+        if filtered(incoming, cluster).refused is not None:
+            return
+        left = passing(incoming, cluster, cluster.nodes.places(), [each for each in FILTERS if each not in COMPANY])
+        left = left[np.argsort([cluster.nodes.name(place) for place in left.tolist()], kind="stable")]
+        room, ahead = copies_on(incoming, cluster, left), self._ahead(pod, incoming)
+        liked = ahead.now(left)
+        for _ in range(copies):
+            fitting = np.flatnonzero(np.isin(left, passing(incoming, cluster, left, COMPANY)))
+            if not len(fitting):
+                return
+            chosen = int(fitting[liked[fitting].argmax()])
+            place = int(left[chosen])
+            self.put(pod, place)
+            yield place
+            room[chosen] -= 1
+            liked[chosen] = ahead.after(place)
+            if not room[chosen]:
+                left, room, liked = (np.delete(each, chosen) for each in (left, room, liked))
+
+    def _one_by_one(self, pod: PlacedPod, incoming: Incoming, copies: int) -> Iterator[int]:
+        """Those of which everything is asked of every node each time."""
         for _ in range(copies):
             fitting = filtered(incoming, self._cluster).fitting
             if not len(fitting):
                 return
-            liked = self._liked(incoming, fitting)
+            liked = liking(incoming, self._cluster, fitting, self._scoring)
             place = min(fitting[liked == liked.max()].tolist(), key=self._cluster.nodes.name)
             self.put(pod, place)
             yield place
 
-    def _liked(self, incoming: Incoming, places: Places) -> Scores:
-        return liking(incoming, self._cluster, places, self._scoring)
+    def _asks_more(self, pod: Incoming) -> bool:
+        """Whether more decides than company and what copies take: volumes, nodes by name, whom the pod yields to."""
+        return bool(weighty_volumes(pod.spec) or self._cluster.nominated()) or named(pod) is not None
+
+    def _ahead(self, pod: PlacedPod, incoming: Incoming) -> Ahead:
+        return Ahead(incoming, self._cluster.shapes.of(pod), self._cluster, self._scoring)
 
     def put(self, pod: PlacedPod, place: int) -> None:
         """Place one copy."""

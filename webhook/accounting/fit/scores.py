@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.integers import Integers
+from webhook.accounting.cluster.shapes import Shape
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places
 from webhook.accounting.name_families import is_scheduler_scalar
@@ -55,13 +56,22 @@ class Scoring:
 DEFAULT = Scoring()
 
 
-def allocation(pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring = DEFAULT) -> Scores:
+class Copies(NamedTuple):
+    """Pods of a shape that are thought to be there already: so many at each of the places that are asked about."""
+
+    shape: Shape
+    numbers: NDArray[np.int64]
+
+
+def allocation(
+    pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring = DEFAULT, copies: Copies | None = None
+) -> Scores:
     """The score of NodeResourcesFit at each place."""
     if scoring.strategy is Strategy.REQUESTED_TO_CAPACITY_RATIO:
-        return _by_ratio(pod, cluster, places, scoring)
+        return _by_ratio(pod, cluster, places, scoring, copies)
     total, weights = np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
     for name, weight in scoring.weights.items():
-        capacity, used = _columns(pod, cluster, places, name, weighed=True)
+        capacity, used = _columns(pod, cluster, places, name, copies, weighed=True)
         counts = capacity > 0
         within = used <= capacity
         if scoring.strategy is Strategy.LEAST_ALLOCATED:
@@ -74,11 +84,17 @@ def allocation(pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring
     return total // np.maximum(weights, 1)
 
 
-def balance(pod: Incoming, cluster: Cluster, places: Places, resources: Sequence[str] = tuple(_DEFAULT)) -> Scores:
+def balance(
+    pod: Incoming,
+    cluster: Cluster,
+    places: Places,
+    resources: Sequence[str] = tuple(_DEFAULT),
+    copies: Copies | None = None,
+) -> Scores:
     """The score of NodeResourcesBalancedAllocation at each place: 0 everywhere for a pod that asks for none of them."""
     if not any(pod.requests.get(name) for name in resources):
         return np.zeros(len(places), dtype=np.int64)
-    after = [_columns(pod, cluster, places, name, weighed=False) for name in resources]
+    after = [_columns(pod, cluster, places, name, copies, weighed=False) for name in resources]
     before = [
         (capacity, _changed(used, -pod.requests.get(name, 0)))
         for name, (capacity, used) in zip(resources, after, strict=True)
@@ -86,12 +102,12 @@ def balance(pod: Incoming, cluster: Cluster, places: Places, resources: Sequence
     return MOST // 2 + _halved(MOST // 2 + _evenness(after) - _evenness(before))
 
 
-def _by_ratio(pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring) -> Scores:
+def _by_ratio(pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring, copies: Copies | None) -> Scores:
     """As `allocation`, where a resource with the score 0 has no weight."""
     total, weights = np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
     degrees, heights = zip(*((degree, height * 10) for degree, height in scoring.shape), strict=True)
     for name, weight in scoring.weights.items():
-        capacity, used = _columns(pod, cluster, places, name, weighed=True)
+        capacity, used = _columns(pod, cluster, places, name, copies, weighed=True)
         counts = capacity > 0
         degree = np.where(used > capacity, MOST, (used * MOST) // np.where(counts, capacity, 1)).astype(np.int64)
         share = np.array([_broken_line(int(each), degrees, heights) for each in degree], dtype=np.int64)
@@ -114,15 +130,26 @@ def _broken_line(at: int, degrees: Sequence[int], heights: Sequence[int]) -> int
     return heights[-1]
 
 
-def _columns(pod: Incoming, cluster: Cluster, places: Places, name: str, *, weighed: bool) -> tuple[Numbers, Numbers]:
+def _columns(  # noqa: PLR0913  # what a column is made from
+    pod: Incoming, cluster: Cluster, places: Places, name: str, copies: Copies | None, *, weighed: bool
+) -> tuple[Numbers, Numbers]:
     """What nodes have of a resource, and what would be used of it with the pod; zeros where it does not count."""
     nodes, asked = cluster.nodes, (pod.weight if weighed else pod.requests).get(name, 0)
     has = nodes.allocatable(name)
     if has is None or (not asked and is_scheduler_scalar(name)):
         return np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
-    used = nodes.weights[name] if weighed and name in nodes.weights else nodes.used(name)
-    capacity, before = _roomy(has, places), _roomy(used, places)
+    by_weight = weighed and name in nodes.weights
+    capacity, before = _roomy(has, places), _roomy(nodes.weights[name] if by_weight else nodes.used(name), places)
+    if copies is not None:
+        shape = copies.shape
+        before = _with_copies(before, copies.numbers, (shape.weight if by_weight else shape.requests).get(name, 0))
     return capacity, np.where(capacity > 0, _changed(before, asked), 0)
+
+
+def _with_copies(numbers: Numbers, copies: NDArray[np.int64], each: int) -> Numbers:
+    """What is used with so many copies of so much each, in a type in which it can be multiplied."""
+    most = int(numbers.max(initial=0)) + int(copies.max(initial=0)) * each
+    return numbers + copies * each if most < _EXACT else numbers.astype(object) + copies.astype(object) * each
 
 
 def _changed(numbers: Numbers, by: int) -> Numbers:

@@ -9,7 +9,7 @@ from webhook.cli.checking.capping import Capped, Caps
 from webhook.cli.checking.known import Known, known, subject_of
 from webhook.cli.checking.merging import API_SERVER, LETS_THROUGH, Said
 from webhook.cli.checking.placing import placed
-from webhook.cli.checking.rules import Rules
+from webhook.cli.checking.rules import Judged, Rules
 from webhook.cli.checking.snapshot import Snapshot
 from webhook.cli.intake import fault_finding
 from webhook.cli.manifest.bounds import Bounds
@@ -59,19 +59,20 @@ class Checker:
         labels = self._labels.get(subject.namespace)
         judged = self._rules.judge(found, labels)
         said = [*judged.said, *_by_kubernetes(judged.known)]
-        said += self._unplaced(judged.known, labels, said)
+        on_nodes = self._unplaced(judged.known, labels, said)
+        said += on_nodes.said
         capped = Capped()
         if self._caps is not None and not any(each.level is Level.ERROR for each in said):
             capped = self._caps.charge(judged.known, labels)
         yield from placed(manifest, subject, [*said, *capped.said])
-        for message in (*judged.unknown, *capped.unknown):
+        for message in (*judged.unknown, *on_nodes.unknown, *capped.unknown):
             yield from self._once(found, message)
 
-    def _unplaced(self, found: Known, labels: Labels | None, said: Iterable[Said]) -> tuple[Said, ...]:
+    def _unplaced(self, found: Known, labels: Labels | None, said: Iterable[Said]) -> Judged:
         """What the nodes of the snapshot say; whose pods run already is not asked whether they have room."""
         cluster = self._around.snapshot.cluster if self._around.snapshot else None
         if cluster is None or self._caps is None or any(each.level is Level.ERROR for each in said):
-            return ()
+            return Judged(found, (), ())
         return self._rules.place(found, labels, Still(cluster, has_pods=not self._caps.has_own(found)))
 
     def _once(self, found: Known, message: str) -> Iterator[Finding]:

@@ -40,9 +40,10 @@ class Rules:
         verdict = judge(known.change, self._index, labels, Phase.VALIDATING)
         return Judged(known, tuple(self._said(verdict)), verdict.unknown)
 
-    def place(self, known: Known, labels: Labels | None, placing: Placing) -> tuple[Said, ...]:
+    def place(self, known: Known, labels: Labels | None, placing: Placing) -> Judged:
         """What is said of the nodes that there are for an object's pods."""
-        return tuple(self._said(judge_placing(known.change, self._index, labels, placing)))
+        verdict = judge_placing(known.change, self._index, labels, placing)
+        return Judged(known, tuple(self._said(verdict)), verdict.unknown)
 
     def _said(self, verdict: Verdict) -> Iterator[Said]:
         for problems, level in (

@@ -38,7 +38,9 @@ class Cluster:
         self.quotas = FollowedQuotas(access, log)
         devices = self._watch.placing.devices
         self._devices = Follower(DEVICES, access, devices.apply, devices.__len__)
-        self.placing = FollowedPlacing(self._watch.placing, self.followed, log)
+        self.placing = FollowedPlacing(
+            self._watch.placing, lambda: (*self._watch.followed(), self._devices.followed()), log
+        )
         self._transport = PooledTransport(access)
         self.namespaces = self._watch.namespaces
         self.pods = self._watch.pods

@@ -56,6 +56,10 @@ class Desk:
         self._blind = 0
         self.known = found
 
+    def removed(self) -> None:
+        """Be told that the ledger was taken away here."""
+        self.known = None
+
     def wrote(self, written: Versioned) -> None:
         """Be told of the ledger as it was written here."""
         self._blind += 1

@@ -47,6 +47,11 @@ class _Round:
     def writes(self) -> bool:
         return any(step.ledger is not None for _, step in self.steps)
 
+    @property
+    def removes(self) -> bool:
+        """Whether the ledger may go: nobody who comes with the one that says so puts anything into it."""
+        return not self.writes and any(step.removes for _, step in self.steps)
+
 
 class BatchedLedgers:
     """`Ledgers` over a store that replicas share. `monotonic` gives seconds, by the clock of the deadlines.
@@ -130,14 +135,17 @@ class BatchedLedgers:
             desk.read(found := self._store.read(key, self._patience(deadline)))
             batch = [each for each in batch if not _has_arrived(desk, each, found)]
         round_ = _applied(desk, batch)
-        if round_.writes:
-            if not self._write(key, desk, round_, deadline):
+        if round_.writes or round_.removes:
+            change = self._write if round_.writes else self._remove
+            if not change(key, desk, round_, deadline):
                 return
             is_live = True
         if is_live:
             refused = [step.refused for _, step in round_.steps if step.refused is not None]
             desk.saw(begun, refused[0] if refused else None)
         for waiter, step in round_.steps:
+            if step.removes and not round_.removes:
+                continue  # others have just put something in
             if is_live or (step.sure and desk.is_fresh(begun)):
                 desk.line.decide(waiter, step)
             else:
@@ -166,6 +174,14 @@ class BatchedLedgers:
         if version is not None:
             desk.wrote(Versioned(round_.ledger, version))
         return version is not None
+
+    def _remove(self, key: LedgerKey, desk: Desk, _round: _Round, deadline: float) -> bool:
+        """Whether the ledger has gone; if not it must be read again."""
+        desk.doubt()
+        gone = desk.known is None or self._store.remove(key, desk.known, self._patience(deadline))
+        if gone:
+            desk.removed()
+        return gone
 
     def _patience(self, deadline: float) -> float:
         return min(max(deadline - self._monotonic(), 0.0), _LONGEST_CALL)

@@ -45,15 +45,19 @@ class Written(NamedTuple):
     counted_at: str
 
 
-def encode(key: LedgerKey, ledger: Ledger, namespace: str, place: Place | None, now: datetime) -> Written:
+def encode(  # noqa: PLR0913  # what an object is made of
+    key: LedgerKey, ledger: Ledger, namespace: str, place: Place | None, now: datetime, *, keeps: bool = True
+) -> Written:
     """The object in `namespace`, in place of what is there (None: nothing), as it is written at this wall clock time.
+
+    With its finalizer where it `keeps` that: only who is about to delete it takes that off.
 
     Raises:
         LedgerFullError: it is too large for etcd.
     """
     as_of = f"{ledger.as_of}"
     counted_at = place.counted_at if place and place.as_of == as_of else _stamp(ledger, now)
-    name, finalizers = naming.object_name(key), [naming.FINALIZER]
+    name, finalizers = naming.object_name(key), [naming.FINALIZER] if keeps else []
     metadata = wire.Metadata(name, namespace, finalizers=finalizers)
     if place:
         metadata = wire.Replacing(name, namespace, place.uid, place.revision, finalizers, managed_fields=[{}])

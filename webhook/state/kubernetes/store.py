@@ -94,6 +94,29 @@ class KubernetesLedgers:
             return None
         raise self._failure(answer, _refusal(answer))
 
+    def remove(self, key: LedgerKey, found: Versioned, patience: float) -> bool:
+        """Take the ledger away if it is still as it was found; whether it has gone, by this or before.
+
+        In two writes: its finalizer goes first, and comes back with whatever somebody writes between the two, who so
+        also keeps the ledger.
+
+        Raises:
+            BusyError, StoreUnavailableError: it may still be there.
+        """
+        until = time.monotonic() + patience
+        place = Place.of(found.version)
+        bare = codec.encode(key, found.ledger, self._namespace, place, self._now(), keeps=False)
+        request = Request("PUT", f"{self._of(key)}{_STRICT}", _METADATA_ONLY, bare.body)
+        answer = self._caller.call(request, patience)
+        if answer.status == HTTPStatus.OK:
+            at = {"uid": place.uid, "resourceVersion": _stored(answer).resource_version}
+            body = msgspec.json.encode({"preconditions": at})
+            request = Request("DELETE", self._of(key), _METADATA_ONLY, body)
+            answer = self._caller.call(request, max(until - time.monotonic(), 0.0))
+        if answer.status in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+            return answer.status != HTTPStatus.CONFLICT
+        raise self._failure(answer, _refusal(answer))
+
     def _of(self, key: LedgerKey) -> str:
         return f"{self._path}/{naming.object_name(key)}"
 
@@ -118,7 +141,7 @@ class KubernetesLedgers:
             case HTTPStatus.TOO_MANY_REQUESTS:
                 return BusyError(said)
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
-                may = f"get, create and update {resource} in namespace {self._namespace}"
+                may = f"get, create, update and delete {resource} in namespace {self._namespace}"
                 return StoreUnavailableError(f"{said}; the gate must be allowed to {may}")
             case HTTPStatus.NOT_FOUND:
                 needed = f"a namespace {self._namespace} and this version's CustomResourceDefinition {resource}"

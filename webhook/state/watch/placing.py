@@ -25,6 +25,7 @@ from webhook.state.watch.wire import Reading
 T = TypeVar("T")
 
 _MOST_WORDS = 5000  # about a hundred terms; who keeps more away than that is taken to keep nobody away
+_MOST_LABELS = 1000  # who has more is taken to have none
 _TOGETHER = 200  # pods put in at a time: who asks meanwhile need not wait for all
 
 
@@ -101,8 +102,7 @@ class ClusterView:
         )
 
     def _placed(self, pod: PlacedPod) -> Placed | None:
-        if words_of_others(pod) > _MOST_WORDS:
-            pod = _without_affinity(pod)
+        pod = _within_reason(pod)
         with self._lock:
             try:
                 return placed(pod, self._cluster.shapes)
@@ -164,8 +164,14 @@ class ClusterView:
                     self._cluster.namespaces[name] = row.labels
 
 
-def _without_affinity(pod: PlacedPod) -> PlacedPod:
-    return replace(pod, spec=replace(pod.spec, affinity=None) if pod.spec else None)
+def _within_reason(pod: PlacedPod) -> PlacedPod:
+    """The pod without what would have to be remembered, and held against every other pod, by the thousand."""
+    meta, spec = pod.metadata, pod.spec
+    if spec is not None and words_of_others(pod) > _MOST_WORDS:
+        spec = replace(spec, affinity=None)
+    if meta is not None and len(meta.labels or ()) > _MOST_LABELS:
+        meta = replace(meta, labels=None)
+    return replace(pod, metadata=meta, spec=spec) if meta is not pod.metadata or spec is not pod.spec else pod
 
 
 def _in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:

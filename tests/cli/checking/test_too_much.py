@@ -1,0 +1,31 @@
+"""A pod that says more of nodes and other pods than is gone through: check says that it was not judged."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from webhook.cli.app import root
+
+_RULE = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: room}
+spec: {resources: ["*"], checks: {advertised: true, schedulable: not-now}}
+"""
+
+
+def test_what_is_too_much_is_named_and_nothing_fails_for_it(tmp_path: Path) -> None:
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "110"}}}
+    (tmp_path / "now.json").write_text(json.dumps({"kind": "List", "items": [node]}))
+    (tmp_path / "room.yaml").write_text(_RULE)
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": str(number)}}} for number in range(100)]
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    spec: dict[str, Any] = {"containers": [{"name": "a", "image": "a"}], "affinity": affinity}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    files = ("--policies", str(tmp_path / "room.yaml"), "--snapshot", str(tmp_path / "now.json"))
+    result = CliRunner().invoke(root, ["check", "-o", "json", *files, "-"], input=json.dumps(body))
+    (finding,) = json.loads(result.stdout)["findings"]
+    assert (result.exit_code, finding["code"]) == (0, "TG408")
+    assert finding["message"].startswith("rule room was not judged: what the pod says of nodes and other pods is too")

@@ -1,0 +1,104 @@
+"""The largest pods that an API server lets through, full of words about nodes and other pods: they cost little more.
+
+A request has at most 3 MiB (MaxRequestBodyBytes in apiserver config.go, v1.36), and what is stored at most 1.5 MiB.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.gate.scene import Scene, pod, response
+from tests.gate.test_placing import NOT_NOW, RULE, cluster
+from webhook.gate.placing import Placing, Still
+
+_MIB = 1024 * 1024
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_LENIENT = 3.0  # times as long as without a cluster; unbounded the dearest of these would take thirty times as long
+Json = dict[str, Any]
+
+
+def _term(number: int) -> Json:
+    excepted = {"key": "app", "operator": "NotIn", "values": [f"app-{number}"]}
+    return {"topologyKey": "zone", "labelSelector": {"matchExpressions": [excepted]}, "namespaceSelector": {}}
+
+
+def _near(size: int) -> Json:
+    return {"affinity": {"podAffinity": {_REQUIRED: _filled(_term, size)}}}
+
+
+def _away(size: int) -> Json:
+    return {"affinity": {"podAntiAffinity": {_REQUIRED: _filled(_term, size)}}}
+
+
+def _one_long_term(size: int) -> Json:
+    values = _filled(lambda number: f"value-{number}", size)
+    chosen = {"key": "app", "operator": "In", "values": values}
+    term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [chosen]}, "namespaces": ["a"]}
+    return {"affinity": {"podAntiAffinity": {_REQUIRED: [term]}}}
+
+
+def _spread(size: int) -> Json:
+    def constraint(number: int) -> Json:
+        return {
+            "maxSkew": 1,
+            "topologyKey": f"key-{number}",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": f"app-{number}"}},
+        }
+
+    return {"topologySpreadConstraints": _filled(constraint, size)}
+
+
+def _nodes(size: int) -> Json:
+    def term(number: int) -> Json:
+        return {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Gt", "values": [str(number)]}]}
+
+    return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": _filled(term, size)}}}}
+
+
+def _tolerations(size: int) -> Json:
+    return {"tolerations": _filled(lambda number: {"key": f"key-{number}", "operator": "Exists"}, size)}
+
+
+def _selected(size: int) -> Json:
+    return {"nodeSelector": dict.fromkeys(_filled(lambda number: f"example.com/key-{number}", size), "value")}
+
+
+def _filled(make: Callable[[int], Any], size: int) -> list[Any]:
+    """So many that they are of this size."""
+    each = len(json.dumps(make(10_000)))
+    return [make(number) for number in range(size // each + 1)]
+
+
+def _seconds(scene: Scene, body: Json) -> float:
+    """The best of three, for a pod that is sent for the first time each time."""
+    times = []
+    for number in range(3):
+        body["metadata"]["name"] = f"p{number}"
+        begun = time.process_time()
+        scene.admit(body)
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+@pytest.mark.parametrize("size", [_MIB * 3 // 2, _MIB * 3], ids=["as large as is stored", "as large as is sent"])
+@pytest.mark.parametrize("spec", [_near, _away, _one_long_term, _spread, _nodes, _tolerations, _selected])
+def test_what_is_too_much_to_go_through_is_not_gone_through(spec: Callable[[int], Json], size: int) -> None:
+    body = pod("u", 1, **spec(size))
+    assert len(json.dumps(body)) >= size
+    rule = RULE % ("deny", NOT_NOW)
+    judging, unplaced = Scene(rule, placing=Still(cluster(4))), Scene(rule)
+    said = response(judging.admit(body))
+    assert said["allowed"]
+    assert "is too much to go through" in said["warnings"][0]
+    assert _seconds(judging, body) < _LENIENT * _seconds(unplaced, body)
+
+
+def test_a_pod_with_as_many_words_as_people_write_is_judged() -> None:
+    some: Json = _near(1200) | {"tolerations": _tolerations(600)["tolerations"]}
+    placing: Placing = Still(cluster(4))
+    said = response(Scene(RULE % ("warn", NOT_NOW), placing=placing).admit(pod("u", 5, **some)))
+    assert "no node can ever run this pod" in said["warnings"][0]
