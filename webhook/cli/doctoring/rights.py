@@ -69,7 +69,7 @@ RIGHTS: tuple[Right, ...] = (
     *_each("get", "apps", "deployments replicasets statefulsets", Feature.FOLLOWS),
     *_each("get", "", "replicationcontrollers", Feature.FOLLOWS),
     *_each("create update", "", "events", Feature.TELLS),
-    *_own("get create update", naming.GROUP, naming.PLURAL, Feature.KEEPS),
+    *_own("get create update delete", naming.GROUP, naming.PLURAL, Feature.KEEPS),
     *_own("list create update delete", "coordination.k8s.io", "leases", Feature.KEEPS),
     *_own("get update", "", "secrets", Feature.CERTIFIES, name=DEFAULT_SECRET),
     *_own("create", "", "secrets", Feature.CERTIFIES),
