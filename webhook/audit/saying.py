@@ -47,12 +47,13 @@ class Saying:
         """
         labels = self._labels(change.namespace) if change.namespace else None
         # In this phase what a rule is about to fill in is not missing.
-        verdict = judge(change, self._rules, labels, Phase.MUTATING)
-        for remark in verdict.unknown:
-            self._looked.remark(remark)
-        yield from _of_verdict(verdict)
+        verdicts = [judge(change, self._rules, labels, Phase.MUTATING)]
         if self._placing is not None and change.kind in WORKLOADS:
-            yield from _of_verdict(judge_placing(change, self._rules, labels, self._placing))
+            verdicts.append(judge_placing(change, self._rules, labels, self._placing))
+        for verdict in verdicts:
+            for remark in verdict.unknown:
+                self._looked.remark(remark)
+            yield from _of_verdict(verdict)
         if self.caps and change.namespace:
             over = self.caps.over(change.namespace, labels)
             for name in over.unknown:
