@@ -5,17 +5,19 @@ used is left out here, whoever has written it, so that nothing that a Secret may
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.authority import Pair
+from certs.errors import CertsError
 from certs.files import AUTHORITIES, AUTHORITY_KEY, CHAIN, KEY
+from certs.names import Names, names_of
 
 SINCE = "tallygate.dev/authority-since"
 """The annotation that says since when the newest authority is the newest: its fingerprint, a space, RFC 3339."""
@@ -27,13 +29,34 @@ MOST_AUTHORITIES = 32
 """So many are trusted at a time; a bundle of them takes some 24 KiB, and every webhook holds a copy."""
 
 
+_UNUSABLE = (  # what the library says of bytes that are no certificate, or one of a kind that it does not know
+    AttributeError,
+    IndexError,
+    InvalidSignature,
+    TypeError,
+    UnsupportedAlgorithm,
+    ValueError,
+    x509.DuplicateExtension,
+    x509.ExtensionNotFound,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A serving certificate with what is sent with it and its key, in PEM as they were found."""
 
     certificate: x509.Certificate
     chain: bytes
-    key: bytes
+    key: bytes = field(repr=False)
+
+    def names(self) -> Names | None:
+        """Those that it is good for, if they can be told."""
+        try:
+            return names_of(self.certificate)
+        except (*_UNUSABLE, CertsError):
+            return None
 
     def is_signed_by(self, authority: x509.Certificate) -> bool:
         """Whether the chain leads there, by names and signatures; not whether anything has expired."""
@@ -77,7 +100,7 @@ def authorities_in(text: bytes) -> tuple[x509.Certificate, ...]:
     """The authorities in a PEM text, each once; none when it cannot be read as a whole."""
     try:
         found = dict.fromkeys(x509.load_pem_x509_certificates(text))
-    except ValueError:
+    except _UNUSABLE:
         return ()
     return tuple(each for each in found if _is_authority(each))
 
@@ -92,8 +115,9 @@ def read_leaf(chain: bytes, key: bytes) -> Leaf | None:
     try:
         certificate = x509.load_pem_x509_certificates(chain)[0]
         private = serialization.load_pem_private_key(key, password=None)
+        _read_whole(certificate)
         belong = _public(private.public_key()) == _public(certificate.public_key())
-    except (ValueError, TypeError, IndexError, AttributeError):
+    except _UNUSABLE:
         return None
     return Leaf(certificate, chain, key) if belong else None
 
@@ -131,22 +155,30 @@ def annotations_of(kept: Kept) -> dict[str, str]:
 def _has_signed(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature):
+    except _UNUSABLE:
         return False
     return True
 
 
 def _is_authority(certificate: x509.Certificate) -> bool:
+    """Whether it says so of itself, and can be read as a whole."""
     try:
+        _read_whole(certificate)
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+    except _UNUSABLE:
         return False
+
+
+def _read_whole(certificate: x509.Certificate) -> None:
+    """Read what is read later on: the library puts off some of it, and what cannot be read is told only then."""
+    _ = certificate.subject, certificate.issuer, certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    _public(certificate.public_key())
 
 
 def _key(text: bytes) -> ec.EllipticCurvePrivateKey | None:
     try:
         key = serialization.load_pem_private_key(text, password=None)
-    except (ValueError, TypeError):
+    except _UNUSABLE:
         return None
     return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
 

@@ -91,7 +91,7 @@ def facts_of(certificate: x509.Certificate, now: datetime) -> Facts:
     """What is to be said of one."""
     try:
         names = names_of(certificate).texts()
-    except CertsError:
+    except (CertsError, ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         names = ()
     return Facts(
         certificate.subject.rfc4514_string(),

@@ -22,9 +22,8 @@ from enum import StrEnum
 from cryptography import x509
 
 from certs.authority import LEAF_LIFETIME, Pair, new_authority, new_leaf
-from certs.errors import CertsError
 from certs.kept import ASKED, MOST_AUTHORITIES, Kept, Leaf, leaf_of
-from certs.names import Names, names_of
+from certs.names import Names
 from certs.renewal import LEAF_MARGIN, authority_due
 
 _SKEW = timedelta(days=1)  # by which the clocks of replicas may differ before an authority is forgotten too early
@@ -147,7 +146,7 @@ def _leaf_due(leaf: Leaf, asked: str, sight: Sight) -> str:
         return "it was asked for"
     if left < LEAF_MARGIN:
         return f"the old one has {left.days} days left"
-    own = _names(leaf)
+    own = leaf.names()
     missing = set(sight.names.texts()) - set(own.texts() if own else ())
     return f"the old one is not good for {', '.join(sorted(missing))}" if missing else ""
 
@@ -159,15 +158,8 @@ def _new_certificate(kept: Kept, authority: Pair, sight: Sight, why: str) -> Ste
 
 def _signed(authority: Pair, sight: Sight, old: Leaf | None = None) -> Leaf:
     """Good for all names by which the gate is called, and for those of the old one, which may be called so again."""
-    own = _names(old) if old else None
+    own = old.names() if old else None
     return leaf_of(new_leaf(authority, sight.names + own if own else sight.names, sight.now))
-
-
-def _names(leaf: Leaf) -> Names | None:
-    try:
-        return names_of(leaf.certificate)
-    except (CertsError, ValueError):
-        return None
 
 
 def _bounded(*several: Iterable[x509.Certificate], without: x509.Certificate) -> tuple[x509.Certificate, ...]:

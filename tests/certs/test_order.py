@@ -255,7 +255,7 @@ def test_who_serves_with_what_a_restored_cluster_has_never_heard_of_goes_over_to
     assert world.secret
     secret, bundle = world.secret.kept, world.configurations[_KINDS[0]].history[-1][1]
     ask(world, "authority")
-    for _ in range(4):
+    for _ in range(6):
         world.pass_time(SETTLING * 1.1)
         replica.round()
     assert replica.keeper.served != secret.leaf
