@@ -1,7 +1,7 @@
 """The kustomize components and overlays: arguments that are settings, rights with reasons."""
 
 import json
-from typing import Any
+from pathlib import Path
 
 import pytest
 import yaml
@@ -38,7 +38,7 @@ def pod(objects: Objects) -> Object:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_every_file_is_applied(folder: Any) -> None:
+def test_every_file_is_applied(folder: Path) -> None:
     read = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
     listed = {each for each in read.get("resources", ()) if each.endswith(".yaml")}
     listed |= {file for each in read.get("configMapGenerator", ()) for file in each["files"]}
@@ -53,6 +53,11 @@ def test_the_arguments_are_settings_of_the_server(size: str, certificates: str) 
     read = settings(composed(*filter(None, (size, certificates))))
     expected = ("in-cluster", "kubernetes", NAMESPACE) if size else ("none", "memory", NAMESPACE)
     assert (read.cluster, read.ledgers, read.namespace) == expected
+
+
+def test_an_audit_is_asked_for_of_a_gate_that_follows_and_a_token_is_read_from_its_secret() -> None:
+    assert settings(composed("ha", "audit")).audit_every == 3600
+    assert settings(composed("token")).token_file == Path("/etc/tallygate/token/token")
 
 
 @pytest.mark.parametrize("size", SIZES)
