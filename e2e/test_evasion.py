@@ -318,6 +318,34 @@ def test_a_cap_by_node_selector_does_not_see_who_says_it_otherwise(site: Site, d
     assert dev.create(_merged(pod(site, "unseen"), unseen)).returncode == 0
 
 
+def test_a_pod_that_waits_and_is_led_into_a_cap_later_is_charged_then(site: Site, dev: Tenant) -> None:
+    """A node selector may be given to what waits behind a gate (kubernetes.io, "Pod Scheduling Readiness")."""
+    asks = {"spec": {"containers": [_container("main", **_asks(_GEAR))]}}
+    selecting = _merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
+    waiting = _merged(asks, {"spec": {"schedulingGates": [{"name": "example.com/wait"}]}})
+    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), selecting)).returncode == 0, _WITHIN)
+    assert dev.create(_merged(pod(site, "waiting"), waiting)).returncode == 0
+    led = json.dumps({"spec": {"nodeSelector": {"gears": "oiled"}}})
+    assert "cap gears-by-node" in dev.kubectl("patch", "pod", "waiting", f"--patch={led}").stderr
+
+
+_UNASKED = {
+    "a privileged container": {"containers": [_container("main", securityContext={"privileged": True})]},
+    "a path of the node": {"containers": _BARE, "volumes": [{"name": "dev", "hostPath": {"path": "/dev"}}]},
+}
+
+
+@pytest.mark.parametrize("what", _UNASKED)
+def test_devices_that_are_taken_without_asking_are_for_pod_security_to_refuse(
+    what: str, site: Site, dev: Tenant
+) -> None:
+    """The gate counts what is asked for. Who may run such pods need not ask."""
+    taking = {**pod(site, "taking"), "spec": _UNASKED[what]}
+    assert dev.create(taking, "--dry-run=server").returncode == 0
+    said(site.cluster, "label", "namespace", dev.namespace, "pod-security.kubernetes.io/enforce=baseline")
+    assert 'violates PodSecurity "baseline' in dev.create(taking, "--dry-run=server").stderr
+
+
 def test_who_has_edit_can_be_any_service_account_of_his_own_namespace(site: Site, dev: Tenant) -> None:
     """So an exemption for one of those is an exemption for him (`impersonate` in the ClusterRole edit, v1.36)."""
     two = _merged(pod(site, "two"), {"spec": {"containers": [_container("main", **_asks(_COG, "2"))]}})
