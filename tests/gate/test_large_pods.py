@@ -16,7 +16,7 @@ from webhook.gate.placing import Placing, Still
 
 _MIB = 1024 * 1024
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_LENIENT = 8.0  # times as long as without a cluster; unbounded most of these take 13 to 27 times as long, beside 4 nodes
+_LENIENT = 8.0  # times as long as without a cluster; unbounded most take 13 to 27 times as long, beside 4 nodes
 Json = dict[str, Any]
 
 
