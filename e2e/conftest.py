@@ -17,19 +17,20 @@ from e2e.registering import registered
 
 _MISUSE = 2
 _LONGEST = (
-    "test_transcripts",
-    "test_watch",
     "test_storms",
     "test_usage",
+    "test_transcripts",
     "test_fail_modes",
-    "test_check_offline",
-    "test_rights",
-    "test_local",
     "test_bench",
+    "test_rights",
+    "test_predict",
+    "test_check_offline",
+    "test_local",
+    "test_watch",
     "test_spared",
     "test_metrics",
 )
-"""The modules that take longer than half a minute, the longest first."""
+"""The modules that take longest, the longest first."""
 
 _PROVIDERS: dict[str, Callable[[pytest.Config], AbstractContextManager[Site]]] = {
     "local": lambda _: local(),
