@@ -16,6 +16,22 @@ from e2e.providers.local import local
 from e2e.registering import registered
 
 _MISUSE = 2
+_LONGEST = (
+    "test_storms",
+    "test_usage",
+    "test_transcripts",
+    "test_fail_modes",
+    "test_bench",
+    "test_rights",
+    "test_predict",
+    "test_check_offline",
+    "test_local",
+    "test_watch",
+    "test_spared",
+    "test_metrics",
+)
+"""The modules that take longest, the longest first."""
+
 _PROVIDERS: dict[str, Callable[[pytest.Config], AbstractContextManager[Site]]] = {
     "local": lambda _: local(),
     "kind": lambda _: kind(),
@@ -47,6 +63,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", r"ignore:unclosed <ssl\.SSLSocket [^>]*laddr=\([^)]*\)>:ResourceWarning")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the modules that take longest come first: workers take a module each, and none is left with a long one."""
+    items.sort(key=lambda item: _LONGEST.index(item.path.stem) if item.path.stem in _LONGEST else len(_LONGEST))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -30,9 +30,9 @@ class ConnectedCluster:
         """
         self.kubeconfig = kubeconfig
         self.environment: Mapping[str, str] = {"KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(folder / "cache")}
-        self.kubectl_program = any_kubectl(folder)
+        self.kubectl_program = any_kubectl()
         if not self._fits():
-            self.kubectl_program = built_kubectl(folder)
+            self.kubectl_program = built_kubectl()
 
     def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run kubectl; what it says and its exit code are the caller's to judge."""
@@ -64,27 +64,23 @@ class ConnectedCluster:
         return abs(client - server) <= _SKEW
 
 
-def any_kubectl(folder: Path) -> Path:
+def any_kubectl() -> Path:
     """The kubectl on PATH, or the one that is built with the local control plane.
 
     Raises:
         BuildError: there is none, and none can be built.
     """
     found = shutil.which("kubectl")
-    return built_kubectl(folder) if found is None else Path(found)
+    return built_kubectl() if found is None else Path(found)
 
 
-def built_kubectl(folder: Path) -> Path:
-    """The local control plane's program, which is kubectl when it is called so: a link in `folder`.
+def built_kubectl() -> Path:
+    """The one that is built with the local control plane.
 
     Raises:
         BuildError: it cannot be built here.
     """
-    link = folder / "bin" / "kubectl"
-    if not link.exists():
-        link.parent.mkdir()
-        link.symlink_to(programs().controlplane)
-    return link
+    return programs().kubectl
 
 
 def _minor(text: str) -> int:

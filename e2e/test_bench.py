@@ -68,9 +68,9 @@ def test_the_cap_that_is_kept_in_the_cluster_is_charged_there_and_free_again_whe
 ) -> None:
     made.clear()
     assert _create(made, KEPT).status == 201
-    until("the ledger counts the pod", lambda: _held(made) == 1, 30.0)
+    until("the ledger counts the pod", lambda: _held(made) == 1, 240.0)
     made.clear()
-    until("the ledger is empty", lambda: _held(made) == 0, 30.0)
+    until("the ledger is empty", lambda: _held(made) == 0, 240.0)
 
 
 def _held(made: Ground) -> int:

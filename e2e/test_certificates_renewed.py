@@ -15,19 +15,18 @@ from e2e.gates.process import GateProcess
 from e2e.load import STORED, Answer, Clients, until_more
 from e2e.pods import Pod, pod
 from e2e.ports import Gate, Site
-from e2e.registering import publish, register, unregister
+from e2e.registering import publish, registered
 from e2e.waiting import until
 
-_WITHIN = 60.0  # seconds, until the clients have got on
+_WITHIN = 240.0  # seconds, until the clients have got on
 _MEANWHILE = 100  # pods that are created before the next step
 
 
 @pytest.fixture
-def registered(site: Site, started: Gate) -> Iterator[Gate]:
+def serving(site: Site, started: Gate) -> Iterator[Gate]:
     """The gate, running and registered."""
-    register(site.cluster, started)
-    yield started
-    unregister(site.cluster)
+    with registered(site.cluster, started):
+        yield started
 
 
 def _serve_by_another_authority(gate: Gate) -> None:
@@ -48,49 +47,47 @@ def _not_stored(answers: list[Answer]) -> list[Answer]:
     return [answer for answer in answers if answer.status != STORED]
 
 
-def test_new_serving_certificates_are_taken_up_and_no_create_fails(
-    site: Site, registered: Gate, namespace: str
-) -> None:
-    times = 10 if isinstance(registered, GateProcess) else 1  # a kubelet takes its time to hand over a Secret
+def test_new_serving_certificates_are_taken_up_and_no_create_fails(site: Site, serving: Gate, namespace: str) -> None:
+    times = 10 if isinstance(serving, GateProcess) else 1  # a kubelet takes its time to hand over a Secret
     with Clients(site.cluster, namespace) as clients, clients.creating(_dongles(site)) as answers:
         for each in range(times):
             # Each expires at another second, by which one is told from another.
-            renew(registered.certificates, datetime.now(UTC) + timedelta(seconds=each), force=True)
-            registered.take_up_certificate()
+            renew(serving.certificates, datetime.now(UTC) + timedelta(seconds=each), force=True)
+            serving.take_up_certificate()
             until_more(answers, _MEANWHILE)
     assert _not_stored(answers) == []
 
 
-def test_an_authority_is_succeeded_and_no_create_fails(site: Site, registered: Gate, namespace: str) -> None:
+def test_an_authority_is_succeeded_and_no_create_fails(site: Site, serving: Gate, namespace: str) -> None:
     with Clients(site.cluster, namespace) as clients:
-        _serve_by_another_authority(registered)
-        publish(site.cluster, registered)
+        _serve_by_another_authority(serving)
+        publish(site.cluster, serving)
         _until_stored(site, clients)
         with clients.creating(_dongles(site)) as answers:
-            (made,) = renew(registered.certificates, datetime.now(UTC)).done
+            (made,) = renew(serving.certificates, datetime.now(UTC)).done
             assert made == "made a new authority; publish ca.crt, which trusts it and the old one"
-            publish(site.cluster, registered)
+            publish(site.cluster, serving)
             until_more(answers, _MEANWHILE)  # known before it signs: `renew` without force gives it a day for that
-            renew(registered.certificates, datetime.now(UTC), force=True)
-            registered.take_up_certificate()
+            renew(serving.certificates, datetime.now(UTC), force=True)
+            serving.take_up_certificate()
             until_more(answers, _MEANWHILE)
     assert _not_stored(answers) == []
 
 
 def test_a_certificate_of_an_authority_that_was_not_published_is_refused_until_it_is(
-    site: Site, registered: Gate, namespace: str
+    site: Site, serving: Gate, namespace: str
 ) -> None:
     """What the order of the case above is for: the API server takes each new certificate at its first connection."""
     with Clients(site.cluster, namespace) as clients:
         assert clients.create_one(pod(site, "before")).status == STORED
-        _serve_by_another_authority(registered)
+        _serve_by_another_authority(serving)
         refused = _until_refused(site, clients)
         assert refused.status == HTTPStatus.INTERNAL_SERVER_ERROR
         assert refused.message.startswith('Internal error occurred: failed calling webhook "')
         assert refused.message.endswith(
             ": tls: failed to verify certificate: x509: certificate signed by unknown authority"
         )
-        publish(site.cluster, registered)
+        publish(site.cluster, serving)
         _until_stored(site, clients)
 
 

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import pytest
 
+from e2e.namespaces import new_namespace
 from e2e.ports import Cluster
 
 _ROOT = Path(__file__).parent.parent
@@ -69,10 +69,8 @@ def offline() -> Findings:
 @pytest.fixture(scope="module")
 def empty(cluster: Cluster) -> Iterator[str]:
     """A namespace in which nothing is ever stored."""
-    name = f"case-{uuid4().hex[:8]}"
-    assert cluster.kubectl("create", "namespace", name).returncode == 0
-    yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    with new_namespace(cluster) as name:
+        yield name
 
 
 def test_there_are_enough_files_to_mean_something() -> None:

@@ -14,6 +14,7 @@ from e2e.errors import ClusterError
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
 from e2e.ports import Site
+from e2e.site_node import restore_node
 
 _ROOT = Path(__file__).parent.parent
 _MANIFESTS = Path(__file__).parent / "manifests"
@@ -54,10 +55,10 @@ def test_kubectl_and_the_server_say_which_version_they_are(cluster: LocalCluster
     assert versions == {kubernetes_version()} == {"v1.36.3"}
 
 
-def test_the_api_server_is_ready_and_so_is_the_node(cluster: LocalCluster) -> None:
+def test_the_api_server_is_ready_and_so_is_the_node(site: Site, cluster: LocalCluster) -> None:
     assert _said(cluster, "get", "--raw", "/readyz") == "ok"
-    ready = '{.items[*].status.conditions[?(@.type=="Ready")].status}'
-    assert _said(cluster, "get", "nodes", f"--output=jsonpath={ready}") == "True"
+    ready = '{.status.conditions[?(@.type=="Ready")].status}'
+    assert _said(cluster, "get", "node", site.node, f"--output=jsonpath={ready}") == "True"
 
 
 def test_rbac_holds_and_service_accounts_have_signed_tokens(cluster: LocalCluster, namespace: str) -> None:
@@ -75,13 +76,14 @@ def test_rbac_holds_and_service_accounts_have_signed_tokens(cluster: LocalCluste
     assert f'User "{user}" cannot list resource "pods"' in done.stderr
 
 
-def test_four_dongles_run_four_pods_and_two_wait(cluster: LocalCluster, namespace: str) -> None:
+def test_four_dongles_run_four_pods_and_two_wait(site: Site, cluster: LocalCluster, namespace: str) -> None:
+    restore_node(site, namespace)
     _said(cluster, "apply", "-n", namespace, "-f", str(_MANIFESTS / "dongles.yaml"))
     available = "--for=jsonpath={.status.availableReplicas}=4"
-    _said(cluster, "wait", available, "--timeout=60s", "-n", namespace, "deployment/dongles")
+    _said(cluster, "wait", available, "--timeout=240s", "-n", namespace, "deployment/dongles")
     waiting = _pods(cluster, namespace, "Pending")
     names = [f"pod/{pod['metadata']['name']}" for pod in waiting]
-    _said(cluster, "wait", "--for=condition=PodScheduled=False", "--timeout=60s", "-n", namespace, *names)
+    _said(cluster, "wait", "--for=condition=PodScheduled=False", "--timeout=240s", "-n", namespace, *names)
     assert len(_pods(cluster, namespace, "Running")) == 4
     reasons = [pod["status"]["conditions"][0]["message"] for pod in _pods(cluster, namespace, "Pending")]
     assert len(reasons) == 2
@@ -96,8 +98,8 @@ def test_kubernetes_stores_one_and_a_half_opaque_bananas(cluster: LocalCluster, 
 
 def test_jobs_finish_and_deletes_complete(cluster: LocalCluster, namespace: str) -> None:
     _said(cluster, "create", "job", "once", "-n", namespace, "--image=example.com/none:1")
-    _said(cluster, "wait", "--for=condition=Complete", "--timeout=60s", "-n", namespace, "job/once")
-    _said(cluster, "delete", "--timeout=60s", "--cascade=foreground", "-n", namespace, "job/once")
+    _said(cluster, "wait", "--for=condition=Complete", "--timeout=240s", "-n", namespace, "job/once")
+    _said(cluster, "delete", "--timeout=240s", "--cascade=foreground", "-n", namespace, "job/once")
     assert _said(cluster, "get", "pods", "-n", namespace, "--output=name") == ""
 
 

@@ -33,7 +33,7 @@ _MISTAKE = (
     f'{_NAME}:7:25: error: spec.checks.perContainer.max: "one" is not a quantity: a number with at most one suffix is '
     "expected; write one as in 8, 1500m, 64Gi or 1e3 (TG311)"
 )
-_WITHIN = 30.0  # seconds until readiness tells of an edit
+_WITHIN = 120.0  # seconds until readiness tells of an edit
 _EDITS = 20
 
 

@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster, Gate
 from e2e.registering import unregister
 from e2e.waiting import until
@@ -19,16 +21,18 @@ from webhook.admission.registration import registration
 
 _BASE = Path(__file__).parent.parent / "deploy" / "kustomize" / "base"
 _UNREACHABLE_PROXY = "http://127.0.0.1:9"
-_WITHIN = 30.0  # seconds, until the API server has taken a configuration up
+_WITHIN = 240.0  # seconds, until the API server has taken a configuration up
 _BANANAS = {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "1500m"}
 
 
 @pytest.fixture
 def registered(cluster: Cluster, started: Gate) -> Iterator[Gate]:
-    """The gate, registered without anybody to trust."""
-    for configuration in registration(started.reached):
+    """The gate, registered without anybody to trust, which the API server has seen of both phases."""
+    mutating, validating = registration(started.reached)
+    for configuration, phase in ((validating, "validate"), (mutating, "mutate")):
         done = cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(configuration))
         assert done.returncode == 0, done.stderr
+        until(f"{phase} is called and not trusted", partial(_is_not_trusted, cluster, phase), _WITHIN)
     yield started
     unregister(cluster)
 
@@ -42,7 +46,7 @@ def publish(cluster: Cluster, folder: Path, *options: str) -> subprocess.Complet
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=_WITHIN,
     )
 
 
@@ -52,6 +56,11 @@ def pod(name: str) -> str:
     return json.dumps(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
     )
+
+
+def _is_not_trusted(cluster: Cluster, phase: str) -> bool:
+    text = said_of_a_pod(cluster, "default")
+    return f'failed calling webhook "{phase}.tallygate.dev"' in text and "certificate" in text
 
 
 def said_of_a_pod(cluster: Cluster, namespace: str) -> str:
@@ -70,7 +79,7 @@ def webhooks(cluster: Cluster, kind: str) -> list[dict[str, Any]]:
 
 
 def test_the_gate_is_called_once_it_is_published(cluster: Cluster, registered: Gate, namespace: str) -> None:
-    until("nobody is trusted yet", lambda: "certificate" in said_of_a_pod(cluster, namespace), _WITHIN)
+    assert "certificate" in said_of_a_pod(cluster, namespace)
     before = webhooks(cluster, "validatingwebhookconfiguration")
     done = publish(cluster, registered.certificates)
     assert (done.returncode, done.stderr) == (0, "")
@@ -127,8 +136,7 @@ def test_without_a_registration_it_says_what_to_do(cluster: Cluster, started: Ga
 
 def test_the_manifests_are_what_the_api_server_takes(cluster: Cluster) -> None:
     """All of them, rules and match conditions included, and nothing about them is against Pod Security."""
-    made = cluster.kubectl("apply", "-f", str(_BASE / "namespace.yaml"))
-    assert made.returncode == 0, made.stderr
+    gates_namespace(cluster)
     done = cluster.kubectl("apply", "--dry-run=server", "-k", str(_BASE))
     assert done.returncode == 0, done.stderr
     assert "PodSecurity" not in done.stderr
@@ -146,8 +154,7 @@ def test_the_manifests_are_what_the_api_server_takes(cluster: Cluster) -> None:
 
 def test_the_gate_can_be_applied_before_it_is_registered(cluster: Cluster) -> None:
     """As deploy/README.md does it, so that nobody is refused while it starts."""
-    made = cluster.kubectl("apply", "-f", str(_BASE / "namespace.yaml"))
-    assert made.returncode == 0, made.stderr
+    gates_namespace(cluster)
     only = cluster.kubectl("apply", "--dry-run=server", "-k", str(_BASE), "-l", "app.kubernetes.io/component=gate")
     assert only.returncode == 0, only.stderr
     assert "deployment.apps/tallygate" in only.stdout

@@ -6,28 +6,21 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from e2e.beside import following_gate
 from e2e.gates.process import GateProcess
 from e2e.pods import pod
-from e2e.ports import Cluster, NotHereError, Site
-from e2e.registering import register, unregister
+from e2e.ports import Cluster, Site
 from e2e.waiting import until
 
-_WITHIN = 60.0
+_WITHIN = 240.0  # seconds
 _GPU = "example.com/dongle"
 
 
 @pytest.fixture(scope="module")
 def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
     """A gate that follows the cluster, with the shipped policies."""
-    if not isinstance(site.gate, GateProcess):
-        raise NotHereError("it is about a gate of its own, beside the one of the site")
-    arguments = ("--cluster=kubeconfig", f"--kubeconfig={site.cluster.kubeconfig}")
-    gate = GateProcess(tmp_path_factory.mktemp("gate"), arguments=arguments)
-    gate.start()
-    register(site.cluster, gate)
-    yield gate
-    unregister(site.cluster)
-    gate.stop()
+    with following_gate(site, tmp_path_factory.mktemp("gate"), {}) as gate:
+        yield gate
 
 
 def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> tuple[str, str]:
@@ -36,12 +29,18 @@ def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> tuple[str, 
     return done.stdout, done.stderr
 
 
-def _quota(cluster: Cluster, namespace: str, hard: dict[str, str], scopes: Sequence[str] = ()) -> None:
-    """A quota, computed."""
-    spec = {"hard": hard, "scopes": scopes}
-    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec}
+def _quota(site: Site, namespace: str, hard: dict[str, str], scopes: Sequence[str] = ()) -> None:
+    """A quota, computed, that the gate has seen: it tells of one that was made and computed after it."""
+    _computed(site.cluster, namespace, "q", {"hard": hard, "scopes": scopes})
+    _computed(site.cluster, namespace, "later", {"hard": {"pods": "100"}})
+    probe = _deployment(site, "probe", 101, {})
+    until("the gate has seen it", lambda: "quota later" in _would_be_said(site.cluster, namespace, probe), _WITHIN)
+
+
+def _computed(cluster: Cluster, namespace: str, name: str, spec: dict[str, Any]) -> None:
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec}
     _done(cluster, "apply", f"--namespace={namespace}", "--filename=-", stdin=json.dumps(body))
-    computed = ["--for=jsonpath={.status.hard}", "--timeout=60s", "resourcequota/q"]
+    computed = ["--for=jsonpath={.status.hard}", "--timeout=240s", f"resourcequota/{name}"]
     _done(cluster, "wait", f"--namespace={namespace}", *computed)
 
 
@@ -70,15 +69,25 @@ def _told(cluster: Cluster, namespace: str, body: dict[str, Any]) -> bool:
     return "quota q of this namespace" in said
 
 
+def _would_be_said(cluster: Cluster, namespace: str, body: dict[str, Any]) -> str:
+    """What whoever applies it would be told now."""
+    dry = ("apply", "--dry-run=server", f"--namespace={namespace}", "--filename=-")
+    return _done(cluster, *dry, stdin=json.dumps(body))[1]
+
+
 def _is_short(cluster: Cluster, namespace: str, name: str, replicas: int) -> bool:
-    """Whether ResourceQuota refuses some of its pods, once that or the opposite is certain."""
+    """Whether ResourceQuota refuses some of its pods, once that or the opposite is certain.
+
+    It refuses too what comes before it has seen that a quota is computed; that passes.
+    """
     found: list[bool] = []
 
     def is_certain() -> bool:
         status = json.loads(
             _done(cluster, "get", "deployment", name, f"--namespace={namespace}", "--output=json")[0]
         ).get("status", {})
-        if any(each["type"] == "ReplicaFailure" for each in status.get("conditions", ())):
+        failures = [each["message"] for each in status.get("conditions", ()) if each["type"] == "ReplicaFailure"]
+        if any("exceeded quota" in each for each in failures):
             found.append(True)
         elif status.get("replicas", 0) == replicas:
             found.append(False)
@@ -117,7 +126,7 @@ _CASES = {
 @pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
 @pytest.mark.usefixtures("following")
 def test_who_is_told_is_who_is_refused(site: Site, namespace: str, case: _Case) -> None:
-    _quota(site.cluster, namespace, case.hard, case.scopes)
+    _quota(site, namespace, case.hard, case.scopes)
     told = _told(site.cluster, namespace, _deployment(site, "web", case.replicas, case.resources))
     assert (told, _is_short(site.cluster, namespace, "web", case.replicas)) == (case.is_short, case.is_short)
 
@@ -125,12 +134,15 @@ def test_who_is_told_is_who_is_refused(site: Site, namespace: str, case: _Case) 
 @pytest.mark.usefixtures("following")
 def test_what_others_use_is_told_and_room_that_they_leave_is_seen(site: Site, namespace: str) -> None:
     cluster = site.cluster
-    _quota(cluster, namespace, {f"requests.{_GPU}": "3"})
+    _quota(site, namespace, {f"requests.{_GPU}": "3"})
     assert not _told(cluster, namespace, _deployment(site, "first", 2, _ONE))
     assert not _is_short(cluster, namespace, "first", 2)
-    assert _told(cluster, namespace, _deployment(site, "second", 2, _ONE))
+    second, third = _deployment(site, "second", 2, _ONE), _deployment(site, "third", 1, _ONE)
+    until("the gate has seen what is used", lambda: "quota q " in _would_be_said(cluster, namespace, second), _WITHIN)
+    assert _told(cluster, namespace, second)
     assert _is_short(cluster, namespace, "second", 2)
     _done(cluster, "delete", "deployment", "first", f"--namespace={namespace}", "--wait")
     used = r"--for=jsonpath={.status.used.requests\.example\.com/dongle}=2"
-    _done(cluster, "wait", f"--namespace={namespace}", used, "--timeout=60s", "resourcequota/q")
-    assert not _told(cluster, namespace, _deployment(site, "third", 1, _ONE))
+    _done(cluster, "wait", f"--namespace={namespace}", used, "--timeout=240s", "resourcequota/q")
+    until("the gate has seen what is free", lambda: not _would_be_said(cluster, namespace, third), _WITHIN)
+    assert not _told(cluster, namespace, third)

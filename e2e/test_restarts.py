@@ -11,6 +11,7 @@ from e2e.load import CLIENTS, STORED, Answer, Clients, until_more
 from e2e.pods import create, pod, stored
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Gate, Site
+from e2e.waiting import until
 
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -21,6 +22,7 @@ spec:
   hard: {example.com/dongle: 2}
 """
 _HALF = "1500m"
+_WITHIN = 60.0  # seconds
 _MEANWHILE = 200  # pods that are created before and after
 _CALL = r'Internal error occurred: failed calling webhook "\w+\.tallygate\.dev": failed to call webhook: '
 # No connection is made. Behind a Service, who says so first depends on who has heard of it; and while kube-proxy
@@ -53,6 +55,11 @@ def _is_full(site: Site, namespace: str, name: str) -> bool:
         f'the request: Pod "{name}": asks 1 example.com/dongle, cap dongles of this namespace holds 0 of 2, '
         f"2 promised, free 0; held most by {', '.join(holders)}: wait until pods end (TG201, cap dongles)\n"
     )
+
+
+def _is_away(said: str) -> bool:
+    """Whether nobody listens; a connection that was there is seen to be broken a moment later."""
+    return "connect: connection refused" in said
 
 
 def _is_right(answer: Answer) -> bool:
@@ -103,7 +110,7 @@ def test_a_gate_that_was_killed_knows_nothing_of_the_pods_that_are_there(
     assert _is_full(site, namespace, "third")
     capped.kill()
     try:
-        assert "connect: connection refused" in create(site, namespace, "third").stderr
+        until("nobody listens", lambda: _is_away(create(site, namespace, "third").stderr), _WITHIN)
     finally:
         capped.start()
     for name in ("third", "fourth"):

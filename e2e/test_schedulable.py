@@ -15,6 +15,7 @@ from e2e.registering import register, unregister
 from e2e.waiting import until
 
 _WITHIN = 60.0
+_MEGABYTES = 2 * 1024 * 1024  # what is sent may have three; a dry run stores nothing
 _DONGLE = "example.com/dongle"
 _BANANAS = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 _NOT_NOW = """\
@@ -136,6 +137,23 @@ def test_of_what_a_device_class_stands_for_nothing_is_said_until_it_has_gone(sit
     finally:
         cluster.kubectl("delete", "deviceclass", "tallygate-licences")
     _until_told(cluster, namespace, _asking(site, "another", {resource: "1"}), told)
+
+
+@pytest.mark.usefixtures("following")
+def test_a_pod_of_megabytes_of_affinity_is_let_through_unjudged_and_others_are_judged(
+    site: Site, namespace: str
+) -> None:
+    terms = [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": f"app-{number}"}}}
+        for number in range(25_000)
+    ]
+    large = _asking(site, "large", {_DONGLE: "1"})
+    large["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    assert len(json.dumps(large)) > _MEGABYTES
+    said = _would_be_said(site.cluster, namespace, large)
+    assert "what the pod says of nodes and other pods is too much to go through" in said
+    many = _asking(site, "many", {_DONGLE: str(int(DONGLES[_DONGLE]) + 1)})
+    _until_told(site.cluster, namespace, many, "TG113")
 
 
 @pytest.mark.usefixtures("following")

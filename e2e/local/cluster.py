@@ -131,10 +131,10 @@ class LocalCluster:
         self._until("the namespace default takes pods", self._takes_pods)
 
     def _link_kubectl(self, built: Programs) -> Path:
-        """The control plane's program is kubectl when called so."""
+        """In a folder for PATH, where nothing else is."""
         link = self.folder / "bin" / "kubectl"
         link.parent.mkdir()
-        link.symlink_to(built.controlplane)
+        link.symlink_to(built.kubectl)
         return link
 
     def _launch(self, launch: Launch, ends: ExitStack) -> None:

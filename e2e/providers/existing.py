@@ -49,7 +49,7 @@ def _own_kubeconfig(kubeconfig: Path, context: str, folder: Path) -> Path:
     if not kubeconfig.is_file():
         raise UnfitError(f"{kubeconfig}: there is no such kubeconfig; name the cluster's by --kubeconfig")
     command = [
-        str(any_kubectl(folder)),
+        str(any_kubectl()),
         f"--kubeconfig={kubeconfig}",
         "config",
         "view",

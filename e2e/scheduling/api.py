@@ -110,14 +110,17 @@ class Api:
         """What becomes of a pod after this, in order, without an end.
 
         Raises:
-            ClusterError: nothing comes in time.
+            ClusterError: nothing comes in time, or the API server breaks the watch off.
         """
         query = f"watch=1&resourceVersion={pod['metadata']['resourceVersion']}&timeoutSeconds={_WITHIN:.0f}"
         path = f"{_folder(pod)}?{query}&fieldSelector=metadata.name%3D{pod['metadata']['name']}"
         with closing(self._connection()) as connection:
             connection.request("GET", f"/{path}")
             for line in connection.getresponse():
-                yield json.loads(line)["object"]
+                change = json.loads(line)
+                if change["type"] == "ERROR":
+                    raise ClusterError(f"the watch of the pod broke off: {json.dumps(change['object'])}")
+                yield change["object"]
         raise ClusterError(f"nothing became of the pod in {_WITHIN:.0f} s: {json.dumps(pod)}")
 
     def _made_or_not(self, made: Object) -> Object | RefusedError:

@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.admission.case import policies
 from tests.gate.scene import CAP, pod, response
 from tests.gate.world import BOUND, World
 from tests.state.attempts import Look, Put
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import Ledger
-from webhook.state.ports import LedgerKey
+from webhook.state.ports import LedgerKey, StoreUnavailableError
 from webhook.state.watch.events import Bookmark
 
 SHARED = CAP.replace("hard:", "shared: true\n  hard:")
@@ -526,6 +528,21 @@ def test_who_does_not_lead_leaves_the_ledger_of_a_namespace_that_is_gone_to_who_
     world.now += 61.0
     assert len(world.keeper.unsettled()) == 1
     world.role.is_leader = True
+    world.keep_open()
+    assert world.found() is None
+
+
+def test_a_ledger_that_may_not_be_taken_away_is_tried_again_after_a_minute() -> None:
+    world = opened()
+    world.keep()
+    world.pass_away("team-a")
+    world.forbid_removal(is_forbidden=True)
+    with pytest.raises(StoreUnavailableError):
+        world.keep_open()
+    assert dict(world.keeper.keys(["team-a"])) == {}
+    assert world.keeper.unsettled() == ()
+    world.now += 61.0
+    world.forbid_removal(is_forbidden=False)
     world.keep_open()
     assert world.found() is None
 

@@ -15,7 +15,7 @@ from webhook.gate.sight import Sight
 from webhook.gate.telling import Telling
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
-from webhook.state.ports import LedgerKey
+from webhook.state.ports import Attempt, LedgerKey, StoreUnavailableError, T
 from webhook.state.watch.events import Changed, Deleted, Event, Replaced
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
 from webhook.state.watch.view import PodView
@@ -39,7 +39,15 @@ class _Quorum:
 
 
 class _LosableLedgers(MemoryLedgers):
-    """Ledgers that somebody may delete."""
+    """Ledgers that somebody may delete; where they are `kept`, this process may not."""
+
+    kept = False
+
+    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+        """As in memory."""
+        if self.kept and attempt(self._ledgers.get(key)).removes:
+            raise StoreUnavailableError("the gate must be allowed to delete capledgers")
+        return super().transact(key, attempt, deadline)
 
     def lose(self, key: LedgerKey) -> None:
         """This one is not there any more."""
@@ -151,6 +159,10 @@ class World(Scene):
     def lose(self, key: LedgerKey) -> None:
         """Somebody deletes a ledger."""
         self._losable.lose(key)
+
+    def forbid_removal(self, *, is_forbidden: bool) -> None:
+        """Whether ledgers may be taken away."""
+        self._losable.kept = is_forbidden
 
     def open(self) -> None:
         """Let the ledgers be opened after the start: the bound, a write after it, a look after that."""

@@ -189,6 +189,7 @@ class Keeper:
         members, is_gone = self._sight.members(counted, key), self._sight.is_gone(key)
         if is_gone:
             self._gone[key] = self._monotonic() + _AGAIN_SECONDS
+            self._held.discard(key)  # now: where it may not be taken away, that is tried once in a while only
         kept = None if self.leads() else self._looked(key)
         if kept is None or _is_pressing(kept) or self._is_left(key):
             kept = self._kept(key, counted)
