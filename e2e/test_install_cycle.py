@@ -155,9 +155,15 @@ def _workload(site: Site, kind: str) -> dict[str, Any]:
     return {"apiVersion": "v1" if old else "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def _use_what_is_rare(site: Site, namespace: str) -> None:
-    """Bring about what an ordinary day does not: a promise that comes to nothing, an owner told twice, a renewal."""
+def _use_what_is_rare(site: Site, namespace: str, gate: InstalledGate) -> None:
+    """Bring about what an ordinary day does not: a promise that comes to nothing, a namespace that goes, a renewal."""
     cluster = site.cluster
+    gone = f"{namespace}-gone"
+    _done(cluster, "create", "namespace", gone)
+    _done(cluster, "label", "namespace", gone, "installed=yes")
+    _done(cluster, "wait", "--for=create", "--timeout=110s", f"--namespace={gone}", "serviceaccount/default")
+    _until_let_in(site, gone, "first", gate)
+    _done(cluster, "delete", "namespace", gone, "--wait=false")
     own = f"--namespace={namespace}"
     _done(cluster, "create", "quota", "none", own, f"--hard=requests.{DONGLE}=0")
     until("quota refuses", lambda: "exceeded quota" in _says(site, namespace, f"p-{uuid4().hex[:6]}"), _WITHIN)
@@ -206,7 +212,7 @@ def test_installed_upgraded_and_uninstalled_with_the_rights_it_needs_and_nothing
         assert "holds 2 of 2" in _says(site, namespace, "third")  # what was counted before is not forgotten
 
         _done(local, "delete", "pod", "second", f"--namespace={namespace}", "--wait")
-        _use_what_is_rare(site, namespace)
+        _use_what_is_rare(site, namespace, gate)
         given = granted(second)
         until("every right is used", lambda: not _unused(given, log, start), _WITHIN, lambda: _told(given, log, start))
     finally:
