@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from certs.kept import Kept, read_kept
-from e2e.errors import ClusterError
 from e2e.gates.process import GateProcess
+from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster
+from e2e.said import said
 from e2e.service_account import as_service_account
 
 OWN = "tallygate-system"
 SECRET = "tallygate-tls"  # noqa: S105  its name
 _DEPLOY = Path(__file__).parents[1] / "deploy" / "kustomize"
 _GROUND = (
-    _DEPLOY / "base" / "namespace.yaml",
     _DEPLOY / "base" / "serviceaccount.yaml",
     _DEPLOY / "components" / "self-signed" / "rbac.yaml",
 )
@@ -55,6 +55,7 @@ def ground(cluster: Cluster, folder: Path) -> Iterator[Path]:
     Raises:
         ClusterError: the API server refuses something.
     """
+    gates_namespace(cluster)
     for file in _GROUND:
         said(cluster, "apply", f"--filename={file}")
     delete_secret(cluster)
@@ -82,15 +83,3 @@ def ask(cluster: Cluster, what: str) -> None:
 def delete_secret(cluster: Cluster) -> None:
     """Let it be gone, whether it was there or not."""
     said(cluster, "delete", "secret", SECRET, f"--namespace={OWN}", "--ignore-not-found")
-
-
-def said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    """What kubectl prints.
-
-    Raises:
-        ClusterError: it fails; the text is what it says.
-    """
-    done = cluster.kubectl(*args, stdin=stdin)
-    if done.returncode:
-        raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
-    return done.stdout

@@ -4,6 +4,9 @@ Two gates stand behind a forwarder, as pods behind a Service, and act as the shi
 """
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,11 +19,12 @@ from certs.names import names_of, parse_names
 from certs.renewal import issue
 from e2e.forwarder import Forwarder
 from e2e.gates.process import HERE, GateProcess
-from e2e.kept_gates import KeptGate, ask, delete_secret, ground, kept, said
+from e2e.kept_gates import KeptGate, ask, delete_secret, ground, kept
 from e2e.load import STORED, Answer, Clients, until_more
 from e2e.pods import Pod, create, pod
 from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import unregister
+from e2e.said import said
 from e2e.waiting import until
 from webhook.admission.registration import Url, registration
 
@@ -113,6 +117,18 @@ def _bundles(cluster: Cluster) -> set[str]:
     return {each["clientConfig"].get("caBundle", "") for one in found for each in one["webhooks"]}
 
 
+def _status(cluster: Cluster) -> subprocess.CompletedProcess[str]:
+    """What `tallygate certs status` says to the administrator."""
+    return subprocess.run(  # noqa: S603  ourselves, no shell
+        [sys.executable, "-m", "webhook.cli", "certs", "status", f"--kubeconfig={cluster.kubeconfig}"],
+        env={**os.environ, **cluster.environment, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_WITHIN,
+    )
+
+
 def test_from_no_secret_at_all_to_ten_successions_under_load_no_create_fails(
     site: Site, behind: Behind, namespace: str
 ) -> None:
@@ -157,6 +173,9 @@ def test_a_bundle_that_somebody_has_overwritten_is_put_back(site: Site, behind: 
         path = "/webhooks/0/clientConfig/caBundle"
         said(site.cluster, "patch", kind, "tallygate", "--type=json", f'--patch=[{{"op":"remove","path":"{path}"}}]')
     behind.until("it is put back", lambda: _bundles(site.cluster) == before)
+    done = _status(site.cluster)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("caBundle is what ca.crt says") == len(_KINDS)
     _until_called(behind, site, namespace)
 
 
