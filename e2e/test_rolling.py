@@ -94,8 +94,14 @@ def _edit_policies(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
 
 def _keeper(replicas: Replicas) -> GateProcess:
     """The one that keeps the ledgers; after a restart none does for a moment."""
-    until("one of them keeps", lambda: len(replicas.keepers()) == 1, _WITHIN)
-    return next(iter(replicas.keepers()))
+    found: list[GateProcess] = []
+
+    def is_one() -> bool:
+        found[:] = replicas.keepers()
+        return len(found) == 1
+
+    until("one of them keeps", is_one, _WITHIN)
+    return found[0]
 
 
 def _end_the_keeper(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
