@@ -6,7 +6,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.caps import Charge
+from webhook.accounting.caps import Charge, has_ended
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity import QuantityError
 from webhook.admission.capping import CapIndex, Counted
@@ -132,6 +132,9 @@ class Gate:
             # Its ledger would be taken for one that was lost, and promise nothing for a while.
             return busy(sitting, f"namespace {change.namespace} is not known here yet")
         new, old = _pods(change)
+        if old is not None and has_ended(old):
+            # It holds nothing, and will not again. What a ledger promised it before counts until it is counted anew.
+            return by_rules(sitting)
         asked: list[AskedOfCap] = []
         missing: list[Problem] = []
         for counted in caps.caps:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webhook.admission.change import User
@@ -117,8 +117,21 @@ def accounts(world: World) -> Iterator[tuple[Account, Collection[str]]]:
         yield account, MEMBERS[account.counted.cap.name, account.namespace]
 
 
+# A pod that was made smaller, and whose ledger was counted since, ends and is resized again.
+RESIZED_WHEN_OVER: Story = [
+    (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod(3)}), "batch", False),
+    (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": pod(3)}), "team-a", False),
+    (Resize(Named("Pod", "b"), "", {"cpu": 2}, {"cpu": 2}), "team-a", False),
+    (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod(1)}), "team-a", False),
+    (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": pod(2)}), "batch", False),
+    (End(Named("Pod", "b"), "Succeeded"), "team-a", False),
+    (Resize(Named("Pod", "b"), "", {"cpu": 1}, {"cpu": 1}), "team-a", False),
+]
+
+
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
+@example(RESIZED_WHEN_OVER)
 def test_no_cap_is_gone_over(steps: Story) -> None:
     """Neither by what is stored nor by what is promised; and what is stored is never more than what is charged."""
     for world in played(steps):
