@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
-from e2e.ledgers import forget_ledgers
+from e2e.ledgers import define_ledgers
+from e2e.namespaces import gates_namespace
 from e2e.pods import create
-from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import NotHereError, Site
-from e2e.registering import register, unregister
+from e2e.said import said
 from e2e.service_account import as_service_account
 from e2e.waiting import until
 
@@ -35,24 +36,14 @@ def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     cluster = site.cluster
     if not isinstance(site.gate, GateProcess):
         raise NotHereError("it is about a gate of its own, beside the one of the site")
-    followed = (_DEPLOY / "overlays" / "followed" / each for each in ("crd.yaml", "rbac.yaml"))
-    for file in (_DEPLOY / "base" / "namespace.yaml", _DEPLOY / "base" / "serviceaccount.yaml", *followed):
-        applied = cluster.kubectl("apply", f"--filename={file}")
-        assert applied.returncode == 0, applied.stderr
-    waited = cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
-    assert waited.returncode == 0, waited.stderr
-    cluster.kubectl("delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
+    gates_namespace(cluster)
+    define_ledgers(cluster)
+    for file in (_DEPLOY / "base" / "serviceaccount.yaml", _DEPLOY / "components" / "followed" / "rbac.yaml"):
+        said(cluster, "apply", "--filename", str(file))
+    said(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
     kubeconfig = as_service_account(cluster, _OWN, "tallygate", tmp_path / "kubeconfig")
-    arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
-    gate = GateProcess(tmp_path / "gate", arguments=arguments)
-    gate.start()
-    register(cluster, gate)
-    gate.write_policies(SHIPPED_FILES | {"passing.yaml": _CAP})
-    yield gate
-    gate.write_policies(SHIPPED_FILES)
-    unregister(cluster)
-    gate.stop()
-    forget_ledgers(cluster, _OWN)
+    with keeping_gate(site, tmp_path / "gate", {"passing.yaml": _CAP}, _OWN, kubeconfig) as gate:
+        yield gate
 
 
 def _ledgers(site: Site) -> int:

@@ -7,6 +7,7 @@ import pytest
 from e2e.gates.process import GateProcess
 from e2e.installation.foreign import foreign_kinds
 from e2e.installation.rendered import CHART, KUSTOMIZE, OVERLAYS, Object, listed, overlay, own_overlay, run_helm
+from e2e.installation.uninstalling import uninstall
 from e2e.ports import Cluster, NotHereError, Site
 
 _OWN = "tallygate-system"
@@ -18,6 +19,7 @@ def ground(site: Site) -> Iterator[Cluster]:
     """The cluster with the gate's namespace, without which nothing in it can be tried, and the kinds of others."""
     if not isinstance(site.gate, GateProcess):
         raise NotHereError("an overlay is installed there, and kubectl warns of whatever it finds")
+    uninstall(site.cluster)  # what other cases have left of it, which Helm would not take over
     with foreign_kinds(site.cluster):
         _done(site.cluster, "apply", f"--filename={KUSTOMIZE / 'base' / 'namespace.yaml'}")
         yield site.cluster

@@ -18,6 +18,7 @@ from e2e.installation.process import InstalledGate
 from e2e.installation.remains import remains
 from e2e.installation.rendered import CHART, KUSTOMIZE, Object, listed, own_overlay, run_helm
 from e2e.installation.rights import Right, asked, granted
+from e2e.installation.uninstalling import uninstall
 from e2e.local.cluster import LocalCluster
 from e2e.local.launches import audit_log
 from e2e.pods import DONGLE, create, pod
@@ -61,9 +62,9 @@ def local(site: Site) -> Iterator[LocalCluster]:
     if not isinstance(site.gate, GateProcess) or not isinstance(site.cluster, LocalCluster):
         raise NotHereError("it takes a control plane whose audit log can be read, and on which nothing is installed")
     cluster = site.cluster
-    _uninstall(cluster)  # what other cases have left of it
+    uninstall(cluster)  # what other cases have left of it
     yield cluster
-    _uninstall(cluster)
+    uninstall(cluster)
 
 
 def _shipped() -> str:
@@ -109,27 +110,6 @@ def _policies(cluster: Cluster, gate: InstalledGate, files: Files, tag: str = "1
     gate.bring_policies()
     until("they are in force", lambda: bool(gate.readiness()["checks"]["policies"]["digest"] != before), _WITHIN)
     return objects
-
-
-def _uninstall(cluster: Cluster) -> None:
-    """As docs/upgrade.md says."""
-    registrations = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
-    _done(cluster, "delete", registrations, "tallygate", "--ignore-not-found")
-    if cluster.kubectl("get", "namespace", _OWN).returncode == 0:
-        own = f"--namespace={_OWN}"
-        if cluster.kubectl("get", "deployment", "tallygate", own).returncode == 0:
-            _done(cluster, "scale", "deployment", "tallygate", own, "--replicas=0")
-            chosen = "--selector=app.kubernetes.io/component=gate"
-            _done(cluster, "wait", "--for=delete", "pod", chosen, own, "--timeout=60s")
-        ledgers = cluster.kubectl("get", "capledgers", own, "--output=name").stdout.split()
-        for name in ledgers:
-            _done(cluster, "patch", name, own, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
-    _done(cluster, "delete", "--ignore-not-found", "--timeout=110s", "-f", "-", stdin=listed(_everything(cluster)))
-
-
-def _everything(cluster: Cluster) -> list[Object]:
-    """Without the registration, which is gone already."""
-    return [each for each in _overlay(cluster, {"a.yaml": ""}) if not each["kind"].endswith("WebhookConfiguration")]
 
 
 def _says(site: Site, namespace: str, name: str, dongles: str = "1") -> str:
@@ -220,7 +200,7 @@ def test_installed_upgraded_and_uninstalled_with_the_rights_it_needs_and_nothing
     used = list(asked(log, start))
     assert [each for each in used if each.is_forbidden] == []
     assert sorted({each.right for each in used} - given) == []
-    _uninstall(local)
+    uninstall(local)
     assert remains(local) == []
     assert not _refuses_a_fraction(local)
 
