@@ -116,13 +116,6 @@ def test_the_folder_is_gone_in_the_end_when_none_is_named(place: Place) -> None:
     assert not folder.parent.exists()
 
 
-def test_without_tls_secret_nothing_is_changed(place: Place) -> None:
-    settings = replace(place.settings, tls_secret="")
-    with place.keeping(tls_secret="") as beside:
-        assert beside == Beside(settings)
-    assert place.api.requests == []
-
-
 @pytest.mark.parametrize("what", ["certificate", "authority"])
 def test_what_is_asked_for_is_done_while_serving(place: Place, what: str) -> None:
     with place.keeping():

@@ -42,14 +42,11 @@ _MOST_STEPS: Final = 6  # at a time: somebody else may undo each of them
 
 @contextmanager
 def keeping(settings: Settings, voice: Voice) -> Iterator[Beside]:
-    """Keep the certificates of `tls_secret`, if it is named; what the server is to serve with, and to be asked.
+    """Keep the certificates of `tls_secret`; what the server is to serve with, and to be asked.
 
     Raises:
         ServeError: the settings contradict each other, or nothing can be served with within a minute.
     """
-    if not settings.tls_secret:
-        yield Beside(settings)
-        return
     if settings.tls_cert or settings.tls_key:
         raise ServeError("tls_secret takes the place of tls_cert and tls_key: give the one or the others")
     with _folder(settings.tls_folder) as folder:

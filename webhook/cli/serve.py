@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from webhook.cli.certificate_keeping import keeping
 from webhook.cli.command import Command
 from webhook.server.serve import leave
 from webhook.server.serve import serve as serve_gate
@@ -59,4 +58,10 @@ def serve(config: Path | None, **flags: Any) -> None:
 
     Exit codes: 0 stopped, 1 stopped but requests had to be given up, 2 it could not start.
     """
-    leave(serve_gate(load_settings(flags, os.environ, config), keeping))
+    settings = load_settings(flags, os.environ, config)
+    if not settings.tls_secret:
+        leave(serve_gate(settings))
+    # The official client's models are a third of all the time that a gate takes to start, and wanted here alone.
+    from webhook.cli.certificate_keeping import keeping  # noqa: PLC0415
+
+    leave(serve_gate(settings, keeping))
