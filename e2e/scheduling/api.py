@@ -18,6 +18,7 @@ Object = dict[str, Any]
 
 _HANDS = 6
 _WITHIN = 30.0  # seconds for an answer
+_TRIES = 3  # watches of one pod
 _GROUPS = {
     "Namespace": "api/v1/namespaces",
     "Node": "api/v1/nodes",
@@ -110,18 +111,28 @@ class Api:
         """What becomes of a pod after this, in order, without an end.
 
         Raises:
-            ClusterError: nothing comes in time, or the API server breaks the watch off.
+            ClusterError: nothing comes in time, or the API server breaks the watch off again and again.
         """
+        broken: list[str] = []
+        while len(broken) < _TRIES:
+            for change in self._watched(pod):
+                if change["type"] == "ERROR":
+                    # One that the API server could not read from etcd, say: what it was stands in the pod.
+                    broken.append(json.dumps(change["object"]))
+                    pod = self._ask("GET", _path(pod))
+                    yield pod
+                    break
+                yield change["object"]
+            else:
+                raise ClusterError(f"nothing became of the pod in {_WITHIN:.0f} s: {json.dumps(pod)}")
+        raise ClusterError(f"the watch of the pod broke off: {broken}")
+
+    def _watched(self, pod: Object) -> Iterator[Object]:
         query = f"watch=1&resourceVersion={pod['metadata']['resourceVersion']}&timeoutSeconds={_WITHIN:.0f}"
         path = f"{_folder(pod)}?{query}&fieldSelector=metadata.name%3D{pod['metadata']['name']}"
         with closing(self._connection()) as connection:
             connection.request("GET", f"/{path}")
-            for line in connection.getresponse():
-                change = json.loads(line)
-                if change["type"] == "ERROR":
-                    raise ClusterError(f"the watch of the pod broke off: {json.dumps(change['object'])}")
-                yield change["object"]
-        raise ClusterError(f"nothing became of the pod in {_WITHIN:.0f} s: {json.dumps(pod)}")
+            yield from map(json.loads, connection.getresponse())
 
     def _made_or_not(self, made: Object) -> Object | RefusedError:
         try:

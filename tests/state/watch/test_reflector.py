@@ -164,6 +164,21 @@ def test_a_revision_that_is_gone_is_listed_anew(gone: Reply) -> None:
     assert restarted(f) == {Reason.EXPIRED: 1}
 
 
+def test_an_event_that_the_server_cannot_tell_is_listed_past() -> None:
+    broken = [told("ERROR", status(500, "etcd event received with PrevKv=nil", reason="InternalError"))]
+    f = follow(listed(7, thing("a", 3)), broken, broken, broken, listed(90, thing("b", 80)), [SILENCE], at=90)
+    assert [f.next() for _ in range(2)] == [Replaced([row("a", 3)], 7), Replaced([row("b", 80)], 90)]
+    assert restarted(f) == {Reason.SERVER_ERROR: 3}
+    assert [query.get("resourceVersion") for query in f.server.asked] == [None, "7", "7", "7", None]
+
+
+def test_errors_between_watches_that_get_on_are_no_reason_to_list_anew() -> None:
+    broken = [told("ERROR", status(500, "etcd is away"))]
+    f = follow(listed(7), broken, broken, [bookmark(8)], broken, broken, [bookmark(9), SILENCE], at=9)
+    assert [f.next() for _ in range(3)] == [Replaced([], 7), Bookmark(8), Bookmark(9)]
+    assert restarted(f) == {Reason.SERVER_ERROR: 4, Reason.ENDED: 1}
+
+
 def test_a_list_that_can_only_go_on_inconsistently_is_begun_anew_with_larger_pages() -> None:
     f = follow(
         listed(7, thing("a", 3), more="t1"),

@@ -9,6 +9,9 @@ concepts"; client-go tools/cache/reflector.go and apiserver storage/cacher, v1.3
 - What a watch does not say cannot be told from what it lost, so now and then the server is asked which revision it is
   at (`freshness`). A watch that does not get there in time is replaced by one with a short time, since that gets a
   bookmark two seconds before its end; when that does not help for long, the resource is listed anew.
+- An event that the server itself cannot read from etcd ("event received with PrevKv=nil", storage/etcd3/event.go) ends
+  every watch that comes to it: after a few in a row that a server error has ended, list past it. client-go does so at
+  the first one.
 - A resource that an API server does not know (404) is looked for again and again, where it need not be known; until
   then there is none of it, and that is known.
 - A server that is at an earlier revision than it was (etcd restored from a backup) would leave a watch waiting for
@@ -35,6 +38,7 @@ _PAGE = 500
 _LARGER_PAGE = 4  # times, after each list that expired
 _LARGEST_PAGE = 8000
 _DOUBTS = 2  # watches that have not helped, before a new list is made
+_ERRORS = 3  # of the server, that have ended watches which got nowhere, before a new list is made
 _MOST_ITEMS = 2_000_000
 _MOST_LINE = 8 * 1024 * 1024  # bytes; the API server stores no object over 1.5 MiB, and an event holds one
 _OK = 200
@@ -101,6 +105,7 @@ class Reflector(Generic[W, R]):
         self._next_watch: float | None = None
         self._is_hurried = False
         self._doubts = 0
+        self._errors = 0
         self._ask_at = 0.0
 
     def hurry(self) -> None:
@@ -123,7 +128,7 @@ class Reflector(Generic[W, R]):
                 if failure.reason is Reason.ABSENT and self._reading.may_be_absent:
                     yield from self._none()
                 self._fell(failure, is_listing=not is_listed)
-                is_listed = is_listed and failure.reason not in LIST_ANEW
+                is_listed = is_listed and failure.reason not in LIST_ANEW and self._errors < _ERRORS
                 self._clock.rest(self._backoff.again(failure.retry_after))
                 yield None
 
@@ -145,9 +150,11 @@ class Reflector(Generic[W, R]):
         self._trouble = failure
         self._next_watch = self._pace.short if failure.reason is Reason.SILENT else None
         self._expired = self._expired + 1 if is_listing and failure.reason is Reason.EXPIRED else 0
+        self._errors = self._errors + 1 if failure.reason is Reason.SERVER_ERROR else 0
 
     def _went_well(self) -> None:
         self._trouble = None
+        self._errors = 0
         self._backoff.succeeded()
 
     # Lists
