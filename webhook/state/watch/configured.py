@@ -1,0 +1,90 @@
+"""Connections as the official client configures them: it reads kubeconfigs, renews tokens and sets up TLS.
+
+Its own behaviour in the environment is kept but for one thing: a proxy named there is never used for a server on this
+machine, as in kubectl (Go's http.ProxyFromEnvironment).
+"""
+
+import os
+from ipaddress import ip_address
+from pathlib import Path
+from threading import Lock
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import yaml
+from kubernetes.client import Configuration
+from kubernetes.client.rest import RESTClientObject
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+
+from webhook.state.watch.connect import ConnectError, Connection
+from webhook.state.watch.failure import Reason, WatchError
+
+
+def by_kubeconfig(kubeconfig: Path | None, context: str | None) -> Connection:
+    """As `connect`.
+
+    Raises:
+        ConnectError: there is none, or it cannot be read.
+    """
+    configuration = Configuration()
+    files = str(kubeconfig or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    try:
+        load_kube_config(files, context, client_configuration=configuration, persist_config=False)
+    except (ConfigException, OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        wanted = f", context {context}," if context else ""
+        raise ConnectError(
+            f"kubeconfig {files}{wanted} does not say where the API server is: {' '.join(str(error).split())}; "
+            "see `kubectl config get-contexts`, or name another by --kubeconfig and --context"
+        ) from None
+    return _connection(configuration)
+
+
+def by_pod() -> Connection:
+    """As `connect_in_cluster`.
+
+    Raises:
+        ConnectError: this is no pod, or it has no token.
+    """
+    configuration = Configuration()
+    try:
+        load_incluster_config(client_configuration=configuration)
+    except (ConfigException, OSError) as error:
+        raise ConnectError(
+            f"this is not a pod with a ServiceAccount token: {error}; outside a cluster name a kubeconfig"
+        ) from None
+    return _connection(configuration)
+
+
+def _connection(configuration: Configuration) -> Connection:
+    _spare_loopback(configuration)
+    pool = RESTClientObject(configuration).pool_manager
+    return Connection(configuration.host.rstrip("/"), pool, _Authorization(configuration))
+
+
+class _Authorization:
+    """The configuration's token, by one thread at a time."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._renewing = Lock()
+
+    def __call__(self) -> str:
+        try:
+            with self._renewing:
+                return self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or ""
+        except (ConfigException, OSError, ValueError) as error:
+            raise WatchError(Reason.UNAUTHORIZED, f"the token cannot be renewed: {error}") from None
+
+
+def _spare_loopback(configuration: Configuration) -> None:
+    """Use no proxy of the environment for this machine; one that the kubeconfig names itself is meant."""
+    host = urlsplit(configuration.host).hostname or ""
+    if _is_loopback(host) and configuration.proxy in getproxies().values():
+        configuration.proxy = None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
