@@ -2,8 +2,6 @@
 
 The official client reads it (`configured`). It is imported when there is a cluster to talk to and not before: that is a
 quarter of the time that a gate without one takes to start.
-
-
 """
 
 from collections.abc import Callable
