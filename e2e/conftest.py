@@ -1,5 +1,6 @@
 """What the cases share: one site for the run, the gate on it, and a namespace for each case."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -17,18 +18,23 @@ from e2e.registering import registered
 
 _MISUSE = 2
 _LONGEST = (
-    "test_storms",
-    "test_usage",
+    "test_certificates_kept",
+    "test_doctor",
+    "test_install_cycle",
     "test_transcripts",
+    "test_usage",
+    "test_storms",
     "test_fail_modes",
-    "test_bench",
-    "test_rights",
-    "test_predict",
-    "test_check_offline",
-    "test_local",
+    "test_evasion",
     "test_watch",
-    "test_spared",
+    "test_events",
+    "test_rights",
+    "test_rolling",
     "test_metrics",
+    "test_audit",
+    "test_bench",
+    "test_local",
+    "test_install",
 )
 """The modules that take longest, the longest first."""
 
@@ -59,7 +65,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A connection that is reset between TCP's handshake and TLS's, as by a server that is killed, is left unclosed by
     Python itself (`SSLSocket._create`, 3.11): it has no peer any more, by which it is told from one that we forgot.
+
+    Programs in Go, as the control plane and kubectl, collect garbage seldom here: processors are what is scarce.
     """
+    os.environ.setdefault("GOGC", "400")
     config.addinivalue_line("filterwarnings", r"ignore:unclosed <ssl\.SSLSocket [^>]*laddr=\([^)]*\)>:ResourceWarning")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)

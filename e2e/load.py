@@ -23,7 +23,7 @@ CLIENTS = 8
 STORED = 201
 """What the API server answers to a create that it has stored."""
 
-_PAUSE = 0.02  # seconds that a client rests between two pods of a load that lasts
+_PAUSE = 0.1  # seconds that a client rests between two pods of a load that lasts
 _WITHIN = 240.0  # seconds, for a load to get on
 _ANSWER = 120.0  # seconds; the API server itself gives a create up after 34
 

@@ -1,28 +1,26 @@
 """The gate registered with the API server, and not: as a user does it, and proven by what the API server then does."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
+from certs.cluster import Source, connect
+from certs.errors import CertsError
+from certs.publish import bundle
+from certs.publish import publish as publish_trust
 from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
 from e2e.said import said
 from e2e.waiting import until
 from webhook.admission.change import Phase
-from webhook.admission.registration import registration
+from webhook.admission.registration import NAME, registration
 
-_ROOT = Path(__file__).parent.parent
 _WITHIN = 120.0  # seconds, until the API server has taken a configuration up; it takes milliseconds
-_SECONDS = 240.0  # for a command of tallygate
 _KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
-_NAME = "tallygate"
 
 _OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-probes"
 _REFUSED = "1500m"  # of it: by the shipped rules, and not by the API server
@@ -59,23 +57,17 @@ def registered(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> It
 
 
 def publish(cluster: Cluster, gate: Gate) -> None:
-    """Let the API server trust the gate's authorities, by `tallygate certs publish`.
+    """Let the API server trust the gate's authorities, as `tallygate certs publish` does, in this process.
 
     Raises:
-        ClusterError: the command fails; the text is what it says.
+        ClusterError: that cannot be done.
     """
-    command = [sys.executable, "-m", "webhook.cli", "certs", "publish", str(gate.certificates)]
-    environment = {**os.environ, **cluster.environment, "PYTHONPATH": str(_ROOT)}
-    done = subprocess.run(  # noqa: S603  ours, and no shell
-        [*command, f"--kubeconfig={cluster.kubeconfig}"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_SECONDS,
-    )
-    if done.returncode:
-        raise ClusterError(done.stderr.strip())
+    try:
+        with closing(connect(Source(cluster.kubeconfig))) as client:
+            for _ in publish_trust(client, NAME, bundle(gate.certificates, datetime.now(UTC))):
+                pass
+    except CertsError as error:
+        raise ClusterError(str(error)) from None
 
 
 def unregister(cluster: Cluster) -> None:
@@ -86,7 +78,7 @@ def unregister(cluster: Cluster) -> None:
     Raises:
         ClusterError: the API server does not answer, or still calls them.
     """
-    said(cluster, "delete", ",".join(_KINDS), _NAME, "--ignore-not-found")
+    said(cluster, "delete", ",".join(_KINDS), NAME, "--ignore-not-found")
     until("the API server asks nobody", lambda: _stores(cluster, "probe", _REFUSED), _WITHIN)
 
 

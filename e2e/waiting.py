@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from e2e.errors import ClusterError
 
-_PAUSE = 0.05  # seconds between two looks
+_LEAST, _MOST = 0.05, 0.5  # seconds between two looks
+_PART = 0.1  # of the time waited so far: who waits long is told a little late, and leaves the processors to others
 
 
 def until(what: str, is_so: Callable[[], bool], within: float, logs: Callable[[], str] = lambda: "") -> None:
@@ -14,8 +15,9 @@ def until(what: str, is_so: Callable[[], bool], within: float, logs: Callable[[]
     Raises:
         ClusterError: it is not so by then; the text says `what` was waited for, and has the `logs`.
     """
-    deadline = time.monotonic() + within
+    begun = time.monotonic()
     while not is_so():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if waited > within:
             raise ClusterError(f"{what}: not so after {within:.0f} s\n{logs()}".strip())
-        time.sleep(_PAUSE)
+        time.sleep(min(max(_LEAST, waited * _PART), _MOST))
