@@ -11,7 +11,7 @@ from e2e.bench.calls import Calls
 from e2e.bench.client import Created
 from e2e.bench.figures import Over, figures, refusal_figures
 from e2e.bench.ground import Ground, ground
-from e2e.bench.measure import CROWDS, Round, Sample, one_round, refusals
+from e2e.bench.measure import ALONE, SELDOM, WAYS, Round, Sample, Way, one_round, refusals
 from e2e.bench.table import refusal_table, table
 from e2e.bench.variants import CAP, FLASK, FLOOR, FLOOR_HTTP2, KEPT, NONE, QUOTA, REFUSING, RULES, VARIANTS, Variant
 from e2e.local.cluster import LocalCluster
@@ -31,17 +31,17 @@ def made(site: Site) -> Iterator[Ground]:
 
 
 @pytest.fixture(scope="module")
-def taken(made: Ground) -> dict[int, Round]:
+def taken(made: Ground) -> dict[Way, Round]:
     return one_round(made, _CREATES)
 
 
-def test_a_server_is_asked_in_both_phases_and_a_gate_once_about_a_complete_pod(taken: dict[int, Round]) -> None:
+def test_a_server_is_asked_in_both_phases_and_a_gate_once_about_a_complete_pod(taken: dict[Way, Round]) -> None:
     for each in taken.values():
         asked = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
         assert asked == {NONE: 0, FLOOR: 1, FLOOR_HTTP2: 1, FLASK: 2, RULES: 1, CAP: 1, KEPT: 1, QUOTA: 0}
 
 
-def test_all_pods_of_a_round_are_gone_after_it(made: Ground, taken: dict[int, Round]) -> None:
+def test_all_pods_of_a_round_are_gone_after_it(made: Ground, taken: dict[Way, Round]) -> None:
     assert all(len(sample.latencies) >= _CREATES for each in taken.values() for sample in each.values())
     assert [_stored_pods(made, variant) for variant in VARIANTS] == [0] * len(VARIANTS)
 
@@ -88,31 +88,36 @@ def test_the_quota_is_charged_and_free_again_when_the_pods_are_gone(made: Ground
     assert made.used() == "0"
 
 
-def test_the_table_and_the_json_have_every_variant_by_one_client_and_by_several(taken: dict[int, Round]) -> None:
-    found = [figure for clients, each in taken.items() for figure in figures([each], clients)]
+def test_the_table_and_the_json_have_every_variant_by_one_client_and_by_several(taken: dict[Way, Round]) -> None:
+    found = [figure for way, each in taken.items() for figure in figures([each], way)]
     _, _, *rows = table(found)
     cells = [row.split("|")[1:3] for row in rows]
-    pairs = [(clients, variant) for clients in (1, *CROWDS) for variant in VARIANTS]
-    assert cells == [[f" {clients} ", f" {variant.title} "] for clients, variant in pairs]
+    pairs = [(way, variant) for way in WAYS for variant in VARIANTS]
+    assert cells == [[f" {way.title} ", f" {variant.title} "] for way, variant in pairs]
     told = json.loads(json.dumps([asdict(figure) for figure in found]))
-    assert [(each["clients"], each["variant"]) for each in told] == [(count, each.name) for count, each in pairs]
+    assert [(Way(each["clients"], each["seldom"]), each["variant"]) for each in told] == [
+        (way, each.name) for way, each in pairs
+    ]
 
 
 def test_who_is_full_refuses_and_a_refusal_is_compared_with_that_of_resource_quota(made: Ground) -> None:
     refused = refusals(made, _CREATES)
-    assert {variant: len(sample.latencies) for variant, sample in refused.items()} == dict.fromkeys(REFUSING, _CREATES)
-    asked = {variant: sample.calls.number for variant, sample in refused.items()}
-    assert asked == {FLOOR: _CREATES, FLOOR_HTTP2: _CREATES, CAP: _CREATES, KEPT: _CREATES, QUOTA: 0}
-    found = refusal_figures([refused])
-    assert _rounded(found[-1].p50_ratio) == {"middle": 1.0, "least": 1.0, "most": 1.0}
-    _, _, *rows = refusal_table(found)
-    assert [row.split("|")[1] for row in rows] == [f" {variant.title} " for variant in REFUSING]
+    assert list(refused) == [ALONE, SELDOM]
+    for way, taken in refused.items():
+        sizes = {variant: len(sample.latencies) for variant, sample in taken.items()}
+        assert sizes == dict.fromkeys(REFUSING, _CREATES)
+        asked = {variant: sample.calls.number for variant, sample in taken.items()}
+        assert asked == {FLOOR: _CREATES, FLOOR_HTTP2: _CREATES, CAP: _CREATES, KEPT: _CREATES, QUOTA: 0}
+        found = refusal_figures([taken], way)
+        assert _rounded(found[-1].p50_ratio) == {"middle": 1.0, "least": 1.0, "most": 1.0}
+        _, _, *rows = refusal_table(found)
+        assert [row.split("|")[1:3] for row in rows] == [[f" {way.title} ", f" {each.title} "] for each in REFUSING]
 
 
 def test_what_is_added_is_what_the_median_of_a_round_is_longer_than_without_a_webhook() -> None:
     one = {NONE: _sample(0.001, 0.002, 0.003), FLASK: _sample(0.003, 0.004, 0.009), RULES: _sample(0.005, 0.006, 0.010)}
     two = {NONE: _sample(0.002, 0.002, 0.002), FLASK: _sample(0.003, 0.003, 0.003), RULES: _sample(0.005, 0.005, 0.005)}
-    none, flask, rules = figures([one, two], 1)
+    none, flask, rules = figures([one, two], ALONE)
     assert (none.added, none.added_ratio, none.quota_ratio) == (None, None, None)
     assert (rules.quota_ratio, rules.per_second_of_quota) == (None, None)
     assert _rounded(flask.added) == {"middle": 1.5, "least": 1.0, "most": 2.0}
@@ -126,8 +131,8 @@ def test_what_is_added_is_what_the_median_of_a_round_is_longer_than_without_a_we
 def test_a_round_in_which_the_trivial_webhook_seems_to_cost_nothing_gives_no_ratio() -> None:
     one = {NONE: _sample(0.003), FLASK: _sample(0.002), RULES: _sample(0.004)}
     two = {NONE: _sample(0.003), FLASK: _sample(0.004), RULES: _sample(0.005)}
-    assert [figure.added_ratio for figure in figures([one], 1)] == [None, None, None]
-    assert _rounded(figures([one, two], 1)[2].added_ratio) == {"middle": 2.0, "least": 2.0, "most": 2.0}
+    assert [figure.added_ratio for figure in figures([one], ALONE)] == [None, None, None]
+    assert _rounded(figures([one, two], ALONE)[2].added_ratio) == {"middle": 2.0, "least": 2.0, "most": 2.0}
 
 
 def _rounded(over: Over | None) -> dict[str, float]:

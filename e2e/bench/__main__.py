@@ -11,7 +11,7 @@ import click
 
 from e2e.bench.figures import Figure, Refusal, figures, refusal_figures
 from e2e.bench.ground import ground
-from e2e.bench.measure import CROWDS, Round, one_round, refusals
+from e2e.bench.measure import ALONE, SELDOM, WAYS, Round, Way, one_round, refusals
 from e2e.bench.table import refusal_table, table
 from e2e.errors import BuildError, ClusterError
 from e2e.local.build import kubernetes_version
@@ -19,7 +19,7 @@ from e2e.local.cluster import LocalCluster
 from webhook.cli.command import EXIT_FAULT, EXIT_MISUSE
 
 _ROUNDS = 10
-_CREATES = 200  # in each variant, in each round, by one client and again by several
+_CREATES = 200  # in each variant, in each round, in each way
 
 
 @click.command()
@@ -32,12 +32,12 @@ def main(output: str) -> None:
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
         sys.exit(EXIT_MISUSE if isinstance(error, BuildError) else EXIT_FAULT)
-    found = [figure for clients in (1, *CROWDS) for figure in figures([each[clients] for each in taken], clients)]
-    told = refusal_figures(refused)
+    found = [figure for way in WAYS for figure in figures([each[way] for each in taken], way)]
+    told = [told for way in (ALONE, SELDOM) for told in refusal_figures([each[way] for each in refused], way)]
     click.echo(_as_json(found, told, load) if output == "json" else _as_table(found, told, load))
 
 
-def _rounds() -> tuple[list[dict[int, Round]], list[Round]]:
+def _rounds() -> tuple[list[dict[Way, Round]], list[dict[Way, Round]]]:
     click.echo("starting a control plane …", err=True)
     with LocalCluster() as cluster, ground(cluster) as made:
         taken, refused = [], []

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from e2e.bench.measure import Round
+from e2e.bench.measure import Round, Way
 from e2e.bench.variants import FLASK, NONE, QUOTA, Variant
 
 _MILLI = 1000.0
@@ -25,7 +25,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One variant with so many clients.
+    """One variant, created in one way.
 
     Times are in milliseconds, ratios to the variant without a webhook. `added` is what the median is longer than
     there, `added_ratio` that beside what the trivial webhook adds, and `quota_ratio` beside what a ResourceQuota adds,
@@ -35,6 +35,7 @@ class Figure:
     """
 
     clients: int
+    seldom: bool
     variant: str
     p50: float
     p99: float
@@ -50,17 +51,18 @@ class Figure:
     call: float
 
 
-def figures(rounds: Sequence[Round], clients: int) -> list[Figure]:
-    """The figures of all variants, from the rounds with so many clients."""
-    return [_figure(rounds, clients, variant) for variant in rounds[0]]
+def figures(rounds: Sequence[Round], way: Way) -> list[Figure]:
+    """The figures of all variants, from the rounds in which it was created that way."""
+    return [_figure(rounds, way, variant) for variant in rounds[0]]
 
 
-def _figure(rounds: Sequence[Round], clients: int, variant: Variant) -> Figure:
+def _figure(rounds: Sequence[Round], way: Way, variant: Variant) -> Figure:
     p50, p99, per_second = (of(rounds, variant) for of in (_median, _p99, _per_second))
     taken = [each[variant] for each in rounds]
     number = sum(each.calls.number for each in taken)
     return Figure(
-        clients,
+        way.clients,
+        way.seldom,
         variant.name,
         p50=p50,
         p99=p99,
@@ -81,16 +83,18 @@ def _figure(rounds: Sequence[Round], clients: int, variant: Variant) -> Figure:
 class Refusal:
     """What it takes one variant to refuse a pod, in milliseconds; `p50_ratio` is that to ResourceQuota's refusal."""
 
+    seldom: bool
     variant: str
     p50: float
     p99: float
     p50_ratio: Over
 
 
-def refusal_figures(rounds: Sequence[Round]) -> list[Refusal]:
-    """The figures of all variants that refuse."""
+def refusal_figures(rounds: Sequence[Round], way: Way) -> list[Refusal]:
+    """The figures of all variants that refuse, by one client."""
     return [
         Refusal(
+            way.seldom,
             variant.name,
             _median(rounds, variant),
             _p99(rounds, variant),

@@ -1,7 +1,7 @@
-"""Rounds of creates: one by one in turn, and by several clients in blocks."""
+"""Rounds of creates in blocks, by one client and by several; and one by one, so that each variant is asked seldom."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -15,13 +15,41 @@ from e2e.bench.ground import Ground
 from e2e.bench.variants import REFUSING, VARIANTS, Variant
 from e2e.errors import ClusterError
 
-CROWDS = (8, 32)
-"""How many clients there are where there are several."""
-
 _CREATED = 201
 _FORBIDDEN = 403
 _WARMING = 8  # creates in each variant before those that are measured
 _BLOCK = 80  # creates of several clients together in one variant, before they turn to the next
+_BLOCK_OF_ONE = 25  # the same of one client
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How it is created: by so many clients at once, in blocks; or `seldom`, one by one, in each variant in turn.
+
+    A cluster has one gate, which is asked about one create after the other: so it is in blocks. In turn a gate is asked
+    once in the time of eight creates, after all the others: it finds little of what it needs in the processor's caches,
+    as it does in a cluster where creates are few.
+    """
+
+    clients: int
+    seldom: bool = False
+
+    @property
+    def block(self) -> int:
+        """Creates in one variant before the next has its turn."""
+        if self.seldom:
+            return 1
+        return _BLOCK_OF_ONE if self.clients == 1 else _BLOCK
+
+    @property
+    def title(self) -> str:
+        """How the tables call it."""
+        return f"{self.clients}, seldom" if self.seldom else f"{self.clients}"
+
+
+ALONE = Way(1)
+SELDOM = Way(1, seldom=True)
+WAYS = (ALONE, SELDOM, Way(8), Way(32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,40 +67,40 @@ class Sample:
 Round = dict[Variant, Sample]
 
 
-Timed = dict[Variant, tuple[list[float], float]]
+Took = tuple[list[float], float]
 """The seconds that each create took, and the seconds that all of them took together."""
 
+Timed = dict[Variant, Took]
 
-def one_round(ground: Ground, creates: int) -> dict[int, Round]:
-    """So many creates in each variant, by one client and by several (rounded up to whole blocks): by how many clients.
+Block = Callable[[Variant, int], Took]
+"""Creates pods of a variant, so many and more."""
+
+
+def one_round(ground: Ground, creates: int) -> dict[Way, Round]:
+    """So many creates in each variant, in every way (rounded up to whole blocks).
 
     Raises:
         ClusterError: a pod is not stored, or the cluster does not come to rest.
     """
-    taken = {1: _measured(ground, partial(_in_turn, ground), creates)}
-    for clients in CROWDS:
-        with _crowd(ground, clients) as crowd:
-            taken[clients] = _measured(ground, partial(_by_turns, ground, crowd), creates)
+    taken = {}
+    for way in WAYS:
+        with _asking(ground, way) as block:
+            taken[way] = _measured(ground, partial(_by_turns, way, VARIANTS, block), creates)
     return taken
 
 
-def refusals(ground: Ground, creates: int) -> Round:
-    """So many creates where there is no room, by one client in turn.
+def refusals(ground: Ground, creates: int) -> dict[Way, Round]:
+    """So many creates where there is no room, by one client, in blocks and one by one.
 
     Raises:
         ClusterError: a pod is not refused.
     """
-    latencies: dict[Variant, list[float]] = {variant: [] for variant in REFUSING}
-    before = ground.calls()
-    for _ in range(creates):
-        for variant in random.sample(REFUSING, len(REFUSING)):
-            (body,) = ground.pods(1)
-            latencies[variant].append(_took(ground.client.create(variant.full, body), _FORBIDDEN))
-    after = ground.calls()
-    return {
-        variant: Sample(tuple(each), sum(each), after[variant].since(before[variant]))
-        for variant, each in latencies.items()
-    }
+    taken = {}
+    for way in (ALONE, SELDOM):
+        before = ground.calls()
+        timed = _by_turns(way, REFUSING, partial(_refused, ground), creates)
+        taken[way] = _sampled(timed, before, ground.calls())
+    return taken
 
 
 def _measured(ground: Ground, run: Callable[[int], Timed], creates: int) -> Round:
@@ -83,20 +111,52 @@ def _measured(ground: Ground, run: Callable[[int], Timed], creates: int) -> Roun
     timed = run(creates)
     after = ground.calls()
     ground.clear()
+    return _sampled(timed, before, after)
+
+
+def _sampled(timed: Timed, before: Mapping[Variant, Calls], after: Mapping[Variant, Calls]) -> Round:
     return {
         variant: Sample(tuple(latencies), elapsed, after[variant].since(before[variant]))
         for variant, (latencies, elapsed) in timed.items()
     }
 
 
-def _in_turn(ground: Ground, creates: int) -> Timed:
-    """One client, one pod in each variant in turn, so that whatever else the machine does meets all alike."""
-    latencies: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
-    for _ in range(creates):
-        for variant in _drawn():
-            (body,) = ground.pods(1)
-            latencies[variant].append(_took(ground.client.create(variant.namespace, body), _CREATED))
-    return {variant: (each, sum(each)) for variant, each in latencies.items()}
+def _by_turns(way: Way, variants: Sequence[Variant], block: Block, creates: int) -> Timed:
+    """A block in one variant, then in the next, again and again: all meet alike whatever else the machine does.
+
+    Their order is one of chance, so that none always comes after the same one.
+    """
+    timed: Timed = {variant: ([], 0.0) for variant in variants}
+    size = min(way.block, creates)
+    for _ in range(-(-creates // size)):
+        for variant in random.sample(variants, len(variants)):
+            latencies, elapsed = block(variant, size)
+            before = timed[variant]
+            timed[variant] = (before[0] + latencies, before[1] + elapsed)
+    return timed
+
+
+@contextmanager
+def _asking(ground: Ground, way: Way) -> Iterator[Block]:
+    if way.clients == 1:
+        yield partial(_stored, ground)
+        return
+    with ExitStack() as ends:
+        clients = [ends.enter_context(closing(Client(ground.access))) for _ in range(way.clients)]
+        threads = ends.enter_context(ThreadPoolExecutor(way.clients))
+        yield partial(_stored_together, ground, _Crowd(clients, threads))
+
+
+def _stored(ground: Ground, variant: Variant, size: int) -> Took:
+    """So many creates by one client, whose time is the sum of theirs."""
+    latencies = [_took(ground.client.create(variant.namespace, pod), _CREATED) for pod in ground.pods(size)]
+    return latencies, sum(latencies)
+
+
+def _refused(ground: Ground, variant: Variant, size: int) -> Took:
+    """The same, where there is no room."""
+    latencies = [_took(ground.client.create(variant.full, pod), _FORBIDDEN) for pod in ground.pods(size)]
+    return latencies, sum(latencies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,28 +167,10 @@ class _Crowd:
     threads: ThreadPoolExecutor
 
 
-@contextmanager
-def _crowd(ground: Ground, many: int) -> Iterator[_Crowd]:
-    with ExitStack() as ends:
-        clients = [ends.enter_context(closing(Client(ground.access))) for _ in range(many)]
-        yield _Crowd(clients, ends.enter_context(ThreadPoolExecutor(many)))
-
-
-def _by_turns(ground: Ground, crowd: _Crowd, creates: int) -> Timed:
-    """Several clients at one variant for a tenth of a second, then at the next, again and again."""
-    timed: Timed = {variant: ([], 0.0) for variant in VARIANTS}
-    for _ in range(-(-creates // _BLOCK)):
-        for variant in _drawn():
-            latencies, elapsed = _block(ground, crowd, variant)
-            before = timed[variant]
-            timed[variant] = (before[0] + latencies, before[1] + elapsed)
-    return timed
-
-
-def _block(ground: Ground, crowd: _Crowd, variant: Variant) -> tuple[list[float], float]:
-    """A block of creates by each client."""
+def _stored_together(ground: Ground, crowd: _Crowd, variant: Variant, size: int) -> Took:
+    """At least so many creates by all clients together, and their time from the first to the last."""
     start = Barrier(len(crowd.clients) + 1)
-    bodies = [ground.pods(-(-_BLOCK // len(crowd.clients))) for _ in crowd.clients]
+    bodies = [ground.pods(-(-size // len(crowd.clients))) for _ in crowd.clients]
 
     def run(client: Client, pods: list[bytes]) -> list[float]:
         start.wait()
@@ -139,11 +181,6 @@ def _block(ground: Ground, crowd: _Crowd, variant: Variant) -> tuple[list[float]
     start.wait()
     latencies = [seconds for each in running for seconds in each.result()]
     return latencies, perf_counter() - begun
-
-
-def _drawn() -> list[Variant]:
-    """All variants in an order of chance, so that none always comes after the same one."""
-    return random.sample(VARIANTS, len(VARIANTS))
 
 
 def _took(created: Created, wanted: int) -> float:

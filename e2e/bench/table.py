@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from e2e.bench.figures import Figure, Over, Refusal
+from e2e.bench.measure import Way
 from e2e.bench.variants import VARIANTS
 
 _TITLES = {variant.name: variant.title for variant in VARIANTS}
@@ -30,7 +31,7 @@ def table(figures: Iterable[Figure]) -> Iterator[str]:
     yield _row("---:", "---", *(["---:"] * (len(_COLUMNS) - 2)))
     for each in figures:
         yield _row(
-            str(each.clients),
+            Way(each.clients, each.seldom).title,
             _TITLES[each.variant],
             f"{each.p50:.2f}",
             f"{each.p99:.2f}",
@@ -49,10 +50,16 @@ def table(figures: Iterable[Figure]) -> Iterator[str]:
 
 def refusal_table(refusals: Iterable[Refusal]) -> Iterator[str]:
     """The lines about pods that are refused for want of room."""
-    yield _row("who refuses", "p50 ms", "p99 ms", "p50 × ResourceQuota's (rounds)")
-    yield _row("---", "---:", "---:", "---:")
+    yield _row("clients", "who refuses", "p50 ms", "p99 ms", "p50 × ResourceQuota's (rounds)")
+    yield _row("---:", "---", "---:", "---:", "---:")
     for each in refusals:
-        yield _row(_TITLES[each.variant], f"{each.p50:.2f}", f"{each.p99:.2f}", _over(each.p50_ratio))
+        yield _row(
+            Way(1, each.seldom).title,
+            _TITLES[each.variant],
+            f"{each.p50:.2f}",
+            f"{each.p99:.2f}",
+            _over(each.p50_ratio),
+        )
 
 
 def _over(figure: Over | None) -> str:
