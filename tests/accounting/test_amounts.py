@@ -1,5 +1,8 @@
 """Amounts: units, rounding, and the two meanings of absence."""
 
+import copy
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,7 +78,17 @@ def test_amounts_are_a_mapping_that_nobody_changes() -> None:
     assert amounts["cpu"] == 1
     assert len(amounts) == 1
     assert "memory" not in amounts
-    assert not hasattr(amounts, "__setitem__")
+    for change in ("clear", "pop", "popitem", "setdefault", "update"):
+        with pytest.raises(TypeError):
+            getattr(amounts, change)()
+    with pytest.raises(TypeError):
+        amounts["cpu"] = 2
+    with pytest.raises(TypeError):
+        del amounts["cpu"]
+    with pytest.raises(TypeError):
+        amounts |= {"cpu": 2}
+    assert amounts == {"cpu": 1}
+    assert pickle.loads(pickle.dumps(amounts)) == copy.deepcopy(amounts) == amounts  # noqa: S301  # our own bytes
     assert repr(amounts) == "Amounts({'cpu': 1})"
     with pytest.raises(KeyError):
         amounts["memory"]

@@ -7,13 +7,11 @@ missing is no limit (`over`), a capacity that is missing is none (`short_of`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping
-from typing import TypeVar, overload
+from collections.abc import Mapping
+from typing import Any, Never
 
 from webhook.accounting.name_families import LIMITS_PREFIX, REQUESTS_PREFIX
 from webhook.accounting.quantity import Format, Quantity
-
-T = TypeVar("T")
 
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _CPU = frozenset({"cpu", LIMITS_PREFIX + "cpu", REQUESTS_PREFIX + "cpu"})
@@ -43,81 +41,61 @@ def shown(name: str, amount: int) -> str:
     return str(amount)
 
 
-class Amounts(Mapping[str, int]):
-    """An immutable mapping from resource name to amount. A name that is not in it is absent, which is not zero."""
+class Amounts(dict[str, int]):
+    """An immutable mapping from resource name to amount. A name that is not in it is absent, which is not zero.
 
-    __slots__ = ("_amounts",)
+    A dict, since every create under a cap asks a hundred times; what would change it fails.
+    """
 
-    def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
-        self._amounts: dict[str, int] = dict(amounts) if amounts else {}
+    __slots__ = ()
 
-    # What Mapping would do by __getitem__ takes ten times as long, and every create under a cap asks a hundred times.
-
-    @overload
-    def get(self, name: str, /) -> int | None: ...
-
-    @overload
-    def get(self, name: str, default: int, /) -> int: ...
-
-    @overload
-    def get(self, name: str, default: T, /) -> int | T: ...
-
-    def get(self, name: str, default: object = None, /) -> object:
-        """The amount of a name, or the default where it is absent."""
-        return self._amounts.get(name, default)
-
-    def keys(self) -> KeysView[str]:
-        """The names."""
-        return self._amounts.keys()
-
-    def items(self) -> ItemsView[str, int]:
-        """Names and amounts."""
-        return self._amounts.items()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._amounts
-
-    def __getitem__(self, name: str) -> int:
-        return self._amounts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._amounts)
-
-    def __len__(self) -> int:
-        return len(self._amounts)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._amounts.items()))
+    def __hash__(self) -> int:  # type: ignore[override]  # it never changes
+        return hash(frozenset(self.items()))
 
     def __repr__(self) -> str:
-        return f"Amounts({self._amounts!r})"
+        return f"Amounts({super().__repr__()})"
+
+    def __reduce__(self) -> tuple[type[Amounts], tuple[dict[str, int]]]:
+        return Amounts, (dict(self),)
+
+    def _unchanged(self, *_: Any, **__: Any) -> Never:
+        raise TypeError("amounts do not change")
+
+    __setitem__ = __delitem__ = __ior__ = _unchanged
+    clear = pop = popitem = setdefault = update = _unchanged
 
     def __add__(self, other: Mapping[str, int]) -> Amounts:
         """The sum by name; a name absent on one side counts as zero there."""
-        return self._with(other, int.__add__)
+        if not other:
+            return self
+        total = dict(self)
+        for name, more in other.items():
+            total[name] = total.get(name, 0) + more
+        return Amounts(total)
 
     def __sub__(self, other: Mapping[str, int]) -> Amounts:
         """The difference by name; a name absent on one side counts as zero there. It may be negative."""
-        return self._with(other, int.__sub__)
+        if not other:
+            return self
+        left = dict(self)
+        for name, less in other.items():
+            left[name] = left.get(name, 0) - less
+        return Amounts(left)
 
     def max_with(self, other: Mapping[str, int]) -> Amounts:
         """The larger of both by name; a name that only one side has keeps its amount."""
-        larger = {name: max(asked, self._amounts.get(name, asked)) for name, asked in other.items()}
-        return Amounts({**self._amounts, **larger})
+        larger = {name: max(asked, self.get(name, asked)) for name, asked in other.items()}
+        return Amounts({**self, **larger})
 
     def over(self, limits: Mapping[str, int]) -> Amounts:
         """By how much each limit is exceeded. A missing limit is unlimited; empty means all is within."""
-        return Amounts(
-            {name: held - limit for name, held in self._amounts.items() if held > (limit := limits.get(name, held))}
-        )
+        return Amounts({name: held - limit for name, held in self.items() if held > (limit := limits.get(name, held))})
 
     def short_of(self, capacity: Mapping[str, int]) -> Amounts:
         """How much of each is lacking. A missing capacity is zero; empty means there is enough of all."""
-        return Amounts(
-            {name: asked - has for name, asked in self._amounts.items() if asked > (has := capacity.get(name, 0))}
-        )
-
-    def _with(self, other: Mapping[str, int], combine: Callable[[int, int], int]) -> Amounts:
-        """Both sides name by name."""
-        combined = {name: combine(self._amounts.get(name, 0), there) for name, there in other.items()}
-        return Amounts({**self._amounts, **combined})
+        lacking = {}
+        for name, asked in self.items():
+            has = capacity.get(name, 0)
+            if asked > has:
+                lacking[name] = asked - has
+        return Amounts(lacking)

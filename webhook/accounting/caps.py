@@ -62,6 +62,15 @@ def has_ended(pod: Pod) -> bool:
     return pod.status is not None and pod.status.phase in _ENDED
 
 
+def is_as_asked(pod: Pod) -> bool:
+    """Whether its status changes nothing of what it costs: it has neither ended, nor been given anything yet."""
+    status = pod.status
+    if status is None:
+        return True
+    given = status.container_statuses or status.init_container_statuses or status.resources
+    return not given and status.phase not in _ENDED
+
+
 def _unlimited(ask: PodAsk, resource: str) -> tuple[str, ...]:
     """The containers and sidecars without a limit, unless the pod level sets one for them all."""
     if resource in ask.limits:

@@ -11,12 +11,15 @@ from functools import lru_cache
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.caps import Charge, ceilings, charge
+from webhook.accounting.caps import Charge, ceilings, charge, is_as_asked
+from webhook.accounting.likeness import ByLikeness, Likeness
 from webhook.objects.pods import Pod
 from webhook.policy.model import NamespaceCap, PodFilter, PolicySet
 from webhook.policy.resolve import matches_labels, matches_namespace
 
 _NAMESPACES_REMEMBERED = 4096
+_NO_CHARGE = Charge()
+_EVERY_POD = PodFilter()
 
 Labels = Mapping[str, str]
 
@@ -34,15 +37,30 @@ class Counted:
     soft: Amounts
     names: frozenset[str] = field(init=False)
     """What it counts, bounded or only watched."""
+    _is_choosy: bool = field(init=False, repr=False, compare=False)
+    _charges: ByLikeness[Charge] = field(init=False, default_factory=ByLikeness, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", frozenset(self.hard.keys() | self.soft.keys()))
+        object.__setattr__(self, "_is_choosy", self.cap.pods != _EVERY_POD)
 
-    def held(self, pod: Pod | None) -> Charge:
-        """What a pod holds under this cap: nothing when there is none, or when the cap does not count it."""
-        if pod is None or not _counts(self.cap.pods, pod):
-            return Charge()
-        return charge(pod, self.names)
+    def held(self, pod: Pod | None, alike: Likeness | None = None) -> Charge:
+        """What a pod holds under this cap: nothing when there is none, or when the cap does not count it.
+
+        `alike` is its likeness, where that was asked for already.
+
+        Raises:
+            QuantityError: one of its quantities is none.
+        """
+        if pod is None or (self._is_choosy and not _counts(self.cap.pods, pod)):
+            return _NO_CHARGE
+        if alike is None or not is_as_asked(pod):
+            return charge(pod, self.names)
+        found = self._charges.get(alike)
+        if found is None:
+            found = charge(pod, self.names)
+            self._charges.put(alike, found)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

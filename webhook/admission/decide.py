@@ -11,11 +11,11 @@ from webhook.accounting.problem import Problem
 from webhook.admission.change import CREATE, Change, Phase
 from webhook.admission.examine import Found, Same, examine
 from webhook.admission.fill import fill
-from webhook.admission.review import ReviewError
+from webhook.admission.reading import Reading, decoded
 from webhook.admission.selection import Labels, RuleIndex, Selection
 from webhook.admission.sites import Site, counted_name, sites
 from webhook.admission.verdict import ALLOWED, PatchOperation, Verdict
-from webhook.admission.workloads import Judged, PodView, Target, target
+from webhook.admission.workloads import Judged, PodView, Target
 from webhook.policy.model import Enforcement
 
 _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
@@ -29,40 +29,49 @@ def judge(change: Change, rules: RuleIndex, labels: Labels | None, phase: Phase)
     Raises:
         ReviewError: the object is not of the kind it says it is.
     """
-    found = target(change)
+    return judge_read(Reading(change), rules, labels, phase)
+
+
+def judge_read(reading: Reading, rules: RuleIndex, labels: Labels | None, phase: Phase) -> Verdict:
+    """The same, for who reads the object too.
+
+    Raises:
+        ReviewError: the object is not of the kind it says it is.
+    """
+    change, found = reading.change, reading.target
     if found is None:
         return ALLOWED
     selection = rules.select(change.kind, change.namespace, labels)
     if not selection.rules and not selection.unknown:
         return ALLOWED
-    return _Judgement(change, found, selection).verdict(phase)
-
-
-def decoded(found: Target, change: Change, raw: object) -> Judged:
-    """The typed object.
-
-    Raises:
-        ReviewError: it is not of the kind it says it is, or nests too deep.
-    """
-    try:
-        return found.decode(raw)  # type: ignore[arg-type]  # bytes or msgspec.Raw, which decode takes alike
-    except (ValueError, RecursionError) as error:
-        raise ReviewError(f"the object is not a {change.kind}: {error}") from None
+    return _Judgement(reading, found, selection).verdict(phase)
 
 
 class _Judgement:
     """One change before one selection of rules."""
 
-    def __init__(self, change: Change, found: Target, selection: Selection) -> None:
-        self.change = change
+    def __init__(self, reading: Reading, found: Target, selection: Selection) -> None:
+        self.reading = reading
+        self.change = reading.change
         self.target = found
         self.selection = selection
 
     def verdict(self, phase: Phase) -> Verdict:
-        judged = decoded(self.target, self.change, self.change.object)
+        judged = self.reading.judged(self.target)
         view = self.target.view(judged)
-        places = sites(judged, view)
         selection = self._narrowed(judged, view)
+        fills = phase is Phase.MUTATING and selection.fills
+        if view is None or fills or selection.unknown or (alike := self.reading.likeness(view.pod)) is None:
+            return self._examined(judged, view, selection, phase)
+        if selection.faultless.get(alike):
+            return ALLOWED
+        verdict = self._examined(judged, view, selection, phase)
+        if verdict is ALLOWED and self.change.old is None:
+            selection.faultless.put(alike, found=True)
+        return verdict
+
+    def _examined(self, judged: Judged, view: PodView | None, selection: Selection, phase: Phase) -> Verdict:
+        places = sites(judged, view)
         patch = self._patch(places, selection) if phase is Phase.MUTATING else ()
         filling = bool(patch)
         found = examine(places, view, selection, filling=filling)

@@ -8,6 +8,7 @@ asks and how the object is labelled (`Selection.narrowed`, only where some rule 
 from collections.abc import Mapping
 from functools import lru_cache
 
+from webhook.accounting.likeness import ByLikeness
 from webhook.admission.change import User
 from webhook.admission.plan import Plan
 from webhook.policy.model import Equality, PolicySet, ResourceRule
@@ -24,7 +25,7 @@ class Selection:
     """The rules for one kind in one namespace.
 
     `unknown` are rules that select by the namespace's labels where these are not known: they are not judged. `places`
-    are those of the rules that are about nodes for pods.
+    are those of the rules that are about nodes for pods. `faultless` are pods in which nothing at all was found.
     """
 
     def __init__(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> None:
@@ -35,6 +36,7 @@ class Selection:
         self.sums_pods = any(rule.checks.per_pod for rule in rules)
         self._asking = tuple(rule for rule in rules if _asks_who_or_what(rule))
         self._plans: dict[str, Plan] = {}
+        self.faultless: ByLikeness[bool] = ByLikeness()
         self._without = lru_cache(maxsize=64)(self._leave_out)
 
     def narrowed(self, user: User, labels: Labels) -> "Selection":

@@ -8,7 +8,7 @@ import msgspec
 from webhook.accounting.problem import Problem
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import CREATE, Change
-from webhook.admission.decide import decoded
+from webhook.admission.reading import decoded
 from webhook.admission.review import ReviewError
 from webhook.admission.selection import Labels
 from webhook.admission.workloads import TARGETS

@@ -7,7 +7,8 @@ from webhook.accounting.problem import Problem
 from webhook.accounting.quantity import QuantityError
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.change import Change, Phase
-from webhook.admission.decide import decoded, judge
+from webhook.admission.decide import judge
+from webhook.admission.reading import decoded
 from webhook.admission.selection import Labels, RuleIndex
 from webhook.admission.verdict import Verdict
 from webhook.admission.workloads import TARGETS

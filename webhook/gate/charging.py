@@ -6,7 +6,8 @@ nobody waits for nobody; take back what was written when a later one has no room
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from webhook.gate.promising import Asked, Booked, Mode, Promise, Who, Withdrawal
 from webhook.gate.sight import Sight
@@ -16,16 +17,14 @@ from webhook.state.ports import BusyError, LedgerKey, Ledgers, Step, StoreUnavai
 _GRACE_SECONDS = 1.0  # to take a promise back in, after the deadline: else it stands in others' way until it expires
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """Granted under every cap, or `refused` by some: then nothing is promised anywhere."""
 
     granted: tuple[Booked, ...] = ()
     refused: tuple[Booked, ...] = ()
 
 
-@dataclass(slots=True)
-class Noted:
+class Noted(msgspec.Struct):
     """An attempt, and whether anything was to be stored for it: only then something may have to be taken back."""
 
     attempt: Promise
@@ -122,9 +121,11 @@ def _outcome(asked: Sequence[Asked], answers: Sequence[Booked | Deferred]) -> Ou
     Raises:
         BusyError: none refuses, and one must be asked again later.
     """
-    booked = tuple(each for each in answers if isinstance(each, Booked))
-    if refused := tuple(each for each in booked if each.excess):
+    booked = tuple([each for each in answers if isinstance(each, Booked)])
+    if refused := tuple([each for each in booked if each.excess]):
         return Outcome(refused=refused)
+    if len(booked) == len(answers):
+        return Outcome(granted=booked)
     for each, answer in zip(asked, answers, strict=False):  # where one must be asked again, none after it was asked
         if isinstance(answer, Deferred):
             raise BusyError(f"cap {each.counted.cap.name}: {answer.first}")

@@ -14,7 +14,7 @@ from webhook.accounting.caps import Charge
 from webhook.admission.capping import Counted
 from webhook.admission.change import Change
 from webhook.admission.codes import WORKLOAD_OVER_CAP, WORKLOAD_ROLLOUT, WORKLOAD_WAITS
-from webhook.admission.decide import decoded
+from webhook.admission.reading import decoded
 from webhook.admission.replicas import replicas
 from webhook.admission.workloads import KINDS, Judged, PodView, Target
 from webhook.gate.arithmetic import no_limit

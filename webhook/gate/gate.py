@@ -7,11 +7,13 @@ from msgspec.structs import replace
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.caps import Charge, has_ended
+from webhook.accounting.likeness import Likeness
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity import QuantityError
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.change import Change, Phase
-from webhook.admission.decide import decoded, judge
+from webhook.admission.decide import judge_read
+from webhook.admission.reading import Reading, decoded
 from webhook.admission.review import Asked, ReviewError, decode
 from webhook.admission.verdict import ALLOWED
 from webhook.admission.workloads import target
@@ -86,13 +88,14 @@ class Gate:
         asked: Asked = decode(body)
         change, force = asked.change, self._in_force()
         labels = self._namespaces.labels(change.namespace) if force.needs_labels and change.namespace else None
-        sitting = Sitting(asked.uid, change, phase, force, judge(change, force.rules, labels, phase))
+        reading = Reading(change)
+        sitting = Sitting(asked.uid, change, phase, force, judge_read(reading, force.rules, labels, phase))
         if phase is Phase.VALIDATING and sitting.verdict.allowed and self._placing is not None:
             said = judge_placing(change, force.rules, labels, self._placing)
             if said is not ALLOWED:
                 sitting = replace(sitting, verdict=sitting.verdict.beside(said))
-        if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(change):
-            return self._charged(sitting, labels, deadline)
+        if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(reading):
+            return self._charged(sitting, reading, labels, deadline)
         if phase is Phase.VALIDATING and sitting.verdict.allowed and change.kind in WORKLOADS:
             return self._foreseen(sitting, labels, deadline)
         if phase is Phase.VALIDATING and is_scale(change):
@@ -118,7 +121,7 @@ class Gate:
             self._sight.in_force([counted.key for counted in force.caps.all()])
         return force
 
-    def _charged(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
+    def _charged(self, sitting: Sitting, reading: Reading, labels: Mapping[str, str] | None, deadline: float) -> Answer:
         change = sitting.change
         caps = sitting.force.caps.over(change.namespace, labels)
         if caps.unknown:
@@ -131,17 +134,17 @@ class Gate:
         if self._sight is not None and labels is None and self._namespaces.labels(change.namespace) is None:
             # Its ledger would be taken for one that was lost, and promise nothing for a while.
             return busy(sitting, f"namespace {change.namespace} is not known here yet")
-        new, old = _pods(change)
+        new, old = _pods(reading)
         if old is not None and has_ended(old):
             # It holds nothing, and will not again. What a ledger promised it before counts until it is counted anew.
             return by_rules(sitting)
         asked: list[AskedOfCap] = []
         missing: list[Problem] = []
         for counted in caps.caps:
-            before, after = _held(counted, old), _held(counted, new)
+            before, after = _held(counted, old), _held(counted, new, reading.likeness(new))
             exceeds = matches_subjects(counted.cap.exceed, change.user.name, change.user.groups)
             each = AskedOfCap(counted, before.amounts, after.amounts, exceeds)
-            if not exceeds:
+            if after.unlimited and not exceeds:
                 missing += _no_limits(each, before, after)
             asked.append(each)
         if missing:
@@ -213,24 +216,25 @@ def _no_limits(asked: AskedOfCap, before: Charge, after: Charge) -> list[Problem
     return [no_limit(asked.counted.cap.name, name, containers) for name, containers in lacking.items() if containers]
 
 
-def _is_charged(change: Change) -> bool:
-    return (change.group, change.kind) == ("", "Pod") and (
-        change.subresource in _CHARGED_SUBRESOURCES and target(change) is not None
+def _is_charged(reading: Reading) -> bool:
+    change = reading.change
+    return reading.target is not None and (
+        change.kind == "Pod" and not change.group and change.subresource in _CHARGED_SUBRESOURCES
     )
 
 
-def _pods(change: Change) -> tuple[Pod, Pod | None]:
-    found = target(change)
+def _pods(reading: Reading) -> tuple[Pod, Pod | None]:
+    change, found = reading.change, reading.target
     assert found is not None  # noqa: S101  # `_is_charged` has asked
-    new = decoded(found, change, change.object)
+    new = reading.judged(found)
     old = decoded(found, change, change.old) if change.old is not None else None
     assert isinstance(new, Pod)  # noqa: S101  # the target of kind Pod decodes pods
     return new, old if isinstance(old, Pod) else None
 
 
-def _held(counted: Counted, pod: Pod | None) -> Charge:
+def _held(counted: Counted, pod: Pod | None, alike: Likeness | None = None) -> Charge:
     try:
-        return counted.held(pod)
+        return counted.held(pod, alike)
     except QuantityError as error:
         # The API server refuses such a pod before it asks a validating webhook.
         raise ReviewError(f"the pod has a quantity that is none: {error}") from None

@@ -1,7 +1,9 @@
 """The attempts of charging, as the ledgers carry them out: promise a pod room under one cap, and take that back."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
+
+import msgspec
 
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import Counted
@@ -25,8 +27,7 @@ _NOTHING = Amounts()
 _MANY_ROWS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
+class Who(msgspec.Struct, frozen=True):
     """The pod that asks, and the nonce of this attempt."""
 
     uid: str
@@ -36,8 +37,7 @@ class Who:
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What a pod holds (`old`) and asks for (`new`) under one cap; `exceeds` when this user may go over it."""
 
     counted: Counted
@@ -50,8 +50,7 @@ class Asked:
         return LedgerKey(self.counted.key, "" if self.counted.cap.shared else namespace)
 
 
-@dataclass(frozen=True, slots=True)
-class Booked:
+class Booked(msgspec.Struct, frozen=True):
     """How one cap answers: the ledger as it is (refused) or will be (granted), and by how much the ask goes over."""
 
     asked: Asked
@@ -68,8 +67,7 @@ class Mode(Enum):
     LOOK = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(msgspec.Struct, frozen=True):
     """Asks one ledger. `alone` is that of the `Ledgers` that carry it out; `sight` None where no pods are watched."""
 
     who: Who
@@ -172,8 +170,7 @@ class Promise:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawal:
+class Withdrawal(msgspec.Struct, frozen=True):
     """Takes back what an attempt has promised, if it is that attempt's alone (rule 3)."""
 
     who: Who
@@ -190,8 +187,7 @@ class Withdrawal:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """The ledger as it is known, for who decides nothing by it."""
 
     def __call__(self, found: Ledger | None) -> Step[Ledger | None]:

@@ -95,6 +95,8 @@ def matches_subjects(subjects: Subjects, user_name: str, groups: Iterable[str]) 
     A service account's user name is `system:serviceaccount:NAMESPACE:NAME`
     (k8s.io/apiserver pkg/authentication/serviceaccount, MakeUsername, v1.36).
     """
+    if not (subjects.users or subjects.groups or subjects.service_accounts):
+        return False
     return (
         _any(subjects.users, user_name)
         or any(_any(subjects.groups, group) for group in (groups if subjects.groups else ()))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from webhook.accounting.amounts import Amounts
 from webhook.errors import TallygateError
 from webhook.state.ledger import Ledger
@@ -29,16 +31,14 @@ class LostAnswerError(StoreUnavailableError):
     """It cannot be told whether a write was done, or is still to be done: read again (rule 1)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerKey:
+class LedgerKey(msgspec.Struct, frozen=True):
     """Names one ledger: the cap's key (name and a hash of what it counts), and its namespace unless it is shared."""
 
     cap: str
     namespace: str
 
 
-@dataclass(frozen=True, slots=True)
-class Step(Generic[T_co]):
+class Step(msgspec.Struct, Generic[T_co], frozen=True):
     """What an attempt comes to on one state of a ledger.
 
     `outcome` is the caller's, and holds once `ledger` is stored. Where that is None there is nothing to store, and it
@@ -87,8 +87,7 @@ class Ledgers(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Versioned:
+class Versioned(msgspec.Struct, frozen=True):
     """A ledger as it was read or written; `version` names this state of it and no other."""
 
     ledger: Ledger
@@ -136,8 +135,7 @@ class WriteEnd(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """One write to a store: what was to be stored in the place of what, for how many callers, in how many seconds."""
 
     key: LedgerKey

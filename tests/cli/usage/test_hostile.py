@@ -1,7 +1,6 @@
 """Snapshots that no cluster would give: a sentence each, and no terminal that does what they say."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tests.cli.usage.clusters import GPU, Object, namespace, pod, written
 from tests.cli.usage.test_verifying import CAP, COUNTED, COUNTED_AT, KEY, counted
 from webhook.cli.app import root
 from webhook.state.kubernetes.codec import encode
+from webhook.state.ports import LedgerKey
 
 
 def ledger() -> Object:
@@ -85,7 +85,7 @@ def test_names_do_nothing_to_a_terminal(tmp_path: Path, place: str) -> None:
 
 def test_only_a_policy_can_say_what_is_counted(tmp_path: Path) -> None:
     """A ledger of a cap of that name that counts otherwise is another's."""
-    made = json.loads(encode(replace(KEY, cap="gpus-0000000000"), counted(1), "gate", None, COUNTED_AT).body)
+    made = json.loads(encode(LedgerKey("gpus-0000000000", KEY.namespace), counted(1), "gate", None, COUNTED_AT).body)
     made["metadata"] |= {"uid": "l", "resourceVersion": "120"}
     result = run(tmp_path, [TEAM, made])
     assert "the ledgers of caps that these policies do not have, or not so, are not shown: gpus" in result.stderr
