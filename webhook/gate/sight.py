@@ -8,6 +8,7 @@ import hashlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import Counted
@@ -108,16 +109,18 @@ class Sight:
             found = self._namespaces.members(counted.key, _selects(counted))
             if found is None:
                 return None
-            return Membership(found.names, _hash(found.names), found.revision, found.settled, found.settled)
+            return Membership(found.names, _hash_of_many(found.names), found.revision, found.settled, found.settled)
         revision, settled = self._namespaces.revision, self._namespaces.settled
         if revision is None:
             return None
         row = self._namespaces.row(key.namespace)
         if row is None:
-            return Membership(frozenset(), _hash(()), revision, settled, settled)
+            return Membership(frozenset(), _HASH_OF_NONE, revision, settled, settled)
         is_in = matches_namespace(counted.cap.namespaces, key.namespace, row.labels)
-        names = frozenset({key.namespace} if is_in else ())
-        return Membership(names, _hash(names), revision, settled, row.revision)
+        if not is_in:
+            return Membership(frozenset(), _HASH_OF_NONE, revision, settled, row.revision)
+        name = key.namespace
+        return Membership(frozenset({name}), _hash_of_one(name), revision, settled, row.revision)
 
     def is_gone(self, key: LedgerKey) -> bool:
         """Whether this is the ledger of a namespace that is not there, as far as that can be seen."""
@@ -241,3 +244,16 @@ def _selects(counted: Counted) -> Callable[[str, Labels], bool]:
 
 def _hash(names: Collection[str]) -> str:
     return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
+
+
+_HASH_OF_NONE = _hash(())
+
+
+@lru_cache(maxsize=4096)
+def _hash_of_one(name: str) -> str:
+    return _hash((name,))
+
+
+@lru_cache(maxsize=16)  # each may be of thousands; a shared cap asks for the same at every create
+def _hash_of_many(names: frozenset[str]) -> str:
+    return _hash(names)

@@ -11,6 +11,7 @@ from kubernetes.config import incluster_config
 
 from tests.state.watch.raw import raw_server, whole
 from tests.state.watch.test_pool import connected, kubeconfig
+from webhook.state.watch import configured
 from webhook.state.watch.connect import ConnectError, connect, connect_in_cluster
 from webhook.state.watch.failure import WatchError
 from webhook.state.watch.pool import PooledTransport
@@ -92,6 +93,7 @@ def _expire(monkeypatch: pytest.MonkeyPatch) -> None:
             return super().now(tz) + dt.timedelta(hours=1)
 
     monkeypatch.setattr(dt, "datetime", Later)
+    monkeypatch.setattr(configured, "_REMEMBERED_SECONDS", -1.0)
 
 
 PROXY = "http://127.0.0.1:1"

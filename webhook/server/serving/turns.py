@@ -49,6 +49,7 @@ class Turns:
         self._held_up: set[int] = set()  # of those that stand
         self._aside: set[int] = set()  # of those that are held up: they have said so themselves
         self._resting = 0
+        self._spare = 0  # 1 where threads wait for ledgers: to call one back each time takes as long as to answer
         self._coming = 0  # were called back, and do not stand yet
         self._begun: dict[int, float] = {}
         self._called = threading.Semaphore(0)
@@ -76,6 +77,7 @@ class Turns:
     def step_aside(self) -> None:
         """This thread is at a request and is going to wait."""
         with self._lock:
+            self._spare = 1
             self._aside.add(threading.get_ident())
             self._held_up.add(threading.get_ident())
             self._call_if_all_are_held_up()
@@ -91,7 +93,7 @@ class Turns:
         me = threading.get_ident()
         _MINE.turns = None
         del self._begun[me]
-        if may_rest and len(self._standing) > 1:
+        if may_rest and len(self._standing) > 1 + self._spare:
             self._rest(me)
 
     def look(self, now: float) -> None:
@@ -114,7 +116,7 @@ class Turns:
     def _rest(self, me: int) -> None:
         with self._lock:
             self._held_up.discard(me)
-            if self._over.is_set() or len(self._standing) - len(self._held_up) <= 1:
+            if self._over.is_set() or len(self._standing) - len(self._held_up) <= 1 + self._spare:
                 return
             self._standing.discard(me)
             self._resting += 1

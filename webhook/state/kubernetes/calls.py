@@ -3,6 +3,7 @@
 What matters of a failure is whether the request may have arrived: a write that may have is looked up, not repeated.
 """
 
+import select
 import time
 from contextlib import suppress
 from http.client import HTTPConnection
@@ -12,7 +13,6 @@ from weakref import finalize
 
 import urllib3
 from urllib3.exceptions import HTTPError
-from urllib3.util.wait import wait_for_read
 
 from webhook.errors import TallygateError
 from webhook.state.kubernetes.exchange import Answer, exchange
@@ -59,7 +59,7 @@ class Caller:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._server = urlsplit(access.server)
-        self._kept: list[HTTPConnection] = []
+        self._kept: list[_Kept] = []
         finalize(self, _close, self._kept)
 
     def call(self, request: Request, patience: float) -> Answer:
@@ -71,10 +71,10 @@ class Caller:
         """
         until = time.monotonic() + patience
         text = self._text(request)
-        connection = self._connection(patience)
+        kept = self._connection(patience)
         stays_open = False
         try:
-            answer, stays_open = exchange(connection.sock, text, until)
+            answer, stays_open = exchange(kept.connection.sock, text, until)
         except TimeoutError as error:
             raise LostAnswerError(f"the API server does not answer: {error}") from None
         except OSError as error:
@@ -82,24 +82,27 @@ class Caller:
         except ValueError as error:
             raise LostAnswerError(f"the API server's answer broke off: {error}") from None
         finally:
-            self._leave(connection, stays_open=stays_open)
+            self._leave(kept, stays_open=stays_open)
         return answer
 
-    def _connection(self, patience: float) -> HTTPConnection:
+    def _connection(self, patience: float) -> "_Kept":
         """One that stayed open, unless the server has closed it meanwhile; or a new one."""
         while self._kept:
             with suppress(IndexError):  # somebody else has taken the last
-                connection = self._kept.pop()
-                if not wait_for_read(connection.sock, 0.0):
-                    return connection
-                connection.close()
-        return self._opened(min(_CONNECT_SECONDS, patience))
+                kept = self._kept.pop()
+                if not kept.said.poll(0):
+                    return kept
+                kept.connection.close()
+        connection = self._opened(min(_CONNECT_SECONDS, patience))
+        said = select.poll()
+        said.register(connection.sock, select.POLLIN)
+        return _Kept(connection, said)
 
-    def _leave(self, connection: HTTPConnection, *, stays_open: bool) -> None:
+    def _leave(self, kept: "_Kept", *, stays_open: bool) -> None:
         if stays_open and len(self._kept) < _MOST_KEPT:
-            self._kept.append(connection)
+            self._kept.append(kept)
         else:
-            connection.close()
+            kept.connection.close()
 
     def _opened(self, patience: float) -> HTTPConnection:
         """A connection as urllib3's pool makes it for itself; there is no public way to have just that."""
@@ -129,6 +132,13 @@ class Caller:
         return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _close(kept: list[HTTPConnection]) -> None:
-    for connection in kept:
-        connection.close()
+class _Kept(NamedTuple):
+    """A connection, and what tells whether the server has said something unasked: mostly that it has closed it."""
+
+    connection: HTTPConnection
+    said: select.poll
+
+
+def _close(kept: list[_Kept]) -> None:
+    for each in kept:
+        each.connection.close()
