@@ -13,7 +13,11 @@ from typing import Any, Never
 from webhook.accounting.name_families import LIMITS_PREFIX, REQUESTS_PREFIX
 from webhook.accounting.quantity import Format, Quantity
 
-_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+_BYTES = tuple(
+    prefix + name
+    for prefix in ("", LIMITS_PREFIX, REQUESTS_PREFIX, LIMITS_PREFIX + REQUESTS_PREFIX)
+    for name in ("memory", "ephemeral-storage", "hugepages-")
+)
 _CPU = frozenset({"cpu", LIMITS_PREFIX + "cpu", REQUESTS_PREFIX + "cpu"})
 
 
@@ -36,7 +40,7 @@ def shown(name: str, amount: int) -> str:
     """An amount as a person would write it: `1500m` cpu, `64Gi` memory, `3000` GPUs."""
     if is_milli(name):
         return Quantity(amount, -3).canonical
-    if name.removeprefix(LIMITS_PREFIX).removeprefix(REQUESTS_PREFIX).startswith(_BYTES):
+    if name.startswith(_BYTES):
         return Quantity(amount, 0, Format.BINARY_SI).canonical
     return str(amount)
 

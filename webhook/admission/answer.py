@@ -44,8 +44,8 @@ def rules_answer(uid: str, matter: Matter, verdict: Verdict, phase: Phase) -> by
 
 def answer(uid: str, matter: Matter, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None) -> bytes:
     """Write the answer: denied with `status`, allowed without."""
-    if status is None and verdict is ALLOWED:
-        return encode(uid)
+    if verdict is ALLOWED:
+        return encode(uid, status=status)
     return encode(
         uid,
         status=status,
