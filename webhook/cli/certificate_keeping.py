@@ -24,6 +24,7 @@ from certs.keeper import ChangedError, Keeper, Timing
 from certs.kept import Leaf, fingerprint
 from certs.names import service_names
 from certs.succession import Step
+from certs.watching import Watching
 from webhook.admission.registration import NAME
 from webhook.cli.certificate_figures import CertificateFigures
 from webhook.errors import TallygateError
@@ -33,6 +34,9 @@ from webhook.server.settings.table import Settings
 
 _QUIET_SECONDS: Final = 10.0  # between two looks
 _LEAST_SECONDS: Final = 0.5  # while something is under way
+_TOGETHER_SECONDS: Final = 0.05  # from being told of a change to looking: both configurations change together
+_PROMPT: Final = 8  # changes in a row that are looked at so soon: what becomes of a registration is some five
+_MOST_DOUBLED: Final = 8  # times that it is doubled after these: somebody may write again what we put back
 _PART_OF_SETTLING: Final = 20  # so many looks in the time of settling
 _START_SECONDS: Final = 60.0  # to have something to serve with
 _JOIN_SECONDS: Final = 5.0
@@ -78,8 +82,10 @@ class _Keeping:
         self._failure = ""
         self._complaint = ""
         self._stop = Event()
+        self._changed = Event()
+        self._told = 0
         self._thread = Thread(target=self._run, name="certificates", daemon=True)
-        self._keeper = self._new_keeper()
+        self._keeper, self._watching = self._new_keeper()
 
     def begin(self) -> None:
         """Have something to serve with, and go on from there.
@@ -95,10 +101,13 @@ class _Keeping:
             self._stop.wait(_LEAST_SECONDS)
             self._look()
         self._thread.start()
+        self._watching.begin()
 
     def end(self) -> None:
         """Cease; a call under way is not waited for."""
         self._stop.set()
+        self._changed.set()
+        self._watching.end()
         self._thread.join(_JOIN_SECONDS)
 
     def check(self) -> Check:
@@ -107,10 +116,10 @@ class _Keeping:
         detail: dict[str, object] = {"secret": self._settings.tls_secret}
         if served:
             detail["handedOver"] = fingerprint(served.certificate)
-        said = {"failure": self._failure, "complaint": self._complaint}
+        said = {"failure": self._failure, "complaint": self._complaint, "unwatched": self._watching.failure}
         return Check("certificates", ready=True, detail=detail | {name: text for name, text in said.items() if text})
 
-    def _new_keeper(self) -> Keeper:
+    def _new_keeper(self) -> tuple[Keeper, Watching]:
         namespace, slash, name = self._settings.tls_secret.partition("/")
         if not (namespace and slash and name) or "/" in name:
             raise ServeError(
@@ -123,7 +132,8 @@ class _Keeping:
             raise ServeError(str(error)) from None
         timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.tls_settling)
         served = self._folder.read(datetime.now(UTC))
-        return Keeper(InCluster(client, (namespace, name), NAME), names, self._take, timing, served)
+        keeper = Keeper(InCluster(client, (namespace, name), NAME), names, self._take, timing, served)
+        return keeper, Watching(client, (namespace, name), NAME, self._changed.set)
 
     def _take(self, leaf: Leaf) -> None:
         self._folder.write(leaf)
@@ -134,8 +144,22 @@ class _Keeping:
         )
 
     def _run(self) -> None:
-        while not self._stop.wait(self._pause()):
-            self._look()
+        while not self._stop.is_set():
+            self._wait()
+            if not self._stop.is_set():
+                self._look()
+
+    def _wait(self) -> None:
+        """Until it is time to look, or soon after something has changed; the later, the longer that goes on."""
+        pause, begun = self._pause(), time.monotonic()
+        if not self._changed.wait(pause):
+            self._told = 0
+            return
+        left = pause - (time.monotonic() - begun)
+        soon = _TOGETHER_SECONDS * 2 ** min(max(self._told - _PROMPT, 0), _MOST_DOUBLED)
+        self._stop.wait(max(0.0, min(left, soon * random.uniform(0.4, 1.2))))  # noqa: S311  nothing secret about it
+        self._told += 1
+        self._changed.clear()
 
     def _pause(self) -> float:
         """Not the same for all replicas, so that mostly one does what is to be done before the next looks."""
