@@ -30,7 +30,7 @@ def every_metric() -> Mapping[str, frozenset[str]]:
     pods = Followed("pods", 7, 1, 2.5, None, {Reason.RESET: 3}, 1, None)
     figures = Figures(metrics.registry, lambda: [pods], told.seen, lambda: True)
     OwnerEvents(_Nowhere(), "one", metrics.registry, log)
-    AuditFigures(metrics.registry, lambda: True).last = last()
+    AuditFigures(metrics.registry, lambda: True, 3600.0).last = last()
     CertificateFigures(metrics.registry)
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.all()[0].key, "team-a"))
