@@ -3,6 +3,7 @@
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -11,11 +12,15 @@ _LEVELS: Final = frozenset({"debug", "info", "warning", "error", "critical", "ex
 _LOGS: Final = frozenset({"log", "_log", "logger"})
 
 
+@cache
 def logged() -> Mapping[str, set[str]]:
     """The levels of each event."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in sorted(ROOT.rglob("*.py")):
-        for event, level in events_of(path.read_text(encoding="utf-8"), path.name):
+        source = path.read_text(encoding="utf-8")
+        if not any(f"{log}." in source for log in _LOGS):
+            continue
+        for event, level in events_of(source, path.name):
             found[event].add(level)
     return found
 
