@@ -26,9 +26,8 @@ from typing import Any
 
 _IMPORTED = (
     *(f"webhook.cli.{name}" for name in ("check", "lint", "sequence_tests", "explain", "predict", "usage", "doctor")),
-    *(f"webhook.cli.{name}" for name in ("app", "serve", "completion", "first_run")),
+    *(f"webhook.cli.{name}" for name in ("app", "serve", "completion", "demonstration")),
     "webhook.server.serve",
-    "tests.server.tiny",
 )
 _ROOT = Path(__file__).parents[1]
 _MOST = 1 << 17  # bytes of a wish: arguments and an environment
