@@ -2,7 +2,6 @@
 
 import base64
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -149,27 +148,6 @@ def test_a_registration_is_answered_as_soon_as_it_is_there(place: Place, monkeyp
         before = place.serves()
         place.api.tell()
         assert eventually(lambda: place.serves() != before)
-
-
-def test_who_overwrites_it_again_and_again_is_answered_less_and_less_often(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(certificate_keeping, "_QUIET_SECONDS", 600.0)
-    monkeypatch.setattr(certificate_keeping, "_PROMPT", 1)
-    with place.keeping():
-        path = next(each for each in place.api.objects if each != PATH)
-        assert eventually(lambda: place.api.watchers[path] == 1)
-        gaps = []
-        for _ in range(5):
-            begun = time.monotonic()
-            with place.api.news:
-                found = place.api.objects[path]
-                found["webhooks"][0]["clientConfig"]["caBundle"] = ""
-                found["metadata"]["resourceVersion"] += "0"
-            place.api.tell()
-            assert eventually(lambda: bool(place.bundle(path)))
-            gaps.append(time.monotonic() - begun)
-    assert gaps[-1] > 4 * certificate_keeping._TOGETHER_SECONDS  # noqa: SLF001  as long as the first takes
 
 
 def test_a_gate_that_may_not_watch_says_so_and_looks_now_and_then(place: Place) -> None:

@@ -3,7 +3,6 @@
 Composed here, since the server and the certificates do not know each other.
 """
 
-import random
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from certs.succession import Step
 from certs.watching import Watching
 from webhook.admission.registration import NAME
 from webhook.cli.certificate_figures import CertificateFigures
+from webhook.cli.certificate_turns import Turns
 from webhook.errors import TallygateError
 from webhook.server.life import ServeError, Voice
 from webhook.server.ports import Beside, Check
@@ -34,9 +34,6 @@ from webhook.server.settings.table import Settings
 
 _QUIET_SECONDS: Final = 10.0  # between two looks
 _LEAST_SECONDS: Final = 0.5  # while something is under way
-_TOGETHER_SECONDS: Final = 0.05  # from being told of a change to looking: both configurations change together
-_PROMPT: Final = 8  # changes in a row that are looked at so soon: what becomes of a registration is some five
-_MOST_DOUBLED: Final = 8  # times that it is doubled after these: somebody may write again what we put back
 _PART_OF_SETTLING: Final = 20  # so many looks in the time of settling
 _START_SECONDS: Final = 60.0  # to have something to serve with
 _JOIN_SECONDS: Final = 5.0
@@ -82,8 +79,7 @@ class _Keeping:
         self._failure = ""
         self._complaint = ""
         self._stop = Event()
-        self._changed = Event()
-        self._told = 0
+        self._turns = Turns(self._stop.wait)
         self._thread = Thread(target=self._run, name="certificates", daemon=True)
         self._keeper, self._watching = self._new_keeper()
 
@@ -106,7 +102,7 @@ class _Keeping:
     def end(self) -> None:
         """Cease; a call under way is not waited for."""
         self._stop.set()
-        self._changed.set()
+        self._turns.change()
         self._watching.end()
         self._thread.join(_JOIN_SECONDS)
 
@@ -133,7 +129,7 @@ class _Keeping:
         timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.tls_settling)
         served = self._folder.read(datetime.now(UTC))
         keeper = Keeper(InCluster(client, (namespace, name), NAME), names, self._take, timing, served)
-        return keeper, Watching(client, (namespace, name), NAME, self._changed.set)
+        return keeper, Watching(client, (namespace, name), NAME, self._turns.change)
 
     def _take(self, leaf: Leaf) -> None:
         self._folder.write(leaf)
@@ -145,28 +141,15 @@ class _Keeping:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._wait()
+            self._turns.wait(self._pause())
             if not self._stop.is_set():
                 self._look()
 
-    def _wait(self) -> None:
-        """Until it is time to look, or soon after something has changed; the later, the longer that goes on."""
-        pause, begun = self._pause(), time.monotonic()
-        if not self._changed.wait(pause):
-            self._told = 0
-            return
-        left = pause - (time.monotonic() - begun)
-        soon = _TOGETHER_SECONDS * 2 ** min(max(self._told - _PROMPT, 0), _MOST_DOUBLED)
-        self._stop.wait(max(0.0, min(left, soon * random.uniform(0.4, 1.2))))  # noqa: S311  nothing secret about it
-        self._told += 1
-        self._changed.clear()
-
     def _pause(self) -> float:
-        """Not the same for all replicas, so that mostly one does what is to be done before the next looks."""
         seconds = _QUIET_SECONDS
         if self._keeper.is_pending and not self._failure:
             seconds = min(seconds, max(_LEAST_SECONDS, self._settings.tls_settling / _PART_OF_SETTLING))
-        return seconds * random.uniform(0.8, 1.2)  # noqa: S311  nothing secret about it
+        return seconds
 
     def _look(self) -> None:
         """Look, and do what is to be done until nothing is."""
