@@ -5,8 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Tests begin some hundred Python programs; without its bytecode each would compile the whole house anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help install run test coverage lint types layers docs bench bench-e2e fuzz simulate storm e2e image cluster clean
+.PHONY: help install run test thorough coverage lint types layers docs bench bench-e2e fuzz simulate storm e2e image cluster clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,6 +30,9 @@ run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, an
 
 test: install ## the test suite
 	@$(BIN)/python -m pytest --numprocesses 2
+
+thorough: install ## the test suite with thirty times as many examples of what must always hold (some ten minutes)
+	@$(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile thorough
 
 coverage: install ## the test suite again, and which lines it runs
 	@$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term

@@ -2,16 +2,25 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from uuid import uuid4
 
+from kubernetes.client import V1Namespace, V1ObjectMeta
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from e2e.client import RAW, core
+from e2e.errors import ClusterError
 from e2e.ports import Cluster
 from e2e.said import said
+from e2e.waiting import until
 from webhook.admission.registration import NAMESPACE
 
 CASES = "case-"
 """Begins the names of cases' namespaces."""
 
+_WITHIN = 240.0  # seconds
 _GATES = Path(__file__).parents[1] / "deploy" / "kustomize" / "base" / "namespace.yaml"
 
 
@@ -25,10 +34,18 @@ def new_namespace(cluster: Cluster, begins: str = CASES) -> Iterator[str]:
         ClusterError: it cannot be made, or takes no pods in time.
     """
     name = f"{begins}{uuid4().hex[:8]}"
-    said(cluster, "create", "namespace", name)
-    until_it_takes_pods(cluster, name)
+    api = core(cluster.kubeconfig)
+    try:
+        api.create_namespace(V1Namespace(metadata=V1ObjectMeta(name=name)), **RAW)
+        until_it_takes_pods(cluster, name)
+    except (ApiException, HTTPError) as error:
+        raise ClusterError(f"the namespace {name}: {error}") from error
     yield name
-    said(cluster, "delete", "namespace", name, "--wait=false", "--ignore-not-found")
+    try:
+        api.delete_namespace(name, **RAW)
+    except ApiException as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
 
 
 def gates_namespace(cluster: Cluster) -> str:
@@ -48,4 +65,14 @@ def until_it_takes_pods(cluster: Cluster, namespace: str) -> None:
     Raises:
         ClusterError: there is none in time.
     """
-    said(cluster, "wait", "--for=create", "--timeout=240s", f"--namespace={namespace}", "serviceaccount/default")
+
+    def is_there() -> bool:
+        try:
+            core(cluster.kubeconfig).read_namespaced_service_account("default", namespace, **RAW)
+        except ApiException as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return False
+        return True
+
+    until(f"the namespace {namespace} has its ServiceAccount", is_there, _WITHIN)

@@ -10,11 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from e2e.gates.process import GateProcess
+from e2e.installation.rendered import KUSTOMIZE
+from e2e.installation.rights import Right, asked, granted
+from e2e.local.cluster import LocalCluster
+from e2e.local.launches import audit_log
+from e2e.namespaces import gates_namespace
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
 from e2e.report_definitions import OPENREPORTS, WGPOLICY, definitions
+from e2e.said import said
+from e2e.service_account import as_service_account
 from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
@@ -27,6 +35,15 @@ kind: NamespaceCap
 metadata: {name: one-pod}
 spec: {namespaces: {include: ["case-*"]}, hard: {pods: 1}}
 """
+
+_SHARED_NAME = "audited-pods"
+_SHARED = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: audited-pods}
+spec: {shared: true, namespaces: {include: [NAMESPACE]}, hard: {pods: 1}}
+"""
+_REPORTS = ("openreports.io", "wgpolicyk8s.io")  # groups, the newer first
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -84,8 +101,7 @@ def halves(site: Site, namespace: str) -> str:
 
 
 def _pods(cluster: Cluster, namespace: str) -> int:
-    said = cluster.kubectl("get", "pods", f"--namespace={namespace}", "--no-headers")
-    return len(said.stdout.splitlines())
+    return len(cluster.kubectl("get", "pods", f"--namespace={namespace}", "--no-headers").stdout.splitlines())
 
 
 def _install(cluster: Cluster, published: tuple[str, str]) -> Iterator[None]:
@@ -111,8 +127,8 @@ def openreports(cluster: Cluster) -> Iterator[None]:
 
 
 def _report(cluster: Cluster, resource: str, namespace: str) -> dict[str, Any] | None:
-    said = cluster.kubectl("get", resource, "tallygate", f"--namespace={namespace}", "-o", "json")
-    report: dict[str, Any] | None = json.loads(said.stdout) if said.returncode == 0 else None
+    found = cluster.kubectl("get", resource, "tallygate", f"--namespace={namespace}", "-o", "json")
+    report: dict[str, Any] | None = json.loads(found.stdout) if found.returncode == 0 else None
     return report
 
 
@@ -123,9 +139,9 @@ def _mend(cluster: Cluster, namespace: str) -> None:
 
 
 def test_what_was_stored_before_the_gate_came_is_found_at_its_owner(audit: Run, halves: str) -> None:
-    said = audit("--namespace", halves, "-o", "json")
-    assert said.returncode == 1, said.stderr
-    found = json.loads(said.stdout)
+    done = audit("--namespace", halves, "-o", "json")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
     assert [(each["code"], each["object"]["kind"], each["object"]["name"]) for each in found["findings"]] == [
         ("TG101", "Deployment", "halves"),
         ("TG207", "Namespace", halves),
@@ -136,26 +152,26 @@ def test_what_was_stored_before_the_gate_came_is_found_at_its_owner(audit: Run, 
 
 
 def test_every_kind_is_listed_in_the_whole_cluster(audit: Run, halves: str) -> None:
-    said = audit("-o", "json")
-    assert said.returncode == 1, said.stderr
-    found = json.loads(said.stdout)
+    done = audit("-o", "json")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
     assert halves in {each["object"]["namespace"] for each in found["findings"]}
     assert found["summary"]["objects"]["Node"] >= 1
     assert found["summary"]["unreadable"] == 0
 
 
 def test_a_namespace_that_is_not_there_is_misuse(audit: Run) -> None:
-    said = audit("--namespace", "nowhere")
-    assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr.startswith("tallygate: there is no namespace nowhere at https://")
+    done = audit("--namespace", "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("tallygate: there is no namespace nowhere at https://")
 
 
 def test_without_definitions_of_reports_it_says_which_there_are(cluster: Cluster, audit: Run, namespace: str) -> None:
     if cluster.kubectl("get", "crd", "policyreports.wgpolicyk8s.io").returncode == 0:
         pytest.skip("the cluster has them")
-    said = audit("--namespace", namespace, "--report")
-    assert said.returncode == 2
-    assert "install that of reports.openreports.io/v1alpha1 or policyreports.wgpolicyk8s.io/v1alpha2" in said.stderr
+    done = audit("--namespace", namespace, "--report")
+    assert done.returncode == 2
+    assert "install that of reports.openreports.io/v1alpha1 or policyreports.wgpolicyk8s.io/v1alpha2" in done.stderr
 
 
 @pytest.mark.usefixtures("wgpolicy")
@@ -229,22 +245,37 @@ def test_a_report_of_somebody_else_is_not_touched(cluster: Cluster, audit: Run, 
     }
     made = cluster.kubectl("create", f"--namespace={halves}", "-f", "-", stdin=json.dumps(theirs))
     assert made.returncode == 0, made.stderr
-    said = audit("--namespace", halves, "--report")
-    assert said.returncode == 2
-    assert f"PolicyReport {halves}/tallygate is somebody else's" in said.stderr
+    done = audit("--namespace", halves, "--report")
+    assert done.returncode == 2
+    assert f"PolicyReport {halves}/tallygate is somebody else's" in done.stderr
     report = _report(cluster, "policyreports.wgpolicyk8s.io", halves)
     assert report is not None
     assert report["results"] == []
 
 
+@pytest.fixture
+def auditor(cluster: Cluster, tmp_path: Path) -> Path:
+    """A kubeconfig with the rights of the components `followed` and `audit`, and no others."""
+    gates_namespace(cluster)
+    for file in ("base/serviceaccount.yaml", "components/followed/rbac.yaml", "components/audit/rbac.yaml"):
+        said(cluster, "apply", "--filename", str(KUSTOMIZE / file))
+    kubeconfig = as_service_account(cluster, "tallygate-system", "tallygate", tmp_path / "kubeconfig")
+    may = ("auth", "can-i", "list", "cronjobs.batch", "--all-namespaces", f"--kubeconfig={kubeconfig}")
+    until("the API server knows its rights", lambda: cluster.kubectl(*may).stdout.strip() == "yes", _WITHIN)
+    return kubeconfig
+
+
 @pytest.mark.usefixtures("openreports")
-def test_a_gate_audits_by_itself(site: Site, halves: str, tmp_path: Path) -> None:
+def test_a_gate_audits_by_itself_and_uses_every_right_that_this_takes(
+    site: Site, halves: str, auditor: Path, tmp_path: Path
+) -> None:
     if not isinstance(site.gate, GateProcess):
         pytest.skip("the gate of this provider runs elsewhere")
     cluster, resource = site.cluster, "reports.openreports.io"
-    arguments = ("--cluster=kubeconfig", f"--kubeconfig={cluster.kubeconfig}", "--audit-every=1s")
-    gate = GateProcess(tmp_path / "g", arguments=arguments)
-    gate.write_policies(SHIPPED_FILES | {"cap.yaml": _CAP})
+    log = audit_log(cluster.folder) if isinstance(cluster, LocalCluster) else None
+    start = log.stat().st_size if log and log.exists() else 0
+    gate = GateProcess(tmp_path / "g", arguments=_auditing(auditor))
+    gate.write_policies(SHIPPED_FILES | {"cap.yaml": _CAP, "shared.yaml": _SHARED.replace("NAMESPACE", halves)})
     gate.start()
     try:
         until("it is reported", lambda: _report(cluster, resource, halves) is not None, _WITHIN, gate.log)
@@ -257,15 +288,51 @@ def test_a_gate_audits_by_itself(site: Site, halves: str, tmp_path: Path) -> Non
         assert same is not None
         assert same["metadata"]["resourceVersion"] == report["metadata"]["resourceVersion"]
         assert 'tallygate_audit_findings{by="rule",enforcement="deny",policy="whole-units"}' in gate.metrics()
-        done = cluster.kubectl("scale", "deployment/halves", "--replicas=1", f"--namespace={halves}")
-        assert done.returncode == 0, done.stderr
+        assert "tallygate_audit_interval_seconds 1.0" in gate.metrics()
+        until("the shared cap is told of", lambda: "pods hold 2" in _of_the_cluster(cluster), _WITHIN, gate.log)
+        _scale(cluster, halves, 3)
+        until("and by how much", lambda: "pods hold 3" in _of_the_cluster(cluster), _WITHIN, gate.log)
+        _scale(cluster, halves, 1)
         until("the cap is over no more", lambda: "TG207" not in _rules(cluster, halves), _WITHIN, gate.log)
         assert "TG101" in _rules(cluster, halves)
         _mend(cluster, halves)
         until("it is removed", lambda: _report(cluster, resource, halves) is None, _WITHIN, gate.log)
+        until("so is the other", lambda: _SHARED_NAME not in _of_the_cluster(cluster), _WITHIN, gate.log)
         assert '"audit-' not in gate.log()
+        if log is not None:
+            until("every right is used", lambda: not _unused(log, start), _WITHIN, lambda: str(_unused(log, start)))
+            assert [each for each in asked(log, start) if each.is_forbidden] == []
     finally:
         gate.stop()
+
+
+def test_the_rights_to_the_older_reports_are_those_to_the_newer_ones() -> None:
+    newer, older = ({(each.verb, each.resource) for each in _given() if each.group == group} for group in _REPORTS)
+    assert older == {(verb, resource.replace("reports", "policyreports")) for verb, resource in newer}
+
+
+def _auditing(kubeconfig: Path) -> tuple[str, ...]:
+    return "--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--audit-every=1s"
+
+
+def _given() -> frozenset[Right]:
+    return granted(yaml.safe_load_all((KUSTOMIZE / "components" / "audit" / "rbac.yaml").read_text()))
+
+
+def _unused(log: Path, start: int) -> list[Right]:
+    """What the component gives and nobody has asked for, but for the older definitions of reports."""
+    return sorted(each for each in _given() - {each.right for each in asked(log, start)} if each.group != _REPORTS[1])
+
+
+def _scale(cluster: Cluster, namespace: str, replicas: int) -> None:
+    said(cluster, "scale", "deployment/halves", f"--replicas={replicas}", f"--namespace={namespace}")
+
+
+def _of_the_cluster(cluster: Cluster) -> str:
+    """What the cluster's own report says of the shared cap."""
+    done = cluster.kubectl("get", "clusterreports.openreports.io", "tallygate", "-o", "json")
+    results = json.loads(done.stdout).get("results", []) if done.returncode == 0 else []
+    return json.dumps([each for each in results if each["policy"] == _SHARED_NAME])
 
 
 def _rules(cluster: Cluster, namespace: str) -> set[str]:

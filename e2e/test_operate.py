@@ -1,33 +1,43 @@
-"""The ways out that docs/operate.md tells of: typed as they stand there, while no gate answers."""
+"""The ways out that docs/operate.md and docs/certificates.md tell of: typed as they stand there."""
 
+import base64
+import json
 import os
 import re
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from certs.kept import Kept, fingerprint, pem
+from e2e.gates.process import GateProcess
+from e2e.kept_gates import KeptGate, ask, ground, kept
 from e2e.ledgers import define_ledgers
+from e2e.load import STORED, Clients, until_more
 from e2e.namespaces import gates_namespace
-from e2e.pods import create
-from e2e.ports import Cluster, Gate, Site
-from e2e.registering import registered
+from e2e.pods import Pod, create, pod
+from e2e.ports import Cluster, Gate, NotHereError, Site
+from e2e.registering import registered, unregister
 from e2e.said import said
 from e2e.waiting import until
 from tests.state.attempts import Put, room
 from tests.state.contract import soon
+from webhook.admission.registration import NAME, registration
 from webhook.state.batching import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.kubernetes.naming import object_name
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.connect import connect
 
-_PAGE = Path(__file__).parents[1] / "docs" / "operate.md"
+_DOCS = Path(__file__).parents[1] / "docs"
 _WITHIN = 120.0  # seconds
+_MEANWHILE = 40  # pods that are created after nobody trusts the old authority
 _CALL = 'failed calling webhook "validate.tallygate.dev"'
 
 
@@ -40,10 +50,10 @@ def away(site: Site, started: Gate) -> Iterator[Gate]:
         started.start()
 
 
-def _typed(cluster: Cluster, section: str) -> str:
+def _typed(cluster: Cluster, section: str, page: str = "operate.md") -> str:
     """What the command of a section prints when somebody types it."""
-    found = re.search(rf"<!-- {section}: begin -->\n```console\n\$ (.+)\n```", _PAGE.read_text())
-    assert found, f"docs/operate.md has no section {section}"
+    found = re.search(rf"<!-- {section}: begin -->\n```console\n\$ (.+)\n```", (_DOCS / page).read_text())
+    assert found, f"docs/{page} has no section {section}"
     path = f"{cluster.kubectl_program.parent}:{os.environ['PATH']}"
     done = subprocess.run(  # noqa: S603  the page's own command
         ["/bin/sh", "-c", found[1]],
@@ -76,3 +86,70 @@ def test_ledgers_let_go_of_their_namespace_by_what_the_runbook_says(site: Site) 
     assert name in said(cluster, *there)
     _typed(cluster, "ledgers")
     until("it is gone", lambda: name not in said(cluster, *there), _WITHIN)
+
+
+def test_an_authority_whose_key_has_leaked_is_trusted_no_more_after_what_the_page_says(
+    site: Site, namespace: str, tmp_path: Path
+) -> None:
+    if not isinstance(site.gate, GateProcess):
+        raise NotHereError("it is about a gate that runs as a process here")
+    cluster = site.cluster
+    with ground(cluster, tmp_path) as kubeconfig, _kept_gate(cluster, tmp_path / "gate", kubeconfig) as gate:
+        let_in = partial(_is_let_in, site, namespace)
+        until("a pod is let in", let_in, _WITHIN, gate.log)
+        leaked = kept(cluster)
+        assert leaked is not None
+        with Clients(cluster, namespace) as clients, clients.creating(partial(_pod, site)) as answers:
+            ask(cluster, "authority")
+            until("another has signed what is served", partial(_succeeded, gate, cluster, leaked), _WITHIN, gate.log)
+            _typed(cluster, "leaked", "certificates.md")
+            until("the old one is trusted no more", partial(_forgotten, cluster, leaked), _WITHIN, gate.log)
+            until_more(answers, _MEANWHILE)
+        assert [answer for answer in answers if answer.status != STORED] == []
+        now = kept(cluster)
+        assert now is not None
+        assert _trusted(cluster) == {pem(now.authorities)}
+        assert [len(each.authorities) for each in (leaked, now)] == [1, 1]
+
+
+@contextmanager
+def _kept_gate(cluster: Cluster, folder: Path, kubeconfig: Path) -> Iterator[KeptGate]:
+    """A gate that makes its own certificates, and is registered."""
+    gate = KeptGate(folder, kubeconfig)
+    try:
+        gate.start()
+        for configuration in registration(gate.reached):
+            said(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(configuration))
+        yield gate
+    finally:
+        unregister(cluster)
+        gate.stop()
+
+
+def _is_let_in(site: Site, namespace: str) -> bool:
+    return create(site, namespace, f"p-{uuid4().hex[:8]}").returncode == 0
+
+
+def _pod(site: Site, number: int) -> Pod:
+    return pod(site, f"pod-{number}")
+
+
+def _succeeded(gate: KeptGate, cluster: Cluster, before: Kept) -> bool:
+    now = kept(cluster)
+    if now is None or now.leaf is None or now.asked:
+        return False
+    newest = now.authorities[0]
+    signed = newest not in before.authorities and now.leaf.is_signed_by(newest)
+    return signed and gate.serves() == fingerprint(now.leaf.certificate)
+
+
+def _forgotten(cluster: Cluster, leaked: Kept) -> bool:
+    return not any(pem([each]) in bundle for bundle in _trusted(cluster) for each in leaked.authorities)
+
+
+def _trusted(cluster: Cluster) -> set[bytes]:
+    """What the webhooks trust, in PEM."""
+    kinds = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
+    found = json.loads(said(cluster, "get", kinds, f"--field-selector=metadata.name={NAME}", "--output=json"))["items"]
+    assert len(found) == len(kinds.split(","))
+    return {base64.b64decode(each["clientConfig"].get("caBundle", "")) for one in found for each in one["webhooks"]}

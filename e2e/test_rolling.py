@@ -63,7 +63,10 @@ def behind_one_address(site: Site, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def capped(site: Site, namespace: str, behind_one_address: Replicas) -> Iterator[Clients]:
-    """Clients of a namespace under a cap whose ledger is open, while one of the gates keeps it."""
+    """Clients of a namespace under a cap whose ledger is open, while one of the gates keeps it, and all run."""
+    for gate in behind_one_address.each:
+        if not gate.runs:
+            gate.start()
     said(site.cluster, "label", "namespace", namespace, "dongles=many")
     with Clients(site.cluster, namespace) as clients:
         until("the cap is open", lambda: clients.create_one(pod(site, "first")).status in _THERE, _WITHIN)
@@ -143,3 +146,19 @@ def test_a_keeper_that_is_killed_takes_along_no_more_than_what_it_was_just_asked
     assert len(lost) <= CLIENTS
     assert {each.status for each in lost} <= {HTTPStatus.INTERNAL_SERVER_ERROR}
     assert {capped.create_one(each.pod).status for each in lost} <= {STORED}
+
+
+def test_a_keeper_that_is_killed_while_nobody_asks_it_takes_nothing_along(
+    site: Site, capped: Clients, behind_one_address: Replicas
+) -> None:
+    """Who keeps ledgers is not needed for an answer: the other goes on, also before it keeps them itself."""
+    keeper = _keeper(behind_one_address)
+    (other,) = (gate for gate in behind_one_address.each if gate is not keeper)
+    register(site.cluster, other)
+    with capped.creating(_dongles(site)) as answers:
+        until_more(answers, _MEANWHILE)
+        keeper.kill()
+        until_more(answers, 2 * _MEANWHILE)
+    keeper.start()
+    register(site.cluster, behind_one_address)
+    assert [each for each in answers if each.status != STORED] == []

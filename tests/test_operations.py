@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.logged_events import events_of, logged
 from tests.server.every_metric import every_metric
 from webhook.state.ledger.reserving import First
 
@@ -13,7 +14,6 @@ _ROOT = Path(__file__).parents[1]
 _DOCS = _ROOT / "docs"
 _OPERATE = (_DOCS / "operate.md").read_text()
 _SECURITY = (_DOCS / "security.md").read_text()
-_LOGGED = re.compile(r"\b_?log\.(?:debug|info|warning|error)\(\s*\"([a-z-]+)\"(?: if \w+ else \"([a-z-]+)\")?")
 _CASE = re.compile(r"`((?:tests|e2e)/[\w/]+\.py)(?:::(test_\w+))?`")
 
 
@@ -21,12 +21,6 @@ def _tests_of(path: str) -> set[str]:
     """The names of the tests in a file."""
     tree = ast.parse((_ROOT / path).read_text())
     return {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)}
-
-
-def _logged() -> set[str]:
-    """Every event that the server logs."""
-    sources = (path.read_text() for path in (_ROOT / "webhook" / "server").rglob("*.py"))
-    return {event for source in sources for found in _LOGGED.findall(source) for event in found if event}
 
 
 @pytest.mark.parametrize("page", [_OPERATE, _SECURITY], ids=["operate", "security"])
@@ -55,16 +49,37 @@ def test_every_alert_that_the_runbook_names_is_there() -> None:
     assert set(re.findall(r"\bTallygate[A-Z]\w+", _OPERATE)) <= there
 
 
-def test_every_event_of_the_log_that_the_runbook_names_is_there() -> None:
-    rows = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \| (?:info|warning|error)", _OPERATE, re.MULTILINE)
-    named = {event for row in rows for event in re.findall(r"`([a-z-]+)`", row)}
-    assert named
-    assert named <= _logged()
+def test_the_runbook_has_every_event_of_the_log_with_its_levels_and_no_other() -> None:
+    rows = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \| ([a-z, ]+) \| [^|]+ \| [^|]+ \|$", _OPERATE, re.MULTILINE)
+    told = {event: set(levels.split(", ")) for events, levels in rows for event in re.findall(r"`([a-z-]+)`", events)}
+    assert told == logged()
 
 
-def test_every_event_that_the_server_logs_is_told_in_some_page() -> None:
-    told = {name for page in _DOCS.glob("*.md") for name in re.findall(r"`([a-z-]+)`", page.read_text())}
-    assert _logged() - told == set()
+def test_every_event_for_which_a_page_leads_to_the_log_is_there() -> None:
+    way = re.compile(r"log lines? `([a-z-]+)`|`([a-z-]+)` in the log|the log\s+says (?:once )?\(?`([a-z-]+)`")
+    found = (each for page in _DOCS.glob("*.md") for each in way.findall(page.read_text()))
+    named = {event for events in found for event in events if event}
+    assert len(named) > 5
+    assert named <= set(logged())
+
+
+def test_an_event_is_found_however_it_is_logged() -> None:
+    source = """
+def f(self, why, event, bad):
+    self._log.info("begun" if why else "ended")
+    voice.log.warning(
+        event, message=why)
+    later = partial(log.error, "broken")
+    loud = self._log.warning if why else self._log.error
+    loud("half-broken")
+    other("no event")
+def g(self):
+    self.f("why", "given", True)
+"""
+    found = {("begun", "info"), ("ended", "info"), ("given", "warning"), ("broken", "error")}
+    assert set(events_of(source, "a.py")) == found | {("half-broken", "warning"), ("half-broken", "error")}
+    with pytest.raises(AssertionError, match=r"a\.py:2: .* write it out"):
+        list(events_of("def f(log, what):\n    log.info(f'{what}-begun')", "a.py"))
 
 
 def test_every_reason_to_come_again_is_in_the_runbook() -> None:

@@ -1,5 +1,6 @@
 """Cases of judging, read from the files beside: policies, a change, and what is to come of it."""
 
+import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ _GROUPS = {"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps", "D
 _PARTS = ("problems", "warnings", "audits", "unknown", "patch")
 
 
+@functools.cache
 def policies(text: str) -> PolicySet:
     """The policies of a case, which must be free of errors."""
     parsed = parse([("case.yaml", text.encode())])

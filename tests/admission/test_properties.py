@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.admission.case import change, policies, said
+from tests.effort import examples
 from webhook.admission.change import Phase
 from webhook.admission.decide import judge
 from webhook.admission.review import ReviewError
@@ -61,7 +62,7 @@ def patched(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[
 
 
 @given(specs)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_pod_that_was_patched_is_judged_clean_and_not_patched_again(spec: dict[str, Any]) -> None:
     first = verdict({"object": pod(spec)}, Phase.MUTATING)
     if not first.allowed:
@@ -72,14 +73,14 @@ def test_a_pod_that_was_patched_is_judged_clean_and_not_patched_again(spec: dict
 
 
 @given(specs)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_writing_back_what_is_stored_is_always_allowed(spec: dict[str, Any]) -> None:
     for phase in Phase:
         assert said(verdict({"old": pod(spec), "object": pod(spec)}, phase)) == {}
 
 
 @given(specs)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_template_breaks_the_rules_that_its_pods_would_break(spec: dict[str, Any]) -> None:
     bare = said(verdict({"object": pod(spec)}, Phase.VALIDATING)).get("problems", [])
     deployment = {"kind": "Deployment", "spec": {"template": {"spec": spec}}}
@@ -102,7 +103,7 @@ anything = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["spec", "metadata", "status", "template"]), anything, max_size=3), st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_an_object_of_any_shape_is_judged_or_called_none(shape: dict[str, Any], data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["Pod", "Deployment", "CronJob", "Node", "ResourceQuota", "LimitRange"]))
     try:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.admission.complete import is_complete
 from tests.admission.test_registration_spares import EVERY_RULE
+from tests.effort import examples
 from tests.gate.scene import Scene, response
 from webhook.accounting.validation import validate_pod
 from webhook.admission.change import Phase
@@ -78,7 +79,7 @@ def _said(spec: dict[str, Any], phase: Phase, namespace: str) -> dict[str, Any]:
 
 
 @given(specs)
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_for_a_complete_pod_the_mutating_phase_has_nothing_to_add(spec: dict[str, Any]) -> None:
     """No patch; and what it would refuse or warn of, the validating phase does in the same words."""
     if not is_complete({"spec": spec}):
@@ -92,7 +93,7 @@ def test_for_a_complete_pod_the_mutating_phase_has_nothing_to_add(spec: dict[str
 
 
 @given(specs)
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_a_complete_pod_passes_the_validation_that_is_built_in(spec: dict[str, Any]) -> None:
     """Else the user would read the API server's words before ours."""
     if is_complete({"spec": spec}):

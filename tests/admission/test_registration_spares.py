@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.gate.scene import Scene, response
 from webhook.admission.change import Phase
 from webhook.admission.registration import Service, registration
@@ -162,7 +163,7 @@ def agreeing(new: dict[str, Any], old: dict[str, Any], paths: list[list[str]]) -
 
 @pytest.mark.parametrize("group_and_kind", sorted(TARGETS))
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_an_update_that_is_spared_would_have_been_allowed_without_a_word(
     group_and_kind: tuple[str, str], data: st.DataObject
 ) -> None:

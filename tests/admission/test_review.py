@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.effort import examples
 from webhook.accounting.problem import Problem, Reason
 from webhook.admission.answer import Matter, answer, busy, denial, rules_answer
 from webhook.admission.change import Change, Phase
@@ -110,14 +111,14 @@ def test_what_is_no_review_is_refused_in_one_sentence(body: bytes, says: str) ->
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     with pytest.raises(ReviewError):
         decode(body)
 
 
 @given(st.integers(0, 1200), st.binary(min_size=1, max_size=4))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_review_with_other_bytes_in_it_is_read_or_refused(at: int, noise: bytes) -> None:
     whole = review()
     at %= len(whole)
@@ -254,7 +255,7 @@ def test_many_short_warnings_fill_the_room_there_is_and_the_rest_is_counted() ->
 
 
 @given(st.lists(st.text(max_size=3000), max_size=30))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: list[str]) -> None:
     verdict = Verdict(warnings=tuple(problem(message=text) for text in texts))
     said = response(rules_answer("u", MATTER, verdict, Phase.VALIDATING)).get("warnings", [])

@@ -7,13 +7,16 @@ a real one rarely gives.
 import json
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
@@ -25,9 +28,17 @@ _PREFIX = "/apis/admissionregistration.k8s.io/v1/"
 
 @dataclass
 class Api:
-    """Its objects by path, how often somebody else writes one before a patch arrives, and what it answers instead."""
+    """Its objects by path, how often somebody else writes one before a patch arrives, and what it answers instead.
+
+    `watchers` counts the watches under way, by the path of their object. Who changes `objects` by hand
+    says so by `tell`.
+    """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    watchers: Counter[str] = field(default_factory=Counter)
+    news: threading.Condition = field(default_factory=threading.Condition)
+    is_over: bool = False
+    may_watch: bool = True
     rivals: int = 0
     refusal: tuple[int, bytes] | None = None
     requests: list[str] = field(default_factory=list)
@@ -43,6 +54,11 @@ class Api:
         self.requests.append(method)
         if self.refusal is not None:
             return self.refusal
+        code, said = self._done(method, path, body)
+        self.tell()
+        return code, said
+
+    def _done(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         if method == "POST":
             return self._created(path, json.loads(body))
         found = self.objects.get(path)
@@ -53,6 +69,39 @@ class Api:
         if method == "PATCH" and not self._patched(found, json.loads(body)):
             return 409, _status("the object has been modified")
         return 200, json.dumps(found).encode()
+
+    def tell(self) -> None:
+        """Let those who watch see what there is now."""
+        with self.news:
+            self.news.notify_all()
+
+    def end(self) -> None:
+        """Break off all watches."""
+        self.is_over = True
+        self.tell()
+
+    def events(self, path: str) -> Iterator[bytes]:
+        """What a watch of one object is sent: how it is, and each time that it is another."""
+        seen, line = None, b""
+        with self.news:
+            self.watchers[path] += 1
+        try:
+            while not self.is_over:
+                with self.news:
+                    self.news.wait_for(partial(self._is_another, path, seen))
+                    kind = "DELETED" if path not in self.objects else "MODIFIED" if seen else "ADDED"
+                    seen, line = self._version(path), json.dumps({"type": kind, "object": {}}).encode()
+                yield line + b"\n"
+        finally:
+            with self.news:
+                self.watchers[path] -= 1
+
+    def _is_another(self, path: str, seen: str | None) -> bool:
+        return self.is_over or self._version(path) != seen
+
+    def _version(self, path: str) -> str | None:
+        found = self.objects.get(path)
+        return found["metadata"]["resourceVersion"] if found else None
 
     def _created(self, path: str, sent: dict[str, Any]) -> tuple[int, bytes]:
         path = f"{path}/{sent['metadata']['name']}"
@@ -92,41 +141,61 @@ def _status(message: str) -> bytes:
     return json.dumps({"kind": "Status", "message": message}).encode()
 
 
+class _Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+    api: Api
+
+    def do_GET(self) -> None:
+        query = parse_qs(urlsplit(self.path).query)
+        if "watch" not in query:
+            self._answer()
+        elif self.api.may_watch and self.api.refusal is None:
+            self._tell(query["fieldSelector"][0].removeprefix("metadata.name="))
+        else:
+            self._say(*(self.api.refusal or (403, _status("may not watch"))))
+
+    def do_PATCH(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def do_PUT(self) -> None:
+        self._answer()
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent."""
+
+    def _tell(self, name: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        with suppress(OSError):  # who watched has gone
+            for event in self.api.events(f"{urlsplit(self.path).path}/{name}"):
+                self.wfile.write(event)
+
+    def _answer(self) -> None:
+        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self._say(*self.api.answer(self.command, self.path.partition("?")[0], sent))
+
+    def _say(self, code: int, body: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+
 @contextmanager
 def serving(api: Api, folder: Path) -> Iterator[Path]:
     """Serve it on this machine; gives a kubeconfig that leads there."""
     issue(folder, parse_names(["127.0.0.1"]), datetime.now(UTC))
 
-    class Handler(BaseHTTPRequestHandler):
-        """One request."""
-
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self._answer()
-
-        def do_PATCH(self) -> None:
-            self._answer()
-
-        def do_POST(self) -> None:
-            self._answer()
-
-        def do_PUT(self) -> None:
-            self._answer()
-
-        def log_message(self, *_: object) -> None:
-            """Stay silent."""
-
-        def _answer(self) -> None:
-            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            code, body = api.answer(self.command, self.path.partition("?")[0], sent)
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(body)
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    handler = type("Handler", (_Handler,), {"api": api})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
         server.socket = context.wrap_socket(server.socket, server_side=True)
@@ -135,6 +204,7 @@ def serving(api: Api, folder: Path) -> Iterator[Path]:
         try:
             yield kubeconfig(folder, f"https://127.0.0.1:{server.server_port}")
         finally:
+            api.end()
             server.shutdown()
             thread.join()
 

@@ -28,6 +28,7 @@ from certs.kept import (
 from certs.names import parse_names
 from certs.status import status_of
 from certs.succession import Sight, next_step
+from tests.effort import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NEWEST, OLD = new_authority(NOW), new_authority(NOW)
@@ -127,7 +128,7 @@ def _signed(
     st.dictionaries(st.sampled_from(["ca.crt", "ca.key", "tls.crt", "tls.key"]), st.binary(max_size=200)),
     st.dictionaries(st.just(SINCE), st.text(max_size=60)),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_nothing_that_stands_in_a_secret_keeps_it_from_being_read(data: dict[str, bytes], said: dict[str, str]) -> None:
     whole = read_kept(data_of(KEPT) | data, annotations_of(KEPT) | said)
     assert set(whole.authorities) <= set(KEPT.authorities)
@@ -136,7 +137,7 @@ def test_nothing_that_stands_in_a_secret_keeps_it_from_being_read(data: dict[str
 @pytest.mark.filterwarnings("ignore:Parsed a serial number")  # it is read all the same, for now
 @given(st.sampled_from(["ca.crt", "tls.crt"]), st.integers(0, 5000), st.binary(min_size=1, max_size=3))
 @example("tls.crt", 244, b"/")  # a key of a kind that nobody knows
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_bytes_are_damaged_there_is_a_next_step_and_everything_can_be_told(
     name: str, at: int, by: bytes
 ) -> None:

@@ -7,7 +7,7 @@ point. That the model can tell right from wrong is shown by orders that are wron
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 
 import pytest
 from cryptography import x509
@@ -22,8 +22,10 @@ from hypothesis.stateful import (
 )
 
 from certs import keeper as keeping
-from certs import succession
+from certs import kept, succession
 from certs.keeper import SETTLING, Keeper
+from certs.kept import Leaf
+from tests.certs import world as around
 from tests.certs.world import Replica, World, ask
 
 DAY = 86400.0
@@ -40,6 +42,15 @@ _SETTINGS = settings(
 _HUNT = settings(_SETTINGS, max_examples=3000, phases=[Phase.generate], report_multiple_bugs=False, print_blob=False)
 
 replicas = st.sampled_from([0, 1])
+
+
+@pytest.fixture(autouse=True)
+def _each_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a text holds and who has signed what never changes: few of a hundred thousand answers are new."""
+    read = cache(kept.authorities_in)
+    for module in (keeping, around):
+        monkeypatch.setattr(module, "authorities_in", read)
+    monkeypatch.setattr(Leaf, "is_signed_by", cache(Leaf.is_signed_by))
 
 
 class Order(RuleBasedStateMachine):
@@ -127,11 +138,11 @@ class Losses(Order):
     def damaged(self, part: str) -> None:
         """A part of it can no longer be used."""
         if self.world.secret:
-            kept = self.world.secret.kept
+            there = self.world.secret.kept
             damages = {
-                "leaf": replace(kept, leaf=None),
-                "authority": replace(kept, authority=None, trusted=kept.authorities),
-                "since": replace(kept, since=None),
+                "leaf": replace(there, leaf=None),
+                "authority": replace(there, authority=None, trusted=there.authorities),
+                "since": replace(there, since=None),
             }
             self.world.overwrite(damages[part])
 

@@ -16,6 +16,7 @@ from certs.files import AUTHORITY_KEY, CHAIN, KEY, read_authorities, read_leaf
 from certs.names import parse_names
 from certs.renewal import authority_due, issue, leaf_due, renew, still_trusted
 from certs.show import chain_problem, show
+from tests.effort import examples
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = parse_names(["gate.tally.svc", "10.1.2.3"])
@@ -76,7 +77,7 @@ def test_an_authority_is_due_a_year_before_its_end() -> None:
 
 
 @given(st.integers(0, 200))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_succeeded_authority_is_trusted_exactly_as_long_as_a_leaf_of_its_may_live(days: int) -> None:
     kept = still_trusted([AUTHORITY.certificate], START, START + timedelta(days=days))
     assert bool(kept) == (timedelta(days=days) < LEAF_LIFETIME)

@@ -9,6 +9,8 @@ import sys
 import termios
 from pathlib import Path
 
+from tests.warm import Program
+
 
 def printed(arguments: list[str], columns: int, folder: Path, command: str = "", **environment: str) -> str:
     """Everything that `tallygate`, or a Python program in its place, prints on a terminal so wide."""
@@ -17,14 +19,18 @@ def printed(arguments: list[str], columns: int, folder: Path, command: str = "",
     inherited = {
         name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS", "FORCE_COLOR"}
     }
-    process = subprocess.Popen(  # noqa: S603 -- this very program, no shell
-        [sys.executable, *(["-c", command] if command else ["-m", "webhook.cli", *arguments])],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=folder,
-        env={**inherited, "TERM": "xterm-256color", **environment},
-    )
+    inherited |= {"TERM": "xterm-256color", **environment}
+    if command:
+        process: subprocess.Popen[bytes] | Program = subprocess.Popen(  # noqa: S603 -- this very program, no shell
+            [sys.executable, "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=folder,
+            env=inherited,
+        )
+    else:
+        process = Program("webhook.cli", arguments, stdout=theirs, stderr=theirs, cwd=folder, environment=inherited)
     os.close(theirs)
     data = b""
     while more := _read(ours):

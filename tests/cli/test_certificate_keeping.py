@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,6 +60,11 @@ class Place:
         """A metric's value."""
         lines = generate_latest(self.metrics.registry).decode().splitlines()
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(series + " "))
+
+    def bundle(self, path: str) -> str:
+        """What a configuration's webhook trusts."""
+        found: str = self.api.objects[path]["webhooks"][0]["clientConfig"].get("caBundle", "")
+        return found
 
     def ask(self, what: str) -> None:
         """As kubectl annotate does."""
@@ -124,6 +130,34 @@ def test_what_is_asked_for_is_done_while_serving(place: Place, what: str) -> Non
         assert eventually(lambda: place.serves() != before)
         assert eventually(lambda: place.events("certificate-taken")[-1]["certificate"] == place.serves())
         assert "tallygate.dev/renew" not in place.api.objects[PATH]["metadata"]["annotations"]
+
+
+def test_a_registration_is_answered_as_soon_as_it_is_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate_keeping, "_QUIET_SECONDS", 600.0)
+    configurations = {path: place.api.objects.pop(path) for path in list(place.api.objects)}
+    with place.keeping():
+        assert eventually(lambda: all(place.api.watchers[path] for path in (PATH, *configurations)))
+        for _ in range(2):  # it comes, and somebody overwrites it
+            with place.api.news:
+                place.api.objects |= deepcopy(configurations)
+            place.api.tell()
+            assert eventually(lambda: all(map(place.bundle, configurations)))
+            for path in configurations:
+                configurations[path]["metadata"]["resourceVersion"] += "0"
+        place.ask("certificate")
+        before = place.serves()
+        place.api.tell()
+        assert eventually(lambda: place.serves() != before)
+
+
+def test_a_gate_that_may_not_watch_says_so_and_looks_now_and_then(place: Place) -> None:
+    place.api.may_watch = False
+    with place.keeping() as beside:
+        assert eventually(lambda: "unwatched" in _said(beside))
+        assert "403" in str(_said(beside)["unwatched"])
+        before = place.serves()
+        place.ask("certificate")
+        assert eventually(lambda: place.serves() != before)
 
 
 def test_what_cannot_be_asked_for_is_told_once(place: Place) -> None:

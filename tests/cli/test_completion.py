@@ -3,11 +3,11 @@
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
 
+from tests.warm import run
 from webhook.cli.app import root
 
 
@@ -29,16 +29,9 @@ def test_bash_can_read_the_script() -> None:
 
 def completed(words: str, index: int) -> list[str]:
     """What bash would be offered at a word of a line."""
-    command = "import sys; from webhook.cli import main; sys.argv = ['tallygate']; main()"
     environment = {"_TALLYGATE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(index)}
-    result = subprocess.run(  # noqa: S603 -- this very program, no shell
-        [sys.executable, "-c", command],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-        env={**os.environ, **environment},
-    )
+    result = run("webhook.cli", [], environment={**os.environ, **environment})
+    assert result.returncode == 0
     return [line.partition(",")[2] for line in result.stdout.splitlines()]
 
 

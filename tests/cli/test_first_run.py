@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.warm import run
+
 SECONDS = 40.0
 
 
@@ -35,6 +37,13 @@ def first_run(folder: Path, port: str) -> Iterator[subprocess.Popen[str]]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+def failed(folder: Path, port: str) -> str:
+    """What it says on its standard error, and nowhere else, before it ends as misused."""
+    result = run("webhook.cli.first_run", [str(folder)], environment={**os.environ, "TALLYGATE_PORT": port})
+    assert (result.returncode, result.stdout) == (2, "")
+    return result.stderr
 
 
 def until(process: subprocess.Popen[str], part: str) -> str:
@@ -98,28 +107,20 @@ def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with first_run(tmp_path, str(port)) as process:
-            out, error = process.communicate(timeout=SECONDS)
+        said = failed(tmp_path, str(port))
     hint = "TALLYGATE_PORT=9443 make run takes another port"
-    assert (process.returncode, out) == (2, "")
-    assert error == f"tallygate: cannot listen on 127.0.0.1:{port}: Address already in use; {hint}\n"
+    assert said == f"tallygate: cannot listen on 127.0.0.1:{port}: Address already in use; {hint}\n"
 
 
 def test_a_port_that_is_none_is_told(tmp_path: Path) -> None:
     """Before anything is started."""
-    with first_run(tmp_path, "https") as process:
-        out, error = process.communicate(timeout=SECONDS)
-    assert (process.returncode, out) == (2, "")
-    assert error == "tallygate: TALLYGATE_PORT: 'https' is not a port; write a number up to 65535\n"
+    assert failed(tmp_path, "https") == "tallygate: TALLYGATE_PORT: 'https' is not a port; write a number up to 65535\n"
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """By its name."""
     (tmp_path / "file").write_text("")
-    with first_run(tmp_path / "file", "0") as process:
-        out, error = process.communicate(timeout=SECONDS)
-    assert (process.returncode, out) == (2, "")
-    assert error == f"tallygate: {tmp_path}/file/policies: Not a directory\n"
+    assert failed(tmp_path / "file", "0") == f"tallygate: {tmp_path}/file/policies: Not a directory\n"
 
 
 def test_a_gate_that_dies_is_told(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli.terminal import printed
+from tests.effort import examples
 from webhook.admission.workloads import TARGETS
 from webhook.cli.app import root
 
@@ -86,7 +87,7 @@ def check(folder: Path, data: bytes) -> int:
 
 
 @given(st.sampled_from(sorted(TARGETS)), BODIES)
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(250), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_object_of_a_known_kind_is_judged(folder: Path, target: tuple[str, str], body: dict[str, Any]) -> None:
     """Whatever stands in the fields that are read."""
     group, kind = target
@@ -95,7 +96,7 @@ def test_any_object_of_a_known_kind_is_judged(folder: Path, target: tuple[str, s
 
 
 @given(st.sampled_from(["Pod", "PodTemplate"]), PODS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_pod_is_explained_or_refused(kind: str, pod: dict[str, Any]) -> None:
     """Its sum, or a sentence why there is none."""
     body = pod if kind == "Pod" else {"template": pod}
@@ -106,7 +107,7 @@ def test_any_pod_is_explained_or_refused(kind: str, pod: dict[str, Any]) -> None
 
 
 @given(st.binary(max_size=80) | st.text(alphabet="{}[]:,-&*!|>'\"#% \nabyn0~.<", max_size=60).map(str.encode))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_bytes_are_read_or_refused(folder: Path, data: bytes) -> None:
     """With an exit code that is not ours."""
     check(folder, data)

@@ -8,20 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests import warm
 from webhook.cli.app import root
 from webhook.server.settings.table import OPTIONS
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A real process that is expected to end by itself."""
-    return subprocess.run(  # noqa: S603 -- this very program, no shell
-        [sys.executable, "-m", "webhook.cli", "serve", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    """A process that is expected to end by itself."""
+    return warm.run("webhook.cli", ["serve", *arguments], environment={**os.environ, **environment})
 
 
 def said(result: subprocess.CompletedProcess[str]) -> list[str]:
@@ -69,7 +63,13 @@ def test_a_file_gives_settings_and_flags_win(tmp_path: Path) -> None:
     """The file's mistake is not met when a flag stands in for it, but what is in it is read all the same."""
     config = tmp_path / "settings.yaml"
     config.write_text("log_level: error\ntls_cert: gone.crt\ntls_key: gone.key\nlisten: 127.0.0.1:0\n")
-    result = run("--config", str(config))
+    result = subprocess.run(  # noqa: S603 -- this very program, begun from nothing
+        [sys.executable, "-m", "webhook.cli", "serve", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
     assert result.returncode == 2
     assert "gone" in said(result)[0]
     assert "policies-loaded" not in result.stderr

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from tests.deploy.panels import ROWS, Panel
 
-_SOURCE: Final = {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
+_SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 # A variable, and no input asked for at import: a dashboard that comes as a ConfigMap is imported by nobody.
 _STORE: Final = {
-    "name": "DS_PROMETHEUS",
-    "label": "Prometheus",
+    "name": "datasource",
+    "label": "Data source",
     "type": "datasource",
     "query": "prometheus",
     "current": {},

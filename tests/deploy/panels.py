@@ -142,6 +142,36 @@ ROWS: Final = (
         ),
     ),
     Row(
+        "What is stored (with audits on a schedule)",
+        (
+            Panel(
+                "Found by the last audit",
+                "By policy and by how strictly it is enforced: work for the owners of what was found.",
+                {
+                    "{{policy}} {{enforcement}}": "max by (policy, enforcement) (tallygate_audit_findings)",
+                },
+            ),
+            Panel(
+                "Age of the last audit",
+                "Above twice the interval, TallygateAuditOld fires after an hour.",
+                {
+                    "age": "time() - max(tallygate_audit_last_success_timestamp_seconds)",
+                    "interval": "max(tallygate_audit_interval_seconds)",
+                    "took": "max(tallygate_audit_seconds)",
+                },
+                "s",
+            ),
+            Panel(
+                "Audits, reports",
+                "In an hour. failed: the check audit of /readyz says why.",
+                {
+                    "audits {{result}}": "sum by (result) (increase(tallygate_audit_rounds_total[1h]))",
+                    "reports {{result}}": "sum by (result) (increase(tallygate_audit_reports_total[1h]))",
+                },
+            ),
+        ),
+    ),
+    Row(
         "The cluster as it is watched, and the process",
         (
             Panel(

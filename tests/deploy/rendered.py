@@ -63,7 +63,7 @@ def helm_template(values: Mapping[str, Any], namespace: str = NAMESPACE) -> list
     own = built()
     program = shutil.which("helm") if own is None else str(own)
     if program is None:
-        pytest.skip("Helm is neither built here (python -m pytest e2e/test_install.py does) nor on PATH")
+        pytest.skip("Helm is neither built here (python -m e2e.built does) nor on PATH")
     given = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
     return [program, "template", "any", str(CHART), f"--namespace={namespace}", f"--kube-version={KUBERNETES}", *given]
 

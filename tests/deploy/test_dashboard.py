@@ -3,16 +3,20 @@
 import itertools
 import json
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.deploy.dashboard import dashboard
+from tests.deploy.prometheus import promtool
 from tests.deploy.promql import series
 from tests.deploy.test_rules import EVERY, RECORDED, unknown
 from tests.server.every_metric import every_metric
 
 MADE: dict[str, Any] = json.loads(dashboard())
+_UNITS = {"short", "reqps", "ops", "wps", "s", "percentunit", "bytes"}  # of packages/grafana-data, valueFormats
 PANELS: list[dict[str, Any]] = [panel for panel in MADE["panels"] if panel["type"] != "row"]
 
 
@@ -44,6 +48,25 @@ def test_panels_have_ids_of_their_own_and_do_not_cover_each_other() -> None:
     ]
     assert len(set(covered)) == len(covered)
     assert max(x for x, _ in covered) < 24
+
+
+def test_by_prometheus_every_expression_is_promql(tmp_path: Path) -> None:
+    rules = [{"record": f"panel:{number}", "expr": each.replace("$", "")} for number, each in enumerate(_targets())]
+    file = tmp_path / "panels.yaml"
+    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))  # JSON is YAML too
+    done = subprocess.run([promtool(), "check", "rules", str(file)], capture_output=True, text=True, check=False)  # noqa: S603  # found on PATH or built, no shell
+    assert done.returncode == 0, done.stderr
+    assert f"{len(rules)} rules found" in done.stdout
+
+
+def test_every_variable_is_there_and_used() -> None:
+    there = {each["name"] for each in MADE["templating"]["list"]}
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(MADE["panels"])))
+    assert there == used
+
+
+def test_every_panel_has_a_unit_that_grafana_knows() -> None:
+    assert {panel["fieldConfig"]["defaults"]["unit"] for panel in PANELS} <= _UNITS
 
 
 def test_nothing_is_recorded_that_no_panel_and_no_other_rule_uses() -> None:

@@ -1,7 +1,6 @@
 """deploy/prometheus: what its rules are made from is what the gate tells, and every alert is explained."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from tests.deploy.generate import ROOT
+from tests.deploy.prometheus import promtool
 from tests.deploy.promql import Series, series
 from tests.server.every_metric import every_metric
 from webhook.server.caps.refusals import REASONS
@@ -75,9 +75,11 @@ def test_every_alert_is_played() -> None:
     assert fires == {rule["alert"] for rule in ALERTS}
 
 
-def test_the_rules_do_what_they_say() -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not on PATH; it comes with Prometheus")
-    done = subprocess.run([promtool, "test", "rules", str(PLAYED)], capture_output=True, text=True, check=False)  # noqa: S603  # found on PATH
+@pytest.mark.parametrize(
+    "asked",
+    [("check", "rules", "--lint=all", "--lint-fatal", str(RULES)), ("test", "rules", str(PLAYED))],
+    ids=["are such as Prometheus takes", "do what they say"],
+)
+def test_by_promtool_the_rules(asked: tuple[str, ...]) -> None:
+    done = subprocess.run([promtool(), *asked], capture_output=True, text=True, check=False)  # noqa: S603  # found on PATH or built, no shell
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from webhook.policy.compose import compose
 from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend, joined
 
@@ -60,7 +61,7 @@ def _block(tree: Any, indent: str = "") -> str:
 
 
 @given(TREES)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_every_scalar_stands_where_its_place_says(tree: Any) -> None:
     text = _block({"top": tree})
     lines = text.splitlines()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from webhook.policy.globs import covers, is_literal, matches, overlap
 
 TEXTS = ["".join(letters) for length in range(6) for letters in product("ab", repeat=length)]
@@ -30,14 +31,14 @@ def test_a_glob_matches_what_it_means(glob: str) -> None:
 
 
 @given(GLOBS, GLOBS)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_glob_that_covers_another_matches_all_of_it(wide: str, narrow: str) -> None:
     contained = all(matches(wide, text) for text in TEXTS if matches(narrow, text))
     assert contained or not covers(wide, narrow)
 
 
 @given(SHORT_GLOBS, SHORT_GLOBS)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_overlap_is_exact(one: str, other: str) -> None:
     assert overlap(one, other) is any(matches(one, text) and matches(other, text) for text in TEXTS)
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from webhook.policy.load import PolicyError, PolicyStore, Status
 
 HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"
@@ -30,7 +31,7 @@ def _is_good(text: str) -> bool:
 
 
 @given(GOOD, st.lists(GOOD | BROKEN | st.none(), max_size=8))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_last_good_set_is_in_force_after_every_change(first: str, versions: list[str | None]) -> None:
     """`None` stands for the file's deletion."""
     with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +58,7 @@ def test_the_last_good_set_is_in_force_after_every_change(first: str, versions: 
 
 
 @given(GOOD | BROKEN)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_store_starts_with_a_good_set_or_not_at_all(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.yaml"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from webhook.accounting.quantity import Quantity
 from webhook.policy.amounts_allowed import allows, least_allowed
 from webhook.policy.coverage import (
@@ -36,14 +37,14 @@ PATTERNS = st.lists(
 
 
 @given(PATTERNS, PATTERNS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_resources_that_cover_match_all_of_the_other(wide: tuple[str, ...], narrow: tuple[str, ...]) -> None:
     contained = all(matches_resource(wide, name) for name in NAMES if matches_resource(narrow, name))
     assert contained or not resources_cover(wide, narrow)
 
 
 @given(PATTERNS, PATTERNS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_resources_that_share_a_name_are_said_to_meet(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     shared = any(matches_resource(one, name) and matches_resource(other, name) for name in NAMES)
     assert resources_meet(one, other) or not shared
@@ -67,14 +68,14 @@ LABELS = [
 
 
 @given(SELECTORS, SELECTORS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_selectors_that_cover_match_all_of_the_other(wide: LabelSelector, narrow: LabelSelector) -> None:
     contained = all(matches_labels(wide, labels) for labels in LABELS if matches_labels(narrow, labels))
     assert contained or not selector_covers(wide, narrow)
 
 
 @given(SELECTORS, SELECTORS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_selectors_meet_just_when_some_labels_satisfy_both(one: LabelSelector, other: LabelSelector) -> None:
     assert selectors_meet(one, other) is any(
         matches_labels(one, each) and matches_labels(other, each) for each in LABELS
@@ -91,7 +92,7 @@ def _selected(selection: NamespaceSelector | None) -> list[bool | None]:
 
 
 @given(SELECTIONS, SELECTIONS)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_namespaces_that_cover_hold_all_of_the_other(
     wide: NamespaceSelector | None, narrow: NamespaceSelector | None
 ) -> None:
@@ -111,7 +112,7 @@ BOUNDS = st.builds(
 
 
 @given(BOUNDS, BOUNDS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_least_allowed_amount_is_the_least_that_both_allow(one: Bounds, other: Bounds) -> None:
     whole = [Quantity.of(units) for units in range(144)]
     allowed = [amount for amount in whole if allows(one, amount) and allows(other, amount)]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from webhook.accounting.quantity import Quantity
 from webhook.policy.model import (
     Bounds,
@@ -183,7 +184,7 @@ def test_a_quantity_is_what_the_source_text_says(written: str, read: str) -> Non
 
 
 @given(st.integers(0, 2**63 - 1), st.sampled_from(["", "m", "k", "Ki", "e0"]))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_every_number_is_read_exactly(number: int, suffix: str) -> None:
     text = f"{number // 10**6}{suffix}"
     (cap,) = _parsed(CAP.replace("pods: 1", f"memory: {text}")).policies.caps
@@ -255,13 +256,13 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read() -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_no_bytes_crash_it(content: bytes) -> None:
     parse([("a.yaml", content)])
 
 
 @given(st.text("{}[]:,-?&*!|>'\"%@` \n#ab0.~", max_size=80))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_no_yaml_crashes_it(text: str) -> None:
     parse([("a.yaml", (RULE + text).encode())])
     parse([("a.yaml", text.encode())])
@@ -289,7 +290,7 @@ FIELDS = [
 
 
 @given(st.sampled_from(["ResourceRule", "NamespaceCap"]), st.dictionaries(st.sampled_from(FIELDS), VALUES))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_value_of_any_field_crashes_it(kind: str, spec: dict[str, object]) -> None:
     value = {"apiVersion": "tallygate.dev/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
     parsed = parse([("a.json", json.dumps(value).encode())])

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from prometheus_client import CollectorRegistry
+
 from tests.admission.case import policies
 from tests.gate.scene import CAP
 from tests.server.audits import last
@@ -23,6 +25,16 @@ from webhook.state.watch.runner import Followed
 
 def every_metric() -> Mapping[str, frozenset[str]]:
     """Each name that a series of the gate can have, and its labels; those of process and Python are left out."""
+    return {
+        sample.name: frozenset(sample.labels)
+        for family in everything().collect()
+        for sample in family.samples
+        if sample.name.startswith("tallygate_")
+    }
+
+
+def everything() -> CollectorRegistry:
+    """All that a gate can tell, with a series of each."""
     metrics = Metrics(Build("1.2.3"))
     log, caps = Log().logger, CapIndex(policies(CAP))
     told = CapMetrics(metrics.registry, metrics.refusals, log)
@@ -30,16 +42,11 @@ def every_metric() -> Mapping[str, frozenset[str]]:
     pods = Followed("pods", 7, 1, 2.5, None, {Reason.RESET: 3}, 1, None)
     figures = Figures(metrics.registry, lambda: [pods], told.seen, lambda: True)
     OwnerEvents(_Nowhere(), "one", metrics.registry, log)
-    AuditFigures(metrics.registry, lambda: True).last = last()
+    AuditFigures(metrics.registry, lambda: True, 3600.0).last = last()
     CertificateFigures(metrics.registry)
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.all()[0].key, "team-a"))
-    return {
-        sample.name: frozenset(sample.labels)
-        for family in metrics.registry.collect()
-        for sample in family.samples
-        if sample.name.startswith("tallygate_")
-    }
+    return metrics.registry
 
 
 class _Nowhere:

@@ -4,8 +4,6 @@ import json
 import re
 import signal
 import ssl
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +16,7 @@ import httpx
 
 from certs.names import parse_names
 from certs.renewal import issue
+from tests.warm import Program
 
 ROOT = Path(__file__).parents[2]
 NAMES = parse_names(["localhost", "127.0.0.1"])
@@ -49,7 +48,7 @@ class ServerProcess:
         } | settings
         arguments = [part for name, value in flags.items() for part in (f"--{name.replace('_', '-')}", str(value))]
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT, stderr=log)  # noqa: S603 - ours
+            self.process = Program(module, arguments, cwd=ROOT, stderr=log.fileno())
         assert eventually(lambda: bool(self.logged("serving")) or self.process.poll() is not None)
         if self.process.poll() is not None:
             raise AssertionError(self.log)
@@ -61,7 +60,7 @@ class ServerProcess:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(30)
 
     @property
     def log(self) -> str:

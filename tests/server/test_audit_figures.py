@@ -12,7 +12,7 @@ from webhook.server.auditing.figures import AuditFigures, log
 
 def test_what_was_found_is_told_by_policy() -> None:
     registry = CollectorRegistry()
-    told = AuditFigures(registry, lambda: True)
+    told = AuditFigures(registry, lambda: True, 3600.0)
     told.last = last()
     assert {
         'tallygate_audit_findings{by="rule",enforcement="deny",policy="rule-0"} 1.0',
@@ -24,16 +24,17 @@ def test_what_was_found_is_told_by_policy() -> None:
 
 def test_before_the_first_audit_and_where_another_replica_leads_nothing_is_told_of_one() -> None:
     registry, leads = CollectorRegistry(), [True, False]
-    told = AuditFigures(registry, lambda: leads[0])
+    told = AuditFigures(registry, lambda: leads[0], 3600.0)
     assert not any("audit_findings" in line or "audit_last" in line for line in shown(registry))
     told.last = last()
     leads.pop(0)
     assert not any("audit_findings" in line or "audit_last" in line for line in shown(registry))
+    assert "tallygate_audit_interval_seconds 3600.0" in shown(registry)
 
 
 def test_policies_beyond_the_bound_go_together() -> None:
     registry = CollectorRegistry()
-    told = AuditFigures(registry, lambda: True)
+    told = AuditFigures(registry, lambda: True, 3600.0)
     told.last = last(figures.MOST_POLICIES + 3)
     found = [line for line in shown(registry) if line.startswith("tallygate_audit_findings")]
     assert len(found) == figures.MOST_POLICIES + 1
@@ -42,7 +43,7 @@ def test_policies_beyond_the_bound_go_together() -> None:
 
 def test_rounds_and_reports_are_counted_from_nothing_on() -> None:
     registry = CollectorRegistry()
-    told = AuditFigures(registry, lambda: True)
+    told = AuditFigures(registry, lambda: True, 3600.0)
     assert 'tallygate_audit_rounds_total{result="failed"} 0.0' in shown(registry)
     told.ended("failed")
     told.reported(Written("openreports.io/v1alpha1", written=2, removed=1))

@@ -33,7 +33,7 @@ class Replica:
         self.leads = True
         self.looks = 0
         self.registry = CollectorRegistry()
-        self.figures = AuditFigures(self.registry, self.is_leading)
+        self.figures = AuditFigures(self.registry, self.is_leading, every)
         access = connect(kubeconfig(folder, there.server))
         self._cluster = Cluster(access, self.log.logger)
         policies = usable(())

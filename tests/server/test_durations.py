@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from webhook.server.settings.durations import DurationError, parse_duration
 
 GOOD = {
@@ -55,7 +56,7 @@ def test_is_no_duration(text: str) -> None:
 
 
 @given(st.text(max_size=80))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_text_is_a_duration_or_a_clear_error(text: str) -> None:
     with suppress(DurationError):
         assert parse_duration(text) >= 0

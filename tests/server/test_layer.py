@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.server.building import MUTATE, VALIDATE, Built, review
 from webhook.server.web.layer import Limits
 
@@ -229,7 +230,7 @@ def test_a_token_is_never_logged() -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_bytes_get_an_answer_of_the_callers_fault_or_none(body: bytes) -> None:
     assert BUILT.client.post(MUTATE, data=body).status_code in {200, 400}
 

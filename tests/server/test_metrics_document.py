@@ -1,9 +1,13 @@
 """docs/metrics.md tells of every metric, with the labels that it has, and of none that there is not."""
 
 import re
+import subprocess
 from pathlib import Path
 
-from tests.server.every_metric import every_metric
+from prometheus_client import generate_latest
+
+from tests.deploy.prometheus import promtool
+from tests.server.every_metric import every_metric, everything
 from webhook.server.caps.figures import FULLEST, MOST_FULLEST
 from webhook.server.caps.names import MOST_CAPS
 from webhook.server.caps.refusals import REASONS
@@ -32,6 +36,12 @@ def told() -> dict[str, frozenset[str]]:
 
 def test_every_metric_has_a_row_with_its_labels_and_no_row_is_about_none() -> None:
     assert told() == there()
+
+
+def test_by_prometheus_names_types_and_units_are_as_they_ought_to_be() -> None:
+    asked = (promtool(), "check", "metrics")
+    done = subprocess.run(asked, input=generate_latest(everything()), capture_output=True, check=False)  # noqa: S603  # found on PATH or built, no shell
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_every_metric_that_is_named_anywhere_in_the_page_is_there() -> None:

@@ -3,7 +3,6 @@
 Composed here, since the server and the certificates do not know each other.
 """
 
-import random
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,8 +23,10 @@ from certs.keeper import ChangedError, Keeper, Timing
 from certs.kept import Leaf, fingerprint
 from certs.names import service_names
 from certs.succession import Step
+from certs.watching import Watching
 from webhook.admission.registration import NAME
 from webhook.cli.certificate_figures import CertificateFigures
+from webhook.cli.certificate_turns import Turns
 from webhook.errors import TallygateError
 from webhook.server.life import ServeError, Voice
 from webhook.server.ports import Beside, Check
@@ -78,8 +79,9 @@ class _Keeping:
         self._failure = ""
         self._complaint = ""
         self._stop = Event()
+        self._turns = Turns(self._stop.wait)
         self._thread = Thread(target=self._run, name="certificates", daemon=True)
-        self._keeper = self._new_keeper()
+        self._keeper, self._watching = self._new_keeper()
 
     def begin(self) -> None:
         """Have something to serve with, and go on from there.
@@ -95,10 +97,13 @@ class _Keeping:
             self._stop.wait(_LEAST_SECONDS)
             self._look()
         self._thread.start()
+        self._watching.begin()
 
     def end(self) -> None:
         """Cease; a call under way is not waited for."""
         self._stop.set()
+        self._turns.change()
+        self._watching.end()
         self._thread.join(_JOIN_SECONDS)
 
     def check(self) -> Check:
@@ -107,10 +112,10 @@ class _Keeping:
         detail: dict[str, object] = {"secret": self._settings.tls_secret}
         if served:
             detail["handedOver"] = fingerprint(served.certificate)
-        said = {"failure": self._failure, "complaint": self._complaint}
+        said = {"failure": self._failure, "complaint": self._complaint, "unwatched": self._watching.failure}
         return Check("certificates", ready=True, detail=detail | {name: text for name, text in said.items() if text})
 
-    def _new_keeper(self) -> Keeper:
+    def _new_keeper(self) -> tuple[Keeper, Watching]:
         namespace, slash, name = self._settings.tls_secret.partition("/")
         if not (namespace and slash and name) or "/" in name:
             raise ServeError(
@@ -123,7 +128,8 @@ class _Keeping:
             raise ServeError(str(error)) from None
         timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.tls_settling)
         served = self._folder.read(datetime.now(UTC))
-        return Keeper(InCluster(client, (namespace, name), NAME), names, self._take, timing, served)
+        keeper = Keeper(InCluster(client, (namespace, name), NAME), names, self._take, timing, served)
+        return keeper, Watching(client, (namespace, name), NAME, self._turns.change)
 
     def _take(self, leaf: Leaf) -> None:
         self._folder.write(leaf)
@@ -134,15 +140,16 @@ class _Keeping:
         )
 
     def _run(self) -> None:
-        while not self._stop.wait(self._pause()):
-            self._look()
+        while not self._stop.is_set():
+            self._turns.wait(self._pause())
+            if not self._stop.is_set():
+                self._look()
 
     def _pause(self) -> float:
-        """Not the same for all replicas, so that mostly one does what is to be done before the next looks."""
         seconds = _QUIET_SECONDS
         if self._keeper.is_pending and not self._failure:
             seconds = min(seconds, max(_LEAST_SECONDS, self._settings.tls_settling / _PART_OF_SETTLING))
-        return seconds * random.uniform(0.8, 1.2)  # noqa: S311  nothing secret about it
+        return seconds
 
     def _look(self) -> None:
         """Look, and do what is to be done until nothing is."""

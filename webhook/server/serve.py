@@ -205,7 +205,8 @@ def _audits(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says 
     if not settings.audit_every:
         return None
     order = Order(settings.audit_every, policies.store.current, keeper.leads, settings.namespace)
-    return Audits(access, cluster, order, voice.log, AuditFigures(voice.metrics.registry, keeper.leads))
+    figures = AuditFigures(voice.metrics.registry, keeper.leads, settings.audit_every)
+    return Audits(access, cluster, order, voice.log, figures)
 
 
 def _leading(access: Connection, settings: Settings, gate: Gate) -> Leading | None:

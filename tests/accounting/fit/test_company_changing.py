@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.accounting.fit import company_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node_of, pod_of
+from tests.effort import examples
 from webhook.accounting.cluster import Cluster, placed
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
@@ -85,5 +86,5 @@ def _said(pod: Incoming, cluster: Cluster, places: Places | None = None) -> dict
     return {cluster.nodes.name(place): said.reasons(place) for place in said.places.tolist()}
 
 
-Asking.TestCase.settings = settings(max_examples=30, stateful_step_count=20)
+Asking.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=20)
 TestAsking = Asking.TestCase

@@ -14,6 +14,7 @@ from tests.accounting.scheduling.plain.inter_pod_affinity import InterPodAffinit
 from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
 from tests.accounting.scheduling.plain.pod_topology_spread import PodTopologySpread
 from tests.accounting.scheduling.plain.status import SUCCESS, Code, Status, unresolvable, unschedulable
+from tests.effort import examples
 from webhook.accounting.cluster import Cluster, Placed, placed
 from webhook.accounting.cluster.supposing import supposing
 from webhook.accounting.fit import neighbours, spread
@@ -79,7 +80,7 @@ class _Asked:
             self._plugin.count(self._cycle, self._pod, other, node, by)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(_clusters(), draws.newcomers())
 def test_each_node_says_what_the_plain_rules_say(drawn: _Drawn, pod: Json) -> None:
     cluster = _cluster(drawn)
@@ -87,7 +88,7 @@ def test_each_node_says_what_the_plain_rules_say(drawn: _Drawn, pod: Json) -> No
         assert _said(pod, cluster, judge) == _Asked(plugin, pod, drawn).said(), plugin.name
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(_clusters(), draws.newcomers(), st.sampled_from(draws.NODES), st.sets(st.integers(0, 8)), st.lists(_waiting))
 def test_what_is_supposed_of_a_node_counts_as_it_does_when_others_are_to_make_room(
     drawn: _Drawn, pod: Json, name: str, gone: set[int], waiting: list[Json]

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
+from tests.effort import examples
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.headroom import Headroom, headroom
 from webhook.accounting.fit.incoming import Incoming
@@ -71,7 +72,7 @@ def _written(number: int, drawn: Object, nodes: int) -> Object:
         {"asks": _ASKS, "priority": st.integers(0, 2), "port": st.booleans(), "picky": st.booleans()}
     ),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_counting_and_placing_give_the_same(rooms: list[Object], there: list[Object], wanted: Object) -> None:
     """The room, the sentence, and the cluster as it was."""
     nodes = [

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
+from tests.effort import examples
 from webhook.accounting.cluster import Cluster
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
@@ -108,7 +109,7 @@ _AMOUNTS = st.integers(0, 5)
     st.lists(st.tuples(_AMOUNTS, _AMOUNTS, st.integers(0, 3)), max_size=10),
     _AMOUNTS,
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_once_they_have_left_the_pod_fits_and_not_before(
     rooms: list[int], there: list[tuple[int, int, int]], asked: int
 ) -> None:
@@ -129,7 +130,7 @@ def test_once_they_have_left_the_pod_fits_and_not_before(
 
 
 @given(st.lists(_AMOUNTS, min_size=1, max_size=4), st.lists(st.tuples(_AMOUNTS, _AMOUNTS), max_size=6), _AMOUNTS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_with_so_much_more_the_node_takes_the_pod(rooms: list[int], there: list[tuple[int, int]], asked: int) -> None:
     """And with one less it does not."""
     pods = [

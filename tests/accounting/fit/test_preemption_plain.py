@@ -8,13 +8,14 @@ from tests.accounting.fit import preemption_draws as draws
 from tests.accounting.fit.clusters import pod_of
 from tests.accounting.fit.deciding import Decided, decided, whole
 from tests.accounting.scheduling.plain.scheduler import schedule
+from tests.effort import examples
 from webhook.accounting.cluster import Cluster
 from webhook.accounting.fit.verdict import verdict
 
 Json = dict[str, Any]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(draws.nodes(), draws.settled(), draws.budgets(), draws.newcomers())
 def test_room_is_made_where_the_plain_rules_say(
     nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json
@@ -23,7 +24,7 @@ def test_room_is_made_where_the_plain_rules_say(
     assert decided(nodes, pods, budgets, pod) == Decided(plain.nodes, plain.nominated, plain.message)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(draws.nodes(), draws.settled(), draws.budgets(), draws.newcomers())
 def test_a_cluster_is_afterwards_as_it_was(nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json) -> None:
     cluster = whole(nodes, pods, budgets)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.accounting.fit import company_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
+from tests.effort import examples
 from webhook.accounting.cluster import Cluster
 from webhook.accounting.cluster.terms import stored
 from webhook.accounting.fit.ahead import liking
@@ -60,7 +61,7 @@ def _clusters(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(_clusters(), draws.newcomers(), _ASKS, st.integers(1, 30), _SCORING)
 def test_they_go_where_they_go_one_by_one(
     cluster: Cluster, drawn: Json, asks: Json, copies: int, scoring: Scoring
@@ -74,7 +75,7 @@ def test_they_go_where_they_go_one_by_one(
 
 
 @given(st.integers(1, 60), st.integers(1, 40), st.sampled_from(["100m", "1", "4611686018427387904"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @example(40, 40, "4611686018427387904")
 def test_so_do_those_that_only_take_room(pods: int, cpus: int, asked: str) -> None:
     """However many copies ahead a node is looked at."""

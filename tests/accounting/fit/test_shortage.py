@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.accounting.fit import preemption_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.accounting.fit.deciding import whole
+from tests.effort import examples
 from webhook.accounting.cluster import Cluster, take
 from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
 from webhook.accounting.fit.filtering import filtered
@@ -65,7 +66,7 @@ def test_how_many_have_room_is_found_by_placing(gpus: list[int], each: int, copi
 
 
 @given(draws.nodes(), draws.settled(), draws.newcomers())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_who_is_asked_to_leave_is_one_of_those_whom_the_scheduler_may_ask(
     nodes: list[Json], pods: list[Json], drawn: Json
 ) -> None:

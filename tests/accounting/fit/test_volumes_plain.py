@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from tests.accounting.fit import storage_draws as draws
 from tests.accounting.fit.deciding import Decided, decided
 from tests.accounting.scheduling.plain.scheduler import schedule
+from tests.effort import examples
 
 Json = dict[str, Any]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(draws.nodes(), draws.settled(), draws.others(), draws.newcomers())
 def test_a_pod_with_volumes_fits_where_the_plain_rules_say(
     nodes: list[Json], pods: list[Json], others: list[Json], pod: Json

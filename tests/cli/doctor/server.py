@@ -56,7 +56,7 @@ def _handler(answers: Answers) -> type[BaseHTTPRequestHandler]:
 def serving(folder: Path, answers: Answers) -> Iterator[Path]:
     """A kubeconfig of a server that answers so, for as long as the block runs."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answers))
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield _kubeconfig(folder, f"http://127.0.0.1:{server.server_port}")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cli.manifest.reading import fault, refusal, values
+from tests.effort import examples
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.documents import documents
 
@@ -21,7 +22,7 @@ JSON_OBJECTS = st.dictionaries(st.text(max_size=5), JSON_VALUES, max_size=4)
 
 
 @given(JSON_OBJECTS, st.sampled_from([None, 1, "\t"]))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_json_means_what_it_means_elsewhere(value: dict[str, Any], indent: int | str | None) -> None:
     """However it is laid out, and with every escape."""
     assert values(json.dumps(value, indent=indent)) == [value]
@@ -29,14 +30,14 @@ def test_json_means_what_it_means_elsewhere(value: dict[str, Any], indent: int |
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), JSON_VALUES, min_size=1, max_size=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_yaml_means_what_it_means_elsewhere(value: dict[str, Any]) -> None:
     """With every value quoted and tagged: a bare `y` is true to kubectl, but text to other writers of YAML."""
     assert values(yaml.safe_dump(value, allow_unicode=True, default_style='"')) == [value]
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """With a fault at a place of the text, never with a crash."""
     found = refusal(text, Bounds(depth=20, nodes=1000, documents=10, expanded=1000))

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli.usage.clusters import Object, written
+from tests.effort import examples
 from webhook.cli.app import root
 
 _SCALARS: st.SearchStrategy[Any] = st.sampled_from(
@@ -95,7 +96,9 @@ _NODE = st.fixed_dictionaries(
     optional={"spec": _ANYTHING},
 )
 _SETTINGS = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli.test_hostile import BODIES
+from tests.effort import examples
 from webhook.admission.workloads import TARGETS
 from webhook.cli.app import root
 
@@ -53,7 +54,7 @@ METADATA: st.SearchStrategy[Any] = st.fixed_dictionaries(
 SENT = st.tuples(st.sampled_from([*TARGETS, ("", "Namespace"), ("x.org", "Pod"), ("", "Service")]), BODIES, METADATA)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=st.lists(SENT, min_size=1, max_size=2), by_file=st.booleans())
 def test_every_object_is_answered(tmp_path: Path, sent: list[Any], *, by_file: bool) -> None:
     """Sent, labelled, scaled, and left alone for a while: with whatever is or is not in it."""

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from webhook.cli.app import root
 
 STORY = """\
@@ -17,7 +18,7 @@ steps:
 """
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=20, alphabet=st.characters(codec="utf-8")))
 def test_any_name_stands_in_it(tmp_path: Path, name: str) -> None:
     """As it is, but for characters that XML cannot hold."""

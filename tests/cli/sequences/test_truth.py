@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from webhook.admission.change import User
 from webhook.cli.sequences.model import (
     Action,
@@ -129,7 +130,7 @@ RESIZED_WHEN_OVER: Story = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 @example(RESIZED_WHEN_OVER)
 def test_no_cap_is_gone_over(steps: Story) -> None:
@@ -140,7 +141,7 @@ def test_no_cap_is_gone_over(steps: Story) -> None:
             assert stored(world, members) <= charged <= account.counted.hard["cpu"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_when_time_has_passed_nothing_is_promised_and_what_is_stored_is_held(steps: Story) -> None:
     *_, world = played([*steps, (Wait(200.0, "200s"), "batch", False)])

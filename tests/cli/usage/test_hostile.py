@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.cli.usage.clusters import GPU, Object, namespace, pod, written
 from tests.cli.usage.test_verifying import CAP, COUNTED, COUNTED_AT, KEY, counted
+from tests.effort import examples
 from webhook.cli.app import root
 from webhook.state.kubernetes.codec import encode
 from webhook.state.ports import LedgerKey
@@ -99,7 +100,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     where=st.sampled_from(["metadata", "spec", "status"]), inner=st.text(max_size=12), what=JSON, kind=st.integers(0, 2)
 )

@@ -1,12 +1,13 @@
 """The product's parts under some hundred schedules; `python -m tests.gate.simulation walk` plays more."""
 
+import itertools
 import re
 
 import pytest
 
 from tests.gate.simulation.running import MIXES, play, report, schedule, world
 
-_SCHEDULES = 60
+_SCHEDULES = 40
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -25,17 +26,20 @@ def test_a_seed_tells_the_same_story_every_time() -> None:
 
 def test_pods_are_stored_ledgers_written_and_promises_read_again() -> None:
     """A schedule in which nothing comes to anything would break nothing either."""
-    told = [each for mix in MIXES for seed in range(30) for each in play(mix, seed)[0] if each]
-    kinds = {re.sub(r"\d+", "#", each) for each in told}
-    for kind in (
+    missing = {
         "create u# is sent to etcd",
         "change u# is sent to etcd",
         "replica # writes team-a",
         "a late write arrives",
-    ):
-        assert kind in kinds
-    for kind in ("replica # reads a pod", "replica # waits in line", "replica # crashes and begins anew"):
-        assert kind in kinds
+        "replica # reads a pod",
+        "replica # waits in line",
+        "replica # crashes and begins anew",
+    }
+    for seed, mix in itertools.product(range(30), MIXES):
+        missing -= {re.sub(r"\d+", "#", each) for each in play(mix, seed)[0]}
+        if not missing:
+            break
+    assert not missing
 
 
 def test_every_kind_of_step_comes_to_something() -> None:

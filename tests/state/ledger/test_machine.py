@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.effort import examples
 from tests.state.ledger.ledgers import GPU, empty, recounted, view, wants
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import (
@@ -163,5 +164,5 @@ class Account(RuleBasedStateMachine):
         assert all(pod.holds <= pod.charged() for pod in self.pods.values())
 
 
-Account.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
+Account.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=40)
 TestAccount = Account.TestCase

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.effort import examples
 from tests.state.watch.pods import BATCH, GPUS, line, page, pod
 from webhook.accounting.amounts import Amounts
 from webhook.objects.pods import Pod
@@ -154,4 +155,4 @@ def _decoded(item: dict[str, Any]) -> Pod:
 
 
 TestInterleaving = Interleaving.TestCase
-TestInterleaving.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestInterleaving.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)

@@ -71,10 +71,10 @@ RIGHTS: tuple[Right, ...] = (
     *_each("create update", "", "events", Feature.TELLS),
     *_own("get create update delete", naming.GROUP, naming.PLURAL, Feature.KEEPS),
     *_own("list create update delete", "coordination.k8s.io", "leases", Feature.KEEPS),
-    *_own("get update", "", "secrets", Feature.CERTIFIES, name=DEFAULT_SECRET),
+    *_own("get update watch", "", "secrets", Feature.CERTIFIES, name=DEFAULT_SECRET),
     *_own("create", "", "secrets", Feature.CERTIFIES),
     *_each(
-        "get patch",
+        "get patch watch",
         "admissionregistration.k8s.io",
         "mutatingwebhookconfigurations validatingwebhookconfigurations",
         Feature.CERTIFIES,

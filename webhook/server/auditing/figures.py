@@ -32,10 +32,14 @@ class Last:
 
 
 class AuditFigures(Collector):
-    """Counts audits; what the last one found is told by the replica that `leads` only, or it would be told twice."""
+    """Counts audits; what the last one found is told by the replica that `leads` only, or it would be told twice.
 
-    def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool]) -> None:
+    Every one tells `every` how many seconds there is to be one: so an alert knows when the last is old, or missing.
+    """
+
+    def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool], every: float) -> None:
         self._leads = leads
+        self._every = every
         self.last: Last | None = None
         self._rounds = Counter("tallygate_audit_rounds", "Audits, by how they ended.", ("result",), registry=registry)
         self._reports = Counter(
@@ -57,7 +61,10 @@ class AuditFigures(Collector):
             self._reports.labels(result).inc(getattr(written, result))
 
     def collect(self) -> Iterator[Metric]:
-        """The last whole audit."""
+        """The schedule, and the last whole audit."""
+        yield GaugeMetricFamily(
+            "tallygate_audit_interval_seconds", "From the beginning of one audit to that of the next.", self._every
+        )
         findings = GaugeMetricFamily(
             "tallygate_audit_findings",
             "What the last audit found stored, by policy and by how strictly that is enforced.",

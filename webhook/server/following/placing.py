@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import Final
 
@@ -20,8 +21,12 @@ class FollowedPlacing:
     def __init__(self, view: ClusterView, followed: Callable[[], Sequence[Followed]], log: Logger) -> None:
         self._view = view
         self._followed = followed
-        self._said = {pods: _Said(log) for pods in (False, True)}
-        self._devices_said = _Said(log, "device-classes", "names that no node has are")
+        self._said = {pods: _placing_said(log) for pods in (False, True)}
+        self._devices_said = _Said(
+            partial(log.warning, "device-classes-not-judged"),
+            partial(log.info, "device-classes-judged"),
+            "names that no node has are",
+        )
 
     def is_known(self) -> bool:
         """As a rule; `seen` finds out."""
@@ -51,7 +56,7 @@ class NoPlacing:
     """No cluster is followed: nothing is said of pods by it, and the log says so once."""
 
     def __init__(self, log: Logger) -> None:
-        self._said = _Said(log)
+        self._said = _placing_said(log)
 
     def is_known(self) -> bool:
         """Never."""
@@ -65,10 +70,10 @@ class NoPlacing:
 
 
 class _Said:
-    """Logs that `subject` gives no verdict when that begins, and when it ends; `what` is what is judged by it."""
+    """Logs that there is no verdict when that begins, and when it ends; `what` is what would be judged."""
 
-    def __init__(self, log: Logger, subject: str = "placing", what: str = "advertised and schedulable are") -> None:
-        self._log, self._subject, self._what = log, subject, what
+    def __init__(self, begins: Callable[..., object], ends: Callable[..., object], what: str) -> None:
+        self._begins, self._ends, self._what = begins, ends, what
         self._lock = Lock()
         self._why = ""
 
@@ -77,9 +82,14 @@ class _Said:
         with self._lock:
             changed, self._why = bool(why) != bool(self._why), why
         if changed and why:
-            self._log.warning(f"{self._subject}-not-judged", message=f"{self._what} not judged: {why}")
+            self._begins(message=f"{self._what} not judged: {why}")
         elif changed:
-            self._log.info(f"{self._subject}-judged", message=f"{self._what} judged again")
+            self._ends(message=f"{self._what} judged again")
+
+
+def _placing_said(log: Logger) -> _Said:
+    begins, ends = partial(log.warning, "placing-not-judged"), partial(log.info, "placing-judged")
+    return _Said(begins, ends, "advertised and schedulable are")
 
 
 def _known(all_followed: Sequence[Followed], *, pods: bool) -> tuple[str, float]:

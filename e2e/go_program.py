@@ -1,0 +1,76 @@
+"""A program of somebody else's, built from its Go module: once for each content, and kept beside the control plane."""
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from e2e.errors import BuildError
+from e2e.progress import ended
+
+_SHOWN_OUTPUT = 2000  # characters of a failed build
+
+
+@dataclass(frozen=True)
+class GoProgram:
+    """`package`, built in the module that lies in `source`; `title` is what people call it.
+
+    `tags` leave parts of it out, and `values` go in at link time by the full name of their variable.
+    """
+
+    name: str
+    title: str
+    package: str
+    source: Path
+    tags: tuple[str, ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
+
+    def built(self) -> Path | None:
+        """Where it is, if it was built from these versions before."""
+        program = self._program()
+        return program if program.exists() else None
+
+    def program(self) -> Path:
+        """Where it is, built now when it is not there: some minutes on a cold machine.
+
+        Raises:
+            BuildError: there is no Go here, or the build fails.
+        """
+        program = self._program()
+        if not program.exists():
+            self._build(program)
+        return program
+
+    def _program(self) -> Path:
+        content = b"".join((self.source / name).read_bytes() for name in ("go.mod", "go.sum"))
+        digest = hashlib.sha256(content + " ".join(self._options()).encode()).hexdigest()[:16]
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        # A relative path in it is to be ignored (XDG Base Directory Specification).
+        cache = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
+        return cache / "tallygate" / f"{self.name}-{digest}" / self.name
+
+    def _options(self) -> tuple[str, ...]:
+        linked = " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in self.values)])
+        return ("-buildvcs=false", f"-tags={','.join(self.tags)}", f"-ldflags={linked}")
+
+    def _build(self, program: Path) -> None:
+        """Beside, and then renamed, so that a program of that name is always whole; of two who build, one is kept."""
+        go = shutil.which("go")
+        if go is None:
+            raise BuildError(
+                f"{self.title} is built from its Go module, and there is no `go` on PATH; "
+                "install Go 1.26 or newer (https://go.dev/doc/install) and run this again"
+            )
+        program.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=program.parent) as folder:
+            made = Path(folder) / self.name
+            command = (go, "build", *self._options(), "-o", str(made), self.package)
+            environment = {**os.environ, "GOWORK": "off", "GOTMPDIR": folder}
+            done = ended(command, f"building {self.title} (once)", folder=self.source, environment=environment)
+            if done.returncode:
+                raise BuildError(
+                    f"{self.title} cannot be built; `go build` in {self.source} says:\n{done.stderr[-_SHOWN_OUTPUT:]}"
+                )
+            made.rename(program)

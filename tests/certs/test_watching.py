@@ -1,0 +1,93 @@
+"""Word of a change: it comes at once, from each of the three objects, and nothing hangs on it for good."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from certs import watching
+from certs.cluster import Source, connect
+from certs.watching import Watching
+from tests.certs.api_server import Api, serving
+from tests.server.process import eventually
+
+_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/"
+SECRET = "/api/v1/namespaces/own/secrets/tls"  # noqa: S105  a path
+MUTATING = f"{_CONFIGURATIONS}mutatingwebhookconfigurations/tallygate"
+VALIDATING = f"{_CONFIGURATIONS}validatingwebhookconfigurations/tallygate"
+ALL = (SECRET, MUTATING, VALIDATING)
+
+
+@contextmanager
+def _watching(path: Path, changed: Callable[[], None]) -> Iterator[Watching]:
+    made = Watching(connect(Source(path)), ("own", "tls"), "tallygate", changed)
+    made.begin()
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def _is_watched(api: Api) -> bool:
+    return all(api.watchers[path] == 1 for path in ALL)
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_what_comes_changes_and_goes_is_told(tmp_path: Path, path: str) -> None:
+    api, changed = Api(), Event()
+    with serving(api, tmp_path) as kubeconfig, _watching(kubeconfig, changed.set):
+        assert eventually(lambda: _is_watched(api))
+        assert not changed.is_set()  # there is nothing yet
+        for version in ("1", "2", None):
+            with api.news:
+                if version:
+                    api.objects[path] = {"metadata": {"resourceVersion": version}}
+                else:
+                    del api.objects[path]
+            api.tell()
+            assert changed.wait(10)
+            changed.clear()
+
+
+def test_a_refusal_is_told_and_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_AGAIN", 0.01)
+    api = Api(refusal=(403, b'{"message": "gate may not"}'))
+    with serving(api, tmp_path) as kubeconfig, _watching(kubeconfig, lambda: None) as watched:
+        assert eventually(lambda: "403: gate may not" in watched.failure)
+        assert watched.failure.startswith("cannot watch the ")
+        api.refusal = None
+        assert eventually(lambda: _is_watched(api) and watched.failure == "")
+
+
+def test_a_watch_that_ends_is_begun_again_and_told_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_REST", 0.01)
+    api, changed = Api({SECRET: {"metadata": {"resourceVersion": "1"}}}), Event()
+    with serving(api, tmp_path) as kubeconfig, _watching(kubeconfig, changed.set) as watched:
+        assert changed.wait(10)
+        api.end()
+        assert eventually(lambda: not any(api.watchers.values()))
+        changed.clear()
+        api.is_over = False
+        assert changed.wait(10)
+        assert eventually(lambda: _is_watched(api))
+        assert watched.failure == ""
+
+
+def test_who_is_no_api_server_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with serving(Api(), tmp_path) as kubeconfig:
+        pass
+    with _watching(kubeconfig, lambda: None) as watched:
+        assert eventually(lambda: "cannot be reached" in watched.failure)
+
+
+def test_the_end_breaks_off_what_is_silent(tmp_path: Path) -> None:
+    api = Api()
+    with serving(api, tmp_path) as kubeconfig:
+        with _watching(kubeconfig, lambda: None) as watched:
+            assert eventually(lambda: _is_watched(api))
+        assert not any(thread.is_alive() for thread in watched._threads)  # noqa: SLF001  what it promises
+        assert watched.failure == ""
