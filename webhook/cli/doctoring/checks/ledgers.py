@@ -132,7 +132,8 @@ def _anybody(facts: Facts) -> bool:
 def _held(facts: Facts, lease: Lease) -> Said:
     renewed = moment(lease.spec.renew_time)
     if not lease.spec.holder_identity or renewed is None:
-        return warned(f"nobody holds the Lease {KEEPER}: promises that came to nothing keep their room", *_logs(facts))
+        why = f"nobody holds the Lease {KEEPER}, as for some seconds after a rollout: ask again"
+        return warned(f"{why}; if nobody takes it, promises that came to nothing keep their room", *_logs(facts))
     ago = (facts.now + timedelta(seconds=facts.ahead or 0.0) - renewed).total_seconds()
     if ago > _UNRENEWED:
         why = (
