@@ -13,6 +13,7 @@ from tests.server.process import eventually
 from tests.server.small_cluster import SmallCluster, small_cluster
 from tests.state.watch.test_pool import kubeconfig
 from webhook.cli.policies import usable
+from webhook.server.auditing import rounds
 from webhook.server.auditing.figures import AuditFigures
 from webhook.server.auditing.rounds import Audits, Order
 from webhook.server.following.cluster import Cluster
@@ -63,6 +64,11 @@ class Replica:
     def events(self) -> list[str]:
         """What was logged of audits."""
         return [line["event"] for line in self.log.lines if "audit" in line["event"]]
+
+
+@pytest.fixture(autouse=True)
+def _seconds_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "_LOOK_SECONDS", 0.02)
 
 
 @pytest.fixture
