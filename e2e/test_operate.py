@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from click.testing import CliRunner
 
 from certs.kept import Kept, fingerprint, pem
 from e2e.gates.process import GateProcess
@@ -29,6 +30,9 @@ from e2e.waiting import until
 from tests.state.attempts import Put, room
 from tests.state.contract import soon
 from webhook.admission.registration import NAME, registration
+from webhook.cli.lint import lint
+from webhook.cli.policies import usable
+from webhook.policy.load import SHIPPED
 from webhook.state.batching import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.kubernetes.naming import object_name
@@ -50,13 +54,14 @@ def away(site: Site, started: Gate) -> Iterator[Gate]:
         started.start()
 
 
-def _typed(cluster: Cluster, section: str, page: str = "operate.md") -> str:
+def _typed(cluster: Cluster, section: str, page: str = "operate.md", folder: Path | None = None) -> str:
     """What the command of a section prints when somebody types it."""
     found = re.search(rf"<!-- {section}: begin -->\n```console\n\$ (.+)\n```", (_DOCS / page).read_text())
     assert found, f"docs/{page} has no section {section}"
     path = f"{cluster.kubectl_program.parent}:{os.environ['PATH']}"
     done = subprocess.run(  # noqa: S603  the page's own command
         ["/bin/sh", "-c", found[1]],
+        cwd=folder,
         env={**os.environ, **cluster.environment, "PATH": path},
         capture_output=True,
         text=True,
@@ -86,6 +91,28 @@ def test_ledgers_let_go_of_their_namespace_by_what_the_runbook_says(site: Site) 
     assert name in said(cluster, *there)
     _typed(cluster, "ledgers")
     until("it is gone", lambda: name not in said(cluster, *there), _WITHIN)
+
+
+def test_policies_are_taken_out_of_the_cluster_and_looked_at_by_what_the_runbook_says(
+    site: Site, tmp_path: Path
+) -> None:
+    if not isinstance(site.gate, GateProcess):
+        raise NotHereError("the gate in this cluster has policies of its own there")
+    cluster, made = site.cluster, ("configmap", "tallygate-policies", f"--namespace={gates_namespace(site.cluster)}")
+    (tmp_path / "broken.yaml").write_text(
+        "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\n"
+    )
+    said(cluster, "delete", *made, "--ignore-not-found")
+    said(cluster, "create", *made, f"--from-file={SHIPPED}", f"--from-file={tmp_path / 'broken.yaml'}")
+    try:
+        _typed(cluster, "policies", folder=tmp_path)
+    finally:
+        said(cluster, "delete", *made)
+    found = CliRunner().invoke(lint, [str(tmp_path / "in-the-cluster.yaml"), "--output=json"])
+    assert found.exit_code == 1, found.output
+    said_of = json.loads(found.output)
+    assert [each["code"] for each in said_of["findings"]] == ["TG308"]
+    assert said_of["summary"]["policies"] == len(usable([SHIPPED]).rules)
 
 
 def test_an_authority_whose_key_has_leaked_is_trusted_no_more_after_what_the_page_says(
