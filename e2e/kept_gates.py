@@ -9,18 +9,12 @@ from typing import Any
 
 from certs.kept import Kept, read_kept
 from e2e.gates.process import GateProcess
-from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster
 from e2e.said import said
-from e2e.service_account import as_service_account
+from e2e.service_account import gates_account
 
 OWN = "tallygate-system"
 SECRET = "tallygate-tls"  # noqa: S105  its name
-_DEPLOY = Path(__file__).parents[1] / "deploy" / "kustomize"
-_GROUND = (
-    _DEPLOY / "base" / "serviceaccount.yaml",
-    _DEPLOY / "components" / "self-signed" / "rbac.yaml",
-)
 
 
 class KeptGate(GateProcess):
@@ -55,12 +49,10 @@ def ground(cluster: Cluster, folder: Path) -> Iterator[Path]:
     Raises:
         ClusterError: the API server refuses something.
     """
-    gates_namespace(cluster)
-    for file in _GROUND:
-        said(cluster, "apply", f"--filename={file}")
+    kubeconfig = gates_account(cluster, folder, "self-signed")
     delete_secret(cluster)
     try:
-        yield as_service_account(cluster, OWN, "tallygate", folder / "kubeconfig")
+        yield kubeconfig
     finally:
         delete_secret(cluster)
 

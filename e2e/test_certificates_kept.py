@@ -18,7 +18,8 @@ from certs.kept import Kept, fingerprint, pem
 from certs.names import names_of, parse_names
 from certs.renewal import issue
 from e2e.forwarder import Forwarder
-from e2e.gates.process import HERE, GateProcess
+from e2e.gates.process import GateProcess
+from e2e.gates.running import HERE
 from e2e.kept_gates import KeptGate, ask, delete_secret, ground, kept
 from e2e.load import STORED, Answer, Clients, until_more
 from e2e.pods import Pod, create, pod

@@ -19,14 +19,14 @@ from certs.authority import LEAF_LIFETIME, new_authority, new_leaf
 from certs.files import read_authority, write_leaf
 from certs.names import parse_names
 from e2e.advertised import advertise, advertised
-from e2e.gates.process import HERE, GateProcess
+from e2e.gates.process import GateProcess
+from e2e.gates.running import HERE
 from e2e.ledgers import define_ledgers, forget_ledgers
-from e2e.namespaces import gates_namespace
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
 from e2e.registering import register, registered, unregister
 from e2e.said import said
-from e2e.service_account import as_service_account
+from e2e.service_account import as_service_account, gates_account
 from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
@@ -143,12 +143,9 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
     cluster, folder = site.cluster, tmp_path_factory.mktemp("doctor")
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
-    gates_namespace(cluster)
     define_ledgers(cluster)
-    for path in ("base/serviceaccount.yaml", "components/followed/rbac.yaml"):
-        said(cluster, "apply", "--filename", str(_ROOT / "deploy" / "kustomize" / path))
+    kubeconfig = gates_account(cluster, folder, "followed")
     said(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
-    kubeconfig = as_service_account(cluster, _OWN, "tallygate", folder / "kubeconfig")
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
     gate = GateProcess(folder / "gate", arguments=arguments)
     gate.start()

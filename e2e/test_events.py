@@ -10,14 +10,12 @@ import pytest
 from e2e.beside import following_gate
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers
-from e2e.namespaces import gates_namespace
 from e2e.pods import DONGLE, Pod, pod
 from e2e.ports import Cluster, Site
 from e2e.said import said
-from e2e.service_account import as_service_account
+from e2e.service_account import gates_account
 from e2e.waiting import until
 
-_SHIPPED = Path(__file__).parents[1] / "deploy" / "kustomize"
 _WITHIN = 240.0  # seconds
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -34,11 +32,8 @@ spec:
 @pytest.fixture
 def telling(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     """A gate with the rights of its ServiceAccount as it is shipped, and no more."""
-    cluster, home = site.cluster, gates_namespace(site.cluster)
-    define_ledgers(cluster)
-    for file in ("base/serviceaccount.yaml", "components/followed/rbac.yaml"):
-        said(cluster, "apply", "--filename", str(_SHIPPED / file))
-    kubeconfig = as_service_account(cluster, home, "tallygate", tmp_path / "kubeconfig")
+    define_ledgers(site.cluster)
+    kubeconfig = gates_account(site.cluster, tmp_path, "followed")
     policies = {"dongles.yaml": _CAP}
     arguments = ("--in-flight-bound=2s",)
     with following_gate(site, tmp_path / "gate", policies, arguments=arguments, kubeconfig=kubeconfig) as gate:

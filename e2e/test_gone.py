@@ -9,11 +9,10 @@ import pytest
 from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers
-from e2e.namespaces import gates_namespace
 from e2e.pods import create
 from e2e.ports import NotHereError, Site
 from e2e.said import said
-from e2e.service_account import as_service_account
+from e2e.service_account import gates_account
 from e2e.waiting import until
 
 _DEPLOY = Path(__file__).parents[1] / "deploy" / "kustomize"
@@ -36,12 +35,9 @@ def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     cluster = site.cluster
     if not isinstance(site.gate, GateProcess):
         raise NotHereError("it is about a gate of its own, beside the one of the site")
-    gates_namespace(cluster)
     define_ledgers(cluster)
-    for file in (_DEPLOY / "base" / "serviceaccount.yaml", _DEPLOY / "components" / "followed" / "rbac.yaml"):
-        said(cluster, "apply", "--filename", str(file))
+    kubeconfig = gates_account(cluster, tmp_path, "followed")
     said(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
-    kubeconfig = as_service_account(cluster, _OWN, "tallygate", tmp_path / "kubeconfig")
     with keeping_gate(site, tmp_path / "gate", {"passing.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate
 

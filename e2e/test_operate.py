@@ -103,7 +103,8 @@ def test_policies_are_taken_out_of_the_cluster_and_looked_at_by_what_the_runbook
         "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\n"
     )
     said(cluster, "delete", *made, "--ignore-not-found")
-    said(cluster, "create", *made, f"--from-file={SHIPPED}", f"--from-file={tmp_path / 'broken.yaml'}")
+    files = (*SHIPPED.iterdir(), tmp_path / "broken.yaml")
+    said(cluster, "create", *made, *(f"--from-file={each}" for each in files))
     try:
         _typed(cluster, "policies", folder=tmp_path)
     finally:

@@ -10,14 +10,12 @@ import pytest
 from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers
-from e2e.namespaces import gates_namespace
 from e2e.pods import create, stored
 from e2e.ports import Cluster, Site
 from e2e.said import said
-from e2e.service_account import as_service_account
+from e2e.service_account import gates_account
 from e2e.waiting import until
 
-_FOLLOWED = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed"
 _OWN = "tallygate-system"
 _WITHIN = 240.0  # seconds
 _CAP = """\
@@ -36,20 +34,11 @@ def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     cluster = site.cluster
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
-    gates_namespace(cluster)
-    said(cluster, "apply", "--filename", str(_FOLLOWED.parents[1] / "base" / "serviceaccount.yaml"))
     define_ledgers(cluster)
-    said(cluster, "apply", "--filename", str(_FOLLOWED / "rbac.yaml"))
+    kubeconfig = gates_account(cluster, tmp_path, "followed")
     said(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
-    kubeconfig = as_service_account(cluster, _OWN, "tallygate", tmp_path / "kubeconfig")
-    until("the API server knows its rights", lambda: _may_follow(cluster, kubeconfig), _WITHIN)
     with keeping_gate(site, tmp_path / "gate", {"dongles.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate
-
-
-def _may_follow(cluster: Cluster, kubeconfig: Path) -> bool:
-    asked = cluster.kubectl("auth", "can-i", "watch", "pods", "--all-namespaces", f"--kubeconfig={kubeconfig}")
-    return asked.stdout.strip() == "yes"
 
 
 def _ledgers(cluster: Cluster) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from e2e.gates.process import GateProcess
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import NotHereError, Site
 from e2e.registering import register, unregister
-from e2e.service_account import as_service_account
+from e2e.service_account import gates_account
 from e2e.waiting import until
 
 _DEPLOY = Path(__file__).parents[1] / "deploy" / "kustomize"
@@ -37,10 +37,7 @@ def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     if not isinstance(site.gate, GateProcess):
         raise NotHereError("it is about a gate of its own, beside the one of the site")
     folder = tmp_path_factory.mktemp("scaled")
-    for file in ("base/namespace.yaml", "base/serviceaccount.yaml", "components/followed/rbac.yaml"):
-        applied = site.cluster.kubectl("apply", f"--filename={_DEPLOY / file}")
-        assert applied.returncode == 0, applied.stderr
-    kubeconfig = as_service_account(site.cluster, _OWN, "tallygate", folder / "kubeconfig")
+    kubeconfig = gates_account(site.cluster, folder, "followed")
     gate = GateProcess(folder / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}"))
     gate.start()
     register(site.cluster, gate)

@@ -44,9 +44,11 @@ def test_every_metric_that_the_runbook_names_is_there() -> None:
     assert {name for name in named if name not in every_metric() and f"{name}_count" not in every_metric()} == set()
 
 
-def test_every_alert_that_the_runbook_names_is_there() -> None:
+def test_every_alert_leads_to_a_section_of_the_runbook_and_no_other_is_named() -> None:
     there = set(re.findall(r"alert: (\w+)", (_ROOT / "deploy" / "prometheus" / "tallygate.yaml").read_text()))
-    assert set(re.findall(r"\bTallygate[A-Z]\w+", _OPERATE)) <= there
+    seen = _OPERATE.split("## By what is seen", 1)[1].split("\n## ", 1)[0]
+    assert set(re.findall(r"\bTallygate[A-Z]\w+(?=[^\n]*\]\(#)", seen)) == there
+    assert set(re.findall(r"\bTallygate[A-Z]\w+", _OPERATE)) == there
 
 
 def test_the_runbook_has_every_event_of_the_log_with_its_levels_and_no_other() -> None:

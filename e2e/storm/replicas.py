@@ -10,7 +10,8 @@ from typing import Any
 from certs.names import parse_names
 from certs.renewal import issue
 from e2e.forwarder import Forwarder
-from e2e.gates.process import HERE, GateProcess
+from e2e.gates.process import GateProcess
+from e2e.gates.running import HERE
 from webhook.admission.registration import Url
 
 Front = Callable[[Sequence[GateProcess]], Forwarder]

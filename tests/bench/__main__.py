@@ -1,11 +1,13 @@
-"""`python -m tests.bench [cluster|decisions|headroom|pipeline|placing|rooms]`: measure, print tables in Markdown."""
+"""`python -m tests.bench [NAME …]`: measure, print tables in Markdown; what there is stands in the table below."""
 
 import sys
 
 from tests.bench import decisions, headroom, pipeline, placing, rooms
+from tests.bench.auditing import measure as auditing
 from tests.bench.cluster import measure
 
 _BENCHES = {
+    "auditing": auditing.main,
     "cluster": measure.main,
     "decisions": decisions.main,
     "headroom": headroom.main,

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -120,6 +121,17 @@ def test_the_folder_is_gone_in_the_end_when_none_is_named(place: Place) -> None:
         assert folder
         assert folder.exists()
     assert not folder.parent.exists()
+
+
+def test_where_no_file_can_be_written_a_folder_is_asked_for(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with (
+        pytest.raises(ServeError, match=r"no temporary folder .*; name one by tls_folder"),
+        place.keeping(tls_folder=None),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("what", ["certificate", "authority"])

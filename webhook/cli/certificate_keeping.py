@@ -64,7 +64,13 @@ def _folder(path: Path | None) -> Iterator[Folder]:
     if path:
         yield Folder(path)
         return
-    with tempfile.TemporaryDirectory(prefix="tallygate-") as made:
+    try:
+        passing = tempfile.TemporaryDirectory(prefix="tallygate-")
+    except OSError as error:
+        raise ServeError(
+            f"no temporary folder to hand certificates over in: {error.strerror or error}; name one by tls_folder"
+        ) from None
+    with passing as made:
         yield Folder(Path(made))
 
 

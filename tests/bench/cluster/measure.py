@@ -17,8 +17,8 @@ def main() -> None:
         folder = Path(name)
         certificate(folder)
         with serving(["-m", "tests.bench.cluster.api", name]) as server:
-            kubeconfig = _kubeconfig(folder, server.port)
-            ours, official = _measured("ours", kubeconfig), _measured("official", kubeconfig)
+            config = kubeconfig(folder, server.port)
+            ours, official = _measured("ours", config), _measured("official", config)
     _print(ours, official)
 
 
@@ -42,7 +42,8 @@ def _measured(which: str, kubeconfig: Path) -> dict[str, float]:
     return figures
 
 
-def _kubeconfig(folder: Path, port: int) -> Path:
+def kubeconfig(folder: Path, port: int) -> Path:
+    """A kubeconfig for an API server here, whose certificate is that of the folder."""
     authority = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
     cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority-data": authority}
     content = {

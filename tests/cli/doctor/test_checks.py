@@ -106,10 +106,27 @@ def _old(version: Object) -> None:
     del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["nsAsOf"]
 
 
+_OF_THE_REGISTRATION = (
+    "rules",
+    "conditions",
+    "timeouts",
+    "mutated-after",
+    "reachable",
+    "trusted",
+    "failure-policy",
+    "exempt",
+    "lockout",
+    "passed-over",
+)
+
 CASES: dict[str, tuple[dict[str, Any], dict[str, Level]]] = {
     "the validating configuration is missing": (
         {"validating": None},
         {"registered": FAIL, "passed-over": UNKNOWN},
+    ),
+    "it was taken out of the way": (
+        {"mutating": None, "validating": None},
+        {"registered": FAIL} | dict.fromkeys(_OF_THE_REGISTRATION, UNKNOWN),
     ),
     "the mutating configuration is missing": ({"mutating": None}, {"registered": FAIL, "mutated-after": UNKNOWN}),
     "a configuration speaks of no pods": (

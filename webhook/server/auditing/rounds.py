@@ -23,7 +23,7 @@ from webhook.state.watch.pool import PooledTransport
 
 _PAGE: Final = 50  # objects: what is decoded at once holds up whoever answers, for a millisecond or two
 _RESTS: Final = 9.0  # times as long as it has worked
-_AT_ONCE_SECONDS: Final = 0.003
+_AT_ONCE_SECONDS: Final = 0.001  # so long whoever answers one request at a time may wait for it
 _BETWEEN_WRITES_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
@@ -144,7 +144,7 @@ class Audits:
         return written
 
     def _pace(self, _: int) -> None:
-        """Rest after a few milliseconds of work, so long that this thread works for a tenth of the time at most."""
+        """Rest after a millisecond of work, so long that this thread works for a tenth of the time at most."""
         worked = time.thread_time() - self._worked
         if worked >= _AT_ONCE_SECONDS:
             self._wait(_RESTS * worked)

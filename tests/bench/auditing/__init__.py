@@ -1,0 +1,1 @@
+"""What an audit on a schedule costs those who are answered meanwhile."""
