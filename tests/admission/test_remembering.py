@@ -1,7 +1,19 @@
-"""What plans and selections remember stays small, whatever they are asked."""
+"""What plans, selections and caps remember stays small, whatever they are asked, and changes no answer."""
 
-from tests.admission.case import policies
+import json
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.admission.case import change, policies
+from webhook.accounting.likeness import likeness
+from webhook.admission.capping import CapIndex
+from webhook.admission.change import Phase
+from webhook.admission.decide import judge
 from webhook.admission.selection import RuleIndex, Selection
+from webhook.objects.pods import Pod
 
 WHOLE = """
 apiVersion: tallygate.dev/v1alpha1
@@ -48,3 +60,71 @@ def test_the_same_quantity_is_another_matter_where_no_bound_holds() -> None:
     plan = selection().plan("example.com/a")
     assert plan.read(b"6000", bounded=True).faults
     assert not plan.read(b"6000", bounded=False).faults
+
+
+RULES = """
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: whole}
+spec: {resources: ["*/*"], checks: {wholeQuantity: true, requestsEqualLimits: true, perPod: {max: 3}}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: strict}
+spec:
+  resources: ["example.com/a"]
+  match: {objects: {matchLabels: {strict: "yes"}}}
+  checks: {perContainer: {max: 1}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: cap}
+spec: {namespaces: {include: ["*"]}, hard: {example.com/a: 4, limits.cpu: 4, pods: 10}}
+"""
+
+_LISTS = st.dictionaries(st.sampled_from(["example.com/a", "cpu"]), st.sampled_from(["1", "2", "500m", 1]), max_size=2)
+_RESOURCES = st.fixed_dictionaries({}, optional={"requests": _LISTS, "limits": _LISTS})
+_CONTAINERS = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from(["main", "side"])}, optional={"resources": _RESOURCES}), max_size=2
+)
+_STATUSES = st.sampled_from(
+    [
+        {"phase": "Pending"},
+        {"phase": "Succeeded"},
+        {"containerStatuses": [{"name": "main", "resources": {"requests": {"example.com/a": "3"}}}]},
+    ]
+)
+_PODS = st.fixed_dictionaries(
+    {
+        "metadata": st.sampled_from([{"name": "a"}, {"name": "b", "labels": {"strict": "yes"}}]),
+        "spec": st.fixed_dictionaries({"containers": _CONTAINERS}, optional={"initContainers": _CONTAINERS}),
+    },
+    optional={"status": _STATUSES},
+)
+
+
+@given(st.lists(_PODS, min_size=2, max_size=6))
+def test_what_was_found_of_others_changes_no_verdict(pods: list[dict[str, Any]]) -> None:
+    remembers = RuleIndex(policies(RULES))
+    for pod in pods * 2:
+        asks = change({"object": pod})
+        found = judge(asks, remembers, None, Phase.VALIDATING)
+        assert found == judge(asks, RuleIndex(policies(RULES)), None, Phase.VALIDATING)
+
+
+def test_a_pod_that_another_rule_is_for_is_not_spared_for_one_that_asks_for_the_same() -> None:
+    resources = {"requests": {"example.com/a": "2"}, "limits": {"example.com/a": "2"}}
+    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "resources": resources}]}}
+    labelled = {**pod, "metadata": {"name": "b", "labels": {"strict": "yes"}}}
+    remembers = RuleIndex(policies(RULES))
+    said = [judge(change({"object": each}), remembers, None, Phase.VALIDATING).allowed for each in (pod, labelled, pod)]
+    assert said == [True, False, True]
+
+
+@given(st.lists(_PODS, min_size=2, max_size=6))
+def test_what_was_found_of_others_changes_no_charge(pods: list[dict[str, Any]]) -> None:
+    (cap,) = CapIndex(policies(RULES)).all()
+    for written in pods * 2:
+        pod = msgspec.json.decode(json.dumps(written), type=Pod)
+        assert pod.spec is not None
+        assert cap.held(pod, likeness(pod.spec)) == cap.held(pod)
