@@ -1,10 +1,8 @@
 """What is stored already, judged and reported: before a real API server, with the true definitions of reports."""
 
 import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,21 +10,19 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e import typed
 from e2e.gates.process import GateProcess
 from e2e.installation.rendered import KUSTOMIZE
 from e2e.installation.rights import Right, asked, granted
 from e2e.local.cluster import LocalCluster
 from e2e.local.launches import audit_log
-from e2e.namespaces import gates_namespace
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
 from e2e.report_definitions import OPENREPORTS, WGPOLICY, definitions
 from e2e.said import said
-from e2e.service_account import as_service_account
+from e2e.service_account import gates_account
 from e2e.waiting import until
 
-_ROOT = Path(__file__).parents[1]
-_SECONDS = 300.0  # for a command of tallygate
 _WITHIN = 120.0  # until controllers have made pods, or an audit has come round
 _BANANAS = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 _CAP = """\
@@ -62,15 +58,8 @@ def audit(cluster: Cluster, policies: Path) -> Run:
     """Runs `tallygate audit` at the cluster."""
 
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "webhook.cli", "audit", "--policies", str(policies)]
-        return subprocess.run(  # noqa: S603  ours, and no shell
-            [*command, "--kubeconfig", str(cluster.kubeconfig), *arguments],
-            env={**os.environ, **cluster.environment, "PYTHONPATH": str(_ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS,
-        )
+        command = ("audit", "--policies", str(policies), "--kubeconfig", str(cluster.kubeconfig))
+        return typed.tallygate(cluster, *command, *arguments)
 
     return run
 
@@ -256,13 +245,7 @@ def test_a_report_of_somebody_else_is_not_touched(cluster: Cluster, audit: Run, 
 @pytest.fixture
 def auditor(cluster: Cluster, tmp_path: Path) -> Path:
     """A kubeconfig with the rights of the components `followed` and `audit`, and no others."""
-    gates_namespace(cluster)
-    for file in ("base/serviceaccount.yaml", "components/followed/rbac.yaml", "components/audit/rbac.yaml"):
-        said(cluster, "apply", "--filename", str(KUSTOMIZE / file))
-    kubeconfig = as_service_account(cluster, "tallygate-system", "tallygate", tmp_path / "kubeconfig")
-    may = ("auth", "can-i", "list", "cronjobs.batch", "--all-namespaces", f"--kubeconfig={kubeconfig}")
-    until("the API server knows its rights", lambda: cluster.kubectl(*may).stdout.strip() == "yes", _WITHIN)
-    return kubeconfig
+    return gates_account(cluster, tmp_path, "followed", "audit")
 
 
 @pytest.mark.usefixtures("openreports")

@@ -1,15 +1,13 @@
 """`tallygate doctor` on a real API server: a gate that is well, and one thing after the other that is not."""
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -27,13 +25,13 @@ from e2e.ports import Cluster, Site
 from e2e.registering import register, registered, unregister
 from e2e.said import said
 from e2e.service_account import as_service_account, gates_account
+from e2e.typed import tallygate
 from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
 _OWN = "tallygate-system"
 _MUTATING, _VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
 _WITHIN = 90.0
-_SECONDS = 120.0  # for a command of tallygate
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
@@ -62,22 +60,10 @@ class Doctor:
         self._policies = folder / "caps.yaml"  # of its own, since a case breaks those of the gate
         self._policies.write_text(_CAP)
 
-    def tallygate(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def tallygate(self, *arguments: str) -> CompletedProcess[str]:
         """A command of tallygate, typed where the printed commands are."""
-        return subprocess.run(  # noqa: S603  ours, and no shell
-            [sys.executable, "-m", "webhook.cli", *arguments],
-            env={
-                **os.environ,
-                **self.cluster.environment,
-                "PYTHONPATH": str(_ROOT),
-                "KUBECONFIG": str(self.kubeconfig),
-            },
-            cwd=self._folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS,
-        )
+        environment = {"KUBECONFIG": str(self.kubeconfig)}
+        return tallygate(self.cluster, *arguments, cwd=self._folder, environment=environment)
 
     def look(self, *arguments: str) -> Found:
         """What it finds, by check; `found` is what it found last."""

@@ -4,21 +4,19 @@ The same is said of the cluster, of a snapshot, of kubectl's list, and of the po
 """
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e import typed
 from e2e.pods import DONGLE, pod
 from e2e.ports import Cluster, Site
 from e2e.site_node import restore_node
 from e2e.waiting import until
 
-_ROOT = Path(__file__).parents[1]
 _WITHIN = 240.0  # seconds, for the scheduler
 _DONGLES = 4  # of the site's node
 _LISTED = "nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb"
@@ -33,15 +31,7 @@ def tallygate(site: Site) -> Run:
     """Runs tallygate with these arguments and this on stdin."""
 
     def run(*arguments: str, stdin: str = "") -> Said:
-        return subprocess.run(  # noqa: S603  ours, and no shell
-            [sys.executable, "-m", "webhook.cli", *arguments],
-            env={**os.environ, **site.cluster.environment, "PYTHONPATH": str(_ROOT)},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_WITHIN,
-        )
+        return typed.tallygate(site.cluster, *arguments, stdin=stdin)
 
     return run
 

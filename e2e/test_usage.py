@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from e2e import typed
 from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
 from e2e.namespaces import new_namespace
@@ -56,14 +57,7 @@ def tallygate(site: Site, kept: GateProcess) -> Run:
     """Runs a command of tallygate at the cluster, by the gate's policies."""
 
     def run(command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(  # noqa: S603  ours, and no shell
-            [*_command(site.cluster, kept, command), *arguments],
-            env=_environment(site.cluster),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS,
-        )
+        return typed.tallygate(site.cluster, *_command(site.cluster, kept, command), *arguments)
 
     return run
 
@@ -79,11 +73,7 @@ def three(site: Site, namespace: str, tallygate: Run) -> str:
 
 def _command(cluster: Cluster, gate: GateProcess, command: str) -> list[str]:
     policies = [] if command == "snapshot" else ["--policies", str(gate.policies)]
-    return [sys.executable, "-m", "webhook.cli", command, *policies, "--kubeconfig", str(cluster.kubeconfig)]
-
-
-def _environment(cluster: Cluster) -> dict[str, str]:
-    return {**os.environ, **cluster.environment, "PYTHONPATH": str(_ROOT)}
+    return [command, *policies, "--kubeconfig", str(cluster.kubeconfig)]
 
 
 def _until_created(site: Site, namespace: str, name: str) -> None:
@@ -224,16 +214,9 @@ def test_a_snapshot_says_the_same(site: Site, kept: GateProcess, tallygate: Run,
     path = tmp_path / "now.json"
     taken = tallygate("snapshot", "-o", str(path))
     assert (taken.returncode, taken.stdout, taken.stderr) == (0, "", "")
-    usage = [sys.executable, "-m", "webhook.cli", "usage", "--policies", str(kept.policies), "--snapshot", str(path)]
+    usage = ["usage", "--policies", str(kept.policies), "--snapshot", str(path)]
     for more in (("--namespace", three), ("--namespace", three, "--verify"), ("--explain", "dongles", three)):
-        stored = subprocess.run(  # noqa: S603  ours, and no shell
-            [*usage, *more],
-            env=_environment(site.cluster),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS,
-        )
+        stored = typed.tallygate(site.cluster, *usage, *more)
         live = tallygate("usage", *more)
         assert (stored.returncode, stored.stdout, stored.stderr) == (0, live.stdout, live.stderr)
     assert b"securityContext" not in path.read_bytes()
@@ -242,11 +225,11 @@ def test_a_snapshot_says_the_same(site: Site, kept: GateProcess, tallygate: Run,
 def test_watch_shows_a_change_and_ends_by_an_interrupt(
     site: Site, kept: GateProcess, three: str, tmp_path: Path
 ) -> None:
-    shown = tmp_path / "shown"
+    shown, usage = tmp_path / "shown", _command(site.cluster, kept, "usage")
     with shown.open("w") as output:
         watching = subprocess.Popen(  # noqa: S603  ours, and no shell
-            [*_command(site.cluster, kept, "usage"), "--watch", "--namespace", three, "-o", "json"],
-            env=_environment(site.cluster),
+            [sys.executable, "-m", "webhook.cli", *usage, "--watch", "--namespace", three, "-o", "json"],
+            env={**os.environ, **site.cluster.environment, "PYTHONPATH": str(_ROOT)},
             stdout=output,
             stderr=subprocess.STDOUT,
         )

@@ -86,15 +86,23 @@ class Program:
         return said.decode()
 
 
-def run(
-    module: str, arguments: Sequence[str], *, cwd: Path = _ROOT, environment: Mapping[str, str] | None = None
+def run(  # noqa: PLR0913 - what a process has
+    module: str,
+    arguments: Sequence[str],
+    *,
+    stdin: str = "",
+    cwd: Path = _ROOT,
+    environment: Mapping[str, str] | None = None,
+    within: float = 30.0,
 ) -> subprocess.CompletedProcess[str]:
-    """A program that ends by itself within half a minute, and what it has written."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
-        streams = {"stdout": out.fileno(), "stderr": error.fileno()}
+    """A program that ends by itself within so many seconds, and what it has written."""
+    with tempfile.TemporaryFile() as typed, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+        typed.write(stdin.encode())
+        typed.seek(0)
+        streams = {"stdin": typed.fileno(), "stdout": out.fileno(), "stderr": error.fileno()}
         program = Program(module, arguments, cwd=cwd, environment=environment, **streams)
         try:
-            code = program.wait(30.0)
+            code = program.wait(within)
         except TimeoutError:
             program.kill()
             raise

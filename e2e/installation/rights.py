@@ -8,7 +8,9 @@ from typing import NamedTuple
 from e2e.installation.rendered import Object
 
 _CREATED = 201  # also the answer to an update of what was not there, which takes the right to create beside
-_FORBIDDEN = 403
+_DECISION = "authorization.k8s.io/decision"
+"""The annotation by which an audit log says what became of a request's authorization (apiserver, filters)."""
+
 _EVERYBODY = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
 """What `system:basic-user` lets everybody do, the gate too."""
 
@@ -22,7 +24,10 @@ class Right(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request of the account's: the right that it takes, where, and whether it was forbidden."""
+    """A request of the account's: the right that it takes, where, and whether it had not that right.
+
+    A namespace that ends answers with 403, too, to whoever may create in it.
+    """
 
     right: Right
     path: str
@@ -57,4 +62,4 @@ def asked(log: Path, after: int = 0) -> Iterator[Asked]:
             code = event.get("responseStatus", {}).get("code")
             for verb in (event["verb"], *(("create",) if event["verb"] == "update" and code == _CREATED else ())):
                 right = Right(verb, of.get("apiGroup", ""), "/".join(parts))
-                yield Asked(right, event["requestURI"], code == _FORBIDDEN)
+                yield Asked(right, event["requestURI"], event["annotations"].get(_DECISION) == "forbid")
