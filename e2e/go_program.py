@@ -44,7 +44,8 @@ class GoProgram:
         return program
 
     def _program(self) -> Path:
-        content = b"".join((self.source / name).read_bytes() for name in ("go.mod", "go.sum"))
+        ours = sorted(self.source.glob("*.go"))
+        content = b"".join(file.read_bytes() for file in (self.source / "go.mod", self.source / "go.sum", *ours))
         digest = hashlib.sha256(content + " ".join(self._options()).encode()).hexdigest()[:16]
         base = os.environ.get("XDG_CACHE_HOME", "")
         # A relative path in it is to be ignored (XDG Base Directory Specification).

@@ -21,7 +21,7 @@ _LAST = {
 
 
 def gates_account(cluster: Cluster, folder: Path, *components: str) -> Path:
-    """The gate's own ServiceAccount as it is shipped, with the rights of these components: a kubeconfig.
+    """The gate's own ServiceAccount as it is shipped, with the rights of these components alone: a kubeconfig.
 
     Raises:
         ClusterError: the API server takes something not, or does not know its rights in time.
@@ -29,6 +29,8 @@ def gates_account(cluster: Cluster, folder: Path, *components: str) -> Path:
     gates_namespace(cluster)
     granting = [_KUSTOMIZE / "components" / each / "rbac.yaml" for each in components]
     files = [_KUSTOMIZE / "base" / "serviceaccount.yaml", *granting]
+    others = [_KUSTOMIZE / "components" / each / "rbac.yaml" for each in _LAST if each not in components]
+    said(cluster, "delete", "--ignore-not-found", *(f"--filename={file}" for file in others))
     said(cluster, "apply", *(f"--filename={file}" for file in files))
     kubeconfig = as_service_account(cluster, NAMESPACE, NAME, folder / "kubeconfig")
     until("the API server knows its rights", partial(_may, cluster, kubeconfig, _LAST[components[-1]]), _WITHIN)

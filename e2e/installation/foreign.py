@@ -6,7 +6,7 @@ They are installed without what would act on them: it is about what an API serve
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -14,10 +14,12 @@ from typing import Final
 from e2e.errors import BuildError, ClusterError
 from e2e.ports import Cluster
 
-_CERT_MANAGER: Final = "github.com/cert-manager/cert-manager@v1.21.2"
+CERT_MANAGER_MODULE: Final = "github.com/cert-manager/cert-manager@v1.21.2"
+"""The version that e2e/cert_manager/go.mod names too."""
+
 _PROMETHEUS: Final = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 _FILES: Final = {
-    _CERT_MANAGER: ("deploy/crds/cert-manager.io_certificates.yaml", "deploy/crds/cert-manager.io_issuers.yaml"),
+    CERT_MANAGER_MODULE: ("deploy/crds/cert-manager.io_certificates.yaml", "deploy/crds/cert-manager.io_issuers.yaml"),
     _PROMETHEUS: tuple(
         f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
         for kind in ("servicemonitors", "prometheusrules")
@@ -33,7 +35,18 @@ def foreign_kinds(cluster: Cluster) -> Iterator[None]:
         BuildError: there is no Go here, or a module cannot be had.
         ClusterError: the API server refuses one; the text is kubectl's.
     """
-    files = [f"--filename={_folder(module) / name}" for module, names in _FILES.items() for name in names]
+    with installed_kinds(cluster, [module_folder(module) / name for module, names in _FILES.items() for name in names]):
+        yield
+
+
+@contextmanager
+def installed_kinds(cluster: Cluster, definitions: Iterable[Path]) -> Iterator[None]:
+    """Install what these files define for as long as the block runs.
+
+    Raises:
+        ClusterError: the API server refuses one; the text is kubectl's.
+    """
+    files = [f"--filename={file}" for file in definitions]
     try:
         _said(cluster, "apply", "--server-side", *files)
         _said(cluster, "wait", "--for=condition=Established", "--timeout=60s", *files)
@@ -42,7 +55,12 @@ def foreign_kinds(cluster: Cluster) -> Iterator[None]:
         _said(cluster, "delete", "--ignore-not-found", *files)
 
 
-def _folder(module: str) -> Path:
+def module_folder(module: str) -> Path:
+    """Where a Go module of a version lies on this machine.
+
+    Raises:
+        BuildError: there is no Go here, or it cannot be had.
+    """
     go = shutil.which("go")
     if go is None:
         raise BuildError("the kinds of cert-manager come from its Go module, and there is no `go` on PATH")

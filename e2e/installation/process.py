@@ -1,5 +1,6 @@
 """The gate of an installed Deployment as a process of this machine: its arguments, its policies, its rights."""
 
+import base64
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -57,6 +58,16 @@ class InstalledGate(RunningGate):
         """
         files: Mapping[str, str] = self._read("configmap", "tallygate-policies")["data"]
         put(files, self._folder / _FOLDERS[_POLICIES])
+
+    def bring_certificate(self) -> None:
+        """Let its certificate be that of the Secret, as a kubelet does.
+
+        Raises:
+            ClusterError: there is no such Secret.
+        """
+        data: Mapping[str, str] = self._read("secret", "tallygate-tls")["data"]
+        files = {name: base64.b64decode(text).decode() for name, text in data.items()}
+        put(files, self._folder / _FOLDERS["/etc/tallygate/tls"])
 
     def called_here(self, objects: Iterable[Object]) -> list[Object]:
         """The webhook configurations among these, called at this process instead of through the Service.

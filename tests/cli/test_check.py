@@ -4,6 +4,8 @@ A change of wording elsewhere may be meant: `python -m tests.cli.record` writes 
 """
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,3 +111,13 @@ def test_wrong_arguments_are_misuse(arguments: tuple[str, ...], sentence: str) -
     result = check(*arguments)
     assert result.exit_code == 2
     assert sentence in result.stderr
+
+
+def test_without_a_snapshot_nothing_waits_for_numpy() -> None:
+    """It is for pods that are to be placed, and would take as long to load as everything else together."""
+    program = "import sys; from webhook.cli.app import root; root(['check', '-'], standalone_mode=False)"
+    program += "; sys.exit('numpy' in sys.modules)"
+    whole = json.dumps({**POD, "spec": {"containers": [{"name": "a"}]}}).encode()
+    done = subprocess.run([sys.executable, "-c", program], input=whole, capture_output=True, check=False)  # noqa: S603  ourselves, no shell
+    assert done.returncode == 0, done.stderr
+    assert b"1 object in 1 file" in done.stderr

@@ -1,12 +1,15 @@
-"""A snapshot: nodes, pods and namespaces of a cluster at one time, from a file."""
+"""A snapshot: nodes, pods and namespaces of a cluster at one time, from a file.
+
+Columns, and numpy with them, are imported where pods are to be placed: that takes as long as half a check.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster, take
 from webhook.accounting.quantity import QuantityError
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.documents import documents
@@ -16,6 +19,9 @@ from webhook.errors import TallygateError
 from webhook.objects.cluster import Namespace
 from webhook.objects.meta import Bare
 from webhook.objects.pods import Pod
+
+if TYPE_CHECKING:
+    from webhook.accounting.cluster import Cluster
 
 BOUNDS = Bounds(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
 HOW = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
@@ -48,7 +54,7 @@ class Snapshot:
 
     pods: list[Pod] = field(default_factory=list)
     labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    cluster: Cluster | None = None
+    cluster: "Cluster | None" = None
 
 
 def read(path: Path, *, placing: bool = False) -> Snapshot:
@@ -57,7 +63,7 @@ def read(path: Path, *, placing: bool = False) -> Snapshot:
     Raises:
         SnapshotError: the file cannot be read, or holds something else.
     """
-    snapshot = Snapshot(cluster=Cluster() if placing else None)
+    snapshot = Snapshot(cluster=_columns() if placing else None)
     try:
         walk(path, lambda kind, item: _add(snapshot, item, kind))
     except QuantityError as error:
@@ -81,6 +87,12 @@ def walk(path: Path, take: Take) -> str:
         raise SnapshotError(f"{path}:{fault.place.line}:{fault.place.column}: {fault.message}; {HOW}") from fault
     except (ValueError, RecursionError) as error:  # msgspec's and unicode's errors are ValueErrors
         raise SnapshotError(f"{path}: no snapshot: {error}; {HOW}") from error
+
+
+def _columns() -> "Cluster":
+    from webhook.accounting.cluster import Cluster  # noqa: PLC0415  see the module's docstring
+
+    return Cluster()
 
 
 def _bytes(path: Path) -> bytes:
@@ -115,9 +127,15 @@ def _documents(data: bytes) -> Iterator[bytes]:
         yield to_json(document.root, BOUNDS.expanded)
 
 
+def _taken(cluster: "Cluster", kind: str, item: msgspec.Raw) -> bool:
+    from webhook.accounting.cluster import take  # noqa: PLC0415  see the module's docstring
+
+    return take(cluster, kind, item)
+
+
 def _add(snapshot: Snapshot, item: msgspec.Raw, kind: str) -> bool:
     """Take what an item is for, if for anything."""
-    taken = snapshot.cluster is not None and take(snapshot.cluster, kind, item)
+    taken = snapshot.cluster is not None and _taken(snapshot.cluster, kind, item)
     match kind:
         case "Pod":
             snapshot.pods.append(msgspec.json.decode(item, type=Pod))

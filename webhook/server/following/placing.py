@@ -6,6 +6,7 @@ from functools import partial
 from threading import Lock
 from typing import Final
 
+from webhook.gate import fitting  # noqa: F401  here, before an API server waits for the first answer
 from webhook.gate.placing import Seen
 from webhook.server.reporting.logs import Logger
 from webhook.state.watch.devices import DEVICES

@@ -1,0 +1,17 @@
+"""`python -m e2e.cert_manager`: builds it, so that e2e/test_cert_manager.py is no longer passed over."""
+
+import sys
+
+import click
+
+from e2e.cert_manager.running import CERT_MANAGER
+from e2e.errors import BuildError
+
+_MISUSE = 2  # the exit code
+
+if __name__ == "__main__":
+    try:
+        click.echo(CERT_MANAGER.program())
+    except BuildError as error:
+        click.echo(f"tallygate: {error}", err=True)
+        sys.exit(_MISUSE)
