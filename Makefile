@@ -29,7 +29,7 @@ run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, an
 	@exec $(BIN)/python -m webhook.cli.first_run
 
 test: install ## the test suite
-	@$(BIN)/python -m pytest --numprocesses 2
+	@$(BIN)/python -m pytest --numprocesses 3
 
 thorough: install ## the test suite with thirty times as many examples of what must always hold (some ten minutes)
 	@$(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile thorough

@@ -34,8 +34,9 @@ def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None
     Raises:
         ClusterError: the API server refuses them, or does not call them in time.
     """
-    for configuration in registration(gate.reached, failure_policy=failure_policy):
-        _applied(cluster, configuration)
+    both = registration(gate.reached, failure_policy=failure_policy)
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": both})
+    said(cluster, "apply", "--server-side", "--force-conflicts", "--filename=-", stdin=listed)
     publish(cluster, gate)
     until("the API server asks in both phases", partial(_asks, cluster, gate, f"probe-{uuid4().hex}"), _WITHIN)
 
@@ -80,10 +81,6 @@ def unregister(cluster: Cluster) -> None:
     """
     said(cluster, "delete", ",".join(_KINDS), NAME, "--ignore-not-found")
     until("the API server asks nobody", lambda: _stores(cluster, "probe", _REFUSED), _WITHIN)
-
-
-def _applied(cluster: Cluster, configuration: dict[str, object]) -> None:
-    said(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(configuration))
 
 
 def _asks(cluster: Cluster, gate: Gate, name: str) -> bool:
