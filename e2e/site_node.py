@@ -28,7 +28,11 @@ def _is_left(site: Site, namespace: str) -> bool:
 
 
 def _others(site: Site, namespace: str) -> set[str]:
-    """The namespaces of other cases that have pods on the node: they are deleted without being waited for."""
-    on_it = f"--field-selector=spec.nodeName={site.node}"
-    names = said(site.cluster, "get", "pods", "-A", on_it, "--output=jsonpath={.items[*].metadata.namespace}").split()
+    """The namespaces of other cases that have pods on the node, or such as may yet come to it.
+
+    They are deleted without being waited for, and a pod of theirs that waits for room is placed once there is some.
+    """
+    each = "--output=jsonpath={range .items[*]}{.metadata.namespace}/{.spec.nodeName} {end}"
+    found = (pod.split("/") for pod in said(site.cluster, "get", "pods", "--all-namespaces", each).split())
+    names = {name for name, node in found if node in {"", site.node}}
     return {name for name in names if name.startswith(CASES) and name != namespace}
