@@ -43,6 +43,12 @@ def test_who_says_something_else_is_not_alike(spec: str) -> None:
     assert of(spec) != of(_PLAIN)
 
 
+@pytest.mark.parametrize("resources", ["", ', "resources": {}', f', "resources": {_BOTH}'])
+def test_a_sidecar_is_no_ordinary_init_container(resources: str) -> None:
+    ordinary = f'{{"initContainers": [{{"name": "first"{resources}}}]}}'
+    assert of(ordinary) != of(ordinary.replace('"first"', '"first", "restartPolicy": "Always"'))
+
+
 def test_a_request_is_no_limit() -> None:
     asked = '{"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}'
     assert of(asked) != of(asked.replace("requests", "limits"))

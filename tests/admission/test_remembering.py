@@ -84,8 +84,10 @@ spec: {namespaces: {include: ["*"]}, hard: {example.com/a: 4, limits.cpu: 4, pod
 
 _LISTS = st.dictionaries(st.sampled_from(["example.com/a", "cpu"]), st.sampled_from(["1", "2", "500m", 1]), max_size=2)
 _RESOURCES = st.fixed_dictionaries({}, optional={"requests": _LISTS, "limits": _LISTS})
-_CONTAINERS = st.lists(
-    st.fixed_dictionaries({"name": st.sampled_from(["main", "side"])}, optional={"resources": _RESOURCES}), max_size=2
+_NAMES = {"name": st.sampled_from(["main", "side"])}
+_CONTAINERS = st.lists(st.fixed_dictionaries(_NAMES, optional={"resources": _RESOURCES}), max_size=2)
+_INIT_CONTAINERS = st.lists(
+    st.fixed_dictionaries(_NAMES, optional={"resources": _RESOURCES, "restartPolicy": st.just("Always")}), max_size=2
 )
 _STATUSES = st.sampled_from(
     [
@@ -97,7 +99,7 @@ _STATUSES = st.sampled_from(
 _PODS = st.fixed_dictionaries(
     {
         "metadata": st.sampled_from([{"name": "a"}, {"name": "b", "labels": {"strict": "yes"}}]),
-        "spec": st.fixed_dictionaries({"containers": _CONTAINERS}, optional={"initContainers": _CONTAINERS}),
+        "spec": st.fixed_dictionaries({"containers": _CONTAINERS}, optional={"initContainers": _INIT_CONTAINERS}),
     },
     optional={"status": _STATUSES},
 )
@@ -128,3 +130,15 @@ def test_what_was_found_of_others_changes_no_charge(pods: list[dict[str, Any]]) 
         pod = msgspec.json.decode(json.dumps(written), type=Pod)
         assert pod.spec is not None
         assert cap.held(pod, likeness(pod.spec)) == cap.held(pod)
+
+
+def test_a_sidecar_without_a_limit_is_not_taken_for_the_init_container_that_needs_none() -> None:
+    (cap,) = CapIndex(policies(RULES)).all()
+    limited = {"name": "main", "resources": {"limits": {"cpu": "1"}}}
+    found = []
+    for first in ({"name": "side"}, {"name": "side", "restartPolicy": "Always"}):
+        written = {"spec": {"containers": [limited], "initContainers": [first]}}
+        pod = msgspec.json.decode(json.dumps(written), type=Pod)
+        assert pod.spec is not None
+        found.append(cap.held(pod, likeness(pod.spec)).unlimited)
+    assert found == [{}, {"limits.cpu": ("side",)}]

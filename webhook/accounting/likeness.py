@@ -51,7 +51,7 @@ class ByLikeness(Generic[T]):
 def _said(container: Container) -> Likeness:
     resources = container.resources
     if resources is None:
-        return (container.name,)
+        return (container.name, container.restart_policy)  # a sidecar may have to have a limit
     requests, limits = resources.requests or {}, resources.limits or {}
     return (
         container.name,
