@@ -68,7 +68,7 @@ class GoProgram:
         with TemporaryDirectory(dir=program.parent) as folder:
             made = Path(folder) / self.name
             command = (go, "build", *self._options(), "-o", str(made), self.package)
-            environment = {**os.environ, "GOWORK": "off", "GOTMPDIR": folder}
+            environment = {**os.environ, "GOWORK": "off", "TMPDIR": folder, "GOTMPDIR": folder}
             done = ended(command, f"building {self.title} (once)", folder=self.source, environment=environment)
             if done.returncode:
                 raise BuildError(

@@ -151,7 +151,8 @@ def _environment(scratch: Path | None) -> dict[str, str]:
     An interrupted Go leaves those behind.
     """
     own = {**os.environ, "GOWORK": "off"}
-    return own if scratch is None else {**own, "GOTMPDIR": str(scratch)}
+    # The linker heeds the one, all else of Go the other.
+    return own if scratch is None else {**own, "TMPDIR": str(scratch), "GOTMPDIR": str(scratch)}
 
 
 def _stages(go: str) -> tuple[Path, ...]:
