@@ -189,12 +189,12 @@ def young_ledger_deleted(ground: Ground) -> Outcome:
 
 
 def _deleted(ground: Ground, namespace: str, title: str) -> Outcome:
-    pods = 2 * _HARD
+    pods = 4 * _HARD
     holding = in_namespace(namespace, _HARD)
     with Watcher(ground.access, [holding]) as watcher:
         ask(ground.access, 1, creates(namespace, ["first"]))
         with Storm(ground.access, _CLIENTS, creates(namespace, (f"pod-{number}" for number in range(pods)))) as storm:
-            storm.until_final(pods // 5)
+            storm.until_final(pods // 10)
             ground.delete_ledgers(namespace)
         watcher.until_current()
         found = outcome(f"{pods} creates by {_CLIENTS} clients, {title}", storm.attempts, holding)
