@@ -1,6 +1,7 @@
 """What a Service does for its pods: new connections go to those that are ready; who ends keeps those that he has."""
 
 from collections.abc import Sequence
+from http.client import HTTPException
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
@@ -44,5 +45,5 @@ class Service(Forwarder):
 def _is_ready(gate: GateProcess) -> bool:
     try:
         return all(check["ready"] for check in gate.readiness()["checks"].values())
-    except (ClusterError, OSError, ValueError, KeyError):  # it begins, or has ended
+    except (ClusterError, OSError, HTTPException, ValueError, KeyError):  # it begins, or ends within its answer
         return False
