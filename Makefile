@@ -72,7 +72,7 @@ storm: install ## caps under storms of pods and faults, on a real control plane 
 e2e: install ## the tests against a real control plane, built once (needs Go); or PROVIDER=kind (docs/e2e.md)
 	@$(if $(filter-out local,$(PROVIDER)),:,$(BIN)/python -m e2e.local.build)
 	@$(BIN)/python -m pytest e2e $(if $(PROVIDER),--provider=$(PROVIDER)) $(if $(filter existing,$(PROVIDER)),$(ON_EXISTING)) \
-	  $(if $(filter-out local,$(PROVIDER)),,--numprocesses 3 --dist loadfile --no-loadscope-reorder)
+	  $(if $(filter-out local,$(PROVIDER)),,--numprocesses 4 --dist loadfile --no-loadscope-reorder)
 
 ON_EXISTING = $(if $(KUBECONFIG),--kubeconfig='$(KUBECONFIG)') $(if $(CONTEXT),--context='$(CONTEXT)') \
   $(if $(IMAGE),--image='$(IMAGE)') $(if $(GATE_HOST),--host='$(GATE_HOST)')

@@ -18,6 +18,7 @@ from e2e.site_node import restore_node
 
 _ROOT = Path(__file__).parent.parent
 _MANIFESTS = Path(__file__).parent / "manifests"
+_TAKEN_FOR_DEAD = 50  # seconds after its last sign of life (--node-monitor-grace-period, v1.36)
 _BANANAS = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 
 
@@ -59,6 +60,14 @@ def test_the_api_server_is_ready_and_so_is_the_node(site: Site, cluster: LocalCl
     assert _said(cluster, "get", "--raw", "/readyz") == "ok"
     ready = '{.status.conditions[?(@.type=="Ready")].status}'
     assert _said(cluster, "get", "node", site.node, f"--output=jsonpath={ready}") == "True"
+
+
+def test_the_node_lives_by_its_lease_so_that_no_change_of_it_puts_off_its_heartbeat(
+    site: Site, cluster: LocalCluster
+) -> None:
+    lease = json.loads(_said(cluster, "get", "lease", site.node, "-n", "kube-node-lease", "--output=json"))
+    assert lease["spec"]["renewTime"]
+    assert lease["spec"]["leaseDurationSeconds"] < _TAKEN_FOR_DEAD
 
 
 def test_rbac_holds_and_service_accounts_have_signed_tokens(cluster: LocalCluster, namespace: str) -> None:

@@ -11,6 +11,7 @@ from e2e.local.build import Programs
 from e2e.local.component import Launch
 from e2e.local.credentials import Credentials
 
+_LEASE = 40  # seconds, as a kubelet's
 _HOST = "127.0.0.1"
 _AUDIT_POLICY = Path(__file__).parent / "audit-policy.yaml"
 
@@ -119,11 +120,17 @@ def scheduler(programs: Programs, folder: Path, ports: Ports, credentials: Crede
 
 
 def kwok(programs: Programs, ports: Ports, admin: Path) -> Launch:
-    """KWOK, which plays the kubelet of every node that is marked as fake."""
+    """KWOK, which plays the kubelet of every node that is marked as fake.
+
+    Nodes live by their leases. Without these KWOK writes into a node's status 20 to 25 s after its last change, whoever
+    made it: a node that cases change more often than that is taken for dead after 50 s, and its pods for not ready,
+    which nothing ever takes back.
+    """
     command = (
         str(programs.kwok),
         f"--kubeconfig={admin}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+        f"--node-lease-duration-seconds={_LEASE}",
         f"--server-address={_HOST}:{ports.kwok}",
         *(f"--config={stage}" for stage in programs.stages),
     )
