@@ -1,10 +1,9 @@
 """What a node advertises beside what its kubelet finds by itself: read, and made to be so."""
 
-import json
 from typing import Any
 
+from e2e.api import api
 from e2e.ports import Advertised, Cluster, Resources
-from e2e.said import said
 from e2e.waiting import until
 
 DONGLES = {"example.com/dongle": "4"}
@@ -18,9 +17,9 @@ def advertised(cluster: Cluster, node: str) -> Advertised:
     """What a node advertises now.
 
     Raises:
-        ClusterError: the node cannot be read; the text is kubectl's.
+        ClusterError: the node cannot be read.
     """
-    status: dict[str, Resources] = json.loads(said(cluster, "get", "node", node, "--output=json"))["status"]
+    status: dict[str, Resources] = api(cluster.kubeconfig).get(f"/api/v1/nodes/{node}")["status"]
     return Advertised(_given(status.get("capacity", {})), _given(status.get("allocatable", {})))
 
 
@@ -35,8 +34,7 @@ def advertise(cluster: Cluster, node: str, wanted: Advertised) -> None:
         now = advertised(cluster, node)
         if now == wanted:
             return True
-        patch = json.dumps({"status": _patch(now, wanted)})
-        said(cluster, "patch", "node", node, "--subresource=status", "--type=merge", f"--patch={patch}")
+        api(cluster.kubeconfig).patch(f"/api/v1/nodes/{node}/status", {"status": _patch(now, wanted)})
         return False
 
     until(f"{node} advertises what was asked", does, _WITHIN)

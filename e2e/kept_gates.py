@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from certs.kept import Kept, read_kept
+from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.ports import Cluster
-from e2e.said import said
 from e2e.service_account import gates_account
 
 OWN = "tallygate-system"
 SECRET = "tallygate-tls"  # noqa: S105  its name
+_PATH = f"/api/v1/namespaces/{OWN}/secrets/{SECRET}"
 
 
 class KeptGate(GateProcess):
@@ -59,19 +60,18 @@ def ground(cluster: Cluster, folder: Path) -> Iterator[Path]:
 
 def kept(cluster: Cluster) -> Kept | None:
     """What the Secret holds, if it is there."""
-    text = said(cluster, "get", "secret", SECRET, f"--namespace={OWN}", "--ignore-not-found", "--output=json")
-    if not text.strip():
+    found = api(cluster.kubeconfig).find(_PATH)
+    if found is None:
         return None
-    found = json.loads(text)
     data = {name: base64.b64decode(value) for name, value in found["data"].items()}
     return read_kept(data, found["metadata"].get("annotations", {}))
 
 
 def ask(cluster: Cluster, what: str) -> None:
-    """Ask for a renewal, as docs/certificates.md says."""
-    said(cluster, "annotate", "secret", SECRET, f"--namespace={OWN}", "--overwrite", f"tallygate.dev/renew={what}")
+    """Ask for a renewal, by what docs/certificates.md lets somebody annotate."""
+    api(cluster.kubeconfig).patch(_PATH, {"metadata": {"annotations": {"tallygate.dev/renew": what}}})
 
 
 def delete_secret(cluster: Cluster) -> None:
     """Let it be gone, whether it was there or not."""
-    said(cluster, "delete", "secret", SECRET, f"--namespace={OWN}", "--ignore-not-found")
+    api(cluster.kubeconfig).delete(_PATH)

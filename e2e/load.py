@@ -2,7 +2,6 @@
 
 import base64
 import itertools
-import json
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import httpx
+import yaml
 
 from e2e.pods import Pod
 from e2e.ports import Cluster, NotHereError
@@ -46,9 +46,7 @@ class Clients:
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         """They create in this namespace."""
-        said = cluster.kubectl("config", "view", "--raw", "--minify", "--flatten", "--output=json")
-        said.check_returncode()
-        config = json.loads(said.stdout)
+        config = yaml.safe_load(cluster.kubeconfig.read_text())  # whole in itself, and of one context
         server = config["clusters"][0]["cluster"]
         limits = httpx.Limits(max_connections=CLIENTS)
         # Whatever proxies the environment names: the cluster is meant as kubectl reaches it.

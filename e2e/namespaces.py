@@ -1,17 +1,12 @@
 """Namespaces that take pods: a case's own, and the gate's."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http import HTTPStatus
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from kubernetes.client import V1Namespace, V1ObjectMeta
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
-
-from e2e.client import RAW, core
-from e2e.errors import ClusterError
+from e2e.api import api
 from e2e.ports import Cluster
 from e2e.said import said
 from e2e.waiting import until
@@ -22,6 +17,7 @@ CASES = "case-"
 
 _WITHIN = 240.0  # seconds
 _GATES = Path(__file__).parents[1] / "deploy" / "kustomize" / "base" / "namespace.yaml"
+_ALL = "/api/v1/namespaces"
 
 
 @contextmanager
@@ -34,18 +30,19 @@ def new_namespace(cluster: Cluster, begins: str = CASES) -> Iterator[str]:
         ClusterError: it cannot be made, or takes no pods in time.
     """
     name = f"{begins}{uuid4().hex[:8]}"
-    api = core(cluster.kubeconfig)
-    try:
-        api.create_namespace(V1Namespace(metadata=V1ObjectMeta(name=name)), **RAW)
-        until_it_takes_pods(cluster, name)
-    except (ApiException, HTTPError) as error:
-        raise ClusterError(f"the namespace {name}: {error}") from error
+    api(cluster.kubeconfig).create(_ALL, {"metadata": {"name": name}})
+    until_it_takes_pods(cluster, name)
     yield name
-    try:
-        api.delete_namespace(name, **RAW)
-    except ApiException as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
+    api(cluster.kubeconfig).delete(f"{_ALL}/{name}")
+
+
+def label(cluster: Cluster, namespace: str, labels: Mapping[str, str | None]) -> None:
+    """Let a namespace have these labels beside its others; one that is None goes.
+
+    Raises:
+        ClusterError: it cannot be changed.
+    """
+    api(cluster.kubeconfig).patch(f"{_ALL}/{namespace}", {"metadata": {"labels": labels}})
 
 
 def gates_namespace(cluster: Cluster) -> str:
@@ -65,14 +62,6 @@ def until_it_takes_pods(cluster: Cluster, namespace: str) -> None:
     Raises:
         ClusterError: there is none in time.
     """
-
-    def is_there() -> bool:
-        try:
-            core(cluster.kubeconfig).read_namespaced_service_account("default", namespace, **RAW)
-        except ApiException as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return False
-        return True
-
-    until(f"the namespace {namespace} has its ServiceAccount", is_there, _WITHIN)
+    account = f"{_ALL}/{namespace}/serviceaccounts/default"
+    found = partial(api(cluster.kubeconfig).find, account)
+    until(f"the namespace {namespace} has its ServiceAccount", lambda: found() is not None, _WITHIN)

@@ -4,6 +4,7 @@ import json
 from subprocess import CompletedProcess
 from typing import Any
 
+from e2e.api import Answer, api
 from e2e.ports import Site
 
 DONGLE = "example.com/dongle"
@@ -37,12 +38,23 @@ def create(site: Site, namespace: str, name: str, dongles: str = "1") -> Complet
     return site.cluster.kubectl("create", f"--namespace={namespace}", "--filename=-", stdin=stdin)
 
 
+def sent(site: Site, namespace: str, name: str, dongles: str = "1") -> Answer:
+    """What the API server answers to the same.
+
+    Raises:
+        ClusterError: it does not answer.
+    """
+    return api(site.cluster.kubeconfig).ask("POST", _all(namespace), pod(site, name, dongles))
+
+
 def stored(site: Site, namespace: str) -> set[str]:
     """The names of the pods that are stored there.
 
     Raises:
-        CalledProcessError: kubectl fails.
+        ClusterError: they may not be read.
     """
-    said = site.cluster.kubectl("get", "pods", f"--namespace={namespace}", "--output=json")
-    said.check_returncode()
-    return {each["metadata"]["name"] for each in json.loads(said.stdout)["items"]}
+    return {each["metadata"]["name"] for each in api(site.cluster.kubeconfig).items(_all(namespace))}
+
+
+def _all(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"

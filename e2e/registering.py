@@ -1,6 +1,5 @@
 """The gate registered with the API server, and not: as a user does it, and proven by what the API server then does."""
 
-import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -11,17 +10,21 @@ from certs.cluster import Source, connect
 from certs.errors import CertsError
 from certs.publish import bundle
 from certs.publish import publish as publish_trust
+from e2e.api import api
 from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
-from e2e.said import said
 from e2e.waiting import until
 from webhook.admission.change import Phase
 from webhook.admission.registration import NAME, registration
 
-_WITHIN = 120.0  # seconds, until the API server has taken a configuration up; it takes milliseconds
-_KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
+CONFIGURATIONS = {
+    kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{NAME}"
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+}
+"""The paths of both, by kind."""
 
+_WITHIN = 120.0  # seconds, until the API server has taken a configuration up; it takes milliseconds
 _OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-probes"
 _REFUSED = "1500m"  # of it: by the shipped rules, and not by the API server
 
@@ -34,9 +37,8 @@ def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None
     Raises:
         ClusterError: the API server refuses them, or does not call them in time.
     """
-    both = registration(gate.reached, failure_policy=failure_policy)
-    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": both})
-    said(cluster, "apply", "--server-side", "--force-conflicts", "--filename=-", stdin=listed)
+    for each in registration(gate.reached, failure_policy=failure_policy):
+        api(cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
     publish(cluster, gate)
     until("the API server asks in both phases", partial(_asks, cluster, gate, f"probe-{uuid4().hex}"), _WITHIN)
 
@@ -79,7 +81,8 @@ def unregister(cluster: Cluster) -> None:
     Raises:
         ClusterError: the API server does not answer, or still calls them.
     """
-    said(cluster, "delete", ",".join(_KINDS), NAME, "--ignore-not-found")
+    for each in CONFIGURATIONS.values():
+        api(cluster.kubeconfig).delete(each)
     until("the API server asks nobody", lambda: _stores(cluster, "probe", _REFUSED), _WITHIN)
 
 
@@ -94,10 +97,6 @@ def _stores(cluster: Cluster, name: str, amount: str) -> bool:
     """Whether a pod that asks for so much would be stored."""
     asks = {_OPAQUE: amount}
     container = {"name": "main", "image": "none", "resources": {"requests": asks, "limits": asks}}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": [container]},
-    }
-    return cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod)).returncode == 0
+    pod = {"metadata": {"name": name}, "spec": {"containers": [container]}}
+    pods = "/api/v1/namespaces/default/pods"
+    return api(cluster.kubeconfig).ask("POST", pods, pod, query={"dryRun": "All"}).is_done

@@ -1,9 +1,13 @@
 """A kubeconfig that is a ServiceAccount: what asks with it has that one's rights, and nothing more."""
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+import yaml
+
+from e2e.api import Api, api
 from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster
 from e2e.said import said
@@ -13,9 +17,14 @@ from webhook.admission.registration import NAME, NAMESPACE
 _KUSTOMIZE = Path(__file__).parents[1] / "deploy" / "kustomize"
 _WITHIN = 240.0  # seconds
 _LAST = {
-    "followed": ("watch", "pods"),
-    "audit": ("list", "cronjobs.batch"),
-    "self-signed": ("patch", f"mutatingwebhookconfigurations/{NAME}"),
+    "followed": {"verb": "watch", "group": "", "resource": "pods"},
+    "audit": {"verb": "list", "group": "batch", "resource": "cronjobs"},
+    "self-signed": {
+        "verb": "patch",
+        "group": "admissionregistration.k8s.io",
+        "resource": "mutatingwebhookconfigurations",
+        "name": NAME,
+    },
 }
 """Of what a component grants, something that a ClusterRole says: its binding is applied last."""
 
@@ -33,13 +42,15 @@ def gates_account(cluster: Cluster, folder: Path, *components: str) -> Path:
     said(cluster, "delete", "--ignore-not-found", *(f"--filename={file}" for file in others))
     said(cluster, "apply", *(f"--filename={file}" for file in files))
     kubeconfig = as_service_account(cluster, NAMESPACE, NAME, folder / "kubeconfig")
-    until("the API server knows its rights", partial(_may, cluster, kubeconfig, _LAST[components[-1]]), _WITHIN)
+    until("the API server knows its rights", partial(_may, Api(kubeconfig), _LAST[components[-1]]), _WITHIN)
     return kubeconfig
 
 
-def _may(cluster: Cluster, kubeconfig: Path, what: tuple[str, str]) -> bool:
-    asked = cluster.kubectl("auth", "can-i", *what, "--all-namespaces", f"--kubeconfig={kubeconfig}")
-    return asked.stdout.strip() == "yes"
+def _may(who: Api, what: Mapping[str, str]) -> bool:
+    """Whether somebody may do this in all namespaces, as `kubectl auth can-i` asks."""
+    review = {"spec": {"resourceAttributes": what}}
+    allowed: bool = who.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)["status"]["allowed"]
+    return allowed
 
 
 def as_service_account(cluster: Cluster, namespace: str, name: str, path: Path) -> Path:
@@ -48,9 +59,10 @@ def as_service_account(cluster: Cluster, namespace: str, name: str, path: Path) 
     Raises:
         ClusterError: there is no such ServiceAccount.
     """
-    config = json.loads(said(cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
-    token = said(cluster, "create", "token", name, f"--namespace={namespace}").strip()
-    config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": token}}]
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
+    made = api(cluster.kubeconfig).create(f"{account}/token", {"spec": {}})
+    config = yaml.safe_load(cluster.kubeconfig.read_text())  # whole in itself, and of one context
+    config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": made["status"]["token"]}}]
     path.touch(mode=0o600)
     path.write_text(json.dumps(config))
     return path

@@ -1,9 +1,9 @@
 """The site's node as every case may expect it: with four dongles, and without pods of other cases."""
 
 from e2e.advertised import DONGLES, advertise
+from e2e.api import api
 from e2e.namespaces import CASES
 from e2e.ports import Site
-from e2e.said import said
 from e2e.waiting import until
 
 _WITHIN = 240.0  # seconds; a real kubelet lets containers end in peace
@@ -23,7 +23,7 @@ def _is_left(site: Site, namespace: str) -> bool:
     """Whether it is so; pods that are there are told to go, since with their namespaces they take five seconds."""
     others = _others(site, namespace)
     for other in others:
-        said(site.cluster, "delete", "pods", "--all", f"--namespace={other}", "--now", "--wait=false")
+        api(site.cluster.kubeconfig).delete(f"/api/v1/namespaces/{other}/pods", gracePeriodSeconds="1")
     return not others
 
 
@@ -32,7 +32,6 @@ def _others(site: Site, namespace: str) -> set[str]:
 
     They are deleted without being waited for, and a pod of theirs that waits for room is placed once there is some.
     """
-    each = "--output=jsonpath={range .items[*]}{.metadata.namespace}/{.spec.nodeName} {end}"
-    found = (pod.split("/") for pod in said(site.cluster, "get", "pods", "--all-namespaces", each).split())
-    names = {name for name, node in found if node in {"", site.node}}
+    pods = api(site.cluster.kubeconfig).items("/api/v1/pods")
+    names = {each["metadata"]["namespace"] for each in pods if each["spec"].get("nodeName", "") in {"", site.node}}
     return {name for name in names if name.startswith(CASES) and name != namespace}

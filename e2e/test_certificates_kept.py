@@ -3,6 +3,7 @@
 Two gates stand behind a forwarder, as pods behind a Service, and act as the shipped ServiceAccount.
 """
 
+import base64
 import json
 import os
 import subprocess
@@ -17,22 +18,21 @@ import pytest
 from certs.kept import Kept, fingerprint, pem
 from certs.names import names_of, parse_names
 from certs.renewal import issue
+from e2e.api import JSON, api
 from e2e.forwarder import Forwarder
 from e2e.gates.process import GateProcess
 from e2e.gates.running import HERE
-from e2e.kept_gates import KeptGate, ask, delete_secret, ground, kept
+from e2e.kept_gates import OWN, SECRET, KeptGate, ask, delete_secret, ground, kept
 from e2e.load import STORED, Answer, Clients, until_more
-from e2e.pods import Pod, create, pod
+from e2e.pods import Pod, pod, sent
 from e2e.ports import Cluster, NotHereError, Site
-from e2e.registering import unregister
-from e2e.said import said
+from e2e.registering import CONFIGURATIONS, unregister
 from e2e.waiting import until
 from webhook.admission.registration import Url, registration
 
 _WITHIN = 120.0
 _ROTATIONS = 10
 _MEANWHILE = 40  # pods that are created between two rotations
-_KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,8 @@ class Behind:
 
     def register(self) -> None:
         """Register them without anybody to trust: that is for them to say."""
-        for configuration in registration(Url(f"https://{HERE}:{self.forwarder.port}")):
-            said(
-                self.cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(configuration)
-            )
+        for each in registration(Url(f"https://{HERE}:{self.forwarder.port}")):
+            api(self.cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
 
     def logs(self) -> str:
         """What both have logged about it, for a failure's message."""
@@ -110,11 +108,11 @@ def _not_stored(answers: list[Answer]) -> list[Answer]:
 def _until_called(behind: Behind, site: Site, namespace: str) -> None:
     """Until a pod is let in, by gates that are trusted."""
     names = iter(range(1000))
-    behind.until("a pod is let in", lambda: create(site, namespace, f"probe-{next(names)}").returncode == 0)
+    behind.until("a pod is let in", lambda: sent(site, namespace, f"probe-{next(names)}").is_done)
 
 
 def _bundles(cluster: Cluster) -> set[str]:
-    found = [json.loads(said(cluster, "get", kind, "tallygate", "--output=json")) for kind in _KINDS]
+    found = [api(cluster.kubeconfig).get(path) for path in CONFIGURATIONS.values()]
     return {each["clientConfig"].get("caBundle", "") for one in found for each in one["webhooks"]}
 
 
@@ -170,13 +168,13 @@ def test_a_bundle_that_somebody_has_overwritten_is_put_back(site: Site, behind: 
     behind.until_settled()
     before = _bundles(site.cluster)
     assert len(before) == 1
-    for kind in _KINDS:
-        path = "/webhooks/0/clientConfig/caBundle"
-        said(site.cluster, "patch", kind, "tallygate", "--type=json", f'--patch=[{{"op":"remove","path":"{path}"}}]')
+    removed = [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]
+    for path in CONFIGURATIONS.values():
+        api(site.cluster.kubeconfig).patch(path, removed, JSON)
     behind.until("it is put back", lambda: _bundles(site.cluster) == before)
     done = _status(site.cluster)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("caBundle is what ca.crt says") == len(_KINDS)
+    assert done.stdout.count("caBundle is what ca.crt says") == len(CONFIGURATIONS)
     _until_called(behind, site, namespace)
 
 
@@ -213,14 +211,8 @@ def test_who_is_started_anew_while_no_api_server_answers_serves_with_what_it_had
 
 
 def _write_by_hand(cluster: Cluster, folder: Path) -> None:
-    files = [f"--from-file={name}={folder / name}" for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")]
-    arguments = (
-        "create",
-        "secret",
-        "generic",
-        "tallygate-tls",
-        "--namespace=tallygate-system",
-        "--type=kubernetes.io/tls",
-    )
-    made = said(cluster, *arguments, *files, "--dry-run=client", "--output=json")
-    said(cluster, "replace", "-f", "-", stdin=made)
+    """As `kubectl create secret --dry-run=client | kubectl replace`: nothing else of the old one stays."""
+    names = ("ca.crt", "ca.key", "tls.crt", "tls.key")
+    data = {name: base64.b64encode((folder / name).read_bytes()).decode() for name in names}
+    made = {"metadata": {"name": SECRET}, "type": "kubernetes.io/tls", "data": data}
+    api(cluster.kubeconfig).ask("PUT", f"/api/v1/namespaces/{OWN}/secrets/{SECRET}", made).object()

@@ -1,5 +1,6 @@
 """`tallygate check` says without a cluster what the cluster says: the same objects refused, for the same mistakes."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -10,16 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
+from e2e.api import Answer, Object, api
 from e2e.namespaces import new_namespace
 from e2e.ports import Cluster
+from e2e.said import said
 
 _ROOT = Path(__file__).parent.parent
 _FILES = sorted((Path(__file__).parent / "cases" / "checked").iterdir())
 
-_TOLD_BY_CAUSES = re.compile(r'The \w+ "[^"]*" is invalid: ?\n?')
-_BULLET = re.compile(r"(?:^|\n)\* ")
-_BY_A_RULE = re.compile(r"(?P<field>.*?): (?P<message>.*) \((?P<code>TG\d+), rule [\w-]+(?:: .*)?\)", re.DOTALL)
+_BY_A_RULE = re.compile(r"(?P<message>.*) \((?P<code>TG\d+), rule [\w-]+(?:: .*)?\)", re.DOTALL)
 _COPIED = re.compile(r"\.(?:requests|limits|capacity|allocatable|default|defaultRequest|min|max)(?=\[|$)")
 _UNREADABLE = {"TG004", "TG109", "TG404"}  # the codes of what the API server cannot decode
 _BEYOND_CHECK = {"Overhead set without corresponding RuntimeClass"}
@@ -73,6 +75,21 @@ def empty(cluster: Cluster) -> Iterator[str]:
         yield name
 
 
+@pytest.fixture(scope="module")
+def read(cluster: Cluster, empty: str) -> dict[Path, list[Object]]:
+    """The objects of each file as kubectl reads them, each by itself."""
+    files = [f"--filename={file}" for file in _FILES]
+    printed = said(cluster, "create", "--dry-run=client", "--output=json", f"--namespace={empty}", *files)
+    objects = _decoded(printed)
+    found: dict[Path, list[Object]] = {}
+    for file in _FILES:
+        names = list(_names(file))
+        found[file] = list(itertools.islice(objects, len(names)))
+        assert [_name(each) for each in found[file]] == names
+    assert next(objects, None) is None
+    return found
+
+
 def test_there_are_enough_files_to_mean_something() -> None:
     assert len(_FILES) >= 40
 
@@ -80,51 +97,62 @@ def test_there_are_enough_files_to_mean_something() -> None:
 @pytest.mark.usefixtures("gate")
 @pytest.mark.parametrize("file", _FILES, ids=lambda file: file.stem)
 def test_check_refuses_what_the_cluster_refuses_and_says_the_same(
-    file: Path, cluster: Cluster, empty: str, offline: Findings
+    file: Path, cluster: Cluster, empty: str, offline: Findings, read: dict[Path, list[Object]]
 ) -> None:
-    for each in _objects(cluster, empty, file):
-        name = each["metadata"].get("name") or each["metadata"]["generateName"]
-        done = cluster.kubectl("create", "--dry-run=server", f"--namespace={empty}", "-f", "-", stdin=json.dumps(each))
+    for each in read[file]:
+        name = _name(each)
+        answer = _answer(cluster, empty, each)
         findings = offline.get((file.name, each["kind"], name), [])
-        if any(why in done.stderr for why in _BEYOND_CHECK):
+        if any(why in answer.refusal for why in _BEYOND_CHECK):
             continue
-        assert bool(findings) == bool(done.returncode), f"{name}: {done.stderr or findings}"
+        assert bool(findings) is not answer.is_done, f"{name}: {answer.refusal or findings}"
         if findings:
-            _same(done.stderr, findings)
+            _same(json.loads(answer.body), findings)
 
 
-def _objects(cluster: Cluster, namespace: str, file: Path) -> list[dict[str, Any]]:
-    """The objects of a file as kubectl reads them, each by itself."""
-    to = f"--namespace={namespace}"
-    said = cluster.kubectl("create", "--dry-run=client", "--output=json", to, "-f", str(file))
-    assert said.returncode == 0, said.stderr
-    decoder, text, objects = json.JSONDecoder(), said.stdout.strip(), list[dict[str, Any]]()
-    while text:
+def _answer(cluster: Cluster, namespace: str, made: Object) -> Answer:
+    """What the API server says to it, asked as `kubectl create --dry-run=server` asks."""
+    ours = api(cluster.kubeconfig)
+    query = {"dryRun": "All", "fieldValidation": "Strict"}
+    return ours.ask("POST", ours.collection(made, namespace), made, query=query)
+
+
+def _decoded(text: str) -> Iterator[Object]:
+    """The objects of one JSON text after the other, and those of their Lists."""
+    decoder = json.JSONDecoder()
+    while text := text.lstrip():
         whole, end = decoder.raw_decode(text)
-        objects += whole["items"] if whole["kind"] == "List" else [whole]
-        text = text[end:].lstrip()
-    return objects
+        yield from whole["items"] if whole["kind"] == "List" else [whole]
+        text = text[end:]
 
 
-def _same(printed: str, findings: list[dict[str, Any]]) -> None:
-    """That kubectl prints the very mistakes found; the mutating webhook's come before Kubernetes' own and hide them."""
-    begin = _TOLD_BY_CAUSES.match(printed)
-    if begin is None:
-        assert "(BadRequest)" in printed
+def _names(file: Path) -> Iterator[str]:
+    """What the objects of a file are called, in their order."""
+    for whole in filter(None, yaml.load_all(file.read_text(), yaml.BaseLoader)):
+        yield from map(_name, whole["items"] if whole["kind"] == "List" else [whole])
+
+
+def _name(made: Object) -> str:
+    name: str = made["metadata"].get("name") or made["metadata"]["generateName"]
+    return name
+
+
+def _same(status: Object, findings: list[dict[str, Any]]) -> None:
+    """That the very mistakes found are told; the mutating webhook's come before Kubernetes' own and hide them."""
+    if status["reason"] != "Invalid":
+        assert status["reason"] == "BadRequest"
         assert {each["code"] for each in findings} <= _UNREADABLE
         return
-    lines = [line for line in _BULLET.split(printed[begin.end() :].rstrip("\n")) if line]
+    causes = status["details"]["causes"]
     by_rules = [each for each in findings if "rule" in each["by"]]
     if by_rules:
-        said = {Mistake.at(each["field"], each["message"], each["code"]) for each in by_rules}
-        assert {_of_a_rule(line) for line in lines} == said
+        found = {Mistake.at(each["field"], each["message"], each["code"]) for each in by_rules}
+        assert {_of_a_rule(each) for each in causes} == found
     else:
-        assert {Mistake.at(line.partition(": ")[0]) for line in lines} == {
-            Mistake.at(each["field"]) for each in findings
-        }
+        assert {Mistake.at(each["field"]) for each in causes} == {Mistake.at(each["field"]) for each in findings}
 
 
-def _of_a_rule(line: str) -> Mistake:
-    match = _BY_A_RULE.fullmatch(line)
-    assert match is not None, line
-    return Mistake.at(match["field"], match["message"], match["code"])
+def _of_a_rule(cause: dict[str, str]) -> Mistake:
+    match = _BY_A_RULE.fullmatch(cause["message"])
+    assert match is not None, cause
+    return Mistake.at(cause["field"], match["message"], match["code"])

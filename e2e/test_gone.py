@@ -1,22 +1,22 @@
 """The ledger of a namespace that is gone goes after it, by a gate with the rights of its ServiceAccount alone."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from e2e.api import api
 from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
-from e2e.ledgers import define_ledgers
-from e2e.pods import create
+from e2e.ledgers import define_ledgers, ledgers_of
+from e2e.pods import sent
 from e2e.ports import NotHereError, Site
-from e2e.said import said
 from e2e.service_account import gates_account
 from e2e.waiting import until
 
 _DEPLOY = Path(__file__).parents[1] / "deploy" / "kustomize"
 _OWN = "tallygate-system"
+_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{_OWN}/leases"
 _WITHIN = 120.0
 _PASSING = "passes-away"
 _CAP = """\
@@ -37,25 +37,23 @@ def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
         raise NotHereError("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
     kubeconfig = gates_account(cluster, tmp_path, "followed")
-    said(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
+    api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed
     with keeping_gate(site, tmp_path / "gate", {"passing.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate
 
 
 def _ledgers(site: Site) -> int:
     """How many there are of the namespace that passes."""
-    said = site.cluster.kubectl("get", "capledgers", f"--namespace={_OWN}", "--output=json")
-    assert said.returncode == 0, said.stderr
-    return sum(item["spec"].get("namespace") == _PASSING for item in json.loads(said.stdout)["items"])
+    return sum(each["spec"].get("namespace") == _PASSING for each in ledgers_of(site.cluster, _OWN))
 
 
 @pytest.mark.usefixtures("following")
 def test_a_ledger_goes_with_its_namespace_and_another_comes_with_the_next_of_its_name(site: Site) -> None:
+    ours, namespaces = api(site.cluster.kubeconfig), "/api/v1/namespaces"
     for _ in range(2):
-        made = site.cluster.kubectl("create", "namespace", _PASSING)
-        assert made.returncode == 0, made.stderr
-        until("a pod is let in", lambda: create(site, _PASSING, "p").returncode == 0, _WITHIN)
+        ours.create(namespaces, {"metadata": {"name": _PASSING}})
+        until("a pod is let in", lambda: sent(site, _PASSING, "p").is_done, _WITHIN)
         assert _ledgers(site) == 1
-        gone = site.cluster.kubectl("delete", "namespace", _PASSING, "--wait", "--timeout=120s")
-        assert gone.returncode == 0, gone.stderr
+        ours.delete(f"{namespaces}/{_PASSING}")
+        until("the namespace is gone", lambda: ours.find(f"{namespaces}/{_PASSING}") is None, _WITHIN)
         until("its ledger is gone", lambda: _ledgers(site) == 0, _WITHIN)

@@ -3,19 +3,21 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
+from e2e.api import api
 from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
-from e2e.namespaces import new_namespace
-from e2e.pods import DONGLE, create
+from e2e.ledgers import ledgers_of
+from e2e.namespaces import label, new_namespace
+from e2e.pods import DONGLE, sent
 from e2e.ports import Cluster, Site
 from e2e.registering import register, unregister
-from e2e.said import said
 from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
@@ -48,9 +50,9 @@ def kept(site: Site, own: str, tmp_path: Path) -> Iterator[GateProcess]:
 @pytest.fixture
 def few(cluster: Cluster, namespace: str) -> str:
     """A namespace that may have two dongles."""
-    label = "--selector=dongles=few-for-metrics"  # of cases before this one, whose figures would be added
-    said(cluster, "wait", "--for=delete", "namespace", label, f"--timeout={_WITHIN:.0f}s")
-    said(cluster, "label", "namespace", namespace, "dongles=few-for-metrics")
+    few = partial(api(cluster.kubeconfig).items, "/api/v1/namespaces", labelSelector="dongles=few-for-metrics")
+    until("those of cases before this one are gone, whose figures would be added", lambda: not few(), _WITHIN)
+    label(cluster, namespace, {"dongles": "few-for-metrics"})
     return namespace
 
 
@@ -78,13 +80,12 @@ def _until(what: str, is_so: Callable[[Told], bool], gate: GateProcess) -> None:
 
 def _until_created(site: Site, namespace: str, name: str) -> None:
     """Come again for as long as the gate says so, as while a ledger is counted."""
-    until(f"{name} is let in", lambda: create(site, namespace, name).returncode == 0, _WITHIN)
+    until(f"{name} is let in", lambda: sent(site, namespace, name).is_done, _WITHIN)
 
 
 def _tally(cluster: Cluster, own: str, namespace: str) -> dict[str, str]:
     """What the ledger object of a namespace says is held."""
-    listed = json.loads(said(cluster, "get", "capledgers", f"--namespace={own}", "--output=json"))
-    (found,) = [each for each in listed["items"] if each["spec"]["namespace"] == namespace]
+    (found,) = [each for each in ledgers_of(cluster, own) if each["spec"]["namespace"] == namespace]
     tally: dict[str, str] = found["status"]["tally"]
     return tally
 
@@ -101,7 +102,7 @@ def _is_each_refusal_counted(gate: GateProcess) -> bool:
 def test_after_a_refused_create_the_figures_are_true(site: Site, own: str, few: str, kept: GateProcess) -> None:
     _until_created(site, few, "first")
     _until_created(site, few, "second")
-    until("there is no room for a third", lambda: "holds" in create(site, few, "third").stderr, _WITHIN)
+    until("there is no room for a third", lambda: "holds" in sent(site, few, "third").refusal, _WITHIN)
     until("each refusal is counted", lambda: _is_each_refusal_counted(kept), _WITHIN, kept.log)
     told = Told(kept)
     assert told.cap("cap_held", resource=DONGLE) + told.cap("cap_promised", resource=DONGLE) == 2
@@ -126,7 +127,7 @@ def test_a_pod_that_comes_past_the_gate_is_told_as_drift(site: Site, few: str, k
     _until_created(site, few, "first")
     _until("it is counted", lambda told: told.cap("cap_held", resource=DONGLE) == 1, kept)
     unregister(site.cluster)
-    assert create(site, few, "past", "3").returncode == 0
+    assert sent(site, few, "past", "3").is_done
     _until("it is counted too", lambda told: told.cap("cap_held", resource=DONGLE) == 4, kept)
     register(site.cluster, kept)
     _until("it is told", lambda told: told.cap("ledger_drifts_total") > 0, kept)
@@ -144,12 +145,13 @@ def _drifts(gate: GateProcess) -> list[dict[str, Any]]:
 
 
 def test_promises_to_pods_that_are_refused_behind_the_gate_expire(site: Site, few: str, kept: GateProcess) -> None:
-    here = f"--namespace={few}"
+    ours, quotas = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{few}/resourcequotas"
     _until_created(site, few, "first")
-    said(site.cluster, "create", "quota", "none", here, "--hard=pods=1")
-    said(site.cluster, "wait", "--for=jsonpath={.status.used.pods}=1", "--timeout=240s", "resourcequota/none", here)
+    ours.create(quotas, {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "1"}}})
+    used = {"pods": "1"}
+    until("it is used up", lambda: ours.get(f"{quotas}/none").get("status", {}).get("used") == used, _WITHIN)
     _until("it is counted", lambda told: told.cap("cap_rows") == 0, kept)
-    until("the quota refuses one", lambda: "exceeded quota" in create(site, few, "second").stderr, _WITHIN)
+    until("the quota refuses one", lambda: "exceeded quota" in sent(site, few, "second").refusal, _WITHIN)
     told = Told(kept)
     assert told.cap("cap_promised", resource=DONGLE) + told.of("promises_expired_total") == 1
     _until("the promise is dropped", lambda told: told.of("promises_expired_total") == 1, kept)

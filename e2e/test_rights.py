@@ -1,22 +1,23 @@
 """The gate with the rights of its own ServiceAccount, and nothing more: it follows, counts, promises and settles."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.api import Object, api
 from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
-from e2e.ledgers import define_ledgers
-from e2e.pods import create, stored
+from e2e.ledgers import define_ledgers, ledgers_of
+from e2e.namespaces import label
+from e2e.pods import sent, stored
 from e2e.ports import Cluster, Site
-from e2e.said import said
 from e2e.service_account import gates_account
 from e2e.waiting import until
 
 _OWN = "tallygate-system"
+_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{_OWN}/leases"
 _WITHIN = 240.0  # seconds
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -36,33 +37,27 @@ def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
     kubeconfig = gates_account(cluster, tmp_path, "followed")
-    said(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
+    api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed
     with keeping_gate(site, tmp_path / "gate", {"dongles.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate
-
-
-def _ledgers(cluster: Cluster) -> list[dict[str, Any]]:
-    listed = json.loads(said(cluster, "get", "capledgers", f"--namespace={_OWN}", "--output=json"))
-    items: list[dict[str, Any]] = listed["items"]
-    return items
 
 
 def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_account_alone(
     site: Site, namespace: str, following: GateProcess
 ) -> None:
     cluster = site.cluster
-    said(cluster, "label", "namespace", namespace, "dongles=few")
-    until("the first pod is let in", lambda: create(site, namespace, "first").returncode == 0, _WITHIN)
-    until("so is the second", lambda: create(site, namespace, "second").returncode == 0, _WITHIN)
-    until("both are counted", lambda: "holds 2 of 2" in create(site, namespace, "third").stderr, _WITHIN)
-    said(cluster, "delete", "pod", "first", f"--namespace={namespace}", "--wait")
-    until("room comes back", lambda: create(site, namespace, "third").returncode == 0, _WITHIN)
+    label(cluster, namespace, {"dongles": "few"})
+    until("the first pod is let in", lambda: sent(site, namespace, "first").is_done, _WITHIN)
+    until("so is the second", lambda: sent(site, namespace, "second").is_done, _WITHIN)
+    until("both are counted", lambda: "holds 2 of 2" in sent(site, namespace, "third").refusal, _WITHIN)
+    api(cluster.kubeconfig).delete(f"/api/v1/namespaces/{namespace}/pods/first")
+    until("room comes back", lambda: sent(site, namespace, "third").is_done, _WITHIN)
     following.stop()
     following.start()
     full = "cap dongles of this namespace holds"
-    until("it is full as before", lambda: full in create(site, namespace, "fourth").stderr, _WITHIN)
+    until("it is full as before", lambda: full in sent(site, namespace, "fourth").refusal, _WITHIN)
     assert stored(site, namespace) == {"second", "third"}
-    assert any(each["spec"]["namespace"] == namespace for each in _ledgers(cluster))
+    assert any(each["spec"]["namespace"] == namespace for each in ledgers_of(cluster, _OWN))
     assert "forbidden" not in following.log().lower()
     until("it keeps the ledgers", lambda: _leases_check(following) == {"ready": True, "keeps": True}, _WITHIN)
     followed = following.readiness()["checks"]["cluster"]
@@ -99,5 +94,5 @@ def _leases_check(gate: GateProcess) -> dict[str, Any]:
     return found
 
 
-def _leases(cluster: Cluster) -> list[str]:
-    return said(cluster, "get", "leases", f"--namespace={_OWN}", "--output=name").split()
+def _leases(cluster: Cluster) -> list[Object]:
+    return api(cluster.kubeconfig).items(_LEASES)

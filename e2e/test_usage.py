@@ -14,12 +14,13 @@ from uuid import uuid4
 import pytest
 
 from e2e import typed
+from e2e.api import api
 from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
+from e2e.ledgers import ledgers_in, ledgers_of
 from e2e.namespaces import new_namespace
-from e2e.pods import DONGLE, create, pod
+from e2e.pods import DONGLE, pod, sent
 from e2e.ports import Cluster, Site
-from e2e.said import said
 from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
@@ -78,7 +79,7 @@ def _command(cluster: Cluster, gate: GateProcess, command: str) -> list[str]:
 
 def _until_created(site: Site, namespace: str, name: str) -> None:
     """Come again as long as the gate says so: a ledger of a new namespace must be counted first."""
-    until(f"{name} is created", lambda: create(site, namespace, name).returncode == 0, _WITHIN)
+    until(f"{name} is created", lambda: sent(site, namespace, name).is_done, _WITHIN)
 
 
 def _line(tallygate: Run, namespace: str, *source: str) -> dict[str, Any]:
@@ -91,15 +92,13 @@ def _line(tallygate: Run, namespace: str, *source: str) -> dict[str, Any]:
 
 def _ledger(cluster: Cluster, own: str, namespace: str) -> dict[str, Any]:
     """A namespace's CapLedger."""
-    listed = json.loads(said(cluster, "get", "capledgers", f"--namespace={own}", "--output=json"))
-    (found,) = [each for each in listed["items"] if each["spec"]["namespace"] == namespace]
-    return dict(found)
+    (found,) = [each for each in ledgers_of(cluster, own) if each["spec"]["namespace"] == namespace]
+    return found
 
 
 def _falsify(cluster: Cluster, own: str, namespace: str, tally: int) -> None:
-    patch = json.dumps({"status": {"tally": {DONGLE: f"{tally}"}}})
-    name = _ledger(cluster, own, namespace)["metadata"]["name"]
-    said(cluster, "patch", "capledger", name, f"--namespace={own}", "--type=merge", f"--patch={patch}")
+    path = f"{ledgers_in(own)}/{_ledger(cluster, own, namespace)['metadata']['name']}"
+    api(cluster.kubeconfig).patch(path, {"status": {"tally": {DONGLE: f"{tally}"}}})
 
 
 def test_usage_says_what_pods_hold_and_verify_finds_the_ledgers_right(tallygate: Run, three: str) -> None:
@@ -156,15 +155,12 @@ def test_a_tally_is_to_the_unit_what_pods_held_at_the_revision_that_the_ledger_n
     site: Site, own: str, three: str
 ) -> None:
     """The API server lists pods as they were then, as long as etcd still knows: so a ledger can be proven exactly."""
-    kubectl, here = site.cluster.kubectl, f"--namespace={three}"
+    ours, pods = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{three}/pods"
     for number in range(3):
-        assert kubectl("delete", "pod", f"pod-{number}", here, "--wait=false").returncode == 0
+        ours.delete(f"{pods}/pod-{number}")
         ledger = _ledger(site.cluster, own, three)
-        at = ledger["status"]["asOf"]
-        path = f"/api/v1/namespaces/{three}/pods?resourceVersion={at}&resourceVersionMatch=Exact"
-        listed = kubectl("get", "--raw", path)
-        assert listed.returncode == 0, listed.stderr
-        assert len(json.loads(listed.stdout)["items"]) == int(ledger["status"]["tally"].get(DONGLE, 0))
+        listed = ours.items(pods, resourceVersion=f"{ledger['status']['asOf']}", resourceVersionMatch="Exact")
+        assert len(listed) == int(ledger["status"]["tally"].get(DONGLE, 0))
         _until_created(site, three, f"other-{number}")
 
 
@@ -176,7 +172,7 @@ def test_a_namespace_that_is_gone_leaves_its_ledger_which_is_told(
 
     assert three not in note()
     with kept.frozen():  # nobody takes the ledger away
-        assert site.cluster.kubectl("delete", "namespace", three).returncode == 0
+        api(site.cluster.kubeconfig).delete(f"/api/v1/namespaces/{three}")
         until("it is told", lambda: three in note() or " more" in note(), _WITHIN)
     assert "that are gone" not in tallygate("usage", "--cap", "dongles").stderr
 
@@ -185,10 +181,9 @@ def test_a_namespace_that_is_gone_leaves_its_ledger_which_is_told(
 def machine(cluster: Cluster) -> Iterator[str]:
     """A node that nobody looks after."""
     name = f"machine-{uuid4().hex[:8]}"
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-    said(cluster, "create", "--filename=-", stdin=json.dumps(node))
+    api(cluster.kubeconfig).create("/api/v1/nodes", {"metadata": {"name": name}})
     yield name
-    said(cluster, "delete", "node", name)
+    api(cluster.kubeconfig).delete(f"/api/v1/nodes/{name}")
 
 
 def test_a_pod_that_is_being_deleted_holds_what_it_has_and_is_told(
@@ -197,14 +192,13 @@ def test_a_pod_that_is_being_deleted_holds_what_it_has_and_is_told(
     """On a node without a kubelet: nobody ends it."""
     stays = pod(site, "stays")
     stays["spec"]["nodeName"] = machine
-    kubectl, here = site.cluster.kubectl, f"--namespace={namespace}"
-    text = json.dumps(stays)
-    until("it is created", lambda: kubectl("create", here, "--filename=-", stdin=text).returncode == 0, _WITHIN)
-    assert kubectl("delete", "pod", "stays", here, "--wait=false").returncode == 0
+    ours, pods = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{namespace}/pods"
+    until("it is created", lambda: ours.ask("POST", pods, stays).is_done, _WITHIN)
+    ours.delete(f"{pods}/stays")
     until("it is counted", lambda: _line(tallygate, namespace)["held"] == 1, _WITHIN)
     until("its end is seen", lambda: _line(tallygate, namespace)["terminating"] == 1, _WITHIN)
     assert "1 of them terminating" in tallygate("usage", "--namespace", namespace).stdout
-    assert kubectl("delete", "pod", "stays", here, "--force", "--grace-period=0").returncode == 0
+    ours.delete(f"{pods}/stays", gracePeriodSeconds="0")
     until("it is gone", lambda: _line(tallygate, namespace)["held"] == 0, _WITHIN)
     assert tallygate("usage", "--verify", "--namespace", namespace).returncode == 0
 

@@ -10,12 +10,14 @@ from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
-import yaml
 
+from e2e.api import api
 from e2e.local.cluster import LocalCluster
+from e2e.namespaces import label, new_namespace
 from e2e.ports import Cluster, NotHereError
+from e2e.service_account import as_service_account
 from e2e.waiting import until
-from webhook.state.watch.connect import Connection, connect
+from webhook.state.watch.connect import connect
 from webhook.state.watch.events import Event, Replaced
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.pods import PodRow
@@ -63,18 +65,16 @@ def watch(cluster: Cluster) -> Iterator[ClusterWatch]:
     assert time.monotonic() - begun < _AT_ONCE
 
 
-def _said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    done = cluster.kubectl(*args, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def _beat(cluster: Cluster) -> None:
+    """Let the cluster's revision go on."""
+    beats = {"metadata": {"annotations": {"beat": f"{time.monotonic_ns()}"}}}
+    api(cluster.kubeconfig).patch("/api/v1/namespaces/default/serviceaccounts/default", beats)
 
 
 def _pod(cluster: Cluster, namespace: str, name: str, **labels: str) -> str:
     """Make a pod that nothing schedules; its UID."""
     pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "metadata": {"name": name, "labels": labels},
         "spec": {
             "schedulerName": "nobody",
             "containers": [
@@ -82,16 +82,13 @@ def _pod(cluster: Cluster, namespace: str, name: str, **labels: str) -> str:
             ],
         },
     }
-    _said(cluster, "create", "-f", "-", stdin=json.dumps(pod))
-    return _uid(cluster, namespace, name)
-
-
-def _uid(cluster: Cluster, namespace: str, name: str) -> str:
-    return _said(cluster, "get", "pod", "-n", namespace, name, "--output=jsonpath={.metadata.uid}")
+    uid: str = api(cluster.kubeconfig).create(f"/api/v1/namespaces/{namespace}/pods", pod)["metadata"]["uid"]
+    return uid
 
 
 def _delete(cluster: Cluster, namespace: str, name: str) -> None:
-    _said(cluster, "delete", "pod", "-n", namespace, name, "--grace-period=0", "--force", "--timeout=60s")
+    """Let it be gone at once; nobody has run it."""
+    api(cluster.kubeconfig).delete(f"/api/v1/namespaces/{namespace}/pods/{name}", gracePeriodSeconds="0")
 
 
 def _followed(watch: ClusterWatch, name: str) -> Followed:
@@ -108,7 +105,8 @@ def test_pods_come_change_and_go(cluster: Cluster, namespace: str, watch: Cluste
     shape = place.shape.pod()
     assert shape.metadata is not None
     assert shape.metadata.labels == {"tier": "batch"}
-    _said(cluster, "label", "pod", "-n", namespace, "one", "tier=web", "--overwrite")
+    labelled = {"metadata": {"labels": {"tier": "web"}}}
+    api(cluster.kubeconfig).patch(f"/api/v1/namespaces/{namespace}/pods/one", labelled)
     until("the label is seen", lambda: _labels(watch, uid) == {"tier": "web"}, _WITHIN)
     _delete(cluster, namespace, "one")
     until("the deletion is seen", lambda: watch.pods.deleted_at(uid) is not None, _WITHIN)
@@ -124,7 +122,9 @@ def _labels(watch: ClusterWatch, uid: str) -> Mapping[str, str] | None:
 def test_a_pod_that_has_ended_is_seen_to_have(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
     if not isinstance(cluster, LocalCluster):
         raise NotHereError("pods of an image that there is not end by themselves only where KWOK plays the kubelet")
-    _said(cluster, "create", "job", "once", "-n", namespace, f"--image={_IMAGE}")
+    spec = {"containers": [{"name": "once", "image": _IMAGE}], "restartPolicy": "Never"}
+    job = {"metadata": {"name": "once"}, "spec": {"template": {"spec": spec}}}
+    api(cluster.kubeconfig).create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
     until("the job's pod ended", lambda: [pod.has_ended for pod in watch.pods.within(namespace)] == [True], _WITHIN)
     (place,) = watch.pods.within(namespace)
     assert place.node
@@ -133,16 +133,15 @@ def test_a_pod_that_has_ended_is_seen_to_have(cluster: Cluster, namespace: str, 
 def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
     told: set[str] = set()
     watch.namespaces.listen(told.update)
-    _said(cluster, "label", "namespace", namespace, "team=vision")
+    label(cluster, namespace, {"team": "vision"})
     until("the label is seen", lambda: (watch.namespaces.labels(namespace) or {}).get("team") == "vision", _WITHIN)
     members = watch.namespaces.members("vision", lambda _, labels: labels.get("team") == "vision")
     assert members is not None
     assert members.names == {namespace}
     until("it is told", lambda: namespace in told, _WITHIN)  # and whatever other cases do to theirs meanwhile
-    _said(cluster, "create", "namespace", f"{namespace}-more")
-    until("the new one is seen", lambda: watch.namespaces.labels(f"{namespace}-more") is not None, _WITHIN)
-    _said(cluster, "delete", "namespace", f"{namespace}-more", "--timeout=60s")
-    until("it is gone", lambda: watch.namespaces.labels(f"{namespace}-more") is None, _WITHIN)
+    with new_namespace(cluster) as more:
+        until("the new one is seen", lambda: watch.namespaces.labels(more) is not None, _WITHIN)
+    until("it is gone", lambda: watch.namespaces.labels(more) is None, _WITHIN)
 
 
 def test_nodes_are_seen_with_what_they_have(cluster: Cluster, watch: ClusterWatch) -> None:
@@ -151,7 +150,7 @@ def test_nodes_are_seen_with_what_they_have(cluster: Cluster, watch: ClusterWatc
 
 def _nodes(cluster: Cluster) -> dict[str, dict[str, Any]]:
     """What every node lets pods have."""
-    items = json.loads(_said(cluster, "get", "nodes", "--output=json"))["items"]
+    items = api(cluster.kubeconfig).items("/api/v1/nodes")
     return {item["metadata"]["name"]: item["status"].get("allocatable", {}) for item in items}
 
 
@@ -176,7 +175,7 @@ def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Clust
         assert now.stale is None
         assert now.age is not None
         ages.append(now.age)
-        _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
+        _beat(cluster)
         return sum(later < age for age, later in pairwise(ages)) == 2
 
     # A question is in doubt after 4 s, and the short watch that follows gets its bookmark 4 s later. It is due two
@@ -193,7 +192,7 @@ def test_a_short_watch_gets_a_bookmark_before_its_end_that_says_all(
 ) -> None:
     path = "/api/v1/persistentvolumes"  # there are none
     before = _revision(transport.get(path, {"limit": "1"}))
-    _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
+    _beat(cluster)
     now = _revision(transport.get(path, {"limit": "1"}))
     assert now > before
     query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": str(before), "timeoutSeconds": "5"}
@@ -300,11 +299,11 @@ def _forget_history(cluster: Cluster) -> None:
     """Compact etcd at its revision, and restart the API server, whose caches remember longer than that."""
     if not isinstance(cluster, LocalCluster):
         pytest.skip("etcd is out of reach here")
-    _said(cluster, "annotate", "serviceaccount", "default", f"beat={time.monotonic_ns()}", "--overwrite")
+    _beat(cluster)
     (etcd,) = (component for component in cluster.components if component.name == "etcd")
     arguments = Path(f"/proc/{etcd.pid}/cmdline").read_text().split("\0")
     (url,) = (each.partition("=")[2] for each in arguments if each.startswith("--listen-client-urls="))
-    listed = json.loads(_said(cluster, "get", "--raw", "/api/v1/namespaces/default/pods?limit=1"))
+    listed = api(cluster.kubeconfig).get("/api/v1/namespaces/default/pods", limit="1")
     body = json.dumps({"revision": listed["metadata"]["resourceVersion"], "physical": True}).encode()
     request = Request(f"{url}/v3/kv/compaction", body, {"Content-Type": "application/json"})  # noqa: S310  # our own etcd
     with build_opener(ProxyHandler({})).open(request, timeout=_WITHIN) as answer:
@@ -313,8 +312,7 @@ def _forget_history(cluster: Cluster) -> None:
 
 
 def test_who_may_not_list_is_told_in_the_servers_words(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    token = _said(cluster, "create", "token", "default", "-n", namespace)
-    watch = ClusterWatch(_as(cluster, token, tmp_path))
+    watch = ClusterWatch(connect(as_service_account(cluster, namespace, "default", tmp_path / "kubeconfig")))
     watch.start()
     until("it was refused", lambda: bool(_followed(watch, "pods").restarts.get(Reason.FORBIDDEN)), _WITHIN)
     stale = _followed(watch, "pods").stale
@@ -324,16 +322,6 @@ def test_who_may_not_list_is_told_in_the_servers_words(cluster: Cluster, namespa
         "pods: not listed yet; last trouble (forbidden): the API server says 403: pods is forbidden"
     )
     assert f'User "system:serviceaccount:{namespace}:default" cannot list resource "pods"' in stale
-
-
-def _as(cluster: Cluster, token: str, folder: Path) -> Connection:
-    """A connection as somebody else."""
-    content = yaml.safe_load(cluster.kubeconfig.read_text())
-    content["users"][0]["user"] = {"token": token}
-    path = folder / "kubeconfig"
-    path.touch(mode=0o600)
-    path.write_text(json.dumps(content))
-    return connect(path)
 
 
 def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(

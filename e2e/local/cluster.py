@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
+from e2e.api import api
 from e2e.local import launches
 from e2e.local.build import Programs, programs
 from e2e.local.component import Component, Launch
@@ -152,7 +153,8 @@ class LocalCluster:
 
     def _takes_pods(self) -> bool:
         """Pods are refused until a controller has made the namespace's ServiceAccount."""
-        return self.kubectl("get", "serviceaccount", "default").returncode == 0
+        self.check()
+        return api(self.kubeconfig).find("/api/v1/namespaces/default/serviceaccounts/default") is not None
 
     def _until(self, what: str, is_so: Callable[[], bool]) -> None:
         """Wait until it is so, which `is_so` says; it sees too that no component ends meanwhile.

@@ -1,14 +1,15 @@
 """Nodes without machines: KWOK plays their kubelet, the scheduler counts on them as on any other."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from e2e.api import api
 from e2e.local.cluster import LocalCluster
-from e2e.said import said
+from e2e.waiting import until
 
 _EVERY_NODE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
-_READY_WITHIN = "240s"
+_NODES = "/api/v1/nodes"
+_READY_WITHIN = 240.0  # seconds
 
 
 def node(name: str, resources: Mapping[str, str]) -> dict[str, Any]:
@@ -30,9 +31,18 @@ def add_nodes(cluster: LocalCluster, *nodes: Mapping[str, Any]) -> None:
     """Create these nodes and wait until they are ready for pods.
 
     Raises:
-        ClusterError: one is refused or does not become ready; the text is kubectl's.
+        ClusterError: one is refused or does not become ready in time.
     """
-    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes})
-    said(cluster, "create", "--filename=-", stdin=manifest)
-    names = [f"node/{each['metadata']['name']}" for each in nodes]
-    said(cluster, "wait", "--for=condition=Ready", f"--timeout={_READY_WITHIN}", *names)
+    for each in nodes:
+        api(cluster.kubeconfig).create(_NODES, each)
+    names = {each["metadata"]["name"] for each in nodes}
+    until(f"the nodes {sorted(names)} are ready", lambda: names <= _ready(cluster), _READY_WITHIN)
+
+
+def _ready(cluster: LocalCluster) -> set[str]:
+    """The names of the nodes that are."""
+    return {
+        each["metadata"]["name"]
+        for each in api(cluster.kubeconfig).items(_NODES)
+        if any((told["type"], told["status"]) == ("Ready", "True") for told in each["status"].get("conditions", ()))
+    }
