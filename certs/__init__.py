@@ -1,5 +1,5 @@
 """Certificates for the gate: an authority of its own, leaves signed by it, where they are kept, and who is told of it.
 
 The rule of this package: it knows nothing of the webhook, and the server never imports it. Time is passed in. Only
-`cluster` and `publish` know the API server's client, which is slow to load.
+`cluster` and `api` know the official client of API servers, which is slow to load.
 """

@@ -1,19 +1,15 @@
-"""The API server of a cluster: reached as kubectl reaches it, and what it answers told in a sentence."""
+"""The API server of a cluster, reached as kubectl reaches it."""
 
 import ipaddress
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kubernetes.client import ApiClient, Configuration
-from kubernetes.client.exceptions import ApiException
+from kubernetes.client import Configuration
 from kubernetes.config import load_incluster_config, load_kube_config
-from urllib3.exceptions import HTTPError
 
-from certs.errors import CertsError
-
-_LONGEST_TOLD = 300
+from certs.api import Api
+from certs.errors import CertsError, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +28,16 @@ class Source:
         return f"{file}, context {self.context}" if self.context else file
 
 
-def connect(source: Source) -> ApiClient:
-    """A client of the cluster's API server; nothing is sent yet, and the kubeconfig is never written.
+def connect(source: Source) -> Api:
+    """The cluster's API server; nothing is sent yet, and the kubeconfig is never written.
 
     Raises:
         CertsError: there is no such cluster, or what describes it cannot be read.
     """
     try:
-        return ApiClient(_configuration(source))
+        return Api(_configuration(source))
     except Exception as error:  # noqa: BLE001  # the client lets whatever a broken file leads to escape
-        raise CertsError(f"{source}: leads to no cluster: {_one_line(str(error) or type(error).__name__)}") from None
+        raise CertsError(f"{source}: leads to no cluster: {one_line(str(error) or type(error).__name__)}") from None
 
 
 def _configuration(source: Source) -> Configuration:
@@ -58,30 +54,6 @@ def _configuration(source: Source) -> Configuration:
     if _is_loopback(server.hostname) and configuration.proxy == Configuration(host=configuration.host).proxy:
         configuration.proxy = None  # one of the environment's is not for this machine itself, as for kubectl
     return configuration
-
-
-def explained(error: ApiException | HTTPError, client: ApiClient, doing: str) -> CertsError:
-    """Why what we tried to do (`doing`) cannot be done, in a sentence."""
-    server = f"the API server at {client.configuration.host}"
-    if isinstance(error, HTTPError) or not error.status:
-        reason = error.reason if isinstance(error, ApiException) else str(error)
-        return CertsError(f"{server} cannot be reached: {_one_line(str(reason))}")
-    return CertsError(f"cannot {doing}: {server} answers {error.status}: {_message(error)}")
-
-
-def _message(error: ApiException) -> str:
-    """The message of the Status that the API server sends (metav1.Status), or what came instead."""
-    try:
-        status = json.loads(error.body or "")
-    except (ValueError, RecursionError):
-        status = None
-    message = status.get("message") if isinstance(status, dict) else None
-    return _one_line(str(message or error.reason or error.body or "no reason is given"))
-
-
-def _one_line(text: str) -> str:
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line if len(line) <= _LONGEST_TOLD else f"{line[:_LONGEST_TOLD]} …"
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,87 +1,42 @@
 """The two webhook configurations of an API server: how they are read, and how what they trust is changed."""
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
-from kubernetes.client import AdmissionregistrationV1Api, ApiClient
+from certs.api import Api
 
-from certs.errors import CertsError
-
-RAW: Any = {
-    "_preload_content": False,  # the client's own types forget fields of newer versions, and mind what is new in others
-    "_request_timeout": (5.0, 30.0),  # seconds, to connect and to answer
-}
-"""How every call of the client is made."""
-
-MANAGER = "tallygate-certs"
-"""Who `kubectl get --show-managed-fields` says it was."""
-
-_JSON_PATCH = "application/json-patch+json"
+KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
-@dataclass(frozen=True, slots=True)
-class Configurations:
-    """How the configurations of one kind are read and changed."""
-
-    kind: str
-    read: Callable[..., Any]
-    patch: Callable[..., Any]
+def collection(kind: str) -> str:
+    """The path of all configurations of a kind."""
+    return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s"
 
 
-def both(client: ApiClient) -> tuple[Configurations, Configurations]:
-    """The two kinds, of this API server."""
-    api = AdmissionregistrationV1Api(client)
-    return (
-        Configurations(
-            "MutatingWebhookConfiguration",
-            api.read_mutating_webhook_configuration,
-            api.patch_mutating_webhook_configuration,
-        ),
-        Configurations(
-            "ValidatingWebhookConfiguration",
-            api.read_validating_webhook_configuration,
-            api.patch_validating_webhook_configuration,
-        ),
-    )
-
-
-def sent(response: Any, kind: str, name: str) -> Any:
-    """An object as it was sent.
-
-    Raises:
-        CertsError: it is none of this kind.
-    """
-    try:
-        found = json.loads(response.data)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or found.get("kind") != kind:
-        raise CertsError(f"what answered for the {kind} {name} is no API server")
-    return found
-
-
-def read(configurations: Configurations, name: str) -> Any:
+def read(api: Api, kind: str, name: str) -> Any:
     """One configuration as it was sent.
 
     Raises:
-        ApiException, HTTPError: it cannot be read; 404: there is none.
+        ApiError: it cannot be read; 404: there is none.
         CertsError: what answered is no API server.
     """
-    return sent(configurations.read(name, **RAW), configurations.kind, name)
+    return api.read(_path(kind, name), kind, name)
 
 
-def write_trust(configurations: Configurations, name: str, found: Any, trusted: str) -> bool:
+def write_trust(api: Api, name: str, found: Any, trusted: str) -> bool:
     """Let every webhook of what was found trust this (PEM in base64); whether there was anything to write.
 
     Raises:
-        ApiException, HTTPError: it cannot be written; 409: it was changed since it was read.
+        ApiError: it cannot be written; 409: it was changed since it was read.
     """
     operations = _operations(found, trusted)
     if operations:
-        configurations.patch(name, operations, field_manager=MANAGER, _content_type=_JSON_PATCH, **RAW)
+        api.patch(_path(found["kind"], name), operations)
     return bool(operations)
+
+
+def _path(kind: str, name: str) -> str:
+    return f"{collection(kind)}/{quote(name, safe='')}"
 
 
 def _operations(found: Any, trusted: str) -> list[dict[str, Any]]:

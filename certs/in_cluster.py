@@ -6,14 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from kubernetes.client import ApiClient, CoreV1Api
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
-
-from certs.cluster import explained
-from certs.configurations import MANAGER, RAW, both, read, sent, write_trust
+from certs.api import Api, ApiError
+from certs.configurations import KINDS, read, write_trust
 from certs.errors import CertsError
 from certs.keeper import ChangedError, Registered, Stored
 from certs.kept import ASKED, SINCE, Kept, annotations_of, data_of, read_kept
@@ -29,11 +25,10 @@ _OTHERS = "cert-manager.io/"  # what annotations begin with of who keeps Secrets
 class InCluster:
     """One Secret, by namespace and name, and the two configurations of a name."""
 
-    def __init__(self, client: ApiClient, secret: tuple[str, str], registration: str) -> None:
-        self._client = client
-        self._core = CoreV1Api(client)
-        self._configurations = {each.kind: each for each in both(client)}
+    def __init__(self, api: Api, secret: tuple[str, str], registration: str) -> None:
+        self._api = api
         self._namespace, self._name = secret
+        self._path = f"{secrets_in(self._namespace)}/{quote(self._name, safe='')}"
         self._registration = registration
         self._raw: dict[str, Any] = {}
 
@@ -44,11 +39,11 @@ class InCluster:
             CertsError: that cannot be told.
         """
         found = []
-        for kind, configurations in self._configurations.items():
-            with self._explaining(f"read the {kind} {self._registration}"):
+        for kind in KINDS:
+            with _explaining(f"read the {kind} {self._registration}"):
                 try:
-                    self._raw[kind] = read(configurations, self._registration)
-                except ApiException as error:
+                    self._raw[kind] = read(self._api, kind, self._registration)
+                except ApiError as error:
                     if error.status != HTTPStatus.NOT_FOUND:
                         raise
                 else:
@@ -61,14 +56,13 @@ class InCluster:
         Raises:
             CertsError: that cannot be told, or somebody else keeps it.
         """
-        with self._explaining(f"read the Secret {self._called}"):
+        with _explaining(f"read the Secret {self._called}"):
             try:
-                response = self._core.read_namespaced_secret(self._name, self._namespace, **RAW)
-            except ApiException as error:
+                found = self._raw["Secret"] = self._api.read(self._path, "Secret", self._called)
+            except ApiError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
                 return None
-        found = self._raw["Secret"] = sent(response, "Secret", self._called)
         metadata = found["metadata"]
         annotations = metadata.get("annotations") or {}
         if any(name.startswith(_OTHERS) for name in annotations):
@@ -86,14 +80,14 @@ class InCluster:
             CertsError: it cannot be written.
         """
         data = {name: base64.b64encode(value).decode("ascii") for name, value in data_of(kept).items()}
-        with self._explaining(f"{'update' if before else 'create'} the Secret {self._called}"):
+        with _explaining(f"{'update' if before else 'create'} the Secret {self._called}"):
             if before is None:
                 body: Any = {"apiVersion": "v1", "kind": "Secret", "type": _TYPE, "data": data}
                 body["metadata"] = {"name": self._name, "labels": _LABELS, "annotations": annotations_of(kept)}
-                self._core.create_namespaced_secret(self._namespace, body, field_manager=MANAGER, **RAW)
+                self._api.create(secrets_in(self._namespace), body)
             else:
                 body = _replaced(self._raw["Secret"], data, annotations_of(kept), before.version)
-                self._core.replace_namespaced_secret(self._name, self._namespace, body, field_manager=MANAGER, **RAW)
+                self._api.replace(self._path, body)
 
     def publish(self, found: Registered, bundle: bytes) -> None:
         """Let all webhooks of a configuration trust this.
@@ -103,25 +97,31 @@ class InCluster:
             CertsError: it cannot be written.
         """
         trusted = base64.b64encode(bundle).decode("ascii")
-        with self._explaining(f"patch the {found.kind} {self._registration}"):
-            write_trust(self._configurations[found.kind], self._registration, self._raw[found.kind], trusted)
+        with _explaining(f"patch the {found.kind} {self._registration}"):
+            write_trust(self._api, self._registration, self._raw[found.kind], trusted)
 
     @property
     def _called(self) -> str:
         return f"{self._namespace}/{self._name}"
 
-    @contextmanager
-    def _explaining(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except (ApiException, HTTPError) as error:
-            if isinstance(error, ApiException) and error.status in _CHANGED and not _says_no_namespace(error):
-                raise ChangedError(f"somebody else was quicker to {doing}") from None
-            raise explained(error, self._client, doing) from None
+
+def secrets_in(namespace: str) -> str:
+    """The path of all Secrets of a namespace."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
 
 
-def _says_no_namespace(error: ApiException) -> bool:
-    return error.status == HTTPStatus.NOT_FOUND and "namespaces" in str(error.body)
+@contextmanager
+def _explaining(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        if error.status in _CHANGED and not _says_no_namespace(error):
+            raise ChangedError(f"somebody else was quicker to {doing}") from None
+        raise error.explained(doing) from None
+
+
+def _says_no_namespace(error: ApiError) -> bool:
+    return error.status == HTTPStatus.NOT_FOUND and "namespaces" in error.message
 
 
 def _registered(kind: str, found: Mapping[str, Any]) -> Registered:

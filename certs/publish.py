@@ -10,12 +10,9 @@ from http import HTTPStatus
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
-from kubernetes.client import ApiClient
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
 
-from certs.cluster import explained
-from certs.configurations import Configurations, both, read, write_trust
+from certs.api import Api, ApiError
+from certs.configurations import KINDS, read, write_trust
 from certs.errors import CertsError
 from certs.files import AUTHORITIES, CHAIN, read_authorities, read_chain
 from certs.show import chain_problem
@@ -66,7 +63,7 @@ def bundle(folder: Path, now: datetime) -> bytes:
     return pem
 
 
-def publish(client: ApiClient, name: str, trusted: bytes) -> Iterator[Published]:
+def publish(api: Api, name: str, trusted: bytes) -> Iterator[Published]:
     """Write `trusted` into every webhook of both configurations of this name, and say of each what was done.
 
     What is so already is not written; nothing but `caBundle` is touched. One of the two may be missing.
@@ -80,13 +77,13 @@ def publish(client: ApiClient, name: str, trusted: bytes) -> Iterator[Published]
             f"{name!r} names no webhook configuration: lower-case letters and digits, with - and . between"
         )
     done = []
-    for configurations in both(client):
+    for kind in KINDS:
         try:
-            outcome = _publish(configurations, name, base64.b64encode(trusted).decode("ascii"))
-        except (ApiException, HTTPError) as error:
-            raise explained(error, client, f"read and patch the {configurations.kind} {name}") from None
+            outcome = _publish(api, kind, name, base64.b64encode(trusted).decode("ascii"))
+        except ApiError as error:
+            raise error.explained(f"read and patch the {kind} {name}") from None
         done.append(outcome)
-        yield Published(configurations.kind, name, outcome)
+        yield Published(kind, name, outcome)
     if set(done) == {Outcome.MISSING}:
         raise CertsError(
             f"no webhook configuration is called {name}: register the gate first (kubectl apply -k "
@@ -94,12 +91,12 @@ def publish(client: ApiClient, name: str, trusted: bytes) -> Iterator[Published]
         )
 
 
-def _publish(configurations: Configurations, name: str, trusted: str) -> Outcome:
+def _publish(api: Api, kind: str, name: str, trusted: str) -> Outcome:
     for _ in range(_TRIES):
         try:
-            if not write_trust(configurations, name, read(configurations, name), trusted):
+            if not write_trust(api, name, read(api, kind, name), trusted):
                 return Outcome.UNCHANGED
-        except ApiException as error:
+        except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return Outcome.MISSING
             if error.status != HTTPStatus.CONFLICT:
@@ -107,6 +104,6 @@ def _publish(configurations: Configurations, name: str, trusted: str) -> Outcome
         else:
             return Outcome.UPDATED
     raise CertsError(
-        f"the {configurations.kind} {name} was changed by somebody else each of the {_TRIES} times that we read it: "
+        f"the {kind} {name} was changed by somebody else each of the {_TRIES} times that we read it: "
         "try again, and look who writes it (kubectl get --show-managed-fields)"
     )

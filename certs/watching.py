@@ -7,16 +7,15 @@ anyway: a watch that breaks off, is refused, or is silent for good costs time an
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from threading import Event, Lock, Thread
-from typing import Any, Final
+from typing import Final
 
-from kubernetes.client import AdmissionregistrationV1Api, ApiClient, CoreV1Api
-from kubernetes.client.exceptions import ApiException
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError
 
-from certs.cluster import explained
+from certs.api import Api, ApiError
+from certs.configurations import KINDS, collection
+from certs.in_cluster import secrets_in
 
 _LASTS: Final = 300  # seconds; the API server ends a watch then
 _SILENT: Final = _LASTS + 60.0  # seconds, until a connection that says nothing is given up
@@ -29,24 +28,18 @@ _JOIN_SECONDS: Final = 1.0
 class Watching:
     """A thread for each of the three objects; `changed` is called by any of them. It can be begun once."""
 
-    def __init__(
-        self, client: ApiClient, secret: tuple[str, str], registration: str, changed: Callable[[], None]
-    ) -> None:
-        self._client = client
+    def __init__(self, api: Api, secret: tuple[str, str], registration: str, changed: Callable[[], None]) -> None:
+        self._api = api
         self._changed = changed
         self._stop = Event()
         self._lock = Lock()
         self._open: set[BaseHTTPResponse] = set()
         self._failures: dict[str, str] = {}
-        api, (namespace, name) = AdmissionregistrationV1Api(client), secret
-        watched = {
-            f"Secret {namespace}/{name}": partial(CoreV1Api(client).list_namespaced_secret, namespace),
-            f"MutatingWebhookConfiguration {registration}": api.list_mutating_webhook_configuration,
-            f"ValidatingWebhookConfiguration {registration}": api.list_validating_webhook_configuration,
-        }
+        namespace, name = secret
+        watched = [(f"Secret {namespace}/{name}", secrets_in(namespace), name)]
+        watched += [(f"{kind} {registration}", collection(kind), registration) for kind in KINDS]
         self._threads = [
-            Thread(target=self._follow, args=(what, ask), name="certificates-watch", daemon=True)
-            for what, ask in watched.items()
+            Thread(target=self._follow, args=each, name="certificates-watch", daemon=True) for each in watched
         ]
 
     def begin(self) -> None:
@@ -69,33 +62,24 @@ class Watching:
         with self._lock:
             return next(iter(self._failures.values()), "")
 
-    def _follow(self, what: str, ask: Callable[..., Any]) -> None:
-        name = what.rpartition(" ")[2].rpartition("/")[2]
+    def _follow(self, what: str, path: str, name: str) -> None:
         while not self._stop.is_set():
             failure = ""
             try:
-                self._listen(what, ask, name)
-            except (ApiException, HTTPError) as error:
-                failure = str(explained(error, self._client, f"watch the {what}"))
-            except Exception as error:  # noqa: BLE001  # the client lets more escape, such as what renews its token
+                self._listen(what, path, name)
+            except ApiError as error:
+                failure = str(error.explained(f"watch the {what}"))
+            except HTTPError as error:
+                failure = str(self._api.broken(error).explained(f"watch the {what}"))
+            except Exception as error:  # noqa: BLE001  # whatever it is, a thread that ends is a watch that ends
                 failure = f"the {what} cannot be watched: {type(error).__name__}"
             if failure:
                 self._note(what, failure)
             self._stop.wait((_AGAIN if failure else _REST) * random.uniform(0.8, 1.2))  # noqa: S311  not secret
 
-    def _listen(self, what: str, ask: Callable[..., Any], name: str) -> None:
-        """Say of each piece that comes that something has changed: an event, or several.
-
-        By its name alone, an object that one may read by its name may be watched (k8s.io/apiserver,
-        pkg/endpoints/request/requestinfo.go, v1.36).
-        """
-        response = ask(
-            watch=True,
-            field_selector=f"metadata.name={name}",
-            timeout_seconds=_LASTS,
-            _preload_content=False,
-            _request_timeout=(5.0, _SILENT),
-        )
+    def _listen(self, what: str, path: str, name: str) -> None:
+        """Say of each piece that comes that something has changed: an event, or several."""
+        response = self._api.watch(path, name, _LASTS, _SILENT)
         with self._lock:
             self._open.add(response)
         self._note(what, "")

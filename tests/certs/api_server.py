@@ -31,7 +31,7 @@ class Api:
     """Its objects by path, how often somebody else writes one before a patch arrives, and what it answers instead.
 
     `watchers` counts the watches under way, by the path of their object. Who changes `objects` by hand
-    says so by `tell`.
+    says so by `tell`. `asked` are the paths and headers that came, and of each answer the last `withheld` bytes do not.
     """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -42,6 +42,8 @@ class Api:
     rivals: int = 0
     refusal: tuple[int, bytes] | None = None
     requests: list[str] = field(default_factory=list)
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    withheld: int = 0
 
     def add(self, kind: str, name: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
         """Store a configuration."""
@@ -180,6 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.api.asked.append((self.path, dict(self.headers)))
         self._say(*self.api.answer(self.command, self.path.partition("?")[0], sent))
 
     def _say(self, code: int, body: bytes) -> None:
@@ -187,7 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Type", "application/json")
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[: len(body) - self.api.withheld])
+        self.close_connection = bool(self.api.withheld)
 
 
 @contextmanager

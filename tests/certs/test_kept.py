@@ -51,14 +51,22 @@ def test_everything_comes_back() -> None:
     assert found.authorities == (NEWEST.certificate, OLD.certificate)
 
 
-@pytest.mark.parametrize("text", [b"", b"x", pem([OLD.certificate]), LEAF.key])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"x", pem([OLD.certificate]), LEAF.key],
+    ids=["nothing", "no-pem", "a-certificate", "the-key-of-another"],
+)
 def test_an_authority_without_its_key_is_trusted_and_signs_nothing(text: bytes) -> None:
     found = read(ca_key=text)
     assert (found.authority, found.trusted, found.since) == (None, (NEWEST.certificate, OLD.certificate), None)
     assert found.leaf == LEAF
 
 
-@pytest.mark.parametrize(("chain", "key"), [(b"", b""), (b"x", LEAF.key), (LEAF.chain, b"x"), (LEAF.chain, b"")])
+@pytest.mark.parametrize(
+    ("chain", "key"),
+    [(b"", b""), (b"x", LEAF.key), (LEAF.chain, b"x"), (LEAF.chain, b"")],
+    ids=["nothing", "no-chain", "no-key", "an-empty-key"],
+)
 def test_a_serving_certificate_without_its_key_is_none(chain: bytes, key: bytes) -> None:
     found = read(tls_crt=chain, tls_key=key)
     assert (found.leaf, found.authorities) == (None, KEPT.authorities)

@@ -61,7 +61,7 @@ def serve(config: Path | None, **flags: Any) -> None:
     settings = load_settings(flags, os.environ, config)
     if not settings.tls_secret:
         leave(serve_gate(settings))
-    # The official client's models are a third of all the time that a gate takes to start, and wanted here alone.
+    # What keeps certificates, and the official client with it, is a quarter of such a start, and wanted here alone.
     from webhook.cli.certificate_keeping import keeping  # noqa: PLC0415
 
     leave(serve_gate(settings, keeping))

@@ -1,0 +1,148 @@
+"""An API server as certificates need it: objects read, written and watched as they are sent.
+
+The official client says who asks and sets up the connections. Its typed classes are not used: to import them takes
+longer than all the rest of a start, and they forget what is newer than they are. What is used is what its versions
+since 34 have alike; how their methods are called is not among it.
+"""
+
+import json
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from kubernetes.client import Configuration
+from kubernetes.client.rest import RESTClientObject
+from urllib3 import BaseHTTPResponse, Timeout
+from urllib3.exceptions import HTTPError, SSLError
+
+from certs.errors import CertsError, one_line
+
+MANAGER: Final = "tallygate-certs"
+"""Who `kubectl get --show-managed-fields` and the API server's audit log say it was."""
+
+_CONNECT_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 30.0
+_GOOD: Final = range(200, 300)
+_JSON: Final = "application/json"
+_JSON_PATCH: Final = "application/json-patch+json"
+
+
+class ApiError(Exception):
+    """A request came to nothing: `status` is that of the answer, 0 when there is none, and `message` one line."""
+
+    def __init__(self, server: str, status: int, message: str) -> None:
+        super().__init__(message)
+        self.server = server
+        self.status = status
+        self.message = message
+
+    def explained(self, doing: str) -> CertsError:
+        """Why what we tried to do (`doing`) cannot be done, in a sentence."""
+        server = f"the API server at {self.server}"
+        if not self.status:
+            return CertsError(f"{server} cannot be reached: {self.message}")
+        return CertsError(f"cannot {doing}: {server} answers {self.status}: {self.message}")
+
+
+class Api:
+    """The API server of a configuration, asked as whom that names; by several threads, if need be."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self._pool = RESTClientObject(configuration).pool_manager
+
+    def close(self) -> None:
+        """Give up the connections that are open."""
+        self._pool.clear()
+
+    def read(self, path: str, kind: str, called: str) -> Any:
+        """The object at a path, of this kind and called so.
+
+        Raises:
+            ApiError: it cannot be read; 404: there is none.
+            CertsError: what answered is no API server.
+        """
+        content = self._whole(self._asked("GET", path))
+        try:
+            found = json.loads(content)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or found.get("kind") != kind:
+            raise CertsError(f"what answered for the {kind} {called} is no API server")
+        return found
+
+    def create(self, path: str, made: object) -> None:
+        """Put an object into the collection at a path. Raises ApiError; 409: there is one of its name."""
+        self._write("POST", path, made)
+
+    def replace(self, path: str, other: object) -> None:
+        """Put another in the place of an object. Raises ApiError; 409: it is of another version than that says."""
+        self._write("PUT", path, other)
+
+    def patch(self, path: str, operations: list[dict[str, Any]]) -> None:
+        """Carry out a JSON patch (RFC 6902). Raises ApiError; 409: as `replace`."""
+        self._write("PATCH", path, operations, _JSON_PATCH)
+
+    def watch(self, collection: str, name: str, lasts: int, silent: float) -> BaseHTTPResponse:
+        """What becomes of the object of this name: to be read for `lasts` seconds, of which `silent` say nothing.
+
+        By its name alone, an object that one may read by its name may be watched (k8s.io/apiserver,
+        pkg/endpoints/request/requestinfo.go, v1.36). Who reads closes it, and may meet any HTTPError.
+
+        Raises:
+            ApiError: it cannot be watched.
+        """
+        query = {"watch": "true", "fieldSelector": f"metadata.name={name}", "timeoutSeconds": f"{lasts}"}
+        return self._asked("GET", f"{collection}?{urlencode(query)}", seconds=silent)
+
+    def broken(self, error: HTTPError) -> ApiError:
+        """What it means that a connection cannot be made, or breaks off."""
+        reason = f"{type(error).__name__} {error}" if isinstance(error, SSLError) else str(error)
+        return ApiError(self.configuration.host, 0, one_line(reason))
+
+    def _write(self, method: str, path: str, content: object, media_type: str = _JSON) -> None:
+        headers = {"Content-Type": media_type}
+        body = json.dumps(content).encode("utf-8")
+        self._whole(self._asked(method, f"{path}?{urlencode({'fieldManager': MANAGER})}", headers, body))
+
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        headers: dict[str, str] | None = None,
+        body: bytes | None = None,
+        seconds: float = _ANSWER_SECONDS,
+    ) -> BaseHTTPResponse:
+        """The answer, when it is a good one; its body is still to be read."""
+        said = {"Accept": _JSON, "User-Agent": MANAGER, **self._authorization(), **(headers or {})}
+        url, timeout = self.configuration.host.rstrip("/") + path, Timeout(connect=_CONNECT_SECONDS, read=seconds)
+        try:
+            answer = self._pool.request(method, url, body, headers=said, timeout=timeout, preload_content=False)
+        except HTTPError as error:
+            raise self.broken(error) from None
+        if answer.status not in _GOOD:
+            raise ApiError(self.configuration.host, answer.status, _message(self._whole(answer), answer.reason))
+        return answer
+
+    def _whole(self, answer: BaseHTTPResponse) -> bytes:
+        try:
+            return answer.data
+        except HTTPError as error:
+            raise self.broken(error) from None
+
+    def _authorization(self) -> dict[str, str]:
+        """What says who asks, if it is said by a token; one that is about to expire is renewed."""
+        try:
+            token = self.configuration.auth_settings().get("BearerToken")
+        except Exception as error:  # noqa: BLE001  # whatever renews it fails with: a file, a program, a server
+            raise ApiError(self.configuration.host, 0, one_line(f"the token cannot be renewed: {error}")) from None
+        return {"Authorization": token["value"] or ""} if token else {}
+
+
+def _message(body: bytes, reason: str | None) -> str:
+    """The message of the Status that the API server sends (metav1.Status), or what came instead."""
+    try:
+        status = json.loads(body)
+    except (ValueError, RecursionError):
+        status = None
+    message = status.get("message") if isinstance(status, dict) else None
+    return one_line(str(message or reason or body.decode("utf-8", "replace") or "no reason is given"))

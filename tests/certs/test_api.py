@@ -1,0 +1,100 @@
+"""Requests to an API server: who asks and for what is said in each, and an answer that does not come is told."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes.client import Configuration
+
+from certs.api import Api, ApiError
+from certs.cluster import Source, connect
+from certs.in_cluster import InCluster
+from tests.certs import api_server
+
+PATH = "/api/v1/namespaces/own/secrets"
+SECRET = {"kind": "Secret", "metadata": {"name": "tls", "resourceVersion": "1"}}
+
+
+@pytest.fixture
+def there() -> api_server.Api:
+    """An API server with one Secret."""
+    return api_server.Api({f"{PATH}/tls": SECRET})
+
+
+@pytest.fixture
+def api(there: api_server.Api, tmp_path: Path) -> Iterator[Api]:
+    """It, as it is asked."""
+    with api_server.serving(there, tmp_path) as kubeconfig:
+        made = connect(Source(kubeconfig))
+        yield made
+        made.close()
+
+
+def test_who_asks_and_what_with_is_said_each_time(there: api_server.Api, api: Api) -> None:
+    api.read(f"{PATH}/tls", "Secret", "own/tls")
+    api.create(PATH, {"metadata": {"name": "other"}})
+    assert [path for path, _ in there.asked] == [f"{PATH}/tls", f"{PATH}?fieldManager=tallygate-certs"]
+    for _, headers in there.asked:
+        assert headers["Authorization"] == "Bearer t"
+        assert headers["User-Agent"] == "tallygate-certs"
+
+
+def test_a_patch_is_known_for_one(there: api_server.Api, api: Api) -> None:
+    there.refusal = (200, b"{}")
+    api.patch(f"{PATH}/tls", [])
+    api.replace(f"{PATH}/tls", SECRET)
+    types = [headers["Content-Type"] for _, headers in there.asked]
+    assert types == ["application/json-patch+json", "application/json"]
+
+
+def test_a_new_token_is_taken_up(there: api_server.Api, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def renew(configuration: Configuration) -> None:
+        configuration.api_key["BearerToken"] = "Bearer new"
+
+    monkeypatch.setattr(api.configuration, "refresh_api_key_hook", renew)
+    api.read(f"{PATH}/tls", "Secret", "own/tls")
+    assert there.asked[-1][1]["Authorization"] == "Bearer new"
+
+
+def test_a_token_that_cannot_be_renewed_is_told(
+    there: api_server.Api, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Configuration) -> None:
+        raise OSError("no such\nprogram")
+
+    monkeypatch.setattr(api.configuration, "refresh_api_key_hook", fail)
+    with pytest.raises(ApiError) as caught:
+        api.read(f"{PATH}/tls", "Secret", "own/tls")
+    told = "the API server at https://127.0.0.1:"
+    assert str(caught.value.explained("read it")).startswith(told)
+    assert str(caught.value.explained("read it")).endswith("the token cannot be renewed: no such program")
+    assert not there.asked
+
+
+def test_an_answer_that_breaks_off_is_told(there: api_server.Api, api: Api) -> None:
+    there.withheld = 5
+    with pytest.raises(ApiError, match="IncompleteRead") as caught:
+        api.read(f"{PATH}/tls", "Secret", "own/tls")
+    assert caught.value.status == 0
+
+
+@pytest.mark.parametrize(("name", "step"), [("a?b", "a%3Fb"), ("a/b", "a%2Fb"), ("a%2fb", "a%252fb"), ("ü", "%C3%BC")])
+def test_whatever_is_named_is_one_step_of_the_path(there: api_server.Api, api: Api, name: str, step: str) -> None:
+    cluster = InCluster(api, (name, name), name)
+    assert cluster.stored() is None
+    assert cluster.registered() == ()
+    secret, mutating, validating = [path for path, _ in there.asked]
+    assert secret == f"/api/v1/namespaces/{step}/secrets/{step}"
+    assert mutating.endswith(f"/mutatingwebhookconfigurations/{step}")
+    assert validating.endswith(f"/validatingwebhookconfigurations/{step}")
+
+
+def test_no_typed_class_of_the_client_is_loaded() -> None:
+    """They take longer than all the rest of a start."""
+    program = "import sys; import certs.publish, certs.in_cluster, certs.watching;"
+    program += "typed = ('kubernetes.client.api.', 'kubernetes.client.models.');"
+    program += "print([each for each in sys.modules if each.startswith(typed)])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
+    assert (done.stdout, done.stderr) == ("[]\n", "")
