@@ -28,6 +28,7 @@ _IMPORTED = (
     *(f"webhook.cli.{name}" for name in ("check", "lint", "sequence_tests", "explain", "predict", "usage", "doctor")),
     *(f"webhook.cli.{name}" for name in ("app", "serve", "completion", "demonstration")),
     "webhook.server.serve",
+    "webhook.server.composing.followed",
 )
 _ROOT = Path(__file__).parents[1]
 _MOST = 1 << 17  # bytes of a wish: arguments and an environment

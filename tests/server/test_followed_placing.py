@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.state.watch.test_placing import Followed as Views
-from webhook.server.following.placing import FollowedPlacing, NoPlacing
+from webhook.server.following.placing import FollowedPlacing
+from webhook.server.following.unplaced import NoPlacing
 from webhook.server.reporting.lines import Lines
 from webhook.server.reporting.logs import Logger, new_logger
 from webhook.state.watch.runner import Followed

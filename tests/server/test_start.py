@@ -1,6 +1,8 @@
 """A server that cannot start says why, and what would help, before it takes an address."""
 
 import socket
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -57,3 +59,11 @@ def test_listens_on_both_families(host: str) -> None:
     listener = listening_socket(Address(host, 0), 16)
     with listener, socket.create_connection(("::1" if ":" in host else host, listener.getsockname()[1])):
         assert listener.getsockname()[0] == host
+
+
+def test_who_follows_no_cluster_does_not_load_what_only_a_cluster_needs() -> None:
+    """It would be a third of the start."""
+    program = "import sys; import webhook.cli.serve;"
+    program += "print([each for each in ('kubernetes', 'numpy', 'urllib3', 'webhook.audit') if each in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    assert (done.stdout, done.stderr) == ("[]\n", "")

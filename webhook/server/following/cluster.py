@@ -17,14 +17,12 @@ from webhook.state.watch.runner import ClusterWatch, Followed, Follower
 _CAPS_GO_BY = ("namespaces", "pods")
 
 
-def connection(settings: Settings) -> Connection | None:
-    """The API server that the settings name; None when the gate stands alone.
+def connection(settings: Settings) -> Connection:
+    """The API server that the settings name.
 
     Raises:
         ConnectError: nothing says where it is.
     """
-    if settings.cluster == "none":
-        return None
     if settings.cluster == "in-cluster":
         return connect_in_cluster()
     return connect(settings.kubeconfig, settings.context or None)

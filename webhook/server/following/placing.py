@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from threading import Lock
 from typing import Final
 
 from webhook.gate import fitting  # noqa: F401  here, before an API server waits for the first answer
 from webhook.gate.placing import Seen
+from webhook.server.following.unplaced import Said, placing_said
 from webhook.server.reporting.logs import Logger
 from webhook.state.watch.devices import DEVICES
 from webhook.state.watch.placing import ClusterView
@@ -22,8 +22,8 @@ class FollowedPlacing:
     def __init__(self, view: ClusterView, followed: Callable[[], Sequence[Followed]], log: Logger) -> None:
         self._view = view
         self._followed = followed
-        self._said = {pods: _placing_said(log) for pods in (False, True)}
-        self._devices_said = _Said(
+        self._said = {pods: placing_said(log) for pods in (False, True)}
+        self._devices_said = Said(
             partial(log.warning, "device-classes-not-judged"),
             partial(log.info, "device-classes-judged"),
             "names that no node has are",
@@ -51,46 +51,6 @@ class FollowedPlacing:
         stale = next((each.stale or "" for each in followed if each.name == DEVICES.name), "nobody tells of them")
         self._devices_said.unknown(stale)
         return not stale
-
-
-class NoPlacing:
-    """No cluster is followed: nothing is said of pods by it, and the log says so once."""
-
-    def __init__(self, log: Logger) -> None:
-        self._said = _placing_said(log)
-
-    def is_known(self) -> bool:
-        """Never."""
-        self._said.unknown("no cluster is followed: name one by --cluster")
-        return False
-
-    @contextmanager
-    def seen(self, *, pods: bool) -> Iterator[Seen | None]:  # noqa: ARG002  # a port's argument, by name
-        """Nothing."""
-        yield None
-
-
-class _Said:
-    """Logs that there is no verdict when that begins, and when it ends; `what` is what would be judged."""
-
-    def __init__(self, begins: Callable[..., object], ends: Callable[..., object], what: str) -> None:
-        self._begins, self._ends, self._what = begins, ends, what
-        self._lock = Lock()
-        self._why = ""
-
-    def unknown(self, why: str) -> None:
-        """The cluster is not known, and why; it is, where that is empty."""
-        with self._lock:
-            changed, self._why = bool(why) != bool(self._why), why
-        if changed and why:
-            self._begins(message=f"{self._what} not judged: {why}")
-        elif changed:
-            self._ends(message=f"{self._what} judged again")
-
-
-def _placing_said(log: Logger) -> _Said:
-    begins, ends = partial(log.warning, "placing-not-judged"), partial(log.info, "placing-judged")
-    return _Said(begins, ends, "advertised and schedulable are")
 
 
 def _known(all_followed: Sequence[Followed], *, pods: bool) -> tuple[str, float]:

@@ -1,0 +1,37 @@
+"""The gate without a cluster: labels from a file, and promises that nothing settles."""
+
+import time
+
+from webhook.gate import Gate
+from webhook.server.caps.metrics import CapMetrics
+from webhook.server.composing.parts import Parts, new_nonces
+from webhook.server.following.unplaced import NoPlacing
+from webhook.server.life import ServeError, Voice
+from webhook.server.policies import LivePolicies
+from webhook.server.settings.table import Settings
+from webhook.state import namespaces
+from webhook.state.memory import MemoryLedgers
+
+
+def alone(settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMetrics) -> Parts:
+    """A gate that follows no cluster.
+
+    Raises:
+        ServeError: the settings ask for what only a cluster has.
+        TallygateError: the file of namespaces cannot be read.
+    """
+    if settings.ledgers == "kubernetes":
+        raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
+    if settings.audit_every:
+        raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
+    path = settings.namespaces_file
+    gate = Gate(
+        policies=policies.store.current,
+        namespaces=namespaces.read(path) if path else namespaces.UnknownNamespaces(),
+        ledgers=caps.counted(MemoryLedgers(observer=caps.in_memory)),
+        monotonic=time.monotonic,
+        nonce=new_nonces(),
+        placing=NoPlacing(voice.log),
+    )
+    caps.tell(gate.caps, alone=True)
+    return Parts(gate.admit)

@@ -1,0 +1,24 @@
+"""What a gate is for the server, however it is put together."""
+
+import itertools
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from webhook.server.ports import Admit, Readiness
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What decides, what more there is to ask when ready is asked, and what runs beside it."""
+
+    admit: Admit
+    checks: Sequence[Readiness] = ()
+    running: Callable[[], AbstractContextManager[object]] = nullcontext
+
+
+def new_nonces() -> Callable[[], str]:
+    """Texts that no other attempt of any process has: random for this process, then counted."""
+    process, numbers = secrets.token_hex(8), itertools.count()
+    return lambda: f"{process}-{next(numbers):x}"
