@@ -3,18 +3,17 @@
 import base64
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 from uuid import uuid4
 
 import httpx
 
+from e2e.api import Answer, Api, Object, api
 from e2e.namespaces import until_it_takes_pods
 from e2e.ports import Cluster
-from e2e.said import said
 from e2e.service_account import as_service_account
 from e2e.waiting import until
 
@@ -34,21 +33,39 @@ class Tenant:
         """
         self.namespace = namespace
         self._cluster = cluster
-        said(cluster, "create", "serviceaccount", _NAME, f"--namespace={namespace}")
-        account = f"--serviceaccount={namespace}:{_NAME}"
-        said(cluster, "create", "rolebinding", _NAME, f"--namespace={namespace}", "--clusterrole=edit", account)
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        api(cluster.kubeconfig).create(accounts, {"metadata": {"name": _NAME}})
+        self.bind(_NAME)
         self._kubeconfig = as_service_account(cluster, namespace, _NAME, folder / f"{namespace}.kubeconfig")
-        asks = ("auth", "can-i", "create", "pods")
-        until("the tenant has his rights", lambda: self.kubectl(*asks).returncode == 0, _WITHIN)
+        self.api = Api(self._kubeconfig)
+        until("the tenant has his rights", lambda: self.api.ask("GET", self.pods).is_done, _WITHIN)
+
+    @property
+    def pods(self) -> str:
+        """The path of the pods in his namespace."""
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+    def bind(self, account: str) -> None:
+        """Let a ServiceAccount of his namespace have `edit` there, as the administrator.
+
+        Raises:
+            ClusterError: the API server refuses it.
+        """
+        edit = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
+        who = {"kind": "ServiceAccount", "name": account, "namespace": self.namespace}
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{self.namespace}/rolebindings"
+        bound = {"metadata": {"name": account}, "roleRef": edit, "subjects": [who]}
+        api(self._cluster.kubeconfig).create(path, bound)
 
     def kubectl(self, *args: str, stdin: str | None = None) -> CompletedProcess[str]:
         """Run kubectl as the tenant, in his namespace."""
         here = (f"--kubeconfig={self._kubeconfig}", f"--namespace={self.namespace}")
         return self._cluster.kubectl(*here, *args, stdin=stdin)
 
-    def create(self, manifest: dict[str, Any], *args: str) -> CompletedProcess[str]:
-        """What kubectl says when he creates that."""
-        return self.kubectl("create", "--filename=-", *args, stdin=json.dumps(manifest))
+    def create(self, manifest: Object, *, dry: bool = False, headers: Mapping[str, str] | None = None) -> Answer:
+        """What the API server says when he creates that, or would; with these headers beside his own."""
+        path = self.api.collection(manifest, self.namespace)
+        return self.api.ask("POST", path, manifest, query={"dryRun": "All"} if dry else None, headers=headers)
 
     @contextmanager
     def http(self, connections: int) -> Iterator[httpx.Client]:
@@ -74,12 +91,10 @@ def tenant(cluster: Cluster, folder: Path, **labels: str) -> Iterator[Tenant]:
     Raises:
         ClusterError: the API server refuses something.
     """
-    name = f"tenant-{uuid4().hex[:8]}"
-    metadata = {"name": name, "labels": labels}
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-    said(cluster, "create", "--filename=-", stdin=json.dumps(namespace))
+    name, ours = f"tenant-{uuid4().hex[:8]}", api(cluster.kubeconfig)
+    ours.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
     try:
         until_it_takes_pods(cluster, name)
         yield Tenant(cluster, name, folder)
     finally:
-        said(cluster, "delete", "namespace", name, "--wait=false")
+        ours.delete(f"/api/v1/namespaces/{name}")

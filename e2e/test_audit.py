@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from e2e import typed
+from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.installation.rendered import KUSTOMIZE
 from e2e.installation.rights import Right, asked, granted
@@ -19,7 +20,6 @@ from e2e.local.launches import audit_log
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
 from e2e.report_definitions import OPENREPORTS, WGPOLICY, definitions
-from e2e.said import said
 from e2e.service_account import gates_account
 from e2e.waiting import until
 
@@ -39,7 +39,9 @@ kind: NamespaceCap
 metadata: {name: audited-pods}
 spec: {shared: true, namespaces: {include: [NAMESPACE]}, hard: {pods: 1}}
 """
-_REPORTS = ("openreports.io", "wgpolicyk8s.io")  # groups, the newer first
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_VERSIONS = {"openreports.io": "v1alpha1", "wgpolicyk8s.io": "v1alpha2"}
+_REPORTS = tuple(_VERSIONS)  # groups, the newer first
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -83,14 +85,13 @@ def halves(site: Site, namespace: str) -> str:
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
         },
     }
-    done = site.cluster.kubectl("create", f"--namespace={namespace}", "-f", "-", stdin=json.dumps(deployment))
-    assert done.returncode == 0, done.stderr
+    api(site.cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment)
     until("there are two pods", lambda: _pods(site.cluster, namespace) == 2, _WITHIN)
     return namespace
 
 
 def _pods(cluster: Cluster, namespace: str) -> int:
-    return len(cluster.kubectl("get", "pods", f"--namespace={namespace}", "--no-headers").stdout.splitlines())
+    return len(api(cluster.kubeconfig).items(f"/api/v1/namespaces/{namespace}/pods"))
 
 
 def _install(cluster: Cluster, published: tuple[str, str]) -> Iterator[None]:
@@ -116,14 +117,16 @@ def openreports(cluster: Cluster) -> Iterator[None]:
 
 
 def _report(cluster: Cluster, resource: str, namespace: str) -> dict[str, Any] | None:
-    found = cluster.kubectl("get", resource, "tallygate", f"--namespace={namespace}", "-o", "json")
-    report: dict[str, Any] | None = json.loads(found.stdout) if found.returncode == 0 else None
-    return report
+    return api(cluster.kubeconfig).find(f"{_path(resource, namespace)}/tallygate")
+
+
+def _path(resource: str, namespace: str) -> str:
+    plural, _, group = resource.partition(".")
+    return f"/apis/{group}/{_VERSIONS[group]}/namespaces/{namespace}/{plural}"
 
 
 def _mend(cluster: Cluster, namespace: str) -> None:
-    done = cluster.kubectl("delete", "deployment", "halves", f"--namespace={namespace}", "--timeout=110s")
-    assert done.returncode == 0, done.stderr
+    api(cluster.kubeconfig).delete(f"/apis/apps/v1/namespaces/{namespace}/deployments/halves")
     until("its pods are gone", lambda: _pods(cluster, namespace) == 0, _WITHIN)
 
 
@@ -156,7 +159,7 @@ def test_a_namespace_that_is_not_there_is_misuse(audit: Run) -> None:
 
 
 def test_without_definitions_of_reports_it_says_which_there_are(cluster: Cluster, audit: Run, namespace: str) -> None:
-    if cluster.kubectl("get", "crd", "policyreports.wgpolicyk8s.io").returncode == 0:
+    if api(cluster.kubeconfig).find(f"{_DEFINITIONS}/policyreports.wgpolicyk8s.io") is not None:
         pytest.skip("the cluster has them")
     done = audit("--namespace", namespace, "--report")
     assert done.returncode == 2
@@ -208,8 +211,7 @@ def _written_left_alone_and_removed(cluster: Cluster, audit: Run, namespace: str
     same = _report(cluster, resource, namespace)
     assert same is not None
     assert same["metadata"]["resourceVersion"] == report["metadata"]["resourceVersion"]
-    done = cluster.kubectl("scale", "deployment/halves", "--replicas=1", f"--namespace={namespace}")
-    assert done.returncode == 0, done.stderr
+    _scale(cluster, namespace, 1)
     until("one pod is left", lambda: _pods(cluster, namespace) == 1, _WITHIN)
     fewer = audit("--namespace", namespace, "--report")
     assert ": 1 written, 0 unchanged, 0 removed" in fewer.stderr
@@ -232,8 +234,7 @@ def test_a_report_of_somebody_else_is_not_touched(cluster: Cluster, audit: Run, 
         "metadata": {"name": "tallygate"},
         "results": [],
     }
-    made = cluster.kubectl("create", f"--namespace={halves}", "-f", "-", stdin=json.dumps(theirs))
-    assert made.returncode == 0, made.stderr
+    api(cluster.kubeconfig).create(_path("policyreports.wgpolicyk8s.io", halves), theirs)
     done = audit("--namespace", halves, "--report")
     assert done.returncode == 2
     assert f"PolicyReport {halves}/tallygate is somebody else's" in done.stderr
@@ -308,13 +309,14 @@ def _unused(log: Path, start: int) -> list[Right]:
 
 
 def _scale(cluster: Cluster, namespace: str, replicas: int) -> None:
-    said(cluster, "scale", "deployment/halves", f"--replicas={replicas}", f"--namespace={namespace}")
+    scale = f"/apis/apps/v1/namespaces/{namespace}/deployments/halves/scale"
+    api(cluster.kubeconfig).patch(scale, {"spec": {"replicas": replicas}})
 
 
 def _of_the_cluster(cluster: Cluster) -> str:
     """What the cluster's own report says of the shared cap."""
-    done = cluster.kubectl("get", "clusterreports.openreports.io", "tallygate", "-o", "json")
-    results = json.loads(done.stdout).get("results", []) if done.returncode == 0 else []
+    report = api(cluster.kubeconfig).find("/apis/openreports.io/v1alpha1/clusterreports/tallygate")
+    results = report.get("results", []) if report is not None else []
     return json.dumps([each for each in results if each["policy"] == _SHARED_NAME])
 
 

@@ -14,18 +14,19 @@ from typing import Any
 import httpx
 import pytest
 
+from e2e.api import MERGE, STRATEGIC, api
 from e2e.beside import keeping_gate
 from e2e.gates.process import GateProcess
 from e2e.load import CLIENTS
-from e2e.namespaces import new_namespace
-from e2e.pods import DONGLE, Pod, create, pod, stored
+from e2e.namespaces import label, new_namespace
+from e2e.pods import DONGLE, Pod, pod, sent, stored
 from e2e.ports import Cluster, Site
-from e2e.said import said
 from e2e.tenant import Tenant, tenant
 from e2e.waiting import until
 
 _WITHIN = 120.0  # seconds
 _FULL = "cap dongles of this namespace holds"
+_BY_NAME = "kubernetes.io/metadata.name"
 _COG, _GEAR, _WIDGET = "example.com/cog", "example.com/gear", "example.com/widget"
 _POLICIES = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -83,7 +84,7 @@ def dev(site: Site, guarding: GateProcess, tmp_path: Path) -> Iterator[Tenant]:
     assert guarding.runs
     with tenant(site.cluster, tmp_path, dongles="few") as made:
         _until_let_in(site, made, "opens", "0")
-        assert made.kubectl("delete", "pod", "opens").returncode == 0
+        made.api.delete(f"{made.pods}/opens")
         yield made
 
 
@@ -94,13 +95,13 @@ def full(site: Site, guarding: GateProcess, tmp_path_factory: pytest.TempPathFac
     with tenant(site.cluster, tmp_path_factory.mktemp("full"), dongles="few") as made:
         _until_let_in(site, made, "first", "1")
         cpu = {"spec": {"containers": [_container("main", **_asks_all({DONGLE: "1", "cpu": "500m"}))]}}
-        assert made.create(_merged(pod(site, "second"), cpu)).returncode == 0
+        assert made.create(_merged(pod(site, "second"), cpu)).is_done
         yield made
 
 
 def _until_let_in(site: Site, tenant: Tenant, name: str, dongles: str) -> None:
     """A ledger that is new to its gate opens within moments."""
-    until(f"{name} is let in", lambda: tenant.create(pod(site, name, dongles)).returncode == 0, _WITHIN)
+    until(f"{name} is let in", lambda: tenant.create(pod(site, name, dongles)).is_done, _WITHIN)
 
 
 def _asks(name: str, amount: str = "1") -> dict[str, Any]:
@@ -152,7 +153,7 @@ _TRIES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("what", _TRIES)
 def test_a_pod_over_a_full_cap_is_refused_though_it(what: str, site: Site, full: Tenant) -> None:
     refused = full.create(_merged(pod(site, "third"), _TRIES[what]))
-    assert _FULL in refused.stderr
+    assert _FULL in refused.refusal
     assert stored(site, full.namespace) == {"first", "second"}
 
 
@@ -174,13 +175,13 @@ def test_a_name_that_only_looks_like_the_one_that_is_counted_is_refused(what: st
     spec: dict[str, Any] = (
         {"containers": [_container("main", **_asks(name))]} if name else {"containers": _BARE, **_asks(DONGLE)}
     )
-    assert sentence in full.create(_merged(pod(site, "third"), {"spec": spec})).stderr
+    assert sentence in full.create(_merged(pod(site, "third"), {"spec": spec})).refusal
 
 
 def test_a_name_in_capitals_is_another_resource_which_no_node_has(site: Site, full: Tenant) -> None:
     """It is not counted, since it is not the dongle; and it never runs, as he is told."""
     spec = {"containers": [_container("main", **_asks("example.com/Dongle"))]}
-    told = full.create(_merged(pod(site, "capital"), {"spec": spec}), "--dry-run=server").stderr
+    (told,) = full.create(_merged(pod(site, "capital"), {"spec": spec}), dry=True).warnings
     assert "no node advertises example.com/Dongle: did you mean example.com/dongle?" in told
 
 
@@ -212,69 +213,69 @@ def test_no_tenant_may_bind_resize_or_debug_a_pod_unless_somebody_lets_him(full:
 
 def test_who_may_resize_and_debug_gains_nothing_by_it(site: Site, full: Tenant) -> None:
     """As the administrator does it. A resize is charged; a debugging container may ask for nothing at all."""
-    cluster, here = site.cluster, f"--namespace={full.namespace}"
+    admin = api(site.cluster.kubeconfig)
     larger = {"spec": {"containers": [{"name": "main", **_asks("cpu", "2")}]}}
-    resized = cluster.kubectl("patch", "pod", "second", here, "--subresource=resize", f"--patch={json.dumps(larger)}")
-    assert "cap dongles of this namespace holds" in resized.stderr
+    resized = admin.ask("PATCH", f"{full.pods}/second/resize", larger, kind=STRATEGIC)
+    assert "cap dongles of this namespace holds" in resized.refusal
     debugger = {"spec": {"ephemeralContainers": [_container("d", **_asks(DONGLE))]}}
-    debugged = cluster.kubectl(
-        "patch", "pod", "first", here, "--subresource=ephemeralcontainers", f"--patch={json.dumps(debugger)}"
-    )
-    assert debugged.returncode
-    assert "resources" in debugged.stderr
+    debugged = admin.ask("PATCH", f"{full.pods}/first/ephemeralcontainers", debugger, kind=STRATEGIC)
+    assert "resources" in debugged.refusal
 
 
 def test_the_name_that_the_registration_passes_namespaces_over_by_is_no_label_that_anybody_can_change(
     site: Site, full: Tenant
 ) -> None:
     """The API server writes it from the name itself, whoever asks (kubernetes/pkg/registry/core/namespace, v1.36)."""
-    label = "kubernetes.io/metadata.name=kube-system"
-    site.cluster.kubectl("label", "namespace", full.namespace, label, "--overwrite")
-    labels = said(site.cluster, "get", "namespace", full.namespace, "--output=jsonpath={.metadata.labels}")
-    assert json.loads(labels)["kubernetes.io/metadata.name"] == full.namespace
+    admin, namespace, name = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{full.namespace}", _BY_NAME
+    assert admin.ask("PATCH", namespace, {"metadata": {"labels": {name: "kube-system"}}}, kind=MERGE).is_done
+    assert admin.get(namespace)["metadata"]["labels"][name] == full.namespace
 
 
 def test_pods_of_a_namespace_that_is_taken_out_of_its_cap_and_put_back_are_counted(site: Site, dev: Tenant) -> None:
     """By who may edit namespaces: what came meanwhile is counted, and nothing more is let in."""
-    said(site.cluster, "label", "namespace", dev.namespace, "dongles-")
-    free = (dev.create(pod(site, f"free-{each}")).returncode == 0 for each in range(100))
+    label(site.cluster, dev.namespace, {"dongles": None})
+    free = (dev.create(pod(site, f"free-{each}")).is_done for each in range(100))
     until("the cap is gone", lambda: len(stored(site, dev.namespace)) > 2 or not next(free), _WITHIN)
-    said(site.cluster, "label", "namespace", dev.namespace, "dongles=few")
-    until("they are counted", lambda: "dongle, cap dongles" in dev.create(pod(site, "more")).stderr, _WITHIN)
+    label(site.cluster, dev.namespace, {"dongles": "few"})
+    until("they are counted", lambda: "dongle, cap dongles" in dev.create(pod(site, "more")).refusal, _WITHIN)
 
 
 def test_what_is_deleted_and_held_by_a_finalizer_is_still_counted(site: Site, dev: Tenant) -> None:
     held = _merged(pod(site, "held", "2"), {"metadata": {"finalizers": ["example.com/stays"]}})
-    assert dev.create(held).returncode == 0
-    assert dev.kubectl("delete", "pod", "held", "--wait=false").returncode == 0
+    assert dev.create(held).is_done
+    dev.api.delete(f"{dev.pods}/held")
     try:
-        assert _FULL in dev.create(pod(site, "next")).stderr
+        assert _FULL in dev.create(pod(site, "next")).refusal
     finally:
-        dev.kubectl("patch", "pod", "held", "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+        dev.api.patch(f"{dev.pods}/held", {"metadata": {"finalizers": None}})
     _until_let_in(site, dev, "next", "1")
 
 
 def test_an_eviction_gives_room_only_for_what_is_gone(site: Site, dev: Tenant) -> None:
-    assert dev.create(pod(site, "whole", "2")).returncode == 0
+    assert dev.create(pod(site, "whole", "2")).is_done
     evicted = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "whole"}}
-    path = f"/api/v1/namespaces/{dev.namespace}/pods/whole/eviction"
-    assert dev.kubectl("create", f"--raw={path}", "--filename=-", stdin=json.dumps(evicted)).returncode == 0
-    until("its room is back", lambda: dev.create(pod(site, "next", "2")).returncode == 0, _WITHIN)
-    assert _FULL in dev.create(pod(site, "over")).stderr
+    dev.api.create(f"{dev.pods}/whole/eviction", evicted)
+    until("its room is back", lambda: dev.create(pod(site, "next", "2")).is_done, _WITHIN)
+    assert _FULL in dev.create(pod(site, "over")).refusal
 
 
 def test_more_replicas_by_the_scale_subresource_are_pods_that_are_refused(site: Site, dev: Tenant) -> None:
     deployment = _deployment(site, _container("main", **_asks(DONGLE)), replicas=1)
-    assert dev.create(deployment).returncode == 0
-    assert dev.kubectl("scale", "deployment/web", "--replicas=50").returncode == 0
-    why = ("get", "deployment", "web", "--output=jsonpath={.status.conditions[?(@.type=='ReplicaFailure')].message}")
-    until("its controller was refused", lambda: _FULL in dev.kubectl(*why).stdout, _WITHIN)
+    assert dev.create(deployment).is_done
+    web = dev.api.collection(deployment, dev.namespace) + "/web"
+    dev.api.patch(f"{web}/scale", {"spec": {"replicas": 50}})
+
+    def failure() -> str:
+        conditions = dev.api.get(web).get("status", {}).get("conditions", ())
+        return "".join(each["message"] for each in conditions if each["type"] == "ReplicaFailure")
+
+    until("its controller was refused", lambda: _FULL in failure(), _WITHIN)
     assert len(stored(site, dev.namespace)) == 2
 
 
 def test_an_update_takes_no_template_past_a_rule_that_it_kept(site: Site, dev: Tenant) -> None:
     kept = _deployment(site, _container("main", **_asks(_COG)))
-    assert dev.create(kept).returncode == 0
+    assert dev.create(kept).is_done
     broken = _deployment(site, _container("main", **_asks(_COG, "2")))
     arguments = ("apply", "--server-side", "--force-conflicts", "--filename=-")
     assert "rule one-cog" in dev.kubectl(*arguments, stdin=json.dumps(broken)).stderr
@@ -300,10 +301,11 @@ def test_a_pod_that_is_labelled_into_a_cap_is_charged_then(site: Site, dev: Tena
     labelled = {"metadata": {"labels": {"tier": "gpu"}}, "spec": {"containers": [_container("main", **_asks(_WIDGET))]}}
     plain = {"spec": labelled["spec"]}
     _until_let_in(site, dev, "opens-it", "0")
-    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), labelled)).returncode == 0, _WITHIN)
-    assert "cap widgets-by-label" in dev.create(_merged(pod(site, "second"), labelled)).stderr
-    assert dev.create(_merged(pod(site, "outside"), plain)).returncode == 0
-    assert "cap widgets-by-label" in dev.kubectl("label", "pod", "outside", "tier=gpu").stderr
+    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), labelled)).is_done, _WITHIN)
+    assert "cap widgets-by-label" in dev.create(_merged(pod(site, "second"), labelled)).refusal
+    assert dev.create(_merged(pod(site, "outside"), plain)).is_done
+    labelling = {"metadata": {"labels": {"tier": "gpu"}}}
+    assert "cap widgets-by-label" in dev.api.ask("PATCH", f"{dev.pods}/outside", labelling, kind=MERGE).refusal
 
 
 def test_a_cap_by_node_selector_does_not_see_who_says_it_otherwise(site: Site, dev: Tenant) -> None:
@@ -312,10 +314,10 @@ def test_a_cap_by_node_selector_does_not_see_who_says_it_otherwise(site: Site, d
     selecting = _merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
     term = {"matchExpressions": [{"key": "gears", "operator": "In", "values": ["oiled"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), selecting)).returncode == 0, _WITHIN)
-    assert "cap gears-by-node" in dev.create(_merged(pod(site, "second"), selecting)).stderr
+    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), selecting)).is_done, _WITHIN)
+    assert "cap gears-by-node" in dev.create(_merged(pod(site, "second"), selecting)).refusal
     unseen = _merged(asks, {"spec": {"affinity": {"nodeAffinity": required}}})
-    assert dev.create(_merged(pod(site, "unseen"), unseen)).returncode == 0
+    assert dev.create(_merged(pod(site, "unseen"), unseen)).is_done
 
 
 def test_a_pod_that_waits_and_is_led_into_a_cap_later_is_charged_then(site: Site, dev: Tenant) -> None:
@@ -323,10 +325,10 @@ def test_a_pod_that_waits_and_is_led_into_a_cap_later_is_charged_then(site: Site
     asks = {"spec": {"containers": [_container("main", **_asks(_GEAR))]}}
     selecting = _merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
     waiting = _merged(asks, {"spec": {"schedulingGates": [{"name": "example.com/wait"}]}})
-    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), selecting)).returncode == 0, _WITHIN)
-    assert dev.create(_merged(pod(site, "waiting"), waiting)).returncode == 0
-    led = json.dumps({"spec": {"nodeSelector": {"gears": "oiled"}}})
-    assert "cap gears-by-node" in dev.kubectl("patch", "pod", "waiting", f"--patch={led}").stderr
+    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), selecting)).is_done, _WITHIN)
+    assert dev.create(_merged(pod(site, "waiting"), waiting)).is_done
+    led = {"spec": {"nodeSelector": {"gears": "oiled"}}}
+    assert "cap gears-by-node" in dev.api.ask("PATCH", f"{dev.pods}/waiting", led, kind=STRATEGIC).refusal
 
 
 _UNASKED = {
@@ -341,20 +343,19 @@ def test_devices_that_are_taken_without_asking_are_for_pod_security_to_refuse(
 ) -> None:
     """The gate counts what is asked for. Who may run such pods need not ask."""
     taking = {**pod(site, "taking"), "spec": _UNASKED[what]}
-    assert dev.create(taking, "--dry-run=server").returncode == 0
-    said(site.cluster, "label", "namespace", dev.namespace, "pod-security.kubernetes.io/enforce=baseline")
-    assert 'violates PodSecurity "baseline' in dev.create(taking, "--dry-run=server").stderr
+    assert dev.create(taking, dry=True).is_done
+    label(site.cluster, dev.namespace, {"pod-security.kubernetes.io/enforce": "baseline"})
+    assert 'violates PodSecurity "baseline' in dev.create(taking, dry=True).refusal
 
 
 def test_who_has_edit_can_be_any_service_account_of_his_own_namespace(site: Site, dev: Tenant) -> None:
     """So an exemption for one of those is an exemption for him (`impersonate` in the ClusterRole edit, v1.36)."""
     two = _merged(pod(site, "two"), {"spec": {"containers": [_container("main", **_asks(_COG, "2"))]}})
-    assert "rule one-cog" in dev.create(two).stderr
-    assert dev.kubectl("create", "serviceaccount", "trusted").returncode == 0
-    account = f"system:serviceaccount:{dev.namespace}:trusted"
-    binding = ("create", "rolebinding", "trusted", "--clusterrole=edit", f"--serviceaccount={dev.namespace}:trusted")
-    said(site.cluster, *binding, f"--namespace={dev.namespace}")
-    until("the exempt may", lambda: dev.create(two, f"--as={account}").returncode == 0, _WITHIN)
+    assert "rule one-cog" in dev.create(two).refusal
+    dev.api.create(f"/api/v1/namespaces/{dev.namespace}/serviceaccounts", {"metadata": {"name": "trusted"}})
+    dev.bind("trusted")
+    exempt = {"Impersonate-User": f"system:serviceaccount:{dev.namespace}:trusted"}
+    until("the exempt may", lambda: dev.create(two, headers=exempt).is_done, _WITHIN)
 
 
 def test_break_glass_is_for_whom_the_cluster_lets_into_the_group(site: Site, full: Tenant) -> None:
@@ -362,7 +363,8 @@ def test_break_glass_is_for_whom_the_cluster_lets_into_the_group(site: Site, ful
     asks = ("create", "--filename=-", "--dry-run=server", f"--namespace={full.namespace}")
     as_group = ("--as=somebody", "--as-group=break-glass", "--as-group=system:masters")
     assert site.cluster.kubectl(*asks, *as_group, stdin=over).returncode == 0
-    assert "cannot impersonate" in full.create(pod(site, "over"), "--validate=false", *as_group).stderr
+    tried = full.kubectl("create", "--filename=-", "--validate=false", *as_group, stdin=over)
+    assert "cannot impersonate" in tried.stderr
 
 
 def test_a_claim_for_a_device_is_not_what_a_cap_counts(site: Site, full: Tenant) -> None:
@@ -371,7 +373,7 @@ def test_a_claim_for_a_device_is_not_what_a_cap_counts(site: Site, full: Tenant)
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
         "containers": [_container("main", resources={"claims": [{"name": "gpu"}]})],
     }
-    assert full.create(_merged(pod(site, "claims"), {"spec": spec}), "--dry-run=server").returncode == 0
+    assert full.create(_merged(pod(site, "claims"), {"spec": spec}), dry=True).is_done
 
 
 def test_a_forged_review_takes_room_for_a_moment_and_never_gives_any(
@@ -383,12 +385,12 @@ def test_a_forged_review_takes_room_for_a_moment_and_never_gives_any(
     """
     for each in ("u-forged-1", "u-forged-2"):
         assert _forged(guarding, dev.namespace, each, "CREATE", ("", "1"))
-    assert "holds 0 of 2, 2 promised" in dev.create(pod(site, "honest", "2")).stderr
+    assert "holds 0 of 2, 2 promised" in dev.create(pod(site, "honest", "2")).refusal
     _until_let_in(site, dev, "honest", "2")
-    uid = dev.kubectl("get", "pod", "honest", "--output=jsonpath={.metadata.uid}").stdout
+    uid = dev.api.get(f"{dev.pods}/honest")["metadata"]["uid"]
     assert _forged(guarding, dev.namespace, uid, "UPDATE", ("2", "0"))
     assert _forged(guarding, dev.namespace, uid, "DELETE", ("2", ""))
-    assert _FULL in dev.create(pod(site, "over")).stderr
+    assert _FULL in dev.create(pod(site, "over")).refusal
 
 
 def _forged(gate: GateProcess, namespace: str, uid: str, operation: str, dongles: tuple[str, str]) -> bool:
@@ -420,9 +422,9 @@ def test_thousands_of_creates_against_a_full_cap_hold_up_no_other_tenant(
     before = guarding.metrics()
     with full.http(CLIENTS) as http, ThreadPoolExecutor(CLIENTS) as pool:
         hammering = [pool.submit(_refusals, http, pod(site, "third")) for _ in range(CLIENTS)]
-        served = [create(site, dev.namespace, f"mine-{each}", "0") for each in range(8)]
+        served = [sent(site, dev.namespace, f"mine-{each}", "0") for each in range(8)]
         statuses = [status for each in hammering for status in each.result()]
-    assert [each.stderr for each in served if each.returncode] == []
+    assert [each.refusal for each in served if not each.is_done] == []
     assert statuses == [HTTPStatus.FORBIDDEN] * (CLIENTS * _REFUSALS)
     assert _of(guarding.metrics(), "ledger_batch_size_sum") - _of(before, "ledger_batch_size_sum") < 100
     assert stored(site, full.namespace) == {"first", "second"}

@@ -1,15 +1,16 @@
 """What `kubectl describe` tells of a workload whose pods are refused, or let in with a warning."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.api import Answer, Object, api
 from e2e.beside import following_gate
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers
+from e2e.namespaces import label
 from e2e.pods import DONGLE, Pod, pod
 from e2e.ports import Cluster, Site
 from e2e.said import said
@@ -53,8 +54,12 @@ def _asking(site: Site) -> Pod:
 
 def _events(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
     """The gate's own, by their reason."""
-    listed = json.loads(said(cluster, "get", "events", f"--namespace={namespace}", "--output=json"))
-    return {each["reason"]: each for each in listed["items"] if each["source"].get("component") == "tallygate"}
+    return {each["reason"]: each for each in _own(cluster, namespace)}
+
+
+def _own(cluster: Cluster, namespace: str) -> list[Object]:
+    listed = api(cluster.kubeconfig).items(f"/api/v1/namespaces/{namespace}/events")
+    return [each for each in listed if each["source"].get("component") == "tallygate"]
 
 
 def _refusals(cluster: Cluster, namespace: str) -> int:
@@ -63,59 +68,51 @@ def _refusals(cluster: Cluster, namespace: str) -> int:
 
 
 def test_a_replica_set_says_what_kubectl_apply_could_not(site: Site, namespace: str, telling: GateProcess) -> None:
-    cluster, here = site.cluster, f"--namespace={namespace}"
-    said(cluster, "label", "namespace", namespace, "dongles=few")
-    until(
-        "the cap is open",
-        lambda: cluster.kubectl(*_dry(here), stdin=json.dumps(_asking(site))).returncode == 0,
-        _WITHIN,
-    )
-    said(cluster, "create", here, "--filename=-", stdin=json.dumps(_deployment(site, 4)))
+    cluster = site.cluster
+    label(cluster, namespace, {"dongles": "few"})
+    until("the cap is open", lambda: _would_be(cluster, namespace, _asking(site)).is_done, _WITHIN)
+    api(cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", _deployment(site, 4))
     until("both are told", lambda: _events(cluster, namespace).keys() == {"Refused", "Warned"}, _WITHIN, telling.log)
     found = _events(cluster, namespace)
-    owner = json.loads(said(cluster, "get", "replicasets", here, "--output=json"))["items"][0]["metadata"]
+    (replica_set,) = api(cluster.kubeconfig).items(f"/apis/apps/v1/namespaces/{namespace}/replicasets")
+    owner = replica_set["metadata"]
     for each in found.values():
         assert (each["involvedObject"]["kind"], each["involvedObject"]["uid"]) == ("ReplicaSet", owner["uid"])
     assert "above its soft 1 (hard 2) (TG202, cap dongles)" in found["Warned"]["message"]
     assert f"asks 1 {DONGLE}, cap dongles of this namespace holds" in found["Refused"]["message"]
-    described = said(cluster, "describe", "replicaset", owner["name"], here)
+    described = said(cluster, "describe", "replicaset", owner["name"], f"--namespace={namespace}")
     assert "TG202, cap dongles" in described
     assert "forbidden" not in telling.log()
 
 
-def _dry(here: str) -> tuple[str, ...]:
-    return ("create", here, "--dry-run=server", "--filename=-")
+def _would_be(cluster: Cluster, namespace: str, made: Pod) -> Answer:
+    """The answer to its creation, if it were created now."""
+    return api(cluster.kubeconfig).ask("POST", f"/api/v1/namespaces/{namespace}/pods", made, query={"dryRun": "All"})
 
 
 def test_a_series_is_one_event_that_counts_and_keeps_its_words_current(
     site: Site, namespace: str, telling: GateProcess
 ) -> None:
-    cluster, here = site.cluster, f"--namespace={namespace}"
-    said(cluster, "label", "namespace", namespace, "dongles=few")
-    until(
-        "the cap is open",
-        lambda: cluster.kubectl(*_dry(here), stdin=json.dumps(_asking(site))).returncode == 0,
-        _WITHIN,
-    )
-    said(cluster, "create", here, "--filename=-", stdin=json.dumps(_deployment(site, 4)))
+    cluster = site.cluster
+    label(cluster, namespace, {"dongles": "few"})
+    until("the cap is open", lambda: _would_be(cluster, namespace, _asking(site)).is_done, _WITHIN)
+    api(cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", _deployment(site, 4))
     until("the same is said again", lambda: _refusals(cluster, namespace) >= 3, _WITHIN, telling.log)
-    listed = json.loads(said(cluster, "get", "events", here, "--output=json"))["items"]
-    own = [each for each in listed if each["source"].get("component") == "tallygate"]
-    assert sorted(each["reason"] for each in own) == ["Refused", "Warned"]
+    assert sorted(each["reason"] for each in _own(cluster, namespace)) == ["Refused", "Warned"]
 
 
 def test_nothing_is_said_of_a_dry_run_nor_of_a_pod_that_nobody_owns(
     site: Site, namespace: str, telling: GateProcess
 ) -> None:
-    cluster, here = site.cluster, f"--namespace={namespace}"
+    cluster, ours, pods = site.cluster, api(site.cluster.kubeconfig), f"/api/v1/namespaces/{namespace}/pods"
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
     owned = _asking(site)
     owned["metadata"]["ownerReferences"] = [owner]
     owned["spec"]["containers"][0]["resources"] = {"limits": {DONGLE: "1"}, "requests": {DONGLE: "2"}}
-    assert cluster.kubectl(*_dry(here), stdin=json.dumps(owned)).returncode
+    assert not _would_be(cluster, namespace, owned).is_done
     del owned["metadata"]["ownerReferences"]
-    assert cluster.kubectl("create", here, "--filename=-", stdin=json.dumps(owned)).returncode
+    assert not ours.ask("POST", pods, owned).is_done
     owned["metadata"]["ownerReferences"] = [owner]
-    assert cluster.kubectl("create", here, "--filename=-", stdin=json.dumps(owned)).returncode
+    assert not ours.ask("POST", pods, owned).is_done
     until("the last is told", lambda: "Refused" in _events(cluster, namespace), _WITHIN, telling.log)
     assert _events(cluster, namespace)["Refused"]["count"] == 1

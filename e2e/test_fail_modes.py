@@ -11,8 +11,9 @@ from uuid import uuid4
 
 import pytest
 
+from e2e.api import api
 from e2e.namespaces import gates_namespace, until_it_takes_pods
-from e2e.pods import create, pod, stored
+from e2e.pods import create, pod, sent, stored
 from e2e.ports import Cluster, Gate, Site
 from e2e.registering import registered
 from e2e.waiting import until
@@ -83,7 +84,8 @@ def _is_refused_by_the_gate(said: CompletedProcess[str], name: str) -> bool:
 def _goes_on(site: Site, namespace: str) -> None:
     """Requests are judged as if nothing had been."""
     half = "half-afterwards"
-    until("the gate is asked", lambda: _is_refused_by_the_gate(create(site, namespace, half, "1500m"), half), _WITHIN)
+    until("the gate is asked", lambda: "rule whole-units" in sent(site, namespace, half, "1500m").refusal, _WITHIN)
+    assert _is_refused_by_the_gate(create(site, namespace, half, "1500m"), half)
     assert create(site, namespace, "afterwards").stderr == ""
     assert "afterwards" in stored(site, namespace)
 
@@ -136,7 +138,7 @@ def test_under_ignore_a_gate_that_is_too_slow_is_waited_for_in_each_phase_that_h
 
 def _given_up(cluster: Cluster) -> Counter[str]:
     """How often each webhook was given up and the request let go on, by the API server's own count."""
-    text = cluster.kubectl("get", "--raw=/metrics").stdout
+    text = api(cluster.kubeconfig).ask("GET", "/metrics").body
     counted = r"^apiserver_admission_webhook_fail_open_count\{name=\"([^\"]+)\".*\} (\d+)$"
     found = re.findall(counted, text, re.MULTILINE)
     return Counter({name: int(count) for name, count in found})
@@ -165,7 +167,7 @@ def test_the_clusters_namespace_and_the_gates_own_take_pods_while_the_gate_is_aw
         assert create(site, namespace, name).returncode == 1
         made = create(site, spared, name)
         assert (made.stdout, made.stderr) == (f"pod/{name} created\n", "")
-    site.cluster.kubectl("delete", f"--namespace={spared}", f"pod/{name}", "--now").check_returncode()
+    api(site.cluster.kubeconfig).delete(f"/api/v1/namespaces/{spared}/pods/{name}", gracePeriodSeconds="1")
 
 
 @pytest.fixture
@@ -173,7 +175,7 @@ def machine(cluster: Cluster) -> Iterator[str]:
     """The name of a node that is not there yet."""
     name = f"machine-{uuid4().hex[:8]}"
     yield name
-    cluster.kubectl("delete", "node", name, "--ignore-not-found").check_returncode()
+    api(cluster.kubeconfig).delete(f"/api/v1/nodes/{name}")
 
 
 def _registers(cluster: Cluster, name: str, resource: str = "example.com/dongle") -> CompletedProcess[str]:

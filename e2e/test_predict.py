@@ -7,11 +7,11 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from e2e import typed
+from e2e.api import Object, api
 from e2e.pods import DONGLE, pod
 from e2e.ports import Cluster, Site
 from e2e.site_node import restore_node
@@ -23,7 +23,6 @@ _LISTED = "nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb"
 
 Said = subprocess.CompletedProcess[str]
 Run = Callable[..., Said]
-Object = dict[str, Any]
 
 
 @pytest.fixture
@@ -54,10 +53,7 @@ def waiting(site: Site, namespace: str) -> str:
 
 
 def _create(site: Site, namespace: str, name: str, dongles: str) -> None:
-    made = site.cluster.kubectl(
-        "create", f"--namespace={namespace}", "-f-", stdin=json.dumps(_new(site, name, dongles))
-    )
-    assert made.returncode == 0, made.stderr
+    api(site.cluster.kubeconfig).create(_pods(namespace), _new(site, name, dongles))
 
 
 def _new(site: Site, name: str, dongles: str) -> Object:
@@ -67,9 +63,11 @@ def _new(site: Site, name: str, dongles: str) -> Object:
 
 
 def _pod(cluster: Cluster, namespace: str, name: str) -> Object:
-    said = cluster.kubectl("get", "pod", name, f"--namespace={namespace}", "-o", "json")
-    assert said.returncode == 0, said.stderr
-    return dict(json.loads(said.stdout))
+    return api(cluster.kubeconfig).get(f"{_pods(namespace)}/{name}")
+
+
+def _pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
 
 
 def _message(cluster: Cluster, namespace: str, name: str) -> str:
@@ -137,8 +135,7 @@ def test_what_would_help_does(site: Site, tallygate: Run, live: tuple[str, str],
         0,
         f"Pod {waiting}/waits: fits now: on added-1-1; 1 node would take it\n",
     )
-    gone = site.cluster.kubectl("delete", "pod", "holds", f"--namespace={waiting}", "--grace-period=0", "--force")
-    assert gone.returncode == 0, gone.stderr
+    api(site.cluster.kubeconfig).delete(f"{_pods(waiting)}/holds", gracePeriodSeconds="0")
     until("it has a node", lambda: bool(_pod(site.cluster, waiting, "waits")["spec"].get("nodeName")), _WITHIN)
     there = tallygate(*asked)
     assert (there.returncode, there.stderr) == (2, f"tallygate: pod/waits: it is on node {site.node} already\n")
@@ -186,12 +183,11 @@ def test_a_daemon_sets_pod_is_told_in_the_schedulers_own_words(
     )
     found = _prediction(tallygate("predict", "-f", "-", "--namespace", waiting, "-o", "json", *live, stdin=written))
     assert (found["verdict"], found["copies"], found["placed"]) == ("not now", 1, 0)
-    made = site.cluster.kubectl("create", f"--namespace={waiting}", "-f-", stdin=written)
-    assert made.returncode == 0, made.stderr
+    ours = api(site.cluster.kubeconfig)
+    ours.create(f"/apis/apps/v1/namespaces/{waiting}/daemonsets", json.loads(written))
 
     def message() -> str:
-        said = site.cluster.kubectl("get", "pods", f"--namespace={waiting}", "--selector=app=daemon", "-o", "json")
-        names = [each["metadata"]["name"] for each in json.loads(said.stdout)["items"]]
+        names = [each["metadata"]["name"] for each in ours.items(_pods(waiting), labelSelector="app=daemon")]
         return _message(site.cluster, waiting, names[0]) if names else ""
 
     until("the scheduler has tried its pod", lambda: bool(message()), _WITHIN)

@@ -1,11 +1,11 @@
 """What is told of ResourceQuotas when a workload is applied, held against what ResourceQuota then does to its pods."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
+from e2e.api import Object, api
 from e2e.beside import following_gate
 from e2e.gates.process import GateProcess
 from e2e.pods import pod
@@ -23,12 +23,6 @@ def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield gate
 
 
-def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> tuple[str, str]:
-    done = cluster.kubectl(*args, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
-
-
 def _quota(site: Site, namespace: str, hard: dict[str, str], scopes: Sequence[str] = ()) -> None:
     """A quota, computed, that the gate has seen: it tells of one that was made and computed after it."""
     _computed(site.cluster, namespace, "q", {"hard": hard, "scopes": scopes})
@@ -38,10 +32,21 @@ def _quota(site: Site, namespace: str, hard: dict[str, str], scopes: Sequence[st
 
 
 def _computed(cluster: Cluster, namespace: str, name: str, spec: dict[str, Any]) -> None:
-    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec}
-    _done(cluster, "apply", f"--namespace={namespace}", "--filename=-", stdin=json.dumps(body))
-    computed = ["--for=jsonpath={.status.hard}", "--timeout=240s", f"resourcequota/{name}"]
-    _done(cluster, "wait", f"--namespace={namespace}", *computed)
+    api(cluster.kubeconfig).create(_quotas(namespace), {"metadata": {"name": name}, "spec": spec})
+    until(f"quota {name} is computed", lambda: "hard" in _status(cluster, f"{_quotas(namespace)}/{name}"), _WITHIN)
+
+
+def _quotas(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/resourcequotas"
+
+
+def _deployments(namespace: str) -> str:
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments"
+
+
+def _status(cluster: Cluster, path: str) -> Object:
+    status: Object = api(cluster.kubeconfig).get(path).get("status", {})
+    return status
 
 
 def _deployment(site: Site, name: str, replicas: int, resources: dict[str, Any]) -> dict[str, Any]:
@@ -63,16 +68,19 @@ def _deployment(site: Site, name: str, replicas: int, resources: dict[str, Any])
 
 
 def _told(cluster: Cluster, namespace: str, body: dict[str, Any]) -> bool:
-    """Whether whoever applies it is told of the quota."""
-    _, said = _done(cluster, "apply", f"--namespace={namespace}", "--filename=-", stdin=json.dumps(body))
+    """Whether whoever makes it is told of the quota."""
+    answer = api(cluster.kubeconfig).ask("POST", _deployments(namespace), body)
+    assert answer.is_done, answer.refusal
+    said = answer.told
     assert (said == "") is ("TG208" not in said)
     return "quota q of this namespace" in said
 
 
 def _would_be_said(cluster: Cluster, namespace: str, body: dict[str, Any]) -> str:
-    """What whoever applies it would be told now."""
-    dry = ("apply", "--dry-run=server", f"--namespace={namespace}", "--filename=-")
-    return _done(cluster, *dry, stdin=json.dumps(body))[1]
+    """What whoever makes it would be told now."""
+    answer = api(cluster.kubeconfig).ask("POST", _deployments(namespace), body, query={"dryRun": "All"})
+    assert answer.is_done, answer.refusal
+    return answer.told
 
 
 def _is_short(cluster: Cluster, namespace: str, name: str, replicas: int) -> bool:
@@ -83,9 +91,7 @@ def _is_short(cluster: Cluster, namespace: str, name: str, replicas: int) -> boo
     found: list[bool] = []
 
     def is_certain() -> bool:
-        status = json.loads(
-            _done(cluster, "get", "deployment", name, f"--namespace={namespace}", "--output=json")[0]
-        ).get("status", {})
+        status = _status(cluster, f"{_deployments(namespace)}/{name}")
         failures = [each["message"] for each in status.get("conditions", ()) if each["type"] == "ReplicaFailure"]
         if any("exceeded quota" in each for each in failures):
             found.append(True)
@@ -141,8 +147,8 @@ def test_what_others_use_is_told_and_room_that_they_leave_is_seen(site: Site, na
     until("the gate has seen what is used", lambda: "quota q " in _would_be_said(cluster, namespace, second), _WITHIN)
     assert _told(cluster, namespace, second)
     assert _is_short(cluster, namespace, "second", 2)
-    _done(cluster, "delete", "deployment", "first", f"--namespace={namespace}", "--wait")
-    used = r"--for=jsonpath={.status.used.requests\.example\.com/dongle}=2"
-    _done(cluster, "wait", f"--namespace={namespace}", used, "--timeout=240s", "resourcequota/q")
+    api(cluster.kubeconfig).delete(f"{_deployments(namespace)}/first")
+    used = {f"requests.{_GPU}": "2"}
+    until("room is left", lambda: _status(cluster, f"{_quotas(namespace)}/q")["used"] == used, _WITHIN)
     until("the gate has seen what is free", lambda: not _would_be_said(cluster, namespace, third), _WITHIN)
     assert not _told(cluster, namespace, third)

@@ -1,6 +1,5 @@
 """`kubectl scale` is told what a cap will say to the pods, by a gate with the rights of its ServiceAccount alone."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -8,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from e2e.api import MERGE, api
 from e2e.gates.process import GateProcess
+from e2e.namespaces import label
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import NotHereError, Site
 from e2e.registering import register, unregister
@@ -67,11 +68,17 @@ def _scaled(site: Site, namespace: str, kind: str, replicas: int) -> CompletedPr
     return site.cluster.kubectl("scale", f"{kind.lower()}/w", f"--replicas={replicas}", f"--namespace={namespace}")
 
 
+def _would_be_told(site: Site, namespace: str, kind: str) -> str:
+    """What whoever scales it to three replicas would be told now."""
+    ours = api(site.cluster.kubeconfig)
+    scale = f"{ours.collection(_workload(kind), namespace)}/w/scale"
+    return ours.ask("PATCH", scale, {"spec": {"replicas": 3}}, kind=MERGE, query={"dryRun": "All"}).told
+
+
 def _prepared(site: Site, namespace: str, gate: GateProcess, kind: str, cap: str) -> None:
-    assert site.cluster.kubectl("label", "namespace", namespace, "scaled=yes").returncode == 0
-    body = json.dumps(_workload(kind))
-    made = site.cluster.kubectl("create", f"--namespace={namespace}", "--filename=-", stdin=body)
-    assert made.returncode == 0, made.stderr
+    label(site.cluster, namespace, {"scaled": "yes"})
+    ours, workload = api(site.cluster.kubeconfig), _workload(kind)
+    ours.create(ours.collection(workload, namespace), workload)
     gate.write_policies(SHIPPED_FILES | {"scaled.yaml": cap})
 
 
@@ -81,14 +88,10 @@ def test_whoever_scales_a_workload_beyond_a_cap_is_told_the_sum(
 ) -> None:
     _prepared(site, namespace, following, kind, _CAP)
 
-    def warned() -> bool:
-        """The gate must have heard of the namespace's label, and of the cap, before it can say anything."""
-        assert _scaled(site, namespace, kind, 0).returncode == 0
-        done = _scaled(site, namespace, kind, 3)
-        assert done.returncode == 0, done.stderr
-        return f'{kind} "w": {_SUM}' in done.stderr
-
-    until("the sum is told", warned, _WITHIN)
+    until("the gate has heard of the namespace's label", lambda: _SUM in _would_be_told(site, namespace, kind), _WITHIN)
+    done = _scaled(site, namespace, kind, 3)
+    assert done.returncode == 0, done.stderr
+    assert f'{kind} "w": {_SUM}' in done.stderr
 
 
 def test_where_a_cap_denies_workloads_nobody_scales_one_beyond_it(
@@ -96,13 +99,11 @@ def test_where_a_cap_denies_workloads_nobody_scales_one_beyond_it(
 ) -> None:
     _prepared(site, namespace, following, "Deployment", f"{_CAP}  workloads: deny\n")
 
-    def denied() -> bool:
-        assert _scaled(site, namespace, "Deployment", 1).returncode == 0
-        done = _scaled(site, namespace, "Deployment", 3)
-        return done.returncode != 0 and _SUM in done.stderr
-
-    until("it is refused", denied, _WITHIN)
-    stored = site.cluster.kubectl(
-        "get", "deployment/w", f"--namespace={namespace}", "--output=jsonpath={.spec.replicas}"
-    )
-    assert stored.stdout == "1"
+    until("the gate has heard of it", lambda: _SUM in _would_be_told(site, namespace, "Deployment"), _WITHIN)
+    assert _scaled(site, namespace, "Deployment", 1).returncode == 0
+    done = _scaled(site, namespace, "Deployment", 3)
+    assert done.returncode == 1
+    assert _SUM in done.stderr
+    ours = api(site.cluster.kubeconfig)
+    stored = ours.get(f"{ours.collection(_workload('Deployment'), namespace)}/w")
+    assert stored["spec"]["replicas"] == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.advertised import DONGLES, advertise, advertised
+from e2e.api import Object, api
 from e2e.gates.process import GateProcess
 from e2e.pods import pod
 from e2e.policy_files import SHIPPED_FILES
@@ -42,16 +43,17 @@ def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def _sent(cluster: Cluster, namespace: str, body: dict[str, Any]) -> str:
-    """What kubectl says on stderr when it is stored."""
-    done = cluster.kubectl("create", f"--namespace={namespace}", "--filename=-", stdin=json.dumps(body))
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    """What whoever sends it is told when it is stored."""
+    ours = api(cluster.kubeconfig)
+    answer = ours.ask("POST", ours.collection(body, namespace), body)
+    assert answer.is_done, answer.refusal
+    return answer.told
 
 
 def _would_be_said(cluster: Cluster, namespace: str, body: dict[str, Any]) -> str:
-    """What kubectl would say on stderr if it were stored now."""
-    dry = ("create", "--dry-run=server", f"--namespace={namespace}", "--filename=-")
-    return cluster.kubectl(*dry, stdin=json.dumps(body)).stderr
+    """What whoever sends it would be told if it were stored now."""
+    ours = api(cluster.kubeconfig)
+    return ours.ask("POST", ours.collection(body, namespace), body, query={"dryRun": "All"}).told
 
 
 def _until_told(cluster: Cluster, namespace: str, body: dict[str, Any], text: str) -> None:
@@ -74,16 +76,24 @@ def _asking(site: Site, name: str, limits: dict[str, str]) -> dict[str, Any]:
 
 def _said_of(cluster: Cluster, namespace: str, name: str) -> str:
     """What the scheduler says of a pod, once it has tried it: nothing where it found a node."""
-    path = '--output=jsonpath={.status.conditions[?(@.type=="PodScheduled")]}'
     found: list[dict[str, str]] = []
 
     def is_tried() -> bool:
-        text = cluster.kubectl("get", "pod", name, f"--namespace={namespace}", path).stdout
-        found[:] = [json.loads(text)] if text else []
+        status = api(cluster.kubeconfig).get(f"/api/v1/namespaces/{namespace}/pods/{name}")["status"]
+        found[:] = [each for each in status.get("conditions", ()) if each["type"] == "PodScheduled"]
         return bool(found)
 
     until(f"the scheduler has tried {name}", is_tried, _WITHIN)
     return found[0].get("message", "")
+
+
+def _on_nodes(cluster: Cluster, namespace: str) -> list[Object]:
+    """The pods that the scheduler has found a node for."""
+    return [
+        each
+        for each in api(cluster.kubeconfig).items(f"/api/v1/namespaces/{namespace}/pods")
+        if "nodeName" in each["spec"]
+    ]
 
 
 @pytest.mark.usefixtures("following")
@@ -127,15 +137,15 @@ def test_of_what_a_device_class_stands_for_nothing_is_said_until_it_has_gone(sit
     }
     asking, told = _asking(site, "licensed", {resource: "1"}), f"no node advertises {resource}"
     _until_told(cluster, namespace, asking, told)
-    done = cluster.kubectl("create", "--filename=-", stdin=json.dumps(made))
-    assert done.returncode == 0, done.stderr
+    classes = api(cluster.kubeconfig).collection(made, namespace)
+    api(cluster.kubeconfig).create(classes, made)
     try:
         _until_nothing_is_told(cluster, namespace, asking)
         by_class = _asking(site, "by-class", {"deviceclass.resource.kubernetes.io/tallygate-licence": "1"})
         _until_told(cluster, namespace, by_class, "there is no DeviceClass tallygate-licence, so that no node can run")
         assert _sent(cluster, namespace, asking) == ""
     finally:
-        cluster.kubectl("delete", "deviceclass", "tallygate-licences")
+        api(cluster.kubeconfig).delete(f"{classes}/tallygate-licences")
     _until_told(cluster, namespace, _asking(site, "another", {resource: "1"}), told)
 
 
@@ -161,8 +171,7 @@ def test_what_others_hold_is_seen_and_told_in_the_schedulers_words(site: Site, n
     cluster, first = site.cluster, _asking(site, "first", {_DONGLE: "3"})
     _until_nothing_is_told(cluster, namespace, first)
     assert _sent(cluster, namespace, first) == ""
-    scheduled = ("wait", "--for=condition=PodScheduled", f"--timeout={_WITHIN}s", "pod/first")
-    assert cluster.kubectl(*scheduled, f"--namespace={namespace}").returncode == 0
+    until("the first is on a node", lambda: len(_on_nodes(cluster, namespace)) == 1, _WITHIN)
     _until_told(cluster, namespace, _asking(site, "second", {_DONGLE: "2"}), "TG114")
     told = _sent(cluster, namespace, _asking(site, "second", {_DONGLE: "2"}))
     said = _said_of(cluster, namespace, "second").rstrip(".")
@@ -177,9 +186,4 @@ def test_a_workload_is_told_how_many_of_its_pods_fit_and_so_many_run(site: Site,
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
     _until_told(cluster, namespace, body, "only 4 of 6 replicas fit now: 0/")  # pods of other cases may be there still
     assert "only 4 of 6 replicas fit now: 0/" in _sent(cluster, namespace, body)
-
-    def run() -> list[str]:
-        path = "--output=jsonpath={.items[*].spec.nodeName}"
-        return cluster.kubectl("get", "pods", f"--namespace={namespace}", path).stdout.split()
-
-    until("four of them are on nodes", lambda: len(run()) == int(DONGLES[_DONGLE]), _WITHIN)
+    until("four of them are on nodes", lambda: len(_on_nodes(cluster, namespace)) == int(DONGLES[_DONGLE]), _WITHIN)

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from e2e.api import JSON, STRATEGIC, Object, api
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
 from tests.admission.complete import is_complete
@@ -15,6 +16,8 @@ from tests.admission.complete import is_complete
 _WITHIN = 240.0  # seconds, until the gate has written its log; it takes a tenth of one
 _LONG = 2000  # variables of a container, some hundred kilobytes in all
 _BOTH = {"mutate", "validate"}
+_NOTE = {"metadata": {"annotations": {"note": "1"}}}
+_TIER = {"metadata": {"labels": {"tier": "x"}}}
 _TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "x"}},
     "spec": {"containers": [{"name": "main", "image": "none"}], "tolerations": [{"key": "nowhere"}]},
@@ -73,24 +76,20 @@ PODS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def made(cluster: Cluster) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Creates objects, which are gone after the case."""
-    names: list[tuple[str, str]] = []
-
-    def make(manifest: dict[str, Any]) -> None:
-        said(cluster, "create", "-f", "-", stdin=json.dumps(manifest))
-        names.append((manifest["kind"], manifest["metadata"]["name"]))
-
-    yield make
-    for kind, name in names:
-        cluster.kubectl("delete", kind, name, "--wait=false")
+def machine(cluster: Cluster) -> Iterator[str]:
+    """The path of a node that is gone after the case."""
+    name = f"spared-{uuid4().hex[:8]}"
+    api(cluster.kubeconfig).create("/api/v1/nodes", {"metadata": {"name": name}, "spec": {"unschedulable": True}})
+    yield f"/api/v1/nodes/{name}"
+    api(cluster.kubeconfig).delete(f"/api/v1/nodes/{name}")
 
 
-def said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    """What kubectl says to something that is allowed."""
-    done = cluster.kubectl(*args, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def _made(cluster: Cluster, manifest: Object) -> str:
+    """Create it; its path."""
+    ours = api(cluster.kubeconfig)
+    path = ours.collection(manifest, manifest["metadata"]["namespace"])
+    ours.create(path, manifest)
+    return f"{path}/{manifest['metadata']['name']}"
 
 
 @pytest.fixture
@@ -104,8 +103,8 @@ def asked(cluster: Cluster, gate: Gate) -> Asked:
     def phases(name: str, operation: str = "UPDATE") -> set[str]:
         nonlocal seen
         mark = f"mark-{uuid4().hex}"
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": mark}, "spec": _TEMPLATE["spec"]}
-        said(cluster, "create", "--dry-run=server", "--namespace=default", "-f", "-", stdin=json.dumps(pod))
+        pod, pods = {"metadata": {"name": mark}, "spec": _TEMPLATE["spec"]}, "/api/v1/namespaces/default/pods"
+        api(cluster.kubeconfig).ask("POST", pods, pod, query={"dryRun": "All"}).object()
         until("the gate has logged what was before", lambda: mark in gate.log(), _WITHIN)
         log = gate.log()
         events = [json.loads(line) for line in log[seen:].splitlines() if name in line]
@@ -122,15 +121,14 @@ def test_only_updates_of_what_is_judged_reach_the_gate(
     version, body, change = OBJECTS[kind]
     name = f"spared-{uuid4().hex[:8]}"
     manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}, **body}
-    said(cluster, "create", "-f", "-", stdin=json.dumps(manifest))
-    at = (kind, name, f"--namespace={namespace}")
-    said(cluster, "annotate", *at, "note=1")
-    said(cluster, "patch", *at, "--type=merge", "--patch", '{"metadata": {"finalizers": ["tallygate.dev/case"]}}')
-    said(cluster, "patch", *at, "--type=merge", "--patch", '{"metadata": {"finalizers": null}}')
+    ours, path = api(cluster.kubeconfig), _made(cluster, manifest)
+    ours.patch(path, _NOTE)
+    ours.patch(path, {"metadata": {"finalizers": ["tallygate.dev/case"]}})
+    ours.patch(path, {"metadata": {"finalizers": None}})
     assert asked(name) == set()
-    said(cluster, "label", *at, "tier=x")
+    ours.patch(path, _TIER)
     assert asked(name) == _BOTH
-    said(cluster, "patch", *at, "--type=merge", "--patch", json.dumps(change))
+    ours.patch(path, change)
     assert asked(name) == _BOTH
 
 
@@ -144,8 +142,9 @@ def test_a_complete_pod_is_asked_about_once(cluster: Cluster, asked: Asked, name
         ]
         for part, all_ in PODS[what].items()
     }
-    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
-    cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(manifest))
+    manifest = {"metadata": {"name": name}, "spec": spec}
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    api(cluster.kubeconfig).ask("POST", pods, manifest, query={"dryRun": "All"})
     assert asked(name, "CREATE") in ([{"validate"}] if is_complete(_filled(manifest)) else [{"mutate"}, _BOTH])
 
 
@@ -163,33 +162,30 @@ def test_a_resize_reaches_the_gate_unless_it_changes_nothing(cluster: Cluster, a
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
     spec = {"nodeSelector": {"nowhere": ""}, "containers": [container]}  # it waits: no node here can resize what runs
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
-    said(cluster, "create", "-f", "-", stdin=json.dumps(manifest))
+    resize = f"{_made(cluster, manifest)}/resize"
     for cpu, phases in (("100m", set()), ("200m", _BOTH), ("200m", set()), ("50m", _BOTH)):
         patch = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
-        at = ("pod", name, f"--namespace={namespace}", "--subresource=resize", "--type=strategic")
-        said(cluster, "patch", *at, "--patch", json.dumps(patch))
+        api(cluster.kubeconfig).patch(resize, patch, STRATEGIC)
         assert asked(name) == phases
 
 
 def test_heartbeats_of_a_node_do_not_reach_the_gate_and_its_capacity_does(
-    cluster: Cluster, asked: Asked, made: Callable[[dict[str, Any]], None]
+    cluster: Cluster, asked: Asked, machine: str
 ) -> None:
-    name = f"spared-{uuid4().hex[:8]}"
-    made({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"unschedulable": True}})
+    ours, name = api(cluster.kubeconfig), machine.rpartition("/")[2]
 
-    def status(patch: dict[str, Any]) -> None:
-        at = ("node", name, "--subresource=status", "--type=strategic")
-        said(cluster, "patch", *at, "--patch", json.dumps({"status": patch}))
+    def status(patch: Object) -> None:
+        ours.patch(f"{machine}/status", {"status": patch}, STRATEGIC)
 
     for count in range(3):
         status({"conditions": [{"type": "Ready", "status": "True", "reason": f"beat{count}"}]})
-    said(cluster, "annotate", "node", name, "note=1")
+    ours.patch(machine, _NOTE)
     assert asked(name) == set()
     status({"capacity": {"example.com/dongle": "4"}})
     assert asked(name) == _BOTH
     status({"allocatable": {"example.com/dongle": "3"}})
     assert asked(name) == _BOTH
-    said(cluster, "label", "node", name, "tier=x")
+    ours.patch(machine, _TIER)
     assert asked(name) == _BOTH
 
 
@@ -203,10 +199,9 @@ def test_a_large_object_stays_within_what_conditions_may_cost(cluster: Cluster, 
         "metadata": {"name": name, "namespace": namespace},
         "spec": {**_SELECTED, "template": template, "replicas": 0},
     }
-    said(cluster, "create", "-f", "-", stdin=json.dumps(manifest))
-    said(cluster, "annotate", "deployment", name, f"--namespace={namespace}", "note=1")
+    path = _made(cluster, manifest)
+    api(cluster.kubeconfig).patch(path, _NOTE)
     assert asked(name) == set()
     patch = [{"op": "replace", "path": f"/spec/template/spec/containers/0/env/{_LONG - 1}/value", "value": "y"}]
-    at = ("deployment", name, f"--namespace={namespace}")
-    said(cluster, "patch", *at, "--type=json", "--patch", json.dumps(patch))
+    api(cluster.kubeconfig).patch(path, patch, JSON)
     assert asked(name) == _BOTH
