@@ -164,7 +164,7 @@ def test_of_a_gate_that_is_well_every_point_passes(doctor: Doctor) -> None:
 Break = Callable[[Doctor], None]
 _BREAKS: dict[str, tuple[Break, dict[str, str]]] = {
     "a kind of request is not sent": (
-        lambda doctor: doctor.set(_VALIDATING, "validate.tallygate.dev", "rules/1/resources", ["pods/resize"]),
+        lambda doctor: doctor.set(_VALIDATING, "updates.validate.tallygate.dev", "rules/0/resources", ["pods"]),
         {"rules": "FAIL"},
     ),
     "kube-system waits for the gate": (
@@ -179,6 +179,10 @@ _BREAKS: dict[str, tuple[Break, dict[str, str]]] = {
             ["kube-system", _OWN, "kube-public"],
         ),
         {"passed-over": "WARN"},
+    ),
+    "what changes in kube-system waits for the gate": (
+        lambda doctor: doctor.set(_VALIDATING, "updates.validate.tallygate.dev", "namespaceSelector", {}),
+        {"exempt": "FAIL"},
     ),
     "labels of an object decide": (
         lambda doctor: doctor.set(

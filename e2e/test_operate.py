@@ -78,6 +78,7 @@ def test_pods_are_created_again_after_what_the_runbook_says(section: str, site: 
     assert _CALL in create(site, namespace, "before").stderr
     _typed(site.cluster, section)
     until("pods are created", lambda: create(site, namespace, f"p-{uuid4().hex[:8]}").returncode == 0, _WITHIN)
+    said(site.cluster, "label", "pods", "--all", f"--namespace={namespace}", "changed=as-well")
 
 
 def test_ledgers_let_go_of_their_namespace_by_what_the_runbook_says(site: Site) -> None:

@@ -19,6 +19,7 @@ LOOPBACK = "127.0.0.1"
 
 _HOST = "localhost"
 _KINDS = (("mutating", "MutatingWebhookConfiguration"), ("validating", "ValidatingWebhookConfiguration"))
+_TOLD = ("nodes.", "namespaces.", "scales.")  # of what is in no namespace of ours, or is no object
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -38,26 +39,27 @@ def service(variant: Variant) -> dict[str, Any]:
 
 
 def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
-    """Both configurations of a tallygate as it registers itself, but for its namespaces, without those for nodes."""
+    """Both configurations of a tallygate as it registers itself, but for its namespaces, of creates and updates."""
     reached = Service(SERVERS, variant.name, port)
     configurations = registration(reached, ca_bundle=authority)
     for configuration in configurations:
-        objects = configuration["webhooks"][0]
-        objects["name"] = f"{variant.name}.{objects['name']}"
-        objects["namespaceSelector"] = _only(variant)
+        objects = [each for each in configuration["webhooks"] if not each["name"].startswith(_TOLD)]
+        for each in objects:
+            each["name"] = f"{variant.name}.{each['name']}"
+            each["namespaceSelector"] = _only(variant)
         configuration["metadata"]["name"] = variant.namespace
-        configuration["webhooks"] = [objects]
+        configuration["webhooks"] = objects
     return list(configurations)
 
 
 def constant(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
-    """One validating call for what a gate is asked about, and where there is no room another path, which refuses."""
+    """One validating call for what is created of what a gate is asked about; where there is no room, to who refuses."""
     _, configuration = registration(Service(SERVERS, variant.name, port), ca_bundle=authority)
-    objects = configuration["webhooks"][0]
+    created = configuration["webhooks"][0]
     return configuration | {
         "metadata": {"name": variant.namespace},
         "webhooks": [
-            objects
+            created
             | {
                 "name": f"{variant.name}.{answer}.example.com",
                 "clientConfig": _client(variant, port, authority, f"/{answer}"),

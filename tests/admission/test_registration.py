@@ -40,9 +40,14 @@ def test_the_names_tell_phase_and_part() -> None:
     assert (mutating["kind"], validating["kind"]) == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     assert {each["apiVersion"] for each in (mutating, validating)} == {"admissionregistration.k8s.io/v1"}
     assert {each["metadata"]["name"] for each in (mutating, validating)} == {"tallygate"}
-    assert [each["name"] for each in mutating["webhooks"]] == ["mutate.tallygate.dev", "nodes.mutate.tallygate.dev"]
+    assert [each["name"] for each in mutating["webhooks"]] == [
+        "mutate.tallygate.dev",
+        "updates.mutate.tallygate.dev",
+        "nodes.mutate.tallygate.dev",
+    ]
     assert [each["name"] for each in validating["webhooks"]] == [
         "validate.tallygate.dev",
+        "updates.validate.tallygate.dev",
         "nodes.validate.tallygate.dev",
         "namespaces.validate.tallygate.dev",
         "scales.validate.tallygate.dev",
@@ -61,6 +66,22 @@ def test_exactly_what_is_judged_is_sent() -> None:
         assert sent(judging(configuration["webhooks"])) == expected
     assert ("", "pods/resize", "UPDATE", "Namespaced") in expected
     assert len(expected) == 2 * len(TARGETS) + 3
+
+
+def test_nothing_is_sent_twice() -> None:
+    """Two webhooks that speak of one request would both be asked about it."""
+    for configuration in registration(SERVICE):
+        apart = [sent([webhook]) for webhook in configuration["webhooks"]]
+        assert sum(map(len, apart)) == len(set().union(*apart))
+
+
+def test_of_what_is_created_no_condition_is_looked_at_in_the_validating_phase() -> None:
+    """The API server takes objects apart for conditions; of a create only whether it may be mended is worth that."""
+    mutating, validating = (configuration["webhooks"] for configuration in registration(SERVICE))
+    for webhooks, expected in ((mutating, ["may-be-mended"]), (validating, [])):
+        created = [each for each in webhooks if ("", "pods", "CREATE", "Namespaced") in sent([each])]
+        assert [[condition["name"] for condition in each.get("matchConditions", [])] for each in created] == [expected]
+        assert {operation for _, _, operation, _ in sent(created)} == {"CREATE"}
 
 
 def test_nothing_is_sent_that_the_gate_passes_over() -> None:
@@ -156,18 +177,18 @@ def test_the_gate_is_reached_by_service_or_by_url(
     reached: Service | Url, token: str, clients: list[dict[str, Any]]
 ) -> None:
     for configuration, client in zip(registration(reached, token=token), clients, strict=True):
-        assert [webhook["clientConfig"] for webhook in judging(configuration["webhooks"])] == [client, client]
+        assert [webhook["clientConfig"] for webhook in judging(configuration["webhooks"])] == [client] * 3
 
 
 def test_the_authorities_are_given_in_base64() -> None:
     pem = b"-----BEGIN CERTIFICATE-----\n"
-    assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in entries(ca_bundle=pem)] == [pem] * 6
+    assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in entries(ca_bundle=pem)] == [pem] * 8
     assert not any("caBundle" in webhook["clientConfig"] for webhook in entries())
 
 
 def test_only_what_mutates_is_asked_again() -> None:
     mutating, validating = registration(SERVICE)
-    assert [webhook["reinvocationPolicy"] for webhook in mutating["webhooks"]] == ["IfNeeded", "IfNeeded"]
+    assert [webhook["reinvocationPolicy"] for webhook in mutating["webhooks"]] == ["IfNeeded"] * 3
     assert not any("reinvocationPolicy" in webhook for webhook in validating["webhooks"])
 
 

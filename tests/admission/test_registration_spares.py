@@ -136,11 +136,10 @@ def objects(kind: str) -> st.SearchStrategy[dict[str, Any]]:
 def compared(phase: Phase, kind: str) -> list[list[str]]:
     """The fields that the match condition for a kind compares, each as the keys that lead to it."""
     configuration = registration(Service())[list(Phase).index(phase)]
-    part = "nodes." if kind == "Node" else ""
-    (webhook,) = (each for each in configuration["webhooks"] if each["name"] == f"{part}{phase}.tallygate.dev")
-    condition = webhook["matchConditions"][0]
-    first, *comparisons = condition["expression"].split(" || ")
-    assert first == "request.operation != 'UPDATE'"
+    part = "nodes" if kind == "Node" else "updates"
+    (webhook,) = (each for each in configuration["webhooks"] if each["name"] == f"{part}.{phase}.tallygate.dev")
+    (condition,) = webhook["matchConditions"]
+    comparisons = condition["expression"].removeprefix("request.operation != 'UPDATE' || ").split(" || ")
     found = [re.fullmatch(r"object\.(\S+) != oldObject\.(\S+)", each) for each in comparisons]
     paths = [(match[1], match[2]) for match in found if match]
     assert len(paths) == len(comparisons)

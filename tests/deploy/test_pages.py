@@ -18,6 +18,7 @@ from webhook.cli.app import root
 INSTALL, UPGRADE, DEPLOY, FRONT = PAGES = [
     ROOT / name for name in ("docs/install.md", "docs/upgrade.md", "deploy/README.md", "README.md")
 ]
+OPERATE = ROOT / "docs/operate.md"
 STEPS = """\
 kubectl apply -f deploy/kustomize/base/namespace.yaml
 kubectl apply -k deploy/kustomize/mine --selector app.kubernetes.io/component=gate
@@ -127,16 +128,32 @@ def test_the_patches_meet_the_webhooks_for_objects() -> None:
     """By their place in the list, as kustomize has it."""
     (overlay,) = (each for each in shown(INSTALL) if "patches" in each and "resources" not in each)
     (patch,) = overlay["patches"]
-    (operation,) = yaml.safe_load(patch["patch"])
-    assert "/webhooks/0/failurePolicy" in text(INSTALL)
+    operations = yaml.safe_load(patch["patch"])
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         found: Any = manifest(kind)
         assert found["apiVersion"].startswith(f"{patch['target']['group']}/")
-        assert found["webhooks"][0]["failurePolicy"] == "Fail"
-        *steps, last = operation["path"].strip("/").split("/")
-        for step in steps:
-            found = found[int(step)] if isinstance(found, list) else found[step]
-        assert (last, found) == ("-", ["kube-system", "tallygate-system"])
+        failing = [index for index, each in enumerate(found["webhooks"]) if each["failurePolicy"] == "Fail"]
+        assert {f"/webhooks/{index}/failurePolicy" for index in failing} == mentioned(text(INSTALL))
+        assert {f"/webhooks/{index}/failurePolicy" for index in failing} == mentioned(text(OPERATE))
+        met = {operation["path"].removesuffix("/-"): at(found, operation["path"]) for operation in operations}
+        assert met == {
+            f"/webhooks/{index}/namespaceSelector/matchExpressions/0/values": ["kube-system", "tallygate-system"]
+            for index in failing
+        }
+
+
+def mentioned(page: str) -> set[str]:
+    """The paths of failurePolicy that a page names."""
+    return set(re.findall(r"/webhooks/\d+/failurePolicy", page))
+
+
+def at(found: Any, path: str) -> Any:
+    """What a JSON patch that adds to a list adds to."""
+    *steps, last = path.strip("/").split("/")
+    assert last == "-"
+    for step in steps:
+        found = found[int(step)] if isinstance(found, list) else found[step]
+    return found
 
 
 def rows(page: Path, head: str) -> list[str]:

@@ -5,7 +5,7 @@ admissionregistration.k8s.io/v1 (k8s.io/api/admissionregistration/v1/types.go, v
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -22,20 +22,26 @@ NAMESPACE = "tallygate-system"
 ADMIT_PREFIX = "/v1/admit/"
 """In front of the phase in the path of a review; a secret segment may stand between."""
 
+Kind = tuple[str, str]
+"""Group and kind."""
+
 _DOMAIN = "tallygate.dev"
 _SECONDS = 5  # within the API server's 30, and long enough for a decision that waits for its turn
 _CLUSTER_SCOPED = frozenset({("", "Node")})
+_NAMESPACED = frozenset(TARGETS) - _CLUSTER_SCOPED
 
+# Before it looks at any condition the API server makes plain maps of the whole object: a quarter of the work that the
+# gate made it do for a pod that is created (docs/performance.md). So creates and updates are two webhooks, and in the
+# validating phase no condition is looked at for creates. Nodes are created seldom and have one webhook.
+#
 # An update that leaves what is judged as it is gets no answer but yes (tests/admission/test_registration_spares.py),
-# and most updates are such: heartbeats, finalizers, annotations of controllers. `||` passes over what fails on CREATE,
-# where there is no old object.
+# and most updates are such: heartbeats, finalizers, annotations of controllers.
 _CHANGES_OBJECTS = (
-    "request.operation != 'UPDATE'"
-    " || object.?spec != oldObject.?spec"
+    "object.?spec != oldObject.?spec"
     " || object.?template != oldObject.?template"  # of a PodTemplate, which has no spec
     " || object.metadata.?labels != oldObject.metadata.?labels"
 )
-_CHANGES_NODES = (
+_CHANGES_NODES = (  # `||` passes over what fails on CREATE, where there is no old object
     "request.operation != 'UPDATE'"
     " || object.?status.?capacity != oldObject.?status.?capacity"
     " || object.?status.?allocatable != oldObject.?status.?allocatable"
@@ -64,7 +70,7 @@ _IS_COMPLETE = (
     f" && c.?resources.?requests.orValue({{{{}}}}).all(name, {_IS_PLAIN.replace('{', '{{').replace('}', '}}')}))"
 )
 _MAY_BE_MENDED = (
-    "request.operation != 'CREATE' || request.kind.kind != 'Pod'"
+    "request.kind.kind != 'Pod'"
     " || has(object.spec.resources) || has(object.spec.overhead)"
     f" || !({_IS_COMPLETE.format(list='object.spec.containers')}"
     f" && {_IS_COMPLETE.format(list='object.spec.?initContainers.orValue([])')})"
@@ -105,8 +111,8 @@ def registration(
     `own_namespace` where the gate runs, which it must not stand in the way of, and `token` the secret segment of its
     paths, where it has one.
     """
-    spared = {"name": "may-be-mended", "expression": _MAY_BE_MENDED}
     spares = ("kube-system", own_namespace)
+    of_creates = {Phase.MUTATING: _conditions("may-be-mended", _MAY_BE_MENDED), Phase.VALIDATING: {}}
     told = {
         f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _namespaces(),
         f"scales.{Phase.VALIDATING}.{_DOMAIN}": _scales(spares),
@@ -115,7 +121,8 @@ def registration(
     def webhooks(phase: Phase, more: Mapping[str, dict[str, Any]], **further: str) -> list[dict[str, Any]]:
         path = f"{ADMIT_PREFIX}{token}/{phase}" if token else f"{ADMIT_PREFIX}{phase}"
         parts = {
-            f"{phase}.{_DOMAIN}": _objects(failure_policy, spares, [spared] if phase is Phase.MUTATING else []),
+            f"{phase}.{_DOMAIN}": _creates(failure_policy, spares) | of_creates[phase],
+            f"updates.{phase}.{_DOMAIN}": _updates(failure_policy, spares),
             f"nodes.{phase}.{_DOMAIN}": _nodes(),
             **more,
         }
@@ -148,15 +155,25 @@ def _client(reached: Reached, path: str, ca_bundle: bytes | None) -> dict[str, A
     return {"service": service} | trust
 
 
-def _objects(
-    failure_policy: str, spared_namespaces: tuple[str, ...], conditions: list[dict[str, str]]
-) -> dict[str, Any]:
+def _creates(failure_policy: str, spared_namespaces: tuple[str, ...]) -> dict[str, Any]:
     return {
         "failurePolicy": failure_policy,
         "namespaceSelector": _all_but(spared_namespaces),
-        "matchConditions": [{"name": "changes-what-is-judged", "expression": _CHANGES_OBJECTS}, *conditions],
-        "rules": _rules((key for key in TARGETS if key not in _CLUSTER_SCOPED), "Namespaced"),
+        "rules": _created(_NAMESPACED, "Namespaced"),
     }
+
+
+def _updates(failure_policy: str, spared_namespaces: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "failurePolicy": failure_policy,
+        "namespaceSelector": _all_but(spared_namespaces),
+        **_conditions("changes-what-is-judged", _CHANGES_OBJECTS),
+        "rules": _updated(_NAMESPACED, "Namespaced"),
+    }
+
+
+def _conditions(name: str, expression: str) -> dict[str, Any]:
+    return {"matchConditions": [{"name": name, "expression": expression}]}
 
 
 def _all_but(namespaces: tuple[str, ...]) -> dict[str, Any]:
@@ -171,8 +188,8 @@ def _nodes() -> dict[str, Any]:
     """
     return {
         "failurePolicy": "Ignore",
-        "matchConditions": [{"name": "changes-what-is-judged", "expression": _CHANGES_NODES}],
-        "rules": _rules(_CLUSTER_SCOPED, "Cluster"),
+        **_conditions("changes-what-is-judged", _CHANGES_NODES),
+        "rules": _created(_CLUSTER_SCOPED, "Cluster") + _updated(_CLUSTER_SCOPED, "Cluster"),
     }
 
 
@@ -180,7 +197,7 @@ def _namespaces() -> dict[str, Any]:
     """A namespace that comes under a cap by its labels is told of it, and never refused."""
     return {
         "failurePolicy": "Ignore",
-        "matchConditions": [{"name": "changes-labels", "expression": _CHANGES_LABELS}],
+        **_conditions("changes-labels", _CHANGES_LABELS),
         "rules": [_rule("", ["namespaces"], [UPDATE], "Cluster")],
     }
 
@@ -191,7 +208,7 @@ def _scales(spared_namespaces: tuple[str, ...]) -> dict[str, Any]:
     return {
         "failurePolicy": "Ignore",
         "namespaceSelector": _all_but(spared_namespaces),
-        "matchConditions": [{"name": "asks-for-more", "expression": _ASKS_FOR_MORE}],
+        **_conditions("asks-for-more", _ASKS_FOR_MORE),
         "rules": [
             _rule(group, [f"{plural}/scale" for _, plural in resources], [UPDATE], "Namespaced")
             for group, resources in scaled
@@ -208,17 +225,28 @@ def _always() -> dict[str, Any]:
     }
 
 
-def _rules(kinds: Iterable[tuple[str, str]], scope: str) -> list[dict[str, Any]]:
-    """One rule for each group's objects, and one for their subresources, which are never created."""
-    rules: list[dict[str, Any]] = []
-    for group, members in groupby(sorted(kinds), key=lambda kind: kind[0]):
-        targets = [TARGETS[key] for key in members]
-        whole = [each.plural for each in targets]
-        parts = [f"{each.plural}/{part}" for each in targets for part in sorted(each.subresources) if part]
-        rules.append(_rule(group, whole, [CREATE, UPDATE], scope))
-        if parts:
-            rules.append(_rule(group, parts, [UPDATE], scope))
-    return rules
+def _created(kinds: Iterable[Kind], scope: str) -> list[dict[str, Any]]:
+    """One rule for each group; subresources are never created."""
+    return [
+        _rule(group, [TARGETS[key].plural for key in members], [CREATE], scope) for group, members in _by_group(kinds)
+    ]
+
+
+def _updated(kinds: Iterable[Kind], scope: str) -> list[dict[str, Any]]:
+    """One rule for each group, its subresources with it."""
+    return [
+        _rule(group, [resource for key in members for resource in _with_parts(key)], [UPDATE], scope)
+        for group, members in _by_group(kinds)
+    ]
+
+
+def _by_group(kinds: Iterable[Kind]) -> Iterator[tuple[str, Iterator[Kind]]]:
+    return groupby(sorted(kinds), key=lambda kind: kind[0])
+
+
+def _with_parts(kind: Kind) -> list[str]:
+    target = TARGETS[kind]
+    return [f"{target.plural}/{part}" if part else target.plural for part in sorted(target.subresources)]
 
 
 def _rule(group: str, resources: list[str], operations: list[str], scope: str) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from webhook.objects.cluster import ResourceQuota
 
 FAIL, WARN, UNKNOWN = Level.FAIL, Level.WARN, Level.UNKNOWN
 VALIDATE, MUTATE = "validate.tallygate.dev", "mutate.tallygate.dev"
+CHANGES = "updates.validate.tallygate.dev"
 NODES = "nodes.validate.tallygate.dev"
 UNSEEN = Unseen("403 forbidden")
 
@@ -136,10 +137,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Level]]] = {
     "resize is not sent": (
         changed(
             "validate",
-            VALIDATE,
+            CHANGES,
             rules=[
                 rule | {"resources": [each for each in rule["resources"] if each != "pods/resize"]}
-                for rule in webhook({"webhooks": msgspec.to_builtins(registered()["validating"].webhooks)}, VALIDATE)[
+                for rule in webhook({"webhooks": msgspec.to_builtins(registered()["validating"].webhooks)}, CHANGES)[
                     "rules"
                 ]
             ],
@@ -198,6 +199,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Level]]] = {
         {"certificate": FAIL},
     ),
     "pods pass while the gate is away": (changed("mutate", MUTATE, failurePolicy="Ignore"), {"failure-policy": WARN}),
+    "changes of pods pass while the gate is away": (
+        changed("validate", CHANGES, failurePolicy="Ignore"),
+        {"failure-policy": WARN},
+    ),
     "one replica": ({"deployment": deployment(1, 1)}, {"failure-policy": WARN}),
     "nobody is ready": ({"deployment": deployment(2, 0)}, {"failure-policy": FAIL, "replicas": WARN}),
     "there is no Deployment": ({"deployment": None}, {"failure-policy": FAIL}),
@@ -207,6 +212,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Level]]] = {
     "a budget that lets nobody go": ({"budgets": (budget(0),)}, {"failure-policy": WARN}),
     "budgets cannot be read": ({"budgets": UNSEEN}, {"failure-policy": UNKNOWN}),
     "kube-system waits for the gate": (changed("validate", VALIDATE, namespaceSelector={}), {"exempt": FAIL}),
+    "what changes in kube-system waits for the gate": (
+        changed("validate", CHANGES, namespaceSelector={}),
+        {"exempt": FAIL},
+    ),
+    "it was registered by a version that knew no webhook for updates": (
+        registered(lambda _, validating: validating["webhooks"].remove(webhook(validating, CHANGES))),
+        {"rules": FAIL, "passed-over": WARN},
+    ),
     "the gate's own namespace waits for it": (
         changed(
             "mutate",
@@ -230,6 +243,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Level]]] = {
     ),
     "a namespace is passed over": (
         changed("validate", VALIDATE, namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}),
+        {"passed-over": WARN},
+    ),
+    "changes are passed over in a namespace": (
+        changed("validate", CHANGES, namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}),
         {"passed-over": WARN},
     ),
     "namespaces cannot be listed": ({"spaces": UNSEEN}, {"passed-over": UNKNOWN}),

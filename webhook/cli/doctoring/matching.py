@@ -27,11 +27,17 @@ class Request(NamedTuple):
 
 
 NEW_POD = Request("", "pods", "CREATE", "Namespaced")
+CHANGED_POD = Request("", "pods", "UPDATE", "Namespaced")
 
 
 def asks(webhook: Webhook, request: Request) -> bool:
     """Whether one of its rules speaks of such a request, in version v1."""
     return any(_speaks(rule, request) for rule in webhook.rules)
+
+
+def judges_pods(webhook: Webhook) -> bool:
+    """Whether it is asked about new pods or changed ones; the gate registers a webhook for each."""
+    return asks(webhook, NEW_POD) or asks(webhook, CHANGED_POD)
 
 
 def covers(configuration: Configuration, request: Request) -> bool:

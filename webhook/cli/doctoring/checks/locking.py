@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from webhook.accounting.selectors import SelectorError, selector_of
 from webhook.cli.doctoring.expected import Expected
 from webhook.cli.doctoring.facts import VALIDATING, Facts, Unseen
-from webhook.cli.doctoring.matching import NEW_POD, Request, asks, selects
+from webhook.cli.doctoring.matching import CHANGED_POD, NEW_POD, Request, asks, judges_pods, selects
 from webhook.cli.doctoring.mending import own, patched
 from webhook.cli.doctoring.records import Budget, Configuration, Deployment, Space, Webhook
 from webhook.cli.doctoring.rights import Feature, features
@@ -49,7 +49,7 @@ def _failure_policy(facts: Facts) -> Said:
     if facts.unregistered:
         return unknown(facts.unregistered)
     said = list(_open(facts))
-    if any(asks(webhook, NEW_POD) for _, _, webhook in _failing(facts)):
+    if any(judges_pods(webhook) for _, _, webhook in _failing(facts)):
         said += _borne(facts)
     return together(said, passed(_standing(facts)))
 
@@ -57,7 +57,7 @@ def _failure_policy(facts: Facts) -> Said:
 def _open(facts: Facts) -> Iterator[Said]:
     for kind, found in facts.configurations():
         for webhook in found.webhooks:
-            if asks(webhook, NEW_POD) and webhook.failure_policy != _FAIL:
+            if judges_pods(webhook) and webhook.failure_policy != _FAIL:
                 why = f"{webhook.name} has failurePolicy Ignore: while the gate is away, pods pass unjudged"
                 yield warned(why, patched(facts.here, kind, found, webhook, "failurePolicy", _FAIL))
 
@@ -142,7 +142,7 @@ def _exempt(facts: Facts) -> Said:
             _selector_of(facts, kind, found, webhook),
         )
         for kind, found, webhook in _failing(facts)
-        if asks(webhook, NEW_POD) and (taken := [each.name for each in spared if selects(webhook, each)])
+        if judges_pods(webhook) and (taken := [each.name for each in spared if selects(webhook, each)])
     ]
     return together(said, passed(f"the gate is not asked about {' and '.join(each.name for each in spared)}"))
 
@@ -189,17 +189,29 @@ def _passed_over(facts: Facts) -> Said:
     if not isinstance(facts.validating, Configuration):
         return unknown(facts.unregistered or "the gate's validating configuration cannot be seen")
     found = facts.validating
-    asking = [webhook for webhook in found.webhooks if asks(webhook, NEW_POD)]
+    asking = [webhook for webhook in found.webhooks if judges_pods(webhook)]
     spared = {each.name for each in _spared(facts)}
     others = [each for each in facts.spaces if each.name not in spared]
-    over = sorted(each.name for each in others if not any(selects(webhook, each) for webhook in asking))
+    over = sorted(each.name for each in others if not _is_judged(asking, each))
     if not over:
         return passed(f"all {len(others)} namespaces beside {' and '.join(sorted(spared))} are judged")
-    mend = [_selector_of(facts, VALIDATING, found, webhook) for webhook in asking]
+    mend = [
+        _selector_of(facts, VALIDATING, found, webhook)
+        for webhook in asking
+        if not all(selects(webhook, each) for each in others)
+    ]
     return warned(
         f"{len(over)} of {len(others)} namespaces are passed over by namespaceSelector: {named(over)}; no rule and no "
         "cap holds there",
         *mend,
+    )
+
+
+def _is_judged(asking: Sequence[Webhook], space: Space) -> bool:
+    """Whether somebody is asked about new pods there, and about changed ones."""
+    return all(
+        any(asks(webhook, request) and selects(webhook, space) for webhook in asking)
+        for request in (NEW_POD, CHANGED_POD)
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from webhook.admission.change import Phase
 from webhook.cli.doctoring.expected import Expected
 from webhook.cli.doctoring.facts import MUTATING, VALIDATING, Facts, Unseen
-from webhook.cli.doctoring.matching import NEW_POD, Request, asks, covers, requests, restricts
+from webhook.cli.doctoring.matching import NEW_POD, Request, covers, judges_pods, requests, restricts
 from webhook.cli.doctoring.mending import kubectl, patched
 from webhook.cli.doctoring.records import Condition, Configuration, Webhook
 from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
@@ -109,7 +109,7 @@ def _mutated_after(facts: Facts) -> Said:
             patched(facts.here, MUTATING, ours, webhook, "reinvocationPolicy", "IfNeeded"),
         )
         for webhook in ours.webhooks
-        if asks(webhook, NEW_POD) and webhook.reinvocation_policy != "IfNeeded"
+        if judges_pods(webhook) and webhook.reinvocation_policy != "IfNeeded"
     ]
     return together(said, passed(f"{named(later)} may change pods after the gate, which is then asked again"))
 
