@@ -33,7 +33,7 @@ EVERY = list(commands())
 
 @pytest.mark.parametrize(("name", "command"), EVERY, ids=[name for name, _ in EVERY])
 def test_help_teaches(name: str, command: click.Command) -> None:
-    """Each has a sentence for the list of commands, a text, and examples of itself that click could read."""
+    """Each has a text, and examples of itself that click could read."""
     assert isinstance(command, Command | Group)
     assert command.examples
     assert any(line.find(name) >= 0 for line, _ in command.examples)
@@ -50,6 +50,24 @@ def test_every_option_says_what_it_does(name: str, command: click.Command) -> No
     """Without exception."""
     for parameter in command.params:
         assert not isinstance(parameter, click.Option) or parameter.help, f"{name} {parameter.name}"
+
+
+@pytest.mark.parametrize("words", [[], ["certs"]])
+def test_every_command_is_listed_with_a_sentence(words: list[str]) -> None:
+    page = CliRunner().invoke(root, [*words, "--help"]).output
+    listed = page.partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()
+    inner = [name.split()[-1] for name, _ in EVERY if name.split()[1:-1] == words and len(name.split()) > 1]
+    assert [line.split()[0] for line in listed] == inner
+    assert all(line.endswith(".") and len(line.split()) > 2 for line in listed)
+
+
+@pytest.mark.parametrize("asked", [["--help"], ["certs", "--help"]])
+def test_who_asks_what_there_is_does_not_wait_for_every_command_to_load(asked: list[str]) -> None:
+    program = "import sys; from webhook.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
+    program += "loaded = [each for each in ('numpy', 'flask', 'kubernetes', 'jsonschema') if each in sys.modules];"
+    program += "print(loaded, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program, *asked], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
+    assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
 def test_the_version_is_told() -> None:

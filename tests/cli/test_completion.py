@@ -39,6 +39,9 @@ def completed(words: str, index: int) -> list[str]:
     ("words", "index", "offered"),
     [
         ("tallygate ch", 1, ["check"]),
+        ("tallygate s", 1, ["snapshot", "serve"]),
+        ("tallygate --tr", 1, ["--traceback"]),
+        ("tallygate certs s", 2, ["show", "status"]),
         ("tallygate explain TG20", 2, ["TG201", "TG202", "TG203", "TG204", "TG205", "TG206", "TG207", "TG208"]),
         ("tallygate explain po", 2, ["pod"]),
         ("tallygate check -o s", 3, ["sarif"]),

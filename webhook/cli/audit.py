@@ -28,7 +28,6 @@ _SPARED = frozenset({"kube-system", NAMESPACE})
 
 @click.command(
     cls=Command,
-    short_help="Judge what is stored in a cluster already.",
     examples=(
         ("tallygate audit --policies policies/", "what a cluster holds that these policies would refuse"),
         ("tallygate audit --policies policies/ --namespace team-a -o json", "of one namespace, for a program"),

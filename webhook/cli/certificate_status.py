@@ -24,7 +24,6 @@ _SECRET = f"{NAMESPACE}/{NAME}-tls"
 
 @click.command(
     cls=Command,
-    short_help="Show the certificates that a gate keeps in a cluster.",
     examples=(
         ("tallygate certs status", "in the cluster of your kubeconfig"),
         ("tallygate certs status --secret team-a/gate-tls -o json", "of another Secret, for a program"),

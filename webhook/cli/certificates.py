@@ -22,8 +22,10 @@ from webhook.cli.report.table import table
 
 @click.group(
     cls=Lazy,
-    modules={"publish": "webhook.cli.publishing", "status": "webhook.cli.certificate_status"},
-    short_help="Make, look at, renew and publish serving certificates.",
+    modules={
+        "publish": ("webhook.cli.publishing", "Let the cluster's API server trust them."),
+        "status": ("webhook.cli.certificate_status", "Show the certificates that a gate keeps in a cluster."),
+    },
     examples=(
         ("tallygate certs issue tls/ --service tallygate-system/tallygate", "an authority and a certificate"),
         ("tallygate certs show tls/", "what is there, and how long it lasts"),

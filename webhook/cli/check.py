@@ -22,7 +22,6 @@ from webhook.cli.report.summary import Seen, fails
 
 @click.command(
     cls=Command,
-    short_help="Say what the cluster would say of manifests.",
     examples=(
         ("tallygate check deploy/", "every manifest in a folder, by the shipped rules"),
         ("helm template . | tallygate check -", "what a chart renders to"),

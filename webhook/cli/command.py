@@ -4,11 +4,12 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import IO, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from webhook.errors import TallygateError
 
@@ -65,12 +66,12 @@ class Group(_Examples, click.Group):
 
 
 class Lazy(Group):
-    """A group of which some commands are named by their modules and imported when they are run.
+    """A group of which some commands are imported when they are run: each has a module, and a line in the list.
 
-    So a check in a commit hook does not wait for a web server to load.
+    So a check in a commit hook does not wait for a web server to load, and neither does who asks what there is.
     """
 
-    def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._modules = modules
 
@@ -82,8 +83,23 @@ class Lazy(Group):
         """The command of this name, which its module calls by the same name."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        command = getattr(import_module(self._modules[cmd_name]), cmd_name)
+        module, _ = self._modules[cmd_name]
+        command = getattr(import_module(module), cmd_name)
         return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands as click does, which would import each."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*self._lines(ctx)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What a word may become, as click finds it, which would import each command that it may be."""
+        found = [CompletionItem(name, help=line) for name, line in self._lines(ctx) if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+    def _lines(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
+        for name in self.list_commands(ctx):
+            yield name, self._modules[name][1] if name in self._modules else self.commands[name].get_short_help_str()
 
 
 class Root(Lazy):

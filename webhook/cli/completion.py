@@ -11,7 +11,6 @@ _VARIABLE = "_TALLYGATE_COMPLETE"
 
 @click.command(
     cls=Command,
-    short_help="Print a script that completes in your shell.",
     examples=(
         ("source <(tallygate completion bash)", "bash, for this shell; put it into ~/.bashrc for all"),
         ("tallygate completion zsh > ~/.zfunc/_tallygate", "zsh, with ~/.zfunc in $fpath before compinit"),

@@ -19,7 +19,6 @@ from webhook.cli.report import write
 
 @click.command(
     cls=Command,
-    short_help="Say whether the gate works in a cluster, and what mends it.",
     examples=(
         ("tallygate doctor", "the gate in the cluster of your kubeconfig"),
         ("tallygate doctor --policies policies/", "... and whether ResourceQuotas contradict these caps"),

@@ -26,7 +26,6 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
 
 @click.command(
     cls=Command,
-    short_help="Say what a code means, or how a pod's request adds up.",
     examples=(
         ("tallygate explain", "every code in one line"),
         ("tallygate explain TG101", "one code: what, why, what fails, what passes; `not-whole` names it too"),

@@ -27,7 +27,6 @@ from webhook.errors import TallygateError
 
 @click.command(
     cls=Command,
-    short_help="Say how many more of a pod there is room for.",
     examples=(
         ("tallygate headroom -f train.yaml", "how many more of this pod, on which nodes, and what then is full"),
         ("tallygate headroom -f shapes/ --snapshot now.json", "of each pod in a folder, each by itself, in a snapshot"),

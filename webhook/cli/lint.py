@@ -17,7 +17,6 @@ from webhook.policy.load import read
 
 @click.command(
     cls=Command,
-    short_help="Say whether policy files are right.",
     examples=(
         ("tallygate lint policies/", "every mistake of every policy file in a folder"),
         ("tallygate lint --strict policies/gpus.yaml", "let warnings fail too, as CI should"),

@@ -27,7 +27,6 @@ from webhook.errors import TallygateError
 
 @click.command(
     cls=Command,
-    short_help="Say whether pods will find a node, and why not.",
     examples=(
         (
             "tallygate predict pod/train-0 --namespace team-a",

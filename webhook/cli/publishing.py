@@ -16,7 +16,6 @@ from webhook.cli.command import Command
 
 @click.command(
     cls=Command,
-    short_help="Let the cluster's API server trust them.",
     examples=(
         ("tallygate certs publish tls/", "in the cluster of your kubeconfig"),
         ("tallygate certs publish tls/ --kubeconfig admin.conf --context prod", "in another"),

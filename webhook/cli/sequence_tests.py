@@ -12,7 +12,6 @@ from webhook.cli.sequences.play import play
 
 @click.command(
     cls=Command,
-    short_help="Play sequences of requests before policies.",
     examples=(
         ("tallygate test policies/examples/tests/", "every sequence in a folder, at any depth"),
         ("tallygate test -v team-caps.yaml", "each step with its verdict, and what the caps hold then"),

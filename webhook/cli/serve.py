@@ -30,7 +30,6 @@ def _help(option: Option) -> str:
 
 @click.command(
     cls=Command,
-    short_help="Answer a cluster's admission reviews.",
     examples=(
         ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "first a certificate ..."),
         ("tallygate serve --tls-cert tls/tls.crt --tls-key tls/tls.key --policies policies/", "... then serve with it"),

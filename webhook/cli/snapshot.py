@@ -27,7 +27,6 @@ _BEGIN, _BETWEEN = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
 
 @click.command(
     cls=Command,
-    short_help="Write what a cluster holds now into one file.",
     examples=(
         ("tallygate snapshot -o now.json", "the cluster of your kubeconfig"),
         ("tallygate snapshot --context prod | gzip > prod.json.gz", "another, for somebody else to look at"),

@@ -19,7 +19,6 @@ from webhook.policy.model import PolicySet
 
 @click.command(
     cls=Command,
-    short_help="Show what caps are, hold and promise.",
     examples=(
         ("tallygate usage --policies policies/", "every cap of these policies, in the cluster of your kubeconfig"),
         ("tallygate usage --policies policies/ --namespace team-a --watch", "one namespace's, and again as it changes"),
