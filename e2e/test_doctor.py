@@ -11,18 +11,21 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+import yaml
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs.authority import LEAF_LIFETIME, new_authority, new_leaf
 from certs.files import read_authority, write_leaf
 from certs.names import parse_names
 from e2e.advertised import advertise, advertised
+from e2e.api import JSON, Object, api
 from e2e.gates.process import GateProcess
 from e2e.gates.running import HERE
 from e2e.ledgers import define_ledgers, forget_ledgers
+from e2e.namespaces import label
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
-from e2e.registering import register, registered, unregister
+from e2e.registering import CONFIGURATIONS, register, registered, unregister
 from e2e.said import said
 from e2e.service_account import as_service_account, gates_account
 from e2e.typed import tallygate
@@ -30,7 +33,9 @@ from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
 _OWN = "tallygate-system"
-_MUTATING, _VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
+_MUTATING, _VALIDATING = CONFIGURATIONS.values()
+_ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{_OWN}/roles/tallygate"
+_DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev"
 _WITHIN = 90.0
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -107,20 +112,19 @@ class Doctor:
             done = self.cluster.kubectl(*arguments) if program == "kubectl" else self.tallygate(*arguments)
             assert done.returncode == 0, f"{command}: {done.stderr}"
 
-    def patch(self, kind: str, name: str, *operations: dict[str, Any]) -> None:
+    def patch(self, path: str, *operations: Object) -> None:
         """Change an object by hand."""
-        done = self.cluster.kubectl("patch", kind, name, "--type=json", f"--patch={json.dumps(operations)}")
-        assert done.returncode == 0, done.stderr
+        api(self.cluster.kubeconfig).patch(path, operations, JSON)
 
-    def webhook(self, kind: str, name: str) -> tuple[int, dict[str, Any]]:
+    def webhook(self, path: str, name: str) -> tuple[int, Object]:
         """A webhook as it is stored, and where in its configuration."""
-        stored = json.loads(said(self.cluster, "get", kind, "tallygate", "--output=json"))
+        stored = api(self.cluster.kubeconfig).get(path)
         return next((index, each) for index, each in enumerate(stored["webhooks"]) if each["name"] == name)
 
-    def set(self, kind: str, name: str, field: str, value: Any) -> None:
+    def set(self, path: str, name: str, field: str, value: Any) -> None:
         """Change a field of one webhook."""
-        index, _ = self.webhook(kind, name)
-        self.patch(kind, "tallygate", {"op": "add", "path": f"/webhooks/{index}/{field}", "value": value})
+        index, _ = self.webhook(path, name)
+        self.patch(path, {"op": "add", "path": f"/webhooks/{index}/{field}", "value": value})
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +135,8 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
     kubeconfig = gates_account(cluster, folder, "followed")
-    said(cluster, "delete", "leases", "--all", f"--namespace={_OWN}")  # of gates that others have killed
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{_OWN}/leases"
+    api(cluster.kubeconfig).delete(leases)  # of gates that others have killed
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
     gate = GateProcess(folder / "gate", arguments=arguments)
     gate.start()
@@ -147,10 +152,11 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
 
 
 @contextmanager
-def _quota(cluster: Cluster, namespace: str, hard: str) -> Iterator[None]:
-    said(cluster, "create", "quota", "other", f"--namespace={namespace}", f"--hard={hard}")
+def _quota(cluster: Cluster, namespace: str, hard: dict[str, str]) -> Iterator[None]:
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    api(cluster.kubeconfig).create(quotas, {"metadata": {"name": "other"}, "spec": {"hard": hard}})
     yield
-    said(cluster, "delete", "quota", "other", f"--namespace={namespace}")
+    api(cluster.kubeconfig).delete(f"{quotas}/other")
 
 
 def test_of_a_gate_that_is_well_every_point_passes(doctor: Doctor) -> None:
@@ -227,13 +233,11 @@ def test_what_is_wrong_with_the_registration_is_found_and_mended_by_what_is_prin
 
 
 def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
-    _, ours = doctor.webhook(_MUTATING, "mutate.tallygate.dev")
+    _, webhook = doctor.webhook(_MUTATING, "mutate.tallygate.dev")
     later = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": "zz-later"},
         "webhooks": [
-            {key: ours[key] for key in ("rules", "sideEffects", "admissionReviewVersions")}
+            {key: webhook[key] for key in ("rules", "sideEffects", "admissionReviewVersions")}
             | {
                 "name": "later.example.com",
                 "clientConfig": {"url": "https://127.0.0.1:9/"},
@@ -242,7 +246,8 @@ def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
             }
         ],
     }
-    said(doctor.cluster, "apply", "--filename=-", stdin=json.dumps(later))
+    ours, configurations = api(doctor.cluster.kubeconfig), _MUTATING.rpartition("/")[0]
+    ours.create(configurations, later)
     try:
         assert (
             "zz-later may change pods after the gate, which is then asked again"
@@ -253,7 +258,7 @@ def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
         doctor.mend("mutated-after")
         doctor.until_wrong()
     finally:
-        said(doctor.cluster, "delete", _MUTATING, "zz-later")
+        ours.delete(f"{configurations}/zz-later")
 
 
 def test_a_registration_that_is_gone_is_told(doctor: Doctor) -> None:
@@ -278,12 +283,12 @@ def test_a_gate_that_is_away_is_told_in_the_words_of_the_api_server(doctor: Doct
 
 
 def test_a_right_that_was_taken_away_is_named(doctor: Doctor) -> None:
-    role = json.loads(said(doctor.cluster, "get", "role", "tallygate", f"--namespace={_OWN}", "--output=json"))
+    role = api(doctor.cluster.kubeconfig).get(_ROLE)
     index, verbs = next(
         (index, rule["verbs"]) for index, rule in enumerate(role["rules"]) if "leases" in rule["resources"]
     )
-    patch = [{"op": "replace", "path": f"/rules/{index}/verbs", "value": [each for each in verbs if each != "delete"]}]
-    said(doctor.cluster, "patch", "role", "tallygate", f"--namespace={_OWN}", "--type=json", f"-p={json.dumps(patch)}")
+    fewer = [each for each in verbs if each != "delete"]
+    doctor.patch(_ROLE, {"op": "replace", "path": f"/rules/{index}/verbs", "value": fewer})
     doctor.until_wrong(rights="FAIL")
     assert "delete leases.coordination.k8s.io" in doctor.found["rights"]["reason"]
     doctor.mend("rights")
@@ -292,7 +297,7 @@ def test_a_right_that_was_taken_away_is_named(doctor: Doctor) -> None:
 
 def test_a_definition_of_an_older_version_is_found_and_mended(doctor: Doctor) -> None:
     path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/shown/properties/countedAt"
-    doctor.patch("crd", "capledgers.tallygate.dev", {"op": "remove", "path": path})
+    doctor.patch(_DEFINITION, {"op": "remove", "path": path})
     doctor.until_wrong(ledger_definition="FAIL")
     assert "status.shown.countedAt" in doctor.found["ledger-definition"]["reason"]
     doctor.mend("ledger-definition")
@@ -303,8 +308,8 @@ def test_a_definition_of_an_older_version_is_found_and_mended(doctor: Doctor) ->
 def test_a_quota_that_contradicts_a_cap_is_found_and_mended(
     doctor: Doctor, namespace: str, dongles: str, who: str
 ) -> None:
-    said(doctor.cluster, "label", "namespace", namespace, "doctor=looks")
-    with _quota(doctor.cluster, namespace, f"requests.example.com/dongle={dongles},pods=50"):
+    label(doctor.cluster, namespace, {"doctor": "looks"})
+    with _quota(doctor.cluster, namespace, {"requests.example.com/dongle": dongles, "pods": "50"}):
         doctor.until_wrong(quotas="WARN")
         assert who in doctor.found["quotas"]["reason"]
         doctor.mend("quotas")
@@ -346,9 +351,10 @@ def test_a_certificate_that_ends_soon_is_found_and_mended(doctor: Doctor) -> Non
 
 def test_a_certificate_that_has_ended_is_found_and_mended(doctor: Doctor) -> None:
     """Whether the API server still has a connection from before, and so reaches the gate, is not the case's to say."""
-    names, made = parse_names([HERE]), datetime.now(UTC) - LEAF_LIFETIME + timedelta(seconds=20)
-    write_leaf(doctor.gate.certificates, new_leaf(read_authority(doctor.gate.certificates), names, made))
+    names, end = parse_names([HERE]), datetime.now(UTC) + timedelta(seconds=20)
+    write_leaf(doctor.gate.certificates, new_leaf(read_authority(doctor.gate.certificates), names, end - LEAF_LIFETIME))
     doctor.gate.take_up_certificate()
+    until("it has ended", lambda: datetime.now(UTC) > end, _WITHIN)
     wanted = {"certificate": "FAIL", "trusted": "FAIL", "replicas": "FAIL"}
     until("it is found", lambda: wanted.items() <= doctor.wrong().items(), _WITHIN, lambda: str(doctor.wrong()))
     doctor.mend("certificate")
@@ -370,7 +376,7 @@ def test_who_may_not_look_is_told_what_he_could_not_see(doctor: Doctor, tmp_path
 
 
 def test_a_cluster_that_does_not_answer_is_misuse(doctor: Doctor, tmp_path: Path) -> None:
-    away = json.loads(said(doctor.cluster, "config", "view", "--raw", "--minify", "--flatten", "--output=json"))
+    away = yaml.safe_load(doctor.cluster.kubeconfig.read_text())
     away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
     (tmp_path / "away").write_text(json.dumps(away))
     shown = doctor.tallygate("doctor", "--kubeconfig", str(tmp_path / "away"))

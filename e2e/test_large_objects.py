@@ -1,10 +1,10 @@
 """Objects as large as etcd takes still go through the webhooks: neither conditions nor the gate give up on them."""
 
-import json
 from typing import Any
 
 import pytest
 
+from e2e.api import api
 from e2e.ports import Cluster
 
 _LARGE = 1024 * 1024  # bytes; etcd takes one and a half times as much in all
@@ -13,7 +13,7 @@ _FRACTION = {"limits": {"example.com/dongle": "1500m"}}
 
 
 def _spec() -> dict[str, Any]:
-    each = "x" * (_LARGE // _VARIABLES - 160)  # what is left beside its name, quotes and managedFields
+    each = "x" * (_LARGE // _VARIABLES - 80)  # what is left beside its name, quotes and managedFields
     env = [{"name": f"V{number}", "value": each} for number in range(_VARIABLES)]
     return {"containers": [{"name": "main", "image": "none", "env": env}], "tolerations": [{"key": "nowhere"}]}
 
@@ -36,25 +36,18 @@ def _objects() -> dict[str, dict[str, Any]]:
 @pytest.mark.usefixtures("gate")
 @pytest.mark.parametrize("kind", ["pod", "deployment"])
 def test_an_object_of_a_megabyte_is_created_and_updated(cluster: Cluster, namespace: str, kind: str) -> None:
-    at = f"--namespace={namespace}"
-    _said(cluster, "create", at, "-f", "-", stdin=json.dumps(_objects()[kind]))
-    assert len(_said(cluster, "get", kind, "large", at, "--output=json", "--show-managed-fields")) > _LARGE
-    _said(cluster, "annotate", kind, "large", at, "note=1")
-    _said(cluster, "label", kind, "large", at, "tier=x")
-    _said(cluster, "label", kind, "large", at, "tier-")
+    ours, large = api(cluster.kubeconfig), _objects()[kind]
+    path = ours.collection(large, namespace)
+    ours.create(path, large)
+    assert len(ours.ask("GET", f"{path}/large").body) > _LARGE
+    for change in ({"annotations": {"note": "1"}}, {"labels": {"tier": "x"}}, {"labels": {"tier": None}}):
+        ours.patch(f"{path}/large", {"metadata": change})
 
 
 @pytest.mark.usefixtures("gate")
 def test_a_mistake_in_an_object_of_a_megabyte_is_told(cluster: Cluster, namespace: str) -> None:
     pod = _objects()["pod"]
     pod["spec"]["containers"][0]["resources"] = _FRACTION
-    done = cluster.kubectl("create", f"--namespace={namespace}", "-f", "-", stdin=json.dumps(pod))
-    assert done.returncode == 1
-    assert "1500m is not a whole number" in done.stderr
-    assert "TG101" in done.stderr
-
-
-def _said(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    done = cluster.kubectl(*args, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    refusal = api(cluster.kubeconfig).ask("POST", f"/api/v1/namespaces/{namespace}/pods", pod).refusal
+    assert "1500m is not a whole number" in refusal
+    assert "TG101" in refusal

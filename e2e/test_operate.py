@@ -17,19 +17,20 @@ import pytest
 from click.testing import CliRunner
 
 from certs.kept import Kept, fingerprint, pem
+from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.kept_gates import KeptGate, ask, ground, kept
-from e2e.ledgers import define_ledgers
+from e2e.ledgers import define_ledgers, ledgers_in
 from e2e.load import STORED, Clients, until_more
 from e2e.namespaces import gates_namespace
-from e2e.pods import Pod, create, pod
+from e2e.pods import Pod, create, pod, sent, stored
 from e2e.ports import Cluster, Gate, NotHereError, Site
-from e2e.registering import registered, unregister
+from e2e.registering import CONFIGURATIONS, registered, unregister
 from e2e.said import said
 from e2e.waiting import until
 from tests.state.attempts import Put, room
 from tests.state.contract import soon
-from webhook.admission.registration import NAME, registration
+from webhook.admission.registration import registration
 from webhook.cli.lint import lint
 from webhook.cli.policies import usable
 from webhook.policy.load import SHIPPED
@@ -77,8 +78,10 @@ def _typed(cluster: Cluster, section: str, page: str = "operate.md", folder: Pat
 def test_pods_are_created_again_after_what_the_runbook_says(section: str, site: Site, namespace: str) -> None:
     assert _CALL in create(site, namespace, "before").stderr
     _typed(site.cluster, section)
-    until("pods are created", lambda: create(site, namespace, f"p-{uuid4().hex[:8]}").returncode == 0, _WITHIN)
-    said(site.cluster, "label", "pods", "--all", f"--namespace={namespace}", "changed=as-well")
+    until("pods are created", lambda: sent(site, namespace, f"p-{uuid4().hex[:8]}").is_done, _WITHIN)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    for name in stored(site, namespace):
+        api(site.cluster.kubeconfig).patch(f"{pods}/{name}", {"metadata": {"labels": {"changed": "as-well"}}})
 
 
 def test_ledgers_let_go_of_their_namespace_by_what_the_runbook_says(site: Site) -> None:
@@ -87,11 +90,11 @@ def test_ledgers_let_go_of_their_namespace_by_what_the_runbook_says(site: Site) 
     home, key = gates_namespace(cluster), LedgerKey(f"runbook-{uuid4().hex[:8]}", "team-a")
     store = KubernetesLedgers(connect(cluster.kubeconfig), home, lambda: datetime.now(UTC))
     BatchedLedgers(store, time.monotonic).transact(key, Put(lambda _: room(1)), soon())
-    name, there = object_name(key), ("get", "capledgers", f"--namespace={home}", "--output=name")
-    said(cluster, "delete", "capledger", name, f"--namespace={home}", "--wait=false")
-    assert name in said(cluster, *there)
+    ours, ledger = api(cluster.kubeconfig), f"{ledgers_in(home)}/{object_name(key)}"
+    ours.delete(ledger)
+    assert ours.find(ledger) is not None
     _typed(cluster, "ledgers")
-    until("it is gone", lambda: name not in said(cluster, *there), _WITHIN)
+    until("it is gone", lambda: ours.find(ledger) is None, _WITHIN)
 
 
 def test_policies_are_taken_out_of_the_cluster_and_looked_at_by_what_the_runbook_says(
@@ -148,7 +151,7 @@ def _kept_gate(cluster: Cluster, folder: Path, kubeconfig: Path) -> Iterator[Kep
     try:
         gate.start()
         for configuration in registration(gate.reached):
-            said(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(configuration))
+            api(cluster.kubeconfig).apply(CONFIGURATIONS[configuration["kind"]], configuration)
         yield gate
     finally:
         unregister(cluster)
@@ -156,7 +159,7 @@ def _kept_gate(cluster: Cluster, folder: Path, kubeconfig: Path) -> Iterator[Kep
 
 
 def _is_let_in(site: Site, namespace: str) -> bool:
-    return create(site, namespace, f"p-{uuid4().hex[:8]}").returncode == 0
+    return sent(site, namespace, f"p-{uuid4().hex[:8]}").is_done
 
 
 def _pod(site: Site, number: int) -> Pod:
@@ -178,7 +181,5 @@ def _forgotten(cluster: Cluster, leaked: Kept) -> bool:
 
 def _trusted(cluster: Cluster) -> set[bytes]:
     """What the webhooks trust, in PEM."""
-    kinds = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
-    found = json.loads(said(cluster, "get", kinds, f"--field-selector=metadata.name={NAME}", "--output=json"))["items"]
-    assert len(found) == len(kinds.split(","))
+    found = [api(cluster.kubeconfig).get(path) for path in CONFIGURATIONS.values()]
     return {base64.b64decode(each["clientConfig"].get("caBundle", "")) for one in found for each in one["webhooks"]}

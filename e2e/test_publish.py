@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from e2e.api import Object, api
 from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster, Gate
-from e2e.registering import unregister
+from e2e.registering import CONFIGURATIONS, unregister
 from e2e.waiting import until
 from webhook.admission.registration import registration
 
@@ -30,8 +30,7 @@ def registered(cluster: Cluster, started: Gate) -> Iterator[Gate]:
     """The gate, registered without anybody to trust, which the API server has seen of both phases."""
     mutating, validating = registration(started.reached)
     for configuration, phase in ((validating, "validate"), (mutating, "mutate")):
-        done = cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(configuration))
-        assert done.returncode == 0, done.stderr
+        api(cluster.kubeconfig).apply(CONFIGURATIONS[configuration["kind"]], configuration)
         until(f"{phase} is called and not trusted", partial(_is_not_trusted, cluster, phase), _WITHIN)
     yield started
     unregister(cluster)
@@ -50,12 +49,10 @@ def publish(cluster: Cluster, folder: Path, *options: str) -> subprocess.Complet
     )
 
 
-def pod(name: str) -> str:
+def pod(name: str) -> Object:
     """A pod that the gate refuses, and nobody else."""
     container = {"name": "main", "image": "none", "resources": {"requests": _BANANAS, "limits": _BANANAS}}
-    return json.dumps(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
-    )
+    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
 
 
 def _is_not_trusted(cluster: Cluster, phase: str) -> bool:
@@ -65,22 +62,19 @@ def _is_not_trusted(cluster: Cluster, phase: str) -> bool:
 
 def said_of_a_pod(cluster: Cluster, namespace: str) -> str:
     """What the API server says to it."""
-    name = f"pod-{uuid4().hex[:8]}"
-    done = cluster.kubectl("create", "--dry-run=server", f"--namespace={namespace}", "-f", "-", stdin=pod(name))
-    return done.stdout + done.stderr
+    pods, made = f"/api/v1/namespaces/{namespace}/pods", pod(f"pod-{uuid4().hex[:8]}")
+    return api(cluster.kubeconfig).ask("POST", pods, made, query={"dryRun": "All"}).told
 
 
-def webhooks(cluster: Cluster, kind: str) -> list[dict[str, Any]]:
+def webhooks(cluster: Cluster, kind: str) -> list[Object]:
     """Those of one configuration, as stored."""
-    done = cluster.kubectl("get", kind, "tallygate", "--output=json")
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)["webhooks"]
+    found: list[Object] = api(cluster.kubeconfig).get(CONFIGURATIONS[kind])["webhooks"]
     return found
 
 
 def test_the_gate_is_called_once_it_is_published(cluster: Cluster, registered: Gate, namespace: str) -> None:
     assert "certificate" in said_of_a_pod(cluster, namespace)
-    before = webhooks(cluster, "validatingwebhookconfiguration")
+    before = webhooks(cluster, "ValidatingWebhookConfiguration")
     done = publish(cluster, registered.certificates)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
@@ -90,7 +84,7 @@ def test_the_gate_is_called_once_it_is_published(cluster: Cluster, registered: G
     until(
         "the gate refuses the pod", lambda: "1500m is not a whole number" in said_of_a_pod(cluster, namespace), _WITHIN
     )
-    after = webhooks(cluster, "validatingwebhookconfiguration")
+    after = webhooks(cluster, "ValidatingWebhookConfiguration")
     authority = (registered.certificates / "ca.crt").read_bytes()
     assert {base64.b64decode(each["clientConfig"].pop("caBundle")) for each in after} == {authority}
     assert after == before
@@ -98,13 +92,13 @@ def test_the_gate_is_called_once_it_is_published(cluster: Cluster, registered: G
 
 def test_publishing_again_writes_nothing(cluster: Cluster, registered: Gate) -> None:
     assert publish(cluster, registered.certificates).returncode == 0
-    before = cluster.kubectl("get", "mutatingwebhookconfiguration", "tallygate", "--output=json").stdout
+    before = api(cluster.kubeconfig).get(CONFIGURATIONS["MutatingWebhookConfiguration"])
     done = publish(cluster, registered.certificates)
     assert done.stdout.splitlines() == [
         "MutatingWebhookConfiguration tallygate: unchanged",
         "ValidatingWebhookConfiguration tallygate: unchanged",
     ]
-    assert cluster.kubectl("get", "mutatingwebhookconfiguration", "tallygate", "--output=json").stdout == before
+    assert api(cluster.kubeconfig).get(CONFIGURATIONS["MutatingWebhookConfiguration"]) == before
 
 
 def test_applying_the_registration_again_keeps_what_was_published(cluster: Cluster, registered: Gate) -> None:
@@ -116,7 +110,7 @@ def test_applying_the_registration_again_keeps_what_was_published(cluster: Clust
 
 
 def test_one_configuration_is_enough(cluster: Cluster, registered: Gate) -> None:
-    assert cluster.kubectl("delete", "mutatingwebhookconfiguration", "tallygate").returncode == 0
+    api(cluster.kubeconfig).delete(CONFIGURATIONS["MutatingWebhookConfiguration"])
     done = publish(cluster, registered.certificates)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [

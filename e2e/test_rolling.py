@@ -8,14 +8,15 @@ from uuid import uuid4
 import pytest
 
 from certs.renewal import renew
+from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers, forget_ledgers
 from e2e.load import CLIENTS, STORED, Answer, Clients, until_more
+from e2e.namespaces import label
 from e2e.pods import Pod, pod
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Site
 from e2e.registering import register, unregister
-from e2e.said import said
 from e2e.service import Service
 from e2e.storm.replicas import Replicas
 from e2e.waiting import until
@@ -44,7 +45,7 @@ def behind_one_address(site: Site, tmp_path_factory: pytest.TempPathFactory) -> 
     cluster, own = site.cluster, f"rolling-{uuid4().hex[:8]}"
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about gates of its own, beside the one of the site")
-    said(cluster, "create", "namespace", own)
+    api(cluster.kubeconfig).create("/api/v1/namespaces", {"metadata": {"name": own}})
     define_ledgers(cluster)
     following = ("--cluster=kubeconfig", f"--kubeconfig={cluster.kubeconfig}", "--ledgers=kubernetes")
     arguments = (*following, f"--namespace={own}", "--in-flight-bound=2s")
@@ -58,7 +59,7 @@ def behind_one_address(site: Site, tmp_path_factory: pytest.TempPathFactory) -> 
     finally:
         replicas.stop()
         forget_ledgers(cluster, own)
-        said(cluster, "delete", "namespace", own, "--wait=false")
+        api(cluster.kubeconfig).delete(f"/api/v1/namespaces/{own}")
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def capped(site: Site, namespace: str, behind_one_address: Replicas) -> Iterator
     for gate in behind_one_address.each:
         if not gate.runs:
             gate.start()
-    said(site.cluster, "label", "namespace", namespace, "dongles=many")
+    label(site.cluster, namespace, {"dongles": "many"})
     with Clients(site.cluster, namespace) as clients:
         until("the cap is open", lambda: clients.create_one(pod(site, "first")).status in _THERE, _WITHIN)
         until("one of them keeps", lambda: len(behind_one_address.keepers()) == 1, _WITHIN)
