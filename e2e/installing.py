@@ -75,7 +75,7 @@ def _rendered(cluster: Cluster, image: str) -> list[Object]:
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
             "resources": [os.path.relpath(_BASE, overlay)],  # kustomize takes no absolute path
-            "images": [{"name": "tallygate", **_parts(image)}],
+            "images": [{"name": "tallygate", **image_parts(image)}],
             "replicas": [{"name": "tallygate", "count": 0}],
         }
         (overlay / "kustomization.yaml").write_text(json.dumps(own))  # JSON is YAML too
@@ -83,7 +83,7 @@ def _rendered(cluster: Cluster, image: str) -> list[Object]:
     return [each for each in yaml.safe_load_all(text) if each["kind"] not in _REGISTRATIONS]
 
 
-def _parts(image: str) -> dict[str, str]:
+def image_parts(image: str) -> dict[str, str]:
     """As kustomize wants an image named; a colon before a slash is a registry's port."""
     name, at, digest = image.partition("@")
     if at:

@@ -1,145 +1,91 @@
-"""The overlay `ha` as it is meant: a Deployment, called through its Service, with a certificate of its own.
+"""Overlays and the chart as they are meant: a Deployment, called through its Service, by what the pages say to type.
 
-Installed, upgraded and taken away by the commands of docs/install.md and docs/upgrade.md.
+Installed by docs/install.md, upgraded and taken away by docs/upgrade.md. The overlay `cert-manager` is in
+e2e/test_install_cert_manager.py, since it takes cert-manager, and what `ha` is for in e2e/test_install_replicas.py.
 """
 
-import base64
-import json
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
-from uuid import uuid4
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
 
 import pytest
 
-from certs.files import CHAIN, KEY
-from e2e.gates.deployment import GateDeployment
+from e2e.helm.build import helm
+from e2e.installation.desk import Desk
 from e2e.installation.remains import remains
-from e2e.installation.rendered import KUSTOMIZE, Object, listed, own_overlay
+from e2e.installation.tried import (
+    cap,
+    created_meanwhile,
+    fill,
+    is_over,
+    logged,
+    over,
+    pods,
+    refuses,
+    until_doctor_warns,
+    until_it_refuses,
+)
 from e2e.installation.uninstalling import uninstall
-from e2e.installing import install
-from e2e.load import STORED, Answer, Clients
-from e2e.pods import pod
-from e2e.ports import Cluster, NotHereError, Site
-from e2e.registering import unregister
-from e2e.waiting import until
+from e2e.installation.vacated import Vacant, vacated
+from e2e.installation.ways import Charted, Kustomized, Way
+from e2e.load import STORED
+from e2e.ports import Site
+from e2e.said import said
 
 _OWN = "tallygate-system"
-_WITHIN = 300.0  # seconds; a busy machine is slow
-_PAUSE = 0.1  # seconds between two pods of one client: it is about what happens, not about how much of it
-_GATE = "--selector=app.kubernetes.io/component=gate"
-_OWNED = (_GATE, f"--namespace={_OWN}")
-_FRACTION = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
+_WAYS: tuple[Way, ...] = (
+    Kustomized("single"),
+    Kustomized("followed"),
+    Kustomized("ha"),
+    Charted("single"),
+    Charted("ha"),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """A cluster without the gate, whose nodes have its image; `before` is what is called like it all the same."""
-
-    image: str
-    before: frozenset[str]
+@pytest.fixture(scope="module")
+def vacant(site: Site) -> Iterator[Vacant]:
+    """The cluster without the site's own gate."""
+    with vacated(site) as found:
+        yield found
 
 
 @pytest.fixture
-def empty(site: Site) -> Iterator[Empty]:
-    """The site's own gate makes way, and comes back afterwards as it was."""
-    gate, cluster = site.gate, site.cluster
-    if not isinstance(gate, GateDeployment):
-        raise NotHereError("it takes nodes that run images")
-    read = json.loads(_done(cluster, "get", "deployment", "tallygate", f"--namespace={_OWN}", "--output=json"))
-    (container,) = read["spec"]["template"]["spec"]["containers"]
-    gate.stop()
-    unregister(cluster)
-    uninstall(cluster)
-    yield Empty(container["image"], frozenset(remains(cluster)))
-    uninstall(cluster)
-    install(cluster, container["image"])
-    _applied(cluster, [_certificate(gate)])
-    gate.start()
+def empty(vacant: Vacant) -> Iterator[Vacant]:
+    """The same; what a case has left when it failed is taken away."""
+    yield vacant
+    uninstall(vacant.cluster)
 
 
-def _done(cluster: Cluster, *args: str, stdin: str | None = None) -> str:
-    done = cluster.kubectl(*args, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.mark.parametrize("way", _WAYS, ids=str)
+def test_installed_as_the_pages_say_it_keeps_a_cap_is_upgraded_and_taken_away(
+    site: Site, namespace: str, empty: Vacant, way: Way, tmp_path: Path
+) -> None:
+    cluster, desk = site.cluster, Desk(site.cluster, tmp_path, helm if isinstance(way, Charted) else None)
+    way.install(desk, empty.image, cap(namespace))
+    until_it_refuses(cluster)
+    before = pods(cluster)
+    assert len(before) == way.size.replicas
+    fill(site, namespace, "first")
+    assert is_over(over(site, namespace))
+    if way.size.keeps:
+        assert "tried" in said(cluster, "get", "capledgers", f"--namespace={_OWN}")
+    until_doctor_warns(desk, way.size.warned)
 
+    answers = created_meanwhile(site, namespace, lambda: way.upgrade(desk))
+    failed = [answer for answer in answers if answer.status != STORED]
+    if way.size.keeps:
+        assert failed == []
+        assert is_over(over(site, namespace))  # what was counted before is not forgotten
+    else:
+        assert {each.status for each in failed} <= {HTTPStatus.INTERNAL_SERVER_ERROR}
+        until_it_refuses(cluster)
+        fill(site, namespace, "second")  # what was promised in memory is, as the page says
+        assert is_over(over(site, namespace))
+    assert refuses(cluster)
+    assert set(pods(cluster)).isdisjoint(before)
+    heard = logged(cluster).lower()
+    assert [word for word in ("forbidden", "traceback") if word in heard] == []
 
-def _overlay(cluster: Cluster, image: str, *more: str) -> list[Object]:
-    """As a user writes it: over `ha`, with an image and more arguments."""
-    name, _, tag = image.rpartition(":")
-    added = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": each} for each in more]
-    own: dict[str, Any] = {"images": [{"name": "tallygate", "newName": name, "newTag": tag}]}
-    if added:
-        own["patches"] = [{"target": {"kind": "Deployment", "name": "tallygate"}, "patch": json.dumps(added)}]
-    return own_overlay(cluster, KUSTOMIZE / "overlays" / "ha", own)
-
-
-def _certificate(gate: GateDeployment) -> Object:
-    """The Secret of the site's own gate, whose certificate is made by hand."""
-    files = {name: base64.b64encode((gate.certificates / name).read_bytes()).decode() for name in (CHAIN, KEY)}
-    metadata = {"name": "tallygate-tls", "namespace": _OWN}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "data": files}
-
-
-def _applied(cluster: Cluster, objects: list[Object]) -> None:
-    _done(cluster, "apply", "--server-side", "--force-conflicts", "--filename=-", stdin=listed(objects))
-
-
-def _is_refused(cluster: Cluster) -> bool:
-    asks = {"requests": {_FRACTION: "1500m"}, "limits": {_FRACTION: "1500m"}}
-    spec = {"containers": [{"name": "main", "image": "none", "resources": asks}]}
-    wrong = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "wrong", "namespace": "default"}, "spec": spec}
-    done = cluster.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(wrong))
-    return done.returncode != 0 and "not a whole number" in done.stderr
-
-
-def _logs(cluster: Cluster) -> str:
-    described = cluster.kubectl("describe", "pods", *_OWNED).stdout
-    return described[-3000:] + cluster.kubectl("logs", *_OWNED, "--tail=40", "--prefix").stdout
-
-
-def _rolled_out(cluster: Cluster, objects: list[Object]) -> None:
-    """First the gate, then what the API server is told of it."""
-    manifest = listed(objects)
-    # Its namespace goes first where nothing is there yet: a selector keeps no order.
-    _done(cluster, "apply", f"--filename={KUSTOMIZE / 'base' / 'namespace.yaml'}")
-    _done(cluster, "apply", _GATE, "--filename=-", stdin=manifest)
-    done = cluster.kubectl("rollout", "status", "deployment/tallygate", f"--namespace={_OWN}", "--timeout=300s")
-    assert done.returncode == 0, _logs(cluster)
-    _done(cluster, "apply", "--filename=-", stdin=manifest)
-
-
-def _created_meanwhile(site: Site, namespace: str, act: Callable[[], None]) -> list[Answer]:
-    """What a client hears who creates one pod after the other while something is done."""
-    answers: list[Answer] = []
-    with Clients(site.cluster, namespace) as clients, ThreadPoolExecutor(1) as beside:
-        doing = beside.submit(act)
-        while not doing.done():
-            answers.append(clients.create_one(pod(site, f"p-{uuid4().hex}", "0")))
-            time.sleep(_PAUSE)
-        doing.result()
-    return answers
-
-
-def test_installed_without_a_replica_upgraded_and_taken_away(site: Site, namespace: str, empty: Empty) -> None:
-    cluster = site.cluster
-    _rolled_out(cluster, _overlay(cluster, empty.image))
-    until("a fraction is refused", lambda: _is_refused(cluster), _WITHIN, lambda: _logs(cluster))
-    pods = _done(cluster, "get", "pods", *_OWNED, "--output=name").split()
-    assert len(pods) == 2
-    _done(cluster, "delete", pods[0], f"--namespace={_OWN}", "--wait=false")
-    assert all(_is_refused(cluster) for _ in range(20))
-
-    newer = _overlay(cluster, empty.image, "--log-level=debug")
-    answers = _created_meanwhile(site, namespace, lambda: _rolled_out(cluster, newer))
-    assert [answer for answer in answers if answer.status != STORED] == []
-    assert _is_refused(cluster)
-    said = _logs(cluster).lower()
-    assert "forbidden" not in said
-    assert "traceback" not in said
-
-    uninstall(cluster)
+    way.uninstall(desk)
     assert sorted(set(remains(cluster)) - empty.before) == []
-    assert not _is_refused(cluster)
+    assert not refuses(cluster)

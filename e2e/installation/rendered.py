@@ -20,7 +20,7 @@ KUSTOMIZE: Final = Path(__file__).parents[2] / "deploy" / "kustomize"
 CHART: Final = KUSTOMIZE.parent / "helm" / "tallygate"
 OVERLAYS: Final = tuple(sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir()))
 
-_HELM_WITHIN = 180.0  # seconds
+_HELM_WITHIN = 600.0  # seconds; it waits for pods, and a busy machine is slow
 _REGISTRATIONS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 
 
