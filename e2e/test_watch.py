@@ -17,6 +17,7 @@ from e2e.namespaces import label, new_namespace
 from e2e.ports import Cluster, NotHereError
 from e2e.service_account import as_service_account
 from e2e.waiting import until
+from webhook.state.watch.cluster import ClusterWatch
 from webhook.state.watch.connect import connect
 from webhook.state.watch.events import Event, Replaced
 from webhook.state.watch.failure import Reason
@@ -24,7 +25,7 @@ from webhook.state.watch.pods import PodRow
 from webhook.state.watch.pool import PooledTransport
 from webhook.state.watch.ports import Answer, Stream
 from webhook.state.watch.reflector import Pace, Reflector
-from webhook.state.watch.runner import ClusterWatch, Followed
+from webhook.state.watch.runner import Followed
 from webhook.state.watch.view import PodView
 from webhook.state.watch.wire import refused, revision_of
 

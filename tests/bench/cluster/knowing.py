@@ -14,9 +14,9 @@ from kubernetes import client, config
 
 from tests.bench.cluster import made_up
 from tests.state.watch.pods import GPU, cap
+from webhook.state.watch.cluster import ClusterWatch
 from webhook.state.watch.connect import connect
 from webhook.state.watch.reflector import Pace
-from webhook.state.watch.runner import ClusterWatch
 
 _LISTED = 5_000  # pods that the official client is asked for; the rest is scaled
 

@@ -11,10 +11,11 @@ from tests.state.watch.raw import HEAD, RawServer, chunk, raw_server, whole
 from tests.state.watch.script import listed, thing, told
 from tests.state.watch.test_pool import connected
 from webhook.objects.cluster import Namespace
+from webhook.state.watch.cluster import ClusterWatch
 from webhook.state.watch.events import Changed, Event
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
-from webhook.state.watch.runner import ClusterWatch, Follower
+from webhook.state.watch.runner import Follower
 
 
 def until(is_so: Callable[[], bool]) -> None:

@@ -9,10 +9,11 @@ from webhook.server.ports import Check
 from webhook.server.reporting.logs import Logger
 from webhook.server.settings.table import Settings
 from webhook.state.watch.asking import QuorumReader
+from webhook.state.watch.cluster import ClusterWatch
 from webhook.state.watch.connect import Connection, connect, connect_in_cluster
 from webhook.state.watch.devices import DEVICES
 from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.runner import ClusterWatch, Followed, Follower
+from webhook.state.watch.runner import Followed, Follower
 
 _CAPS_GO_BY = ("namespaces", "pods")
 
