@@ -1,8 +1,7 @@
 """An API server as certificates need it: objects read, written and watched as they are sent.
 
 The official client says who asks and sets up the connections. Its typed classes are not used: to import them takes
-longer than all the rest of a start, and they forget what is newer than they are. What is used is what its versions
-since 34 have alike; how their methods are called is not among it.
+longer than all the rest of a start, and they forget what is newer than they are.
 """
 
 import json
