@@ -13,7 +13,20 @@ from e2e.bench.figures import Over, figures, refusal_figures
 from e2e.bench.ground import Ground, ground
 from e2e.bench.measure import ALONE, SELDOM, WAYS, Round, Sample, Way, one_round, refusals
 from e2e.bench.table import refusal_table, table
-from e2e.bench.variants import CAP, FLASK, FLOOR, FLOOR_HTTP2, KEPT, NONE, QUOTA, REFUSING, RULES, VARIANTS, Variant
+from e2e.bench.variants import (
+    CAP,
+    FLASK,
+    FLOOR,
+    FLOOR_HTTP2,
+    FLOOR_KEPT,
+    KEPT,
+    NONE,
+    QUOTA,
+    REFUSING,
+    RULES,
+    VARIANTS,
+    Variant,
+)
 from e2e.local.cluster import LocalCluster
 from e2e.ports import Site
 from e2e.waiting import until
@@ -38,7 +51,17 @@ def taken(made: Ground) -> dict[Way, Round]:
 def test_a_server_is_asked_in_both_phases_and_a_gate_once_about_a_complete_pod(taken: dict[Way, Round]) -> None:
     for each in taken.values():
         asked = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
-        assert asked == {NONE: 0, FLOOR: 1, FLOOR_HTTP2: 1, FLASK: 2, RULES: 1, CAP: 1, KEPT: 1, QUOTA: 0}
+        assert asked == {
+            NONE: 0,
+            FLOOR: 1,
+            FLOOR_HTTP2: 1,
+            FLOOR_KEPT: 1,
+            FLASK: 2,
+            RULES: 1,
+            CAP: 1,
+            KEPT: 1,
+            QUOTA: 0,
+        }
 
 
 def test_all_pods_of_a_round_are_gone_after_it(made: Ground, taken: dict[Way, Round]) -> None:
@@ -51,7 +74,7 @@ def test_only_tallygate_refuses_one_and_a_half_opaque_bananas(made: Ground) -> N
     refused = {variant for variant, each in said.items() if each.status == 422 and b"TG101" in each.said}
     stored = {variant for variant, each in said.items() if each.status == 201}
     assert refused == {RULES, CAP, KEPT}
-    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLASK, QUOTA}
+    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, QUOTA}
 
 
 def test_the_cap_is_charged_and_a_new_one_begins_empty(made: Ground) -> None:
@@ -75,9 +98,27 @@ def test_the_cap_that_is_kept_in_the_cluster_is_charged_there_and_free_again_whe
 
 def _held(made: Ground) -> int:
     """What the ledger of the cap in the cluster says that its pods hold."""
-    said = json.loads(made.cluster.kubectl("get", "capledgers", "--all-namespaces", "--output=json").stdout)
-    (ledger,) = (item for item in said["items"] if item["spec"]["namespace"] == KEPT.namespace)
+    (ledger,) = (each for each in _ledgers(made) if each["spec"].get("namespace") == KEPT.namespace)
     return int(ledger["status"].get("tally", {}).get("nvidia.com/gpu", "0"))
+
+
+def _ledgers(made: Ground) -> list[dict[str, Any]]:
+    said = json.loads(made.cluster.kubectl("get", "capledgers", "--all-namespaces", "--output=json").stdout)
+    items: list[dict[str, Any]] = said["items"]
+    return items
+
+
+def test_the_floor_that_keeps_something_writes_it_before_it_answers(made: Ground) -> None:
+    before = _revision_of_the_floor(made)
+    assert _create(made, FLOOR).status == 201
+    assert _revision_of_the_floor(made) == before
+    assert _create(made, FLOOR_KEPT).status == 201
+    assert _revision_of_the_floor(made) > before
+
+
+def _revision_of_the_floor(made: Ground) -> int:
+    (ledger,) = (each for each in _ledgers(made) if each["spec"]["cap"] == "floor")
+    return int(ledger["metadata"]["resourceVersion"])
 
 
 def test_the_quota_is_charged_and_free_again_when_the_pods_are_gone(made: Ground) -> None:

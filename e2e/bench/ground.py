@@ -13,19 +13,33 @@ from typing import Any
 
 from certs.names import parse_names
 from certs.renewal import issue
+from e2e.api import api
 from e2e.bench import registered
 from e2e.bench.calls import Calls, calls_of
 from e2e.bench.client import Access, Client, access
-from e2e.bench.objects import PLENTY, cap, namespace, pod, quota
+from e2e.bench.objects import PLENTY, cap, ledger, namespace, pod, quota
 from e2e.bench.servers import flask_port, floor_port
-from e2e.bench.variants import CAP, FLASK, FLOOR, FLOOR_HTTP2, KEPT, QUOTA, REFUSING, RULES, VARIANTS, Variant
+from e2e.bench.variants import (
+    CAP,
+    FLASK,
+    FLOOR,
+    FLOOR_HTTP2,
+    FLOOR_KEPT,
+    KEPT,
+    QUOTA,
+    REFUSING,
+    RULES,
+    VARIANTS,
+    Variant,
+)
 from e2e.errors import ClusterError
 from e2e.gates.process import GateProcess
-from e2e.ledgers import forget_ledgers
+from e2e.ledgers import forget_ledgers, ledgers_in
 from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.service_account import as_service_account
 from e2e.waiting import until
+from webhook.state.kubernetes.codec import Place
 
 _WITHIN = 60.0  # seconds, until something has been taken up
 _CREATED = 201
@@ -98,7 +112,7 @@ def ground(cluster: LocalCluster) -> Iterator[Ground]:
         quotas = [quota("bench", QUOTA.namespace), quota("bench", QUOTA.full, 0)]
         _apply(cluster, [*quotas, *(registered.service(each) for each in VARIANTS if each.asked)])
         ends.callback(_delete, cluster, *_CONFIGURATIONS, *(each.namespace for each in VARIANTS if each.asked))
-        servers = [*_floor(folder / FLOOR.name, ends), *_trivial(folder / FLASK.name, ends), *_gates(made, ends)]
+        servers = [*_floor(cluster, folder, ends), *_trivial(folder / FLASK.name, ends), *_gates(made, ends)]
         _apply(cluster, servers)
         for variant in VARIANTS:
             until(f"pods of {variant.namespace} are created as they should be", _Tried(made, variant), _WITHIN)
@@ -159,11 +173,16 @@ def _let_keep(cluster: LocalCluster, kubeconfig: Path) -> None:
     as_service_account(cluster, _OWN, _OWN, kubeconfig)
 
 
-def _floor(folder: Path, ends: ExitStack) -> list[dict[str, Any]]:
-    """Run the constant answer; its configurations, by both versions of HTTP."""
-    issue(folder, parse_names([registered.host(FLOOR), registered.LOOPBACK]), datetime.now(UTC))
-    port, authority = floor_port(folder, ends), (folder / "ca.crt").read_bytes()
-    return [registered.constant(variant, port, authority) for variant in (FLOOR, FLOOR_HTTP2)]
+def _floor(cluster: LocalCluster, within: Path, ends: ExitStack) -> list[dict[str, Any]]:
+    """Run the constant answer; its configurations, by both versions of HTTP, and after a write."""
+    folder, written = within / FLOOR.name, within / FLOOR.name / "ledger.json"
+    names = parse_names([registered.host(FLOOR), registered.host(FLOOR_KEPT), registered.LOOPBACK])
+    issue(folder, names, datetime.now(UTC))
+    stored = api(cluster.kubeconfig).create(ledgers_in(_OWN), json.loads(ledger(_OWN)))["metadata"]
+    written.write_bytes(ledger(_OWN, Place(stored["uid"], stored["resourceVersion"], "", "")))
+    port = floor_port(folder, within / KEPT.name / "kubeconfig", written, ends)
+    authority = (folder / "ca.crt").read_bytes()
+    return [registered.constant(variant, port, authority) for variant in (FLOOR, FLOOR_HTTP2, FLOOR_KEPT)]
 
 
 def _trivial(folder: Path, ends: ExitStack) -> list[dict[str, Any]]:

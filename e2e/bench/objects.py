@@ -1,12 +1,20 @@
 """What is put into the cluster: the pod that is created again and again, and what it is counted by."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
+
+from webhook.accounting.amounts import Amounts
+from webhook.state.kubernetes import codec
+from webhook.state.ledger import Kind, Ledger, Row
+from webhook.state.ports import LedgerKey
 
 PLENTY = 1_000_000_000
 """Of GPUs: more than is ever created."""
 
 _GPU = "nvidia.com/gpu"
+_ROWS = 8  # promises that a gate leaves in a ledger before it takes a recount along
 
 
 def pod(name: str) -> bytes:
@@ -50,3 +58,16 @@ def cap(name: str, where: str, hard: int) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"namespaces": {"include": [where]}, "hard": {_GPU: hard}},
     }
+
+
+def ledger(where: str, stored: codec.Place | None = None) -> bytes:
+    """A CapLedger as a gate writes it, of a cap that nobody has; over what is `stored`, or for the first time."""
+    rows = {str(uuid4()): _row(f"bench-{number}") for number in range(_ROWS)}
+    counted = Ledger(Amounts({_GPU: PLENTY}), Amounts({_GPU: _ROWS}), counts=frozenset({_GPU}), as_of=1)
+    whole = counted.with_rows(rows.items())
+    return codec.encode(LedgerKey("floor", where), whole, where, stored, datetime.now(UTC)).body
+
+
+def _row(name: str) -> Row:
+    nothing, one = Amounts(), Amounts({_GPU: 1})
+    return Row("bench", name, nothing, one, by=uuid4().hex, sole=True, kind=Kind.CREATE)

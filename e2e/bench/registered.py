@@ -8,7 +8,7 @@ nobody's webhook is a loopback URL. The Services are of type ExternalName, since
 import base64
 from typing import Any
 
-from e2e.bench.variants import FLOOR_HTTP2, Variant
+from e2e.bench.variants import FLOOR_HTTP2, FLOOR_KEPT, Variant
 from webhook.admission.registration import Service, registration
 
 SERVERS = "bench-servers"
@@ -55,7 +55,7 @@ def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
 def constant(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
     """One validating call for what is created of what a gate is asked about; where there is no room, to who refuses."""
     _, configuration = registration(Service(SERVERS, variant.name, port), ca_bundle=authority)
-    created = configuration["webhooks"][0]
+    created, let_in = configuration["webhooks"][0], "keep" if variant is FLOOR_KEPT else "allow"
     return configuration | {
         "metadata": {"name": variant.namespace},
         "webhooks": [
@@ -65,7 +65,7 @@ def constant(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
                 "clientConfig": _client(variant, port, authority, f"/{answer}"),
                 "namespaceSelector": _within(where),
             }
-            for answer, where in (("allow", variant.namespace), ("refuse", variant.full))
+            for answer, where in ((let_in, variant.namespace), ("refuse", variant.full))
         ],
     }
 

@@ -32,8 +32,10 @@ def flask_port(folder: Path, ends: ExitStack) -> int:
     return _port("flask", (sys.executable, "-m", "tests.bench.bare", str(folder)), folder, ends)
 
 
-def floor_port(folder: Path, ends: ExitStack) -> int:
+def floor_port(folder: Path, kubeconfig: Path, ledger: Path, ends: ExitStack) -> int:
     """Build the constant answer in the folder and run it until `ends`, with the certificate there; its port.
+
+    With the kubeconfig it writes the ledger, which is stored as the file has it.
 
     Raises:
         ClusterError: it cannot be built, ends by itself, or names no port in time.
@@ -44,7 +46,7 @@ def floor_port(folder: Path, ends: ExitStack) -> int:
     done = ended(build, "building the constant answer", folder=_FLOOR, environment={**os.environ, "GOWORK": "off"})
     if done.returncode:
         raise BuildError(f"{_FLOOR} cannot be built; `go build` says:\n{done.stderr.strip()}")
-    return _port("floor", (str(program), str(folder)), folder, ends)
+    return _port("floor", (str(program), str(folder), str(kubeconfig), str(ledger)), folder, ends)
 
 
 def _port(name: str, command: tuple[str, ...], folder: Path, ends: ExitStack) -> int:

@@ -2,6 +2,9 @@
 //
 // It decides nothing, so what it costs whoever creates a pod is the API server's own work and the way there and back:
 // no webhook, in whatever language and whatever it does, costs less. HTTP/1.1 or HTTP/2, as the client wishes.
+//
+// Where it is asked by /keep it answers once an object in the cluster was written meanwhile: no webhook that keeps there
+// what it counts costs less.
 package main
 
 import (
@@ -26,8 +29,14 @@ var before = []byte(`"uid":"`)
 
 func main() {
 	folder := os.Args[1]
-	http.HandleFunc("POST /allow", answering(allowed))
-	http.HandleFunc("POST /refuse", answering(refused))
+	ledger, err := newKept(os.Args[2], os.Args[3])
+	if err != nil {
+		log.Fatal(err)
+	}
+	go ledger.serve()
+	http.HandleFunc("POST /allow", answering(allowed, nothing))
+	http.HandleFunc("POST /refuse", answering(refused, nothing))
+	http.HandleFunc("POST /keep", answering(allowed, ledger.stored))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
@@ -36,13 +45,19 @@ func main() {
 	log.Fatal(http.ServeTLS(listener, nil, filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")))
 }
 
-func answering(end string) http.HandlerFunc {
+func nothing() error { return nil }
+
+func answering(end string, first func() error) http.HandlerFunc {
 	return func(answer http.ResponseWriter, asked *http.Request) {
 		review, err := io.ReadAll(asked.Body)
 		_, rest, found := bytes.Cut(review, before)
 		uid, _, closed := bytes.Cut(rest, []byte(`"`))
 		if err != nil || !found || !closed {
 			http.Error(answer, "not a review", http.StatusBadRequest)
+			return
+		}
+		if err := first(); err != nil {
+			http.Error(answer, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		answer.Header().Set("Content-Type", "application/json")
