@@ -25,10 +25,12 @@ from pathlib import Path
 from typing import Any
 
 _IMPORTED = (
-    *(f"webhook.cli.{name}" for name in ("check", "lint", "sequence_tests", "explain", "predict", "usage", "doctor")),
-    *(f"webhook.cli.{name}" for name in ("app", "serve", "completion", "demonstration")),
-    "webhook.server.serve",
+    *(f"webhook.cli.{name}" for name in ("app", "check", "lint", "sequence_tests", "explain", "demonstration")),
+    *(f"webhook.cli.{name}" for name in ("predict", "headroom", "usage", "audit", "snapshot", "doctor", "completion")),
+    *(f"webhook.cli.{name}" for name in ("certificates", "publishing", "certificate_status", "certificate_keeping")),
+    "webhook.cli.serve",
     "webhook.server.composing.followed",
+    "webhook.state.watch.configured",
 )
 _ROOT = Path(__file__).parents[1]
 _MOST = 1 << 17  # bytes of a wish: arguments and an environment
