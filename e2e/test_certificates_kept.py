@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +43,7 @@ class Behind:
     cluster: Cluster
     gates: tuple[KeptGate, KeptGate]
     forwarder: Forwarder
+    kubeconfig: Path
 
     def register(self) -> None:
         """Register them without anybody to trust: that is for them to say."""
@@ -77,18 +79,19 @@ class Behind:
         return found[-1]
 
 
-@pytest.fixture
-def behind(site: Site, tmp_path: Path) -> Iterator[Behind]:
-    """Two replicas that have started at once where there was no Secret, registered."""
+@pytest.fixture(scope="module")
+def behind(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
+    """Two replicas that have started at once where there was no Secret, registered; what they keep, cases hand on."""
     if not isinstance(site.gate, GateProcess):
         raise NotHereError("it is about gates that run as processes here")
-    with ground(site.cluster, tmp_path) as kubeconfig:
-        one, other = (KeptGate(tmp_path / name, kubeconfig) for name in ("one", "other"))
+    folder = tmp_path_factory.mktemp("kept")
+    with ground(site.cluster, folder) as kubeconfig:
+        one, other = (KeptGate(folder / name, kubeconfig) for name in ("one", "other"))
         try:
             one.start()
             other.start()
             with Forwarder(one.port, other.port) as forwarder:
-                both = Behind(site.cluster, (one, other), forwarder)
+                both = Behind(site.cluster, (one, other), forwarder, kubeconfig)
                 both.register()
                 yield both
                 unregister(site.cluster)
@@ -193,21 +196,31 @@ def test_a_secret_of_somebody_elses_authority_is_taken_over_without_a_gap(
     assert before.authorities[0] in after.authorities
 
 
-def test_who_is_started_anew_while_no_api_server_answers_serves_with_what_it_had(
-    behind: Behind, tmp_path: Path
-) -> None:
+def test_who_is_started_anew_while_no_api_server_answers_serves_with_what_it_had(behind: Behind) -> None:
     behind.until_settled()
     one = behind.gates[0]
     serves = one.serves()
     one.stop()
-    kubeconfig = tmp_path / "kubeconfig"
-    text = json.loads(kubeconfig.read_text())
-    for each in text["clusters"]:
-        each["cluster"]["server"] = "https://127.0.0.1:9"
-    kubeconfig.write_text(json.dumps(text))
+    with _led_nowhere(behind.kubeconfig):
+        one.start()
+        assert one.serves() == serves
+        assert "cannot be reached" in one.readiness()["checks"]["certificates"]["failure"]
+        one.stop()
     one.start()
-    assert one.serves() == serves
-    assert "cannot be reached" in one.readiness()["checks"]["certificates"]["failure"]
+
+
+@contextmanager
+def _led_nowhere(kubeconfig: Path) -> Iterator[None]:
+    """Let nobody answer where it leads to, for as long as the block runs."""
+    before = kubeconfig.read_text()
+    config = json.loads(before)
+    for each in config["clusters"]:
+        each["cluster"]["server"] = "https://127.0.0.1:9"
+    kubeconfig.write_text(json.dumps(config))
+    try:
+        yield
+    finally:
+        kubeconfig.write_text(before)
 
 
 def _write_by_hand(cluster: Cluster, folder: Path) -> None:

@@ -1,7 +1,6 @@
 """What `kubectl describe` tells of a workload whose pods are refused, or let in with a warning."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,14 +29,15 @@ spec:
 """
 
 
-@pytest.fixture
-def telling(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
+@pytest.fixture(scope="module")
+def telling(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
     """A gate with the rights of its ServiceAccount as it is shipped, and no more."""
     define_ledgers(site.cluster)
-    kubeconfig = gates_account(site.cluster, tmp_path, "followed")
+    folder = tmp_path_factory.mktemp("telling")
+    kubeconfig = gates_account(site.cluster, folder, "followed")
     policies = {"dongles.yaml": _CAP}
     arguments = ("--in-flight-bound=2s",)
-    with following_gate(site, tmp_path / "gate", policies, arguments=arguments, kubeconfig=kubeconfig) as gate:
+    with following_gate(site, folder / "gate", policies, arguments=arguments, kubeconfig=kubeconfig) as gate:
         yield gate
 
 

@@ -29,16 +29,22 @@ spec:
 """
 
 
-@pytest.fixture
-def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the gates of this module write, and the kubeconfig of their ServiceAccount."""
+    return tmp_path_factory.mktemp("rights")
+
+
+@pytest.fixture(scope="module")
+def following(site: Site, folder: Path) -> Iterator[GateProcess]:
     """A gate that follows the cluster as its ServiceAccount and keeps its ledgers there; with a cap of two dongles."""
     cluster = site.cluster
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
-    kubeconfig = gates_account(cluster, tmp_path, "followed")
+    kubeconfig = gates_account(cluster, folder, "followed")
     api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed
-    with keeping_gate(site, tmp_path / "gate", {"dongles.yaml": _CAP}, _OWN, kubeconfig) as gate:
+    with keeping_gate(site, folder / "gate", {"dongles.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate
 
 
@@ -66,14 +72,14 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
 
 
 def test_of_two_replicas_one_keeps_the_ledgers_and_the_other_takes_over_when_it_leaves(
-    following: GateProcess, tmp_path: Path, site: Site
+    following: GateProcess, folder: Path, site: Site
 ) -> None:
     def keeps(gate: GateProcess) -> bool:
         return bool(_leases_check(gate)["keeps"])
 
     until("the first keeps", lambda: keeps(following), _WITHIN)
-    arguments = ("--cluster=kubeconfig", f"--kubeconfig={tmp_path / 'kubeconfig'}", "--ledgers=kubernetes")
-    other = GateProcess(tmp_path / "other", arguments=arguments)
+    arguments = ("--cluster=kubeconfig", f"--kubeconfig={folder / 'kubeconfig'}", "--ledgers=kubernetes")
+    other = GateProcess(folder / "other", arguments=arguments)
     other.start()
     try:
         until("both have said that they are there", lambda: len(_leases(site.cluster)) == 3, _WITHIN)
