@@ -174,3 +174,13 @@ def test_who_asks_no_nodes_does_not_wait_for_their_columns(command: str) -> None
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_no_thread_for_each_core_is_started_for_columns() -> None:
+    program = "import os, sys; from webhook.cli import app; from contextlib import suppress;\n"
+    program += "with suppress(SystemExit): app.main()\n"
+    program += "print('numpy' in sys.modules, len(os.listdir('/proc/self/task')), file=sys.stderr)"
+    unset = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    run = [sys.executable, "-c", program, "predict", "--help"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, env=unset)  # noqa: S603  ourselves, no shell
+    assert done.stderr == "True 1\n"

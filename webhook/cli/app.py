@@ -1,5 +1,7 @@
 """The command `tallygate`: its commands, its version, and how to run it."""
 
+import os
+
 import click
 
 from webhook.cli.command import Root
@@ -46,4 +48,6 @@ def root(*, traceback: bool) -> None:
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
+    # numpy's OpenBLAS would start a thread for each core as it is loaded; here nobody multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     root(prog_name="tallygate")
