@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any, TextIO
 
 import click
@@ -54,6 +53,8 @@ def show_findings(findings: Sequence[Finding], seen: Seen, form: str) -> None:
             for line in github.lines(findings):
                 click.echo(line)
         case "sarif":
+            from importlib.metadata import version  # noqa: PLC0415  an eighth of what a small command takes to start
+
             show_data(sarif.document(findings, version("tallygate")), "json")
         case _:
             show_data(data.document(findings, seen), form)
