@@ -12,7 +12,8 @@ import pytest
 
 from webhook.policy import bounds
 from webhook.policy.finding import Severity
-from webhook.policy.load import PolicyError, PolicyStore, Status, read
+from webhook.policy.load import read
+from webhook.policy.store import PolicyError, PolicyStore, Status
 
 WAIT = 20.0
 """Seconds until a change that was not seen counts as lost."""

@@ -13,7 +13,7 @@ from certs.renewal import issue
 from tests.server.building import Log
 from tests.server.tiny import TinyGate
 from webhook.errors import TallygateError
-from webhook.policy.load import PolicyError
+from webhook.policy.store import PolicyError
 from webhook.server.life import Life, ServeError, Voice
 from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.serve import serve

@@ -1,25 +1,15 @@
-"""Loading: policy files from disk, and the set that is in force while they change.
-
-The one module of this room that touches files. A set is taken over whole or not at all: what is broken is reported and
-the last good set stays in force.
-"""
+"""Loading: policy files from disk, once. What is in force while they change is `store`."""
 
 import os
 import stat
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 
-from watchfiles import watch
-
-from webhook.errors import TallygateError
 from webhook.policy.bounds import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES
 from webhook.policy.codes import UNREADABLE
 from webhook.policy.finding import Finding, Severity
 from webhook.policy.lint import lint
-from webhook.policy.model import PolicySet, Source
+from webhook.policy.model import Source
 from webhook.policy.nodes import Node
 from webhook.policy.parse import Parsed, parse
 
@@ -28,37 +18,6 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 SHIPPED = Path(__file__).parent / "shipped"
 """The default set, which is in force where nobody names another. It is in the wheel."""
-
-_SETTLED_TRIES = 5
-
-Signature = tuple[tuple[object, ...], ...]
-"""What would differ if a file did: path, device, inode, size and times of each."""
-
-
-class PolicyError(TallygateError):
-    """The files say no usable set; the findings tell why."""
-
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
-        self.findings = findings
-        super().__init__("\n".join(str(finding) for finding in findings))
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What is in force, and what is not because it is broken.
-
-    `digest`, `generation` (1 at the start, one more with every new set) and `loaded_at` are of the set in force,
-    `warnings` too. `broken` are the findings of what lies on disk instead, empty when that is in force; `failures`
-    counts the sets that were refused. `crash` is a fault of tallygate itself while it read or told, if there was one.
-    """
-
-    digest: str
-    generation: int
-    loaded_at: datetime
-    warnings: tuple[Finding, ...] = ()
-    broken: tuple[Finding, ...] = ()
-    failures: int = 0
-    crash: Exception | None = None
 
 
 def read(paths: Sequence[Path], written: Sequence[tuple[str, Node]] = ()) -> Parsed:
@@ -72,7 +31,7 @@ def read(paths: Sequence[Path], written: Sequence[tuple[str, Node]] = ()) -> Par
     contents: list[tuple[str, bytes]] = []
     findings: list[Finding] = []
     total = 0
-    for path in _found(paths, findings):
+    for path in found(paths, findings):
         content = _content(path, findings)
         if content is not None and total <= MAX_TOTAL_BYTES:
             contents.append((str(path), content))
@@ -85,8 +44,8 @@ def read(paths: Sequence[Path], written: Sequence[tuple[str, Node]] = ()) -> Par
     return Parsed(parsed.policies, tuple(sorted(every)))
 
 
-def _found(paths: Sequence[Path], findings: list[Finding]) -> list[Path]:
-    """The files at these paths, at most one more than may be read."""
+def found(paths: Sequence[Path], findings: list[Finding]) -> list[Path]:
+    """The files at these paths, at most one more than may be read; what is wrong with a path is put to the findings."""
     seen: dict[str, Path] = {}
     for path in paths:
         try:
@@ -123,154 +82,3 @@ def _content(path: Path, findings: list[Finding]) -> bytes | None:
 
 def _unreadable(path: Path, message: str) -> Finding:
     return Finding.at(Source(str(path), 1, 1), UNREADABLE, Severity.ERROR, message)
-
-
-def _signature(paths: Sequence[Path]) -> Signature:
-    """What tells that something changed, without reading it."""
-    return tuple(_identity(file) for file in (*paths, *_found(paths, [])))
-
-
-def _identities(folders: Sequence[Path]) -> tuple[object, ...]:
-    """What tells that a folder is another one than it was."""
-    return tuple(_identity(folder) for folder in folders)
-
-
-def _identity(path: Path) -> tuple[object, ...]:
-    try:
-        found = path.stat()
-    except OSError:
-        return (str(path),)
-    if stat.S_ISDIR(found.st_mode):
-        return (str(path), found.st_dev, found.st_ino)
-    return (str(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def _read_settled(paths: Sequence[Path]) -> Parsed:
-    """Read when nothing changes meanwhile, so that no set is half of one version and half of another."""
-    for _ in range(_SETTLED_TRIES):
-        before = _signature(paths)
-        parsed = read(paths)
-        if _signature(paths) == before:
-            break
-    return parsed
-
-
-def _utc() -> datetime:
-    return datetime.now(UTC)
-
-
-class PolicyStore:
-    """The set in force, kept up to date with files.
-
-    Made from paths, whose set must be usable (else `PolicyError`). `start` watches them in a thread until `stop`;
-    `on_change` is told of every new set and of every one refused, in that thread. A ConfigMap's folder changes by one
-    rename of a symlink: the folder is watched, not its files, and read whole when it is quiet.
-
-    `poll_seconds` bounds how late a change is seen that brings no event: a network file system, a folder that was
-    deleted and made again.
-    """
-
-    def __init__(
-        self,
-        paths: Sequence[Path],
-        *,
-        on_change: Callable[[Status], None] = lambda _: None,
-        now: Callable[[], datetime] = _utc,
-        poll_seconds: float = 1.0,
-    ) -> None:
-        self._paths = tuple(paths)
-        self._folders = sorted({path if path.is_dir() else path.parent for path in paths})
-        self._on_change = on_change
-        self._now = now
-        self._poll_milliseconds = max(1, int(poll_seconds * 1000))
-        self._stopping = threading.Event()
-        self._loading = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._signature = _signature(self._paths)
-        parsed = _read_settled(self._paths)
-        if not parsed.usable:
-            raise PolicyError(parsed.findings)
-        self._last = parsed
-        self._policies = parsed.policies
-        self._status = Status(parsed.policies.digest, 1, now(), parsed.findings)
-
-    def current(self) -> PolicySet:
-        """The set in force."""
-        return self._policies
-
-    def status(self) -> Status:
-        """What is in force and what is broken."""
-        return self._status
-
-    def start(self) -> None:
-        """Begin to watch."""
-        self._thread = threading.Thread(target=self._watch, name="policy-watch", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop watching, and wait until it has stopped."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def reload(self) -> Status:
-        """Read the files now; returns what is in force then. Nothing happens if they say what they said before.
-
-        A crash of the reader is a status as another is, and the last good set stays in force.
-        """
-        with self._loading:
-            before, self._signature = self._status, _signature(self._paths)
-            try:
-                self._status = self._taken()
-            except Exception as crash:  # noqa: BLE001 - the one place that turns a crash of the reader into a status
-                self._status = replace(before, crash=crash)
-            if self._status != before:
-                self._on_change(self._status)
-            return self._status
-
-    def _taken(self) -> Status:
-        """Read, and put a new set in force, or note why it cannot be."""
-        parsed, before = _read_settled(self._paths), self._status
-        if (parsed.policies.digest, parsed.findings) == (self._last.policies.digest, self._last.findings):
-            return replace(before, crash=None)
-        if parsed.usable:
-            digest, generation = parsed.policies.digest, before.generation + 1
-            status = Status(digest, generation, self._now(), parsed.findings, failures=before.failures)
-            self._policies = parsed.policies
-        else:
-            status = replace(before, broken=parsed.findings, failures=before.failures + 1, crash=None)
-        self._last = parsed
-        return status
-
-    def _watch(self) -> None:
-        while not self._stopping.is_set():
-            watched = _identities(self._folders)
-            for _ in self._wakings():
-                if _signature(self._paths) != self._signature:
-                    self._reload_surely()
-                if _identities(self._folders) != watched:
-                    break  # another folder under the same name; else watch on, since what changes between is not told
-
-    def _reload_surely(self) -> None:
-        """Reload, and outlive a crash of whoever is told: nobody is left to tell, so that it is only noted."""
-        try:
-            self.reload()
-        except Exception as crash:  # noqa: BLE001 - whatever it is, files are watched on
-            self._status = replace(self._status, crash=crash)
-
-    def _wakings(self) -> Iterator[object]:
-        """Something for every change, and now and then without one, until stopped or no longer watching anything."""
-        try:
-            yield from watch(
-                *self._folders,
-                watch_filter=None,
-                debounce=1000,
-                step=50,
-                stop_event=self._stopping,
-                rust_timeout=self._poll_milliseconds,
-                yield_on_timeout=True,
-                recursive=False,
-            )
-        except (OSError, RuntimeError):  # a folder is gone, or the system has no more watches: look by the clock
-            self._stopping.wait(self._poll_milliseconds / 1000)
-            yield None

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from webhook.policy.load import SHIPPED, PolicyStore, Status
+from webhook.policy.load import SHIPPED
+from webhook.policy.store import PolicyStore, Status
 from webhook.server.life import Voice
 from webhook.server.ports import Check
 
@@ -19,7 +20,7 @@ class LivePolicies:
     """A policy store that says what it does.
 
     Raises:
-        webhook.policy.load.PolicyError: the files say no usable set.
+        webhook.policy.store.PolicyError: the files say no usable set.
     """
 
     def __init__(self, paths: Sequence[Path], voice: Voice) -> None:
