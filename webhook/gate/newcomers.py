@@ -1,7 +1,6 @@
 """Newcomers: the pods that a change brings, as a scheduler will meet them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -41,8 +40,7 @@ class _Wordy(msgspec.Struct):
 _WORDY = msgspec.json.Decoder(_Wordy)
 
 
-@dataclass(frozen=True, slots=True)
-class Newcomers:
+class Newcomers(msgspec.Struct, frozen=True):
     """A pod, which stands at `path` in its object, and how many `copies` of it are to run; on every node if None.
 
     `words` is what these are called, empty for a pod by itself. Of those that `wait` it is not known whether they have

@@ -9,8 +9,9 @@ imported with the first question. Who answers an API server imports `webhook.gat
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from webhook.admission.change import Change
 from webhook.admission.selection import Labels, RuleIndex
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from webhook.accounting.cluster import Cluster
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """A cluster as it was `age` seconds ago.
 
     Without `has_pods` nothing is said of how it is now, without `has_devices` nothing of what no node lists: device

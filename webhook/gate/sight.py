@@ -7,8 +7,9 @@ was counted, and takes no older view (docs/caps.md, rule 4).
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import Counted
@@ -25,8 +26,7 @@ _NOT_KNOWN_YET = 2**63
 """Above every revision, which etcd counts in an int64."""
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(msgspec.Struct, frozen=True):
     """The namespaces that draw on one ledger: their names, and a hash of them.
 
     It was so at `revision`, and at every one before that down to `settled`. A ledger that was counted before `changed`

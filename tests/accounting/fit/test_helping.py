@@ -1,10 +1,10 @@
 """What would help a pod that fits nowhere: every change and every leaving was tried, and is true."""
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples

@@ -5,6 +5,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+import msgspec
+
 from tests.state.simulation.rules import PRODUCT, Counted, Pods, Rules
 from tests.state.simulation.scenario import Y
 from webhook.accounting.amounts import Amounts
@@ -175,7 +177,7 @@ def _without_y(amounts: Amounts) -> Amounts:
 
 
 def fewer_names(ledger: Ledger, view: View) -> Ledger | Behind:
-    return recount(ledger, replace(view, total=_without_y(view.total)))
+    return recount(ledger, msgspec.structs.replace(view, total=_without_y(view.total)))
 
 
 def tallied_fewer(_before: Counted, _ledger: Ledger, view: View) -> Counted:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
+
+import msgspec
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.cluster.shapes import Port, host_ports
@@ -18,13 +20,12 @@ from webhook.objects.scheduling import PlacedPod, PlacedSpec
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Incoming:
+class Incoming(msgspec.Struct, frozen=True, eq=False, dict=True):
     """What a pod asks of a node.
 
-    `requests` are amounts that the scheduler counts, those above zero; `weight` is what it weighs when nodes are
-    compared. `uid` is empty for a pod that is not stored yet. `priority` is a number, as the API server fills it in.
-    `company` is what it says of other pods, `nominated` the node that others are making room on for it, if any.
+    `requests` are amounts that the scheduler counts, those above zero. `uid` is empty for a pod that is not stored yet.
+    `priority` is a number, as the API server fills it in. `company` is what it says of other pods, `nominated` the node
+    that others are making room on for it, if any.
     """
 
     uid: str
@@ -33,11 +34,16 @@ class Incoming:
     labels: Mapping[str, str]
     spec: PlacedSpec
     requests: Amounts
-    weight: Amounts
     ports: tuple[Port, ...]
     priority: int
     company: Company
     nominated: str
+    pod: PlacedPod
+
+    @cached_property
+    def weight(self) -> Amounts:
+        """What it weighs when nodes are compared, which is asked of few."""
+        return newcomer_weight(self.pod)
 
     @staticmethod
     def of(pod: PlacedPod) -> Incoming:
@@ -55,9 +61,9 @@ class Incoming:
             labels,
             spec,
             Amounts({name: asked for name, asked in counted(pod).items() if asked > 0}),
-            newcomer_weight(pod),
             host_ports(spec),
             spec.priority or 0,
             company(spec, namespace, labels),
             (pod.status.nominated_node_name if pod.status else None) or "",
+            pod,
         )

@@ -4,11 +4,12 @@ One change at a time, and two together where no single one helps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from webhook.accounting.amounts import Amounts, shown
 from webhook.accounting.cluster.cluster import Cluster

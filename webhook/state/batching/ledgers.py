@@ -9,9 +9,10 @@ like that now: the write of the same round proves it, or else a read.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+
+import msgspec
 
 from webhook.state.batching.desk import Desk
 from webhook.state.batching.line import Waiter
@@ -36,8 +37,7 @@ _MOST_DESKS = 10_000
 _LONGEST_CALL = 5.0  # seconds that one call of the store may take
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
+class _Round(msgspec.Struct, frozen=True):
     """What every attempt makes of a ledger, one after the other, and the ledger after all of them."""
 
     steps: Sequence[tuple[Waiter[Any], Step[Any]]]

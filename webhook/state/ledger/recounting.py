@@ -4,14 +4,15 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import msgspec
+
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger.ledger import Kind, Ledger, Row
 
 _NOTHING = Amounts()
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """What one observer's watches show of the pods under one cap: one consistent state, of one moment.
 
     `revision` and `ns_revision` are those of pods and namespaces, `members` the hash of the namespaces that the cap

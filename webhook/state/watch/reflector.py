@@ -23,6 +23,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import msgspec
+
 from webhook.state.watch.backoff import Backoff
 from webhook.state.watch.events import Event, Replaced, Row
 from webhook.state.watch.failure import LIST_ANEW, Reason, WatchError
@@ -65,8 +67,7 @@ class Pace:
     grace: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """How a view stands: `age` in seconds since it was last known to be current, `stale` why not to rely on it.
 
     `restarts` counts lists and watches that were begun again, by reason; `lists` those that were taken up.

@@ -3,10 +3,11 @@
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from threading import Event as Flag
 from threading import Thread
 from typing import Generic, TypeVar
+
+import msgspec
 
 from webhook.state.watch.events import Event, Row
 from webhook.state.watch.failure import Reason
@@ -37,8 +38,7 @@ class RunningClock:
         self._stop.wait(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(msgspec.Struct, frozen=True):
     """How following one resource goes, as plain values: for readiness and metrics.
 
     `age` is in seconds since the view was last known to be current, `stale` the reason why it should not be relied on;

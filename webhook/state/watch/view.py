@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
+
+import msgspec
 
 from webhook.accounting.amounts import Amounts
 from webhook.objects.pods import Pod
@@ -23,8 +24,7 @@ class NotListedError(LookupError):
     """Nothing is known yet: there was no whole list so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(msgspec.Struct, frozen=True):
     """What one ledger's pods hold, all as of `revision`.
 
     Of the pods asked for, `there` says with what each is counted that is there, were it nothing; `deleted` are those
