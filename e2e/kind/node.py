@@ -13,9 +13,9 @@ _ANSWER = 60.0  # seconds for a command
 # The processes of a pod are those whose control group has its uid in its name; systemd's names have _ for - (kubelet's
 # pkg/kubelet/cm/cgroup_manager_linux.go, v1.36).
 _SIGNAL = """
-signal=$1 uid=$2
+signal=$1 uid=$2 program=$3
 for pid in $(grep -lsE "pod($uid|$(echo "$uid" | tr - _))" /proc/[0-9]*/cgroup | cut -d/ -f3); do
-  kill -s "$signal" "$pid"
+  if grep -qs -- "$program" "/proc/$pid/cmdline"; then kill -s "$signal" "$pid"; fi
 done
 """
 
@@ -35,10 +35,18 @@ class Node:
             ClusterError: they are not to be reached.
         """
         try:
-            self._said("sh", "-euc", _SIGNAL, "sh", "STOP", uid)
+            self._signal("STOP", uid)
             yield
         finally:
-            self._said("sh", "-euc", _SIGNAL, "sh", "CONT", uid)
+            self._signal("CONT", uid)
+
+    def kill(self, uid: str, program: str) -> None:
+        """Kill the processes of the pod with this uid whose command line has `program` in it; the pod stays.
+
+        Raises:
+            ClusterError: they are not to be reached.
+        """
+        self._signal("KILL", uid, program)
 
     def replace_process(self, name: str) -> None:
         """Kill the process of this name, and wait until the kubelet has started another.
@@ -51,6 +59,9 @@ class Node:
             raise ClusterError(f"no {name} runs on the node {self._name}")
         self._said("kill", "-s", "KILL", *before)
         until(f"{name} runs again on {self._name}", lambda: bool(self._pids(name) - before), _WITHIN)
+
+    def _signal(self, name: str, uid: str, program: str = "") -> None:
+        self._said("sh", "-euc", _SIGNAL, "sh", name, uid, program)
 
     def _pids(self, name: str) -> set[str]:
         return set(self._run("pgrep", "-x", name).stdout.split())
