@@ -82,7 +82,7 @@ class Api:
         self._write("PATCH", path, operations, _JSON_PATCH)
 
     def watch(self, collection: str, name: str, lasts: int, silent: float) -> BaseHTTPResponse:
-        """What becomes of the object of this name: to be read for `lasts` seconds, of which `silent` say nothing.
+        """What becomes of the object of this name for `lasts` seconds; after `silent` that say nothing it breaks off.
 
         By its name alone, an object that one may read by its name may be watched (k8s.io/apiserver,
         pkg/endpoints/request/requestinfo.go, v1.36). Who reads closes it, and may meet any HTTPError.
@@ -115,7 +115,9 @@ class Api:
         said = {"Accept": _JSON, "User-Agent": MANAGER, **self._authorization(), **(headers or {})}
         url, timeout = self.configuration.host.rstrip("/") + path, Timeout(connect=_CONNECT_SECONDS, read=seconds)
         try:
-            answer = self._pool.request(method, url, body, headers=said, timeout=timeout, preload_content=False)
+            answer = self._pool.request(
+                method, url, body, headers=said, timeout=timeout, redirect=False, preload_content=False
+            )
         except HTTPError as error:
             raise self.broken(error) from None
         if answer.status not in _GOOD:

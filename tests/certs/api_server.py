@@ -32,6 +32,7 @@ class Api:
 
     `watchers` counts the watches under way, by the path of their object. Who changes `objects` by hand
     says so by `tell`. `asked` are the paths and headers that came, and of each answer the last `withheld` bytes do not.
+    `elsewhere` is where it says that everything is.
     """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Api:
     requests: list[str] = field(default_factory=list)
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     withheld: int = 0
+    elsewhere: str = ""
 
     def add(self, kind: str, name: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
         """Store a configuration."""
@@ -189,6 +191,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Type", "application/json")
+        if self.api.elsewhere:
+            self.send_header("Location", self.api.elsewhere)
         self.end_headers()
         self.wfile.write(body[: len(body) - self.api.withheld])
         self.close_connection = bool(self.api.withheld)

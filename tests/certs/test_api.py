@@ -80,6 +80,21 @@ def test_an_answer_that_breaks_off_is_told(there: api_server.Api, api: Api) -> N
     assert caught.value.status == 0
 
 
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_nobody_is_followed_elsewhere_with_a_token_and_a_key(
+    there: api_server.Api, api: Api, tmp_path: Path, code: int
+) -> None:
+    other = api_server.Api({f"{PATH}/tls": SECRET})
+    (tmp_path / "other").mkdir()
+    with api_server.serving(other, tmp_path / "other") as kubeconfig:
+        there.refusal, there.elsewhere = (code, b""), connect(Source(kubeconfig)).configuration.host + f"{PATH}/tls"
+        for ask in (lambda: api.read(f"{PATH}/tls", "Secret", "own/tls"), lambda: api.replace(f"{PATH}/tls", SECRET)):
+            with pytest.raises(ApiError) as caught:
+                ask()
+            assert caught.value.status == code
+    assert other.asked == []
+
+
 @pytest.mark.parametrize(("name", "step"), [("a?b", "a%3Fb"), ("a/b", "a%2Fb"), ("a%2fb", "a%252fb"), ("ü", "%C3%BC")])
 def test_whatever_is_named_is_one_step_of_the_path(there: api_server.Api, api: Api, name: str, step: str) -> None:
     cluster = InCluster(api, (name, name), name)
