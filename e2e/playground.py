@@ -61,7 +61,7 @@ def main() -> int:
 @contextmanager
 def _gate(cluster: LocalCluster) -> Iterator[GateProcess]:
     """The gate, registered, with policies of its own that people may edit."""
-    gate = GateProcess(cluster.folder / "gate")
+    gate = GateProcess(cluster.folder / "gate", anew=True)
     try:
         gate.start()
         register(cluster, gate)

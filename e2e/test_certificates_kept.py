@@ -5,9 +5,6 @@ Two gates stand behind a forwarder, as pods behind a Service, and act as the shi
 
 import base64
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +25,7 @@ from e2e.load import STORED, Answer, Clients, until_more
 from e2e.pods import Pod, pod, sent
 from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import CONFIGURATIONS, unregister
+from e2e.typed import tallygate
 from e2e.waiting import until
 from webhook.admission.registration import Url, registration
 
@@ -119,18 +117,6 @@ def _bundles(cluster: Cluster) -> set[str]:
     return {each["clientConfig"].get("caBundle", "") for one in found for each in one["webhooks"]}
 
 
-def _status(cluster: Cluster) -> subprocess.CompletedProcess[str]:
-    """What `tallygate certs status` says to the administrator."""
-    return subprocess.run(  # noqa: S603  ourselves, no shell
-        [sys.executable, "-m", "webhook.cli", "certs", "status", f"--kubeconfig={cluster.kubeconfig}"],
-        env={**os.environ, **cluster.environment, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_WITHIN,
-    )
-
-
 def test_from_no_secret_at_all_to_ten_successions_under_load_no_create_fails(
     site: Site, behind: Behind, namespace: str
 ) -> None:
@@ -175,7 +161,8 @@ def test_a_bundle_that_somebody_has_overwritten_is_put_back(site: Site, behind: 
     for path in CONFIGURATIONS.values():
         api(site.cluster.kubeconfig).patch(path, removed, JSON)
     behind.until("it is put back", lambda: _bundles(site.cluster) == before)
-    done = _status(site.cluster)
+    status = ("certs", "status", f"--kubeconfig={site.cluster.kubeconfig}")
+    done = tallygate(site.cluster, *status, environment={"COLUMNS": "200"})
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("caBundle is what ca.crt says") == len(CONFIGURATIONS)
     _until_called(behind, site, namespace)

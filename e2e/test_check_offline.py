@@ -3,8 +3,6 @@
 import itertools
 import json
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +15,8 @@ from e2e.api import Answer, Object, api
 from e2e.namespaces import new_namespace
 from e2e.ports import Cluster
 from e2e.said import said
+from e2e.typed import tallygate
 
-_ROOT = Path(__file__).parent.parent
 _FILES = sorted((Path(__file__).parent / "cases" / "checked").iterdir())
 
 _BY_A_RULE = re.compile(r"(?P<message>.*) \((?P<code>TG\d+), rule [\w-]+(?:: .*)?\)", re.DOTALL)
@@ -51,15 +49,9 @@ Findings = dict[tuple[str, str, str], list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def offline() -> Findings:
+def offline(cluster: Cluster) -> Findings:
     """What `check` says of all files at once."""
-    done = subprocess.run(  # noqa: S603  this very program, and no shell
-        [sys.executable, "-m", "webhook.cli", "check", str(_FILES[0].parent), "--output=json"],
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = tallygate(cluster, "check", str(_FILES[0].parent), "--output=json")
     assert done.returncode == 1, done.stderr
     found: Findings = defaultdict(list)
     for each in json.loads(done.stdout)["findings"]:

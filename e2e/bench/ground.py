@@ -130,8 +130,8 @@ def _processes(folder: Path) -> dict[Variant, GateProcess]:
         "--ledgers=kubernetes",
         f"--namespace={_OWN}",
     )
-    kept = GateProcess(folder / KEPT.name, arguments=(*follows, "--in-flight-bound=2s"))
-    return {each: GateProcess(folder / each.name) for each in (RULES, CAP)} | {KEPT: kept}
+    kept = GateProcess(folder / KEPT.name, arguments=(*follows, "--in-flight-bound=2s"), anew=True)
+    return {each: GateProcess(folder / each.name, anew=True) for each in (RULES, CAP)} | {KEPT: kept}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The gate as a process on this machine, called by URL."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +8,9 @@ from typing import Any
 from certs.names import parse_names
 from certs.renewal import issue
 from e2e.gates import taken
+from e2e.gates.forked import TALLYGATE, forked
 from e2e.gates.running import HERE, LOOPBACK, WITHIN, RunningGate
+from e2e.local.component import from_nothing
 from e2e.local.ports import free_ports
 from e2e.policy_files import SHIPPED_FILES, put
 from e2e.waiting import until
@@ -20,10 +21,17 @@ class GateProcess(RunningGate):
     """`tallygate serve`, with everything it reads and writes in one folder; its policies are files in `policies`.
 
     `arguments` are more of its command line. `certificates` names a folder where those of several replicas lie already.
+    With `anew` it is started from nothing, and else forked from a process that has imported it.
     """
 
     def __init__(
-        self, folder: Path, host: str = LOOPBACK, arguments: Sequence[str] = (), certificates: Path | None = None
+        self,
+        folder: Path,
+        host: str = LOOPBACK,
+        arguments: Sequence[str] = (),
+        certificates: Path | None = None,
+        *,
+        anew: bool = False,
     ) -> None:
         """Make its certificates, if there are none; the policies are the shipped ones until others are written."""
         self.policies = folder / "policies"
@@ -40,6 +48,7 @@ class GateProcess(RunningGate):
         listen = LOOPBACK if host == LOOPBACK else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
         command = _command(f"{listen}:{self.port}", monitor, self.certificates, self.policies)
         self._command = (*command, *arguments)
+        self._start = from_nothing if anew else forked
         self.write_policies(SHIPPED_FILES)
 
     def start(self) -> None:
@@ -48,7 +57,7 @@ class GateProcess(RunningGate):
         Raises:
             ClusterError: it ends, or is not ready in time.
         """
-        self.run(self._command, {})
+        self.run(self._command, {}, self._start)
 
     def write_policies(self, files: Mapping[str, str]) -> None:
         """Let these be the policy files, by name; return once the gate has them, or has refused them.
@@ -74,9 +83,7 @@ class GateProcess(RunningGate):
 
 def _command(listen: str, monitor: int, certificates: Path, policies: Path) -> tuple[str, ...]:
     return (
-        sys.executable,
-        "-m",
-        "webhook.cli",
+        *TALLYGATE,
         "serve",
         f"--listen={listen}",
         f"--monitor={LOOPBACK}:{monitor}",

@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
 from e2e.errors import ClusterError
-from e2e.local.component import Component, Launch
+from e2e.local.component import Component, Launch, Start, from_nothing
 from e2e.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -33,14 +33,14 @@ class RunningGate:
         self._component: Component | None = None
         self._client = build_opener(ProxyHandler({}))
 
-    def run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def run(self, command: Sequence[str], environment: Mapping[str, str], start: Start = from_nothing) -> None:
         """Run this command of it, and wait until it is ready.
 
         Raises:
             ClusterError: it ends, or is not ready in time; the text has its log.
         """
         launch = Launch("tallygate", tuple(command), f"{self.monitor}/readyz")
-        self._component = component = Component(launch, self._folder, {"PYTHONPATH": str(ROOT), **environment})
+        self._component = component = Component(launch, self._folder, {"PYTHONPATH": str(ROOT), **environment}, start)
         until("the gate is ready", lambda: self._is_ready(component), WITHIN, self.log)
 
     def check(self) -> None:

@@ -4,9 +4,10 @@ import http.client
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 from urllib.request import OpenerDirector
 
 from e2e.errors import ClusterError
@@ -25,11 +26,61 @@ class Launch:
     ready: str
 
 
+class Process(Protocol):
+    """What runs, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended; subprocess.TimeoutExpired when it has not within so many seconds."""
+        ...
+
+    def send_signal(self, number: int, /) -> None:
+        """Send it a signal."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def kill(self) -> None:
+        """End it by force."""
+        ...
+
+
+Start = Callable[[Sequence[str], Path, Mapping[str, str]], Process]
+"""Starts a command, whose output goes to the end of a log, in the log's folder, with more of an environment."""
+
+
+def from_nothing(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
+    """Start it as a shell does."""
+    with log.open("ab") as output:
+        return subprocess.Popen(  # noqa: S603  what we built, and no shell
+            command,
+            cwd=log.parent,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # the terminal's Ctrl-C is for us; we end the components in their order
+        )
+
+
 class Component:
     """A running process of the control plane, with its log in a file."""
 
-    def __init__(self, launch: Launch, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, launch: Launch, folder: Path, environment: Mapping[str, str], start: Start = from_nothing
+    ) -> None:
         """Start it; its working folder and its log are in `folder`."""
+        self._start = start
         self.name = launch.name
         self.log = folder / f"{launch.name}.log"
         self._launch = launch
@@ -85,18 +136,5 @@ class Component:
         """Send it a signal."""
         self._process.send_signal(number)
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        return _start(self._launch.command, self.log, self._environment)
-
-
-def _start(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    with log.open("ab") as output:
-        return subprocess.Popen(  # noqa: S603  what we built, and no shell
-            command,
-            cwd=log.parent,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # the terminal's Ctrl-C is for us; we end the components in their order
-        )
+    def _started(self) -> Process:
+        return self._start(self._launch.command, self.log, self._environment)

@@ -85,7 +85,7 @@ def _gate(cluster: ConnectedCluster, folder: Path, image: str, host: str) -> Ite
         with installed(cluster, image) as names:
             yield GateDeployment(cluster, names, folder, _out_of_reach)
         return
-    gate = GateProcess(folder / "gate", host)
+    gate = GateProcess(folder / "gate", host, anew=True)
     try:
         yield gate
     finally:

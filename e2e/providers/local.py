@@ -22,7 +22,7 @@ def local() -> Iterator[Site]:
     """
     with LocalCluster() as cluster:
         add_nodes(cluster, node(_NODE, {"example.com/dongle": "4"}))
-        gate = GateProcess(cluster.folder / "gate")
+        gate = GateProcess(cluster.folder / "gate", anew=True)
         try:
             yield Site(cluster, gate, _NODE, _IMAGE)
         finally:

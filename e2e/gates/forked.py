@@ -1,0 +1,72 @@
+"""A gate forked from a process that has imported it already: its start costs a fifth of one from nothing.
+
+It is a process of its own with its own arguments and environment. Starts from nothing are what the site's gate, those
+of installed Deployments and terminals are for.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from tests.warm import Program
+
+_FOREVER = 1e6  # seconds
+_ONE_AT_A_TIME = Lock()
+
+
+TALLYGATE: Final = (sys.executable, "-m", "webhook.cli")
+"""Begins what somebody types who has no `tallygate` on PATH."""
+
+
+def forked(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> "Forked":
+    """Start a command of tallygate, as `e2e.local.component.Start`."""
+    return Forked(command[len(TALLYGATE) :], log, {**os.environ, **environment})
+
+
+class Forked:
+    """`tallygate` with these arguments, as a `Process`."""
+
+    def __init__(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        """What it prints goes to the end of `log`, in whose folder it runs."""
+        with log.open("ab") as output, _ONE_AT_A_TIME:
+            streams = {"stdout": output.fileno(), "stderr": output.fileno()}
+            self._program = Program("webhook.cli", arguments, cwd=log.parent, environment=environment, **streams)
+        self._arguments = tuple(arguments)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._program.pid
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        return self._program.poll()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not within so many seconds.
+        """
+        seconds = _FOREVER if timeout is None else timeout
+        try:
+            return self._program.wait(seconds)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(self._arguments, seconds) from None
+
+    def send_signal(self, number: int, /) -> None:
+        """Send it, unless it has ended."""
+        self._program.send_signal(number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._program.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it by force."""
+        self._program.kill()
