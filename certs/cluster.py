@@ -1,6 +1,7 @@
 """The API server of a cluster, reached as kubectl reaches it."""
 
 import ipaddress
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,8 +46,8 @@ def _configuration(source: Source) -> Configuration:
     if source.in_cluster:
         load_incluster_config(configuration)
     else:
-        kubeconfig = str(source.kubeconfig) if source.kubeconfig else None
-        load_kube_config(kubeconfig, source.context, configuration, persist_config=False)
+        files = str(source.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config")
+        load_kube_config(files, source.context, configuration, persist_config=False)
     server = urlsplit(configuration.host)
     if server.scheme not in {"https", "http"} or not server.hostname:
         raise ValueError(f"its server is {configuration.host!r}; write https://HOST:PORT")

@@ -224,6 +224,20 @@ def test_a_context_that_is_not_there_is_told(leads: Path) -> None:
         connect(Source(leads, "nowhere"))
 
 
+def test_where_none_is_named_the_environments_kubeconfig_counts_as_it_is_then(
+    leads: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client itself goes by what the environment said when it was imported."""
+    monkeypatch.setenv("KUBECONFIG", str(leads))
+    there = connect(Source()).configuration.host
+    assert there.startswith("https://127.0.0.1:")
+    monkeypatch.setenv("KUBECONFIG", "")
+    monkeypatch.setenv("HOME", str(leads.parent))
+    (leads.parent / ".kube").mkdir()
+    leads.rename(leads.parent / ".kube" / "config")
+    assert connect(Source()).configuration.host == there
+
+
 def test_outside_of_a_pod_there_is_no_cluster_around(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(CertsError, match=r"^--in-cluster: leads to no cluster: Service host/port is not set"):
