@@ -1,6 +1,6 @@
 """What tallygate says where somebody types it: at a cluster, in an environment as kubectl has it there.
 
-Each is a process of its own; that it starts from nothing is proven where gates and terminals run.
+Each is a process of its own; that it starts from nothing is proven where the site's gate and terminals run.
 """
 
 import os
