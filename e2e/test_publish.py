@@ -2,12 +2,10 @@
 
 import base64
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from subprocess import CompletedProcess
 from uuid import uuid4
 
 import pytest
@@ -16,6 +14,7 @@ from e2e.api import Object, api
 from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster, Gate
 from e2e.registering import CONFIGURATIONS, unregister
+from e2e.typed import tallygate
 from e2e.waiting import until
 from webhook.admission.registration import registration
 
@@ -36,17 +35,10 @@ def registered(cluster: Cluster, started: Gate) -> Iterator[Gate]:
     unregister(cluster)
 
 
-def publish(cluster: Cluster, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def publish(cluster: Cluster, folder: Path, *options: str) -> CompletedProcess[str]:
     """Run it as somebody would who has a proxy for the world outside."""
     proxies = {"HTTPS_PROXY": _UNREACHABLE_PROXY, "https_proxy": _UNREACHABLE_PROXY, "NO_PROXY": "", "no_proxy": ""}
-    return subprocess.run(  # noqa: S603  ourselves, no shell
-        [sys.executable, "-m", "webhook.cli", "certs", "publish", str(folder), *options],
-        env={**os.environ, **proxies, "KUBECONFIG": str(cluster.kubeconfig)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_WITHIN,
-    )
+    return tallygate(cluster, "certs", "publish", str(folder), *options, environment=proxies)
 
 
 def pod(name: str) -> Object:
