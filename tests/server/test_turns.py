@@ -150,7 +150,30 @@ def test_when_the_one_says_that_it_is_held_up_another_is_called_back_at_once(poo
         go_on.set()
     for _ in range(20):
         pool.put(nothing)
-    assert eventually(lambda: not pool.jobs and pool.idle == 2)  # the others rest, but for one to spare
+    assert eventually(lambda: not pool.jobs and pool.idle == 4)  # as many to spare as waited at once
+    pool.close()
+
+
+def test_those_to_spare_rest_when_nobody_has_waited_for_some_seconds(pool: Pool) -> None:
+    settle(pool)
+    held_up_too = [aside(pool) for _ in range(3)]
+    for go_on in held_up_too:
+        go_on.set()
+    assert eventually(lambda: pool.idle == 4)
+    for later in (10, 20):  # in the seconds before the first look three have waited, before the second none
+        pool.turns.look(time.monotonic() + later)
+        assert pool.idle == 4
+    settle(pool)
+    pool.close()
+
+
+def test_one_that_waits_again_and_again_leaves_one_to_spare(pool: Pool) -> None:
+    settle(pool)
+    for number in range(5):
+        aside(pool).set()
+        assert eventually(lambda: pool.idle == 2)
+        pool.turns.look(time.monotonic() + 10 * number)
+    assert pool.idle == 2
     pool.close()
 
 

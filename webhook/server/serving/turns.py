@@ -4,10 +4,12 @@ Python runs one thread at a time. Where several take requests, they spend more t
 each other than answering; one alone answers three times as many in a second. But one alone is held up by the first body
 that arrives slowly, and by every ledger that is written. So a thread that has answered goes to rest when another still
 stands in line; who is going to wait says so (`held_up`), and another is called back at once; and when all that stand
-have been at one request for too long, one that rests is called back as well. granian itself adds threads while none
-stands idle, up to its limit.
+have been at one request for too long, one that rests is called back as well. As many as have waited at once lately stay
+beside the one that stands: to send each to rest and call it back takes as long as to answer. granian itself adds
+threads while none stands idle, up to its limit.
 """
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from contextlib import contextmanager
 
 _HELD_UP_SECONDS = 0.01
 _IDLE_LOOK_SECONDS = 0.05
+_REMEMBERED_SECONDS = 1.0
 
 
 class _Mine(threading.local):
@@ -49,7 +52,9 @@ class Turns:
         self._held_up: set[int] = set()  # of those that stand
         self._aside: set[int] = set()  # of those that are held up: they have said so themselves
         self._resting = 0
-        self._spare = 0  # 1 where threads wait for ledgers: to call one back each time takes as long as to answer
+        self._most_aside = 0  # at once, since `_remembered_at`
+        self._remembered_at = -math.inf
+        self._spare = 0  # so many were aside at once in the time before that, or since
         self._coming = 0  # were called back, and do not stand yet
         self._begun: dict[int, float] = {}
         self._called = threading.Semaphore(0)
@@ -77,9 +82,10 @@ class Turns:
     def step_aside(self) -> None:
         """This thread is at a request and is going to wait."""
         with self._lock:
-            self._spare = 1
             self._aside.add(threading.get_ident())
             self._held_up.add(threading.get_ident())
+            self._most_aside = max(self._most_aside, len(self._aside))
+            self._spare = max(self._spare, self._most_aside)
             self._call_if_all_are_held_up()
 
     def come_back(self) -> None:
@@ -97,9 +103,14 @@ class Turns:
             self._rest(me)
 
     def look(self, now: float) -> None:
-        """Call a thread back when all that stand in line are held up, at the monotonic time `now`."""
+        """Call a thread back when all that stand in line are held up, at the monotonic time `now`.
+
+        And let go of those to spare that were needed some seconds ago.
+        """
         slow = {thread for thread, begun in list(self._begun.items()) if now - begun > _HELD_UP_SECONDS}
         with self._lock:
+            if now >= self._remembered_at + _REMEMBERED_SECONDS:
+                self._remembered_at, self._spare, self._most_aside = now, self._most_aside, len(self._aside)
             self._held_up = (slow & self._begun.keys() & self._standing) | self._aside
             self._call_if_all_are_held_up()
 
