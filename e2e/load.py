@@ -68,14 +68,17 @@ class Clients:
             return list(pool.map(self.create_one, pods))
 
     @contextmanager
-    def creating(self, make: Callable[[int], Pod]) -> Iterator[list[Answer]]:
-        """All eight create what `make` makes of 0, 1, 2, … until the block ends; the answers so far."""
+    def creating(self, make: Callable[[int], Pod], pause: float = _PAUSE) -> Iterator[list[Answer]]:
+        """All eight create what `make` makes of 0, 1, 2, … until the block ends; the answers so far.
+
+        Between two pods each rests for `pause` seconds: long where the block waits, short where it is to end soon.
+        """
         answers: list[Answer] = []
         numbers = itertools.count()
         over = threading.Event()
 
         def create() -> None:
-            while not over.wait(_PAUSE):
+            while not over.wait(pause):
                 answers.append(self.create_one(make(next(numbers))))
 
         with ThreadPoolExecutor(CLIENTS) as pool:

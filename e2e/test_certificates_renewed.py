@@ -20,6 +20,7 @@ from e2e.waiting import until
 
 _WITHIN = 240.0  # seconds, until the clients have got on
 _MEANWHILE = 100  # pods that are created before the next step
+_PAUSE = 0.03  # seconds: nothing else is waited for
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def _not_stored(answers: list[Answer]) -> list[Answer]:
 
 def test_new_serving_certificates_are_taken_up_and_no_create_fails(site: Site, serving: Gate, namespace: str) -> None:
     times = 10 if isinstance(serving, GateProcess) else 1  # a kubelet takes its time to hand over a Secret
-    with Clients(site.cluster, namespace) as clients, clients.creating(_dongles(site)) as answers:
+    with Clients(site.cluster, namespace) as clients, clients.creating(_dongles(site), _PAUSE) as answers:
         for each in range(times):
             # Each expires at another second, by which one is told from another.
             renew(serving.certificates, datetime.now(UTC) + timedelta(seconds=each), force=True)
@@ -63,7 +64,7 @@ def test_an_authority_is_succeeded_and_no_create_fails(site: Site, serving: Gate
         _serve_by_another_authority(serving)
         publish(site.cluster, serving)
         _until_stored(site, clients)
-        with clients.creating(_dongles(site)) as answers:
+        with clients.creating(_dongles(site), _PAUSE) as answers:
             (made,) = renew(serving.certificates, datetime.now(UTC)).done
             assert made == "made a new authority; publish ca.crt, which trusts it and the old one"
             publish(site.cluster, serving)

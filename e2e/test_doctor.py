@@ -351,7 +351,7 @@ def test_a_certificate_that_ends_soon_is_found_and_mended(doctor: Doctor) -> Non
 
 def test_a_certificate_that_has_ended_is_found_and_mended(doctor: Doctor) -> None:
     """Whether the API server still has a connection from before, and so reaches the gate, is not the case's to say."""
-    names, end = parse_names([HERE]), datetime.now(UTC) + timedelta(seconds=20)
+    names, end = parse_names([HERE]), datetime.now(UTC) + timedelta(seconds=5)
     write_leaf(doctor.gate.certificates, new_leaf(read_authority(doctor.gate.certificates), names, end - LEAF_LIFETIME))
     doctor.gate.take_up_certificate()
     until("it has ended", lambda: datetime.now(UTC) > end, _WITHIN)

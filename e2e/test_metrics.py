@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
 metadata: {name: dongles}
 spec:
-  namespaces: {selector: {matchLabels: {dongles: few-for-metrics}}}
+  namespaces: {selector: {matchLabels: {dongles: FEW}}}
   hard: {example.com/dongle: 2}
 """
 _WITHIN = 240.0  # seconds, until a ledger is open, counted, or has dropped a promise
@@ -35,7 +34,7 @@ _STALE = 120.0
 
 @pytest.fixture
 def own(cluster: Cluster) -> Iterator[str]:
-    """The namespace of the gate's ledgers."""
+    """The namespace of the gate's ledgers, by whose name namespaces under its cap are labelled, and no case's else."""
     with new_namespace(cluster, "gate-") as name:
         yield name
 
@@ -43,16 +42,14 @@ def own(cluster: Cluster) -> Iterator[str]:
 @pytest.fixture
 def kept(site: Site, own: str, tmp_path: Path) -> Iterator[GateProcess]:
     """A gate on this machine that follows the cluster and keeps its ledgers there, registered."""
-    with keeping_gate(site, tmp_path / "gate", {"dongles.yaml": _CAP}, own) as gate:
+    with keeping_gate(site, tmp_path / "gate", {"dongles.yaml": _CAP.replace("FEW", own)}, own) as gate:
         yield gate
 
 
 @pytest.fixture
-def few(cluster: Cluster, namespace: str) -> str:
+def few(cluster: Cluster, namespace: str, own: str) -> str:
     """A namespace that may have two dongles."""
-    few = partial(api(cluster.kubeconfig).items, "/api/v1/namespaces", labelSelector="dongles=few-for-metrics")
-    until("those of cases before this one are gone, whose figures would be added", lambda: not few(), _WITHIN)
-    label(cluster, namespace, {"dongles": "few-for-metrics"})
+    label(cluster, namespace, {"dongles": own})
     return namespace
 
 

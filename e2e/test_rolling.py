@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from uuid import uuid4
 
 import pytest
 
@@ -12,10 +11,10 @@ from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers, forget_ledgers
 from e2e.load import CLIENTS, STORED, Answer, Clients, until_more
-from e2e.namespaces import label
+from e2e.namespaces import label, new_namespace
 from e2e.pods import Pod, pod
 from e2e.policy_files import SHIPPED_FILES
-from e2e.ports import Site
+from e2e.ports import Cluster, Site
 from e2e.registering import register, unregister
 from e2e.service import Service
 from e2e.storm.replicas import Replicas
@@ -40,12 +39,18 @@ def _policies(hard: int) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def behind_one_address(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+def own(cluster: Cluster) -> Iterator[str]:
+    """The namespace of the gates' ledgers."""
+    with new_namespace(cluster, "gate-") as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def behind_one_address(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     """Two gates that keep their ledgers in the cluster, as behind a Service."""
-    cluster, own = site.cluster, f"rolling-{uuid4().hex[:8]}"
+    cluster = site.cluster
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about gates of its own, beside the one of the site")
-    api(cluster.kubeconfig).create("/api/v1/namespaces", {"metadata": {"name": own}})
     define_ledgers(cluster)
     following = ("--cluster=kubeconfig", f"--kubeconfig={cluster.kubeconfig}", "--ledgers=kubernetes")
     arguments = (*following, f"--namespace={own}", "--in-flight-bound=2s")
@@ -59,14 +64,15 @@ def behind_one_address(site: Site, tmp_path_factory: pytest.TempPathFactory) -> 
     finally:
         replicas.stop()
         forget_ledgers(cluster, own)
-        api(cluster.kubeconfig).delete(f"/api/v1/namespaces/{own}")
 
 
 @pytest.fixture
-def capped(site: Site, namespace: str, behind_one_address: Replicas) -> Iterator[Clients]:
+def capped(site: Site, namespace: str, own: str, behind_one_address: Replicas) -> Iterator[Clients]:
     """Clients of a namespace under a cap whose ledger is open, while one of the gates keeps it, and all run."""
     for gate in behind_one_address.each:
         if not gate.runs:
+            leases = f"/apis/coordination.k8s.io/v1/namespaces/{own}/leases"
+            api(site.cluster.kubeconfig).delete(leases)  # of one that a case has killed, which would last a while
             gate.start()
     label(site.cluster, namespace, {"dongles": "many"})
     with Clients(site.cluster, namespace) as clients:

@@ -13,6 +13,7 @@ from e2e.pods import pod
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Advertised, Cluster, NotHereError, Site
 from e2e.registering import register, unregister
+from e2e.site_node import restore_node
 from e2e.waiting import until
 
 _WITHIN = 60.0
@@ -180,10 +181,11 @@ def test_what_others_hold_is_seen_and_told_in_the_schedulers_words(site: Site, n
 
 @pytest.mark.usefixtures("following")
 def test_a_workload_is_told_how_many_of_its_pods_fit_and_so_many_run(site: Site, namespace: str) -> None:
+    restore_node(site, namespace)
     cluster, labels = site.cluster, {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": _asking(site, "web", {_DONGLE: "1"})["spec"]}
     spec = {"replicas": 6, "selector": {"matchLabels": labels}, "template": template}
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
-    _until_told(cluster, namespace, body, "only 4 of 6 replicas fit now: 0/")  # pods of other cases may be there still
+    _until_told(cluster, namespace, body, "only 4 of 6 replicas fit now: 0/")
     assert "only 4 of 6 replicas fit now: 0/" in _sent(cluster, namespace, body)
     until("four of them are on nodes", lambda: len(_on_nodes(cluster, namespace)) == int(DONGLES[_DONGLE]), _WITHIN)
