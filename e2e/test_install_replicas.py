@@ -12,7 +12,7 @@ import pytest
 
 from e2e.installation.desk import Desk
 from e2e.installation.pages import commands
-from e2e.installation.tried import WITHIN, cap, fill, logged, pods, refuses, until_it_refuses
+from e2e.installation.tried import WITHIN, cap, fill, logged, pods, readiness, refuses, until_it_refuses
 from e2e.installation.vacated import Vacant, vacated
 from e2e.installation.ways import Kustomized
 from e2e.kind.cluster import KindCluster
@@ -54,17 +54,22 @@ def ha(site: Site, vacant: Vacant, tmp_path_factory: pytest.TempPathFactory) -> 
         way.uninstall(desk)
 
 
+def _keepers(cluster: Cluster) -> list[bool]:
+    """Of each replica that is ready, whether it keeps the ledgers, as it says itself: a Lease outlives a process."""
+    checks = (readiness(cluster, name) for name in pods(cluster))
+    return [each["leases"]["keeps"] for each in checks if each]
+
+
 def _keeper(cluster: Cluster) -> str:
-    """The pod that keeps the ledgers, as its Lease says: its name, and what tells one process from another."""
-    read = json.loads(said(cluster, "get", "lease", "tallygate-keeper", _OWN, "--output=json"))
-    name: str = (read["spec"].get("holderIdentity") or "").partition("_")[0]
+    """The pod that keeps the ledgers."""
+    (name,) = (name for name in pods(cluster) if readiness(cluster, name)["leases"]["keeps"])
     return name
 
 
 def _until_whole(cluster: Cluster) -> None:
     """Wait until two replicas are ready, and one of them keeps the ledgers."""
-    said(cluster, "rollout", "status", "deployment/tallygate", _OWN, "--timeout=300s")
-    until("one of them keeps", lambda: _keeper(cluster) in pods(cluster), WITHIN, partial(logged, cluster))
+    whole = [False, True]
+    until("one of two keeps", lambda: sorted(_keepers(cluster)) == whole, WITHIN, partial(logged, cluster))
 
 
 def _pod(site: Site, _: int) -> Pod:

@@ -1,8 +1,9 @@
-// Command cert-manager is cert-manager's controllers (controller) and its CA injector (cainjector), from its published
-// module, chosen by the first argument: those that a Certificate by an Issuer of kind CA or self-signed takes.
+// Command cert-manager is cert-manager's controllers (controller), its CA injector (cainjector) and its webhook (webhook),
+// from its published module, chosen by the first argument: those that a Certificate by an Issuer of kind CA or
+// self-signed takes. What follows is what its chart gives to its own command.
 //
-// The cluster is that of $KUBECONFIG. Nothing of it is ours but this file: what its own commands do beside this is
-// flags, leader election and metrics.
+// The cluster is that of $KUBECONFIG, or the one that it runs in. Nothing of it is ours but this file: what its own
+// commands do beside this is flags, leader election and metrics. So the flags of the first two are passed over.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	validation "github.com/cert-manager/cert-manager/internal/webhook"
 	certmanager "github.com/cert-manager/cert-manager/pkg/client/clientset/versioned/scheme"
 	"github.com/cert-manager/cert-manager/pkg/controller"
 	"github.com/cert-manager/cert-manager/pkg/controller/cainjector"
@@ -42,13 +45,14 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 	"github.com/cert-manager/cert-manager/pkg/util"
+	"github.com/cert-manager/cert-manager/pkg/webhook/options"
 )
 
-var parts = map[string]func(context.Context) error{"controller": control, "cainjector": inject}
+var parts = map[string]func(context.Context) error{"controller": control, "cainjector": inject, "webhook": validate}
 
 func main() {
-	if len(os.Args) != 2 || parts[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: cert-manager controller | cainjector")
+	if len(os.Args) < 2 || parts[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: cert-manager controller | cainjector | webhook [flags]")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -114,6 +118,23 @@ func inject(ctx context.Context) error {
 		return err
 	}
 	return manager.Start(ctx)
+}
+
+func validate(ctx context.Context) error {
+	config, err := options.NewWebhookConfiguration()
+	if err != nil {
+		return err
+	}
+	flags := pflag.NewFlagSet("webhook", pflag.ContinueOnError)
+	options.AddConfigFlags(flags, config)
+	if err := flags.Parse(os.Args[2:]); err != nil {
+		return err
+	}
+	server, err := validation.NewCertManagerWebhookServer(klog.Background(), *config)
+	if err != nil {
+		return err
+	}
+	return server.Run(ctx)
 }
 
 func end(err error) {

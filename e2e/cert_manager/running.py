@@ -10,7 +10,8 @@ from e2e.installation.foreign import CERT_MANAGER_MODULE, installed_kinds, modul
 from e2e.local.component import Component, Launch
 from e2e.ports import Cluster
 
-CERT_MANAGER: Final = GoProgram("cert-manager", "cert-manager", ".", Path(__file__).parent)
+# Of Go alone, so that it needs no library of the image that it runs in.
+CERT_MANAGER: Final = GoProgram("cert-manager", "cert-manager", ".", Path(__file__).parent, ("netgo", "osusergo"))
 
 
 @contextmanager

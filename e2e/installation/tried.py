@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from e2e.errors import ClusterError
@@ -106,6 +106,14 @@ def pods(cluster: Cluster) -> list[str]:
     """The names of the gate's pods that are not being deleted."""
     read = json.loads(cluster.kubectl("get", "pods", *_GATE, "--output=json").stdout)["items"]
     return sorted(each["metadata"]["name"] for each in read if "deletionTimestamp" not in each["metadata"])
+
+
+def readiness(cluster: Cluster, name: str) -> dict[str, Any]:
+    """The checks that a replica's `/readyz` tells of; none where it is not ready, or not reached."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:9090/proxy/readyz"
+    done = cluster.kubectl("get", "--raw", path)
+    checks: dict[str, Any] = json.loads(done.stdout)["checks"] if done.returncode == 0 else {}
+    return checks
 
 
 def until_doctor_warns(desk: Desk, warned: Mapping[str, str]) -> None:

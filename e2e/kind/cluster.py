@@ -46,13 +46,14 @@ class KindCluster(ConnectedCluster):
         self._docker = docker
         self._name = name
 
-    def load(self, image: str) -> None:
-        """Put an image of this machine's engine on every node.
+    def load(self, *images: str) -> None:
+        """Put images of this machine's engine on every node.
 
         Raises:
             ClusterError: kind fails; the text has what it says.
         """
-        _done((*self._kind, "load", "docker-image", image, f"--name={self._name}"), f"loading {image} into the cluster")
+        doing = f"loading {', '.join(images)} into the cluster"
+        _done((*self._kind, "load", "docker-image", *images, f"--name={self._name}"), doing)
 
     def node(self, name: str) -> Node:
         """A node, as the container that it is."""
