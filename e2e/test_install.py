@@ -6,6 +6,7 @@ import pytest
 
 from e2e.gates.process import GateProcess
 from e2e.installation.foreign import foreign_kinds
+from e2e.installation.pages import commands
 from e2e.installation.rendered import CHART, KUSTOMIZE, OVERLAYS, Object, listed, overlay, own_overlay, run_helm
 from e2e.installation.uninstalling import uninstall
 from e2e.ports import Cluster, NotHereError, Site
@@ -68,6 +69,24 @@ def test_helm_and_the_api_server_agree_on_the_chart(ground: Cluster, certificate
     (chart,) = said.split("MANIFEST:\n")[1:]
     manifest = chart.split("NOTES:\n")[0]
     _done(ground, "apply", "--dry-run=server", "--validate=strict", "--filename=-", stdin=manifest)
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "consoles"),
+    [
+        ("install.md", "3. Install", [4]),
+        ("install.md", "Certificates", [3, 2]),
+        ("install.md", "By Helm", [3]),
+        ("upgrade.md", "Upgrade", [3, 4, 1]),
+        ("upgrade.md", "Uninstall", [5, 2]),
+        ("operate.md", "By what is seen", [3]),
+    ],
+)
+def test_the_pages_show_the_commands_that_are_typed_where_nodes_run_the_gate(
+    page: str, heading: str, consoles: list[int]
+) -> None:
+    """So that who changes a page hears of it also where there are no such nodes."""
+    assert [len(each) for each in commands(page, heading)] == consoles
 
 
 def test_the_chart_has_nothing_that_helm_warns_of(ground: Cluster) -> None:

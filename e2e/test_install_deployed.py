@@ -69,6 +69,7 @@ def test_installed_as_the_pages_say_it_keeps_a_cap_is_upgraded_and_taken_away(
     assert is_over(over(site, namespace))
     if way.size.keeps:
         assert "tried" in said(cluster, "get", "capledgers", f"--namespace={_OWN}")
+        assert "tried" in desk.type(f"tallygate usage --policies {way.policies}")
     until_doctor_warns(desk, way.size.warned)
 
     answers = created_meanwhile(site, namespace, lambda: way.upgrade(desk))

@@ -40,7 +40,13 @@ _SIZES: Final = {
 
 
 class Way(ABC):
-    """One way. All of it raises ClusterError where a command fails."""
+    """One way; `policies` is where one's own policy file lies at the desk.
+
+    Raises:
+        ClusterError: a command fails, whichever method types it.
+    """
+
+    policies: str
 
     def __init__(self, name: str) -> None:
         """`name` is that of an overlay, or of the chart's size."""
@@ -63,12 +69,14 @@ class Way(ABC):
 class Kustomized(Way):
     """By an overlay of one's own."""
 
+    policies = f"{_MINE}/{POLICIES}"
+
     def __str__(self) -> str:
         return self.name
 
     def install(self, desk: Desk, image: str, policies: str) -> None:
         """Make the overlay first, and the certificate where that is made by hand."""
-        desk.write(f"{_MINE}/{POLICIES}", policies)
+        desk.write(self.policies, policies)
         desk.write(f"{_MINE}/default.yaml", (desk.folder / _SHIPPED).read_text())
         desk.write(f"{_MINE}/kustomization.yaml", self._overlay(image))
         namespace, *rest = commands(_INSTALL, "3. Install")[0]
@@ -105,12 +113,14 @@ class Kustomized(Way):
 class Charted(Way):
     """By the chart, whose size has the name."""
 
+    policies = POLICIES
+
     def __str__(self) -> str:
         return f"helm-{self.name}"
 
     def install(self, desk: Desk, image: str, policies: str) -> None:
         """With values for size, image and policies."""
-        desk.write(POLICIES, policies)
+        desk.write(self.policies, policies)
         own = in_passing(_INSTALL, "By Helm", rf"--set-file 'policies.gpus\.yaml={POLICIES}'")
         shipped = rf"--set-file 'policies.default\.yaml={_SHIPPED}'"
         namespace, install, register = commands(_INSTALL, "By Helm")[0]
