@@ -5,8 +5,11 @@ from pathlib import Path
 from e2e.api import Object, api
 from e2e.ports import Cluster
 from e2e.said import said
+from e2e.waiting import until
 
 _DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
+_DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev"
+_WITHIN = 240.0  # seconds
 
 
 def define_ledgers(cluster: Cluster) -> None:
@@ -16,7 +19,13 @@ def define_ledgers(cluster: Cluster) -> None:
         ClusterError: it refuses that.
     """
     said(cluster, "apply", "--filename", str(_DEFINITION))
-    said(cluster, "wait", "--for=condition=Established", "--timeout=240s", "crd/capledgers.tallygate.dev")
+    until("the cluster knows what a CapLedger is", lambda: _is_established(cluster), _WITHIN)
+
+
+def _is_established(cluster: Cluster) -> bool:
+    status = api(cluster.kubeconfig).get(_DEFINED).get("status", {})
+    conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    return conditions.get("Established") == "True"
 
 
 def ledgers_in(namespace: str) -> str:
