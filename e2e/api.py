@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from urllib3 import Timeout
+from urllib3 import Retry, Timeout
 from urllib3.exceptions import HTTPError
 
 from e2e.errors import ClusterError
@@ -28,6 +28,10 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 _DONE: Final = range(200, 300)
 _APPLY: Final = "application/apply-patch+yaml"
+_AGAIN: Final = Retry(2, redirect=False, respect_retry_after_header=False, backoff_factor=0.1)
+"""A connection that was kept may be closed just as it is used: who cannot be reached is tried again, and what changes
+nothing, or the same again, is asked again."""
+
 _TIMES: Final = Timeout(connect=10.0, read=120.0)
 """Seconds that an API server has to be reached, and to answer: a busy machine is slow."""
 
@@ -101,7 +105,7 @@ class Api:
                 body=None if body is None else json.dumps(body),
                 headers={**self._access.headers(), "Content-Type": kind, **(headers or {})},
                 timeout=_TIMES,
-                retries=False,
+                retries=_AGAIN,
             )
         except HTTPError as error:
             raise ClusterError(f"{method} {path}: {error}") from error
