@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 from urllib3 import Retry, Timeout
@@ -52,7 +52,12 @@ class Answer:
     @property
     def refusal(self) -> str:
         """Why it did not do it, in its words; empty when it did."""
-        return "" if self.is_done else str(json.loads(self.body)["message"])
+        if self.is_done:
+            return ""
+        try:
+            return str(json.loads(self.body)["message"])
+        except (ValueError, KeyError):  # who is refused before anybody looks at what he asks is told so in plain text
+            return self.body
 
     @property
     def told(self) -> str:
@@ -82,6 +87,13 @@ class Api:
         """
         self._access = connect(kubeconfig)
         self._kinds: dict[str, dict[str, Object]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close its connections."""
+        self._access.pool.clear()
 
     def ask(  # noqa: PLR0913  what a request has
         self,

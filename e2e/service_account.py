@@ -42,7 +42,8 @@ def gates_account(cluster: Cluster, folder: Path, *components: str) -> Path:
     said(cluster, "delete", "--ignore-not-found", *(f"--filename={file}" for file in others))
     said(cluster, "apply", *(f"--filename={file}" for file in files))
     kubeconfig = as_service_account(cluster, NAMESPACE, NAME, folder / "kubeconfig")
-    until("the API server knows its rights", partial(_may, Api(kubeconfig), _LAST[components[-1]]), _WITHIN)
+    with Api(kubeconfig) as account:
+        until("the API server knows its rights", partial(_may, account, _LAST[components[-1]]), _WITHIN)
     return kubeconfig
 
 

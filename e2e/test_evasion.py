@@ -22,6 +22,7 @@ from e2e.namespaces import label, new_namespace
 from e2e.pods import DONGLE, Pod, pod, sent, stored
 from e2e.ports import Cluster, Site
 from e2e.tenant import Tenant, tenant
+from e2e.tries import BARE, TRIES, asking, asking_all, container_of, deployment_of, merged
 from e2e.waiting import until
 
 _WITHIN = 120.0  # seconds
@@ -94,8 +95,8 @@ def full(site: Site, guarding: GateProcess, tmp_path_factory: pytest.TempPathFac
     assert guarding.runs
     with tenant(site.cluster, tmp_path_factory.mktemp("full"), dongles="few") as made:
         _until_let_in(site, made, "first", "1")
-        cpu = {"spec": {"containers": [_container("main", **_asks_all({DONGLE: "1", "cpu": "500m"}))]}}
-        assert made.create(_merged(pod(site, "second"), cpu)).is_done
+        cpu = {"spec": {"containers": [container_of("main", **asking_all({DONGLE: "1", "cpu": "500m"}))]}}
+        assert made.create(merged(pod(site, "second"), cpu)).is_done
         yield made
 
 
@@ -104,55 +105,9 @@ def _until_let_in(site: Site, tenant: Tenant, name: str, dongles: str) -> None:
     until(f"{name} is let in", lambda: tenant.create(pod(site, name, dongles)).is_done, _WITHIN)
 
 
-def _asks(name: str, amount: str = "1") -> dict[str, Any]:
-    return _asks_all({name: amount})
-
-
-def _asks_all(amounts: dict[str, str]) -> dict[str, Any]:
-    return {"resources": {"requests": amounts, "limits": amounts}}
-
-
-def _merged(one: Any, other: Any) -> Any:
-    if not (isinstance(one, dict) and isinstance(other, dict)):
-        return other
-    return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
-
-
-def _container(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "image": "example.com/none:1", **more}
-
-
-_FORGED_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none/such", "uid": "u-1", "controller": True}
-_BARE = [_container("main")]
-_TRIES: dict[str, dict[str, Any]] = {
-    "names its node, past the scheduler": {"spec": {"nodeName": "four-dongles"}},
-    "names a scheduler of his own": {"spec": {"schedulerName": "my-own"}},
-    "names a priority class": {"spec": {"priorityClassName": "system-cluster-critical"}},
-    "says that it has ended": {"status": {"phase": "Succeeded"}},
-    "says that it is being deleted": {
-        "metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
-    },
-    "has a deadline, and never starts again": {"spec": {"restartPolicy": "Never", "activeDeadlineSeconds": 1}},
-    "makes up an owner": {"metadata": {"ownerReferences": [_FORGED_OWNER]}},
-    "has labels as an operator's": {"metadata": {"labels": {"app.kubernetes.io/name": "tallygate", "dongles": "no"}}},
-    "has annotations of 250 KiB": {"metadata": {"annotations": {"example.com/all": "x" * 250_000}}},
-    "has a finalizer": {"metadata": {"finalizers": ["example.com/stays"]}},
-    "has no name but a beginning": {"metadata": {"name": None, "generateName": "third-"}},
-    "asks in an init container": {"spec": {"initContainers": [_container("i", **_asks(DONGLE))], "containers": _BARE}},
-    "asks in a sidecar": {
-        "spec": {
-            "initContainers": [_container("i", restartPolicy="Always", **_asks(DONGLE))],
-            "containers": _BARE,
-        }
-    },
-    "asks by a limit only": {"spec": {"containers": [_container("main", resources={"limits": {DONGLE: "1"}})]}},
-    "waits behind a gate of scheduling": {"spec": {"schedulingGates": [{"name": "example.com/wait"}]}},
-}
-
-
-@pytest.mark.parametrize("what", _TRIES)
+@pytest.mark.parametrize("what", TRIES)
 def test_a_pod_over_a_full_cap_is_refused_though_it(what: str, site: Site, full: Tenant) -> None:
-    refused = full.create(_merged(pod(site, "third"), _TRIES[what]))
+    refused = full.create(merged(pod(site, "third"), TRIES[what]))
     assert _FULL in refused.refusal
     assert stored(site, full.namespace) == {"first", "second"}
 
@@ -173,15 +128,15 @@ _NAMES = {
 def test_a_name_that_only_looks_like_the_one_that_is_counted_is_refused(what: str, site: Site, full: Tenant) -> None:
     name, sentence = _NAMES[what]
     spec: dict[str, Any] = (
-        {"containers": [_container("main", **_asks(name))]} if name else {"containers": _BARE, **_asks(DONGLE)}
+        {"containers": [container_of("main", **asking(name))]} if name else {"containers": BARE, **asking(DONGLE)}
     )
-    assert sentence in full.create(_merged(pod(site, "third"), {"spec": spec})).refusal
+    assert sentence in full.create(merged(pod(site, "third"), {"spec": spec})).refusal
 
 
 def test_a_name_in_capitals_is_another_resource_which_no_node_has(site: Site, full: Tenant) -> None:
     """It is not counted, since it is not the dongle; and it never runs, as he is told."""
-    spec = {"containers": [_container("main", **_asks("example.com/Dongle"))]}
-    (told,) = full.create(_merged(pod(site, "capital"), {"spec": spec}), dry=True).warnings
+    spec = {"containers": [container_of("main", **asking("example.com/Dongle"))]}
+    (told,) = full.create(merged(pod(site, "capital"), {"spec": spec}), dry=True).warnings
     assert "no node advertises example.com/Dongle: did you mean example.com/dongle?" in told
 
 
@@ -214,10 +169,10 @@ def test_no_tenant_may_bind_resize_or_debug_a_pod_unless_somebody_lets_him(full:
 def test_who_may_resize_and_debug_gains_nothing_by_it(site: Site, full: Tenant) -> None:
     """As the administrator does it. A resize is charged; a debugging container may ask for nothing at all."""
     admin = api(site.cluster.kubeconfig)
-    larger = {"spec": {"containers": [{"name": "main", **_asks("cpu", "2")}]}}
+    larger = {"spec": {"containers": [{"name": "main", **asking("cpu", "2")}]}}
     resized = admin.ask("PATCH", f"{full.pods}/second/resize", larger, kind=STRATEGIC)
     assert "cap dongles of this namespace holds" in resized.refusal
-    debugger = {"spec": {"ephemeralContainers": [_container("d", **_asks(DONGLE))]}}
+    debugger = {"spec": {"ephemeralContainers": [container_of("d", **asking(DONGLE))]}}
     debugged = admin.ask("PATCH", f"{full.pods}/first/ephemeralcontainers", debugger, kind=STRATEGIC)
     assert "resources" in debugged.refusal
 
@@ -241,7 +196,7 @@ def test_pods_of_a_namespace_that_is_taken_out_of_its_cap_and_put_back_are_count
 
 
 def test_what_is_deleted_and_held_by_a_finalizer_is_still_counted(site: Site, dev: Tenant) -> None:
-    held = _merged(pod(site, "held", "2"), {"metadata": {"finalizers": ["example.com/stays"]}})
+    held = merged(pod(site, "held", "2"), {"metadata": {"finalizers": ["example.com/stays"]}})
     assert dev.create(held).is_done
     dev.api.delete(f"{dev.pods}/held")
     try:
@@ -260,7 +215,7 @@ def test_an_eviction_gives_room_only_for_what_is_gone(site: Site, dev: Tenant) -
 
 
 def test_more_replicas_by_the_scale_subresource_are_pods_that_are_refused(site: Site, dev: Tenant) -> None:
-    deployment = _deployment(site, _container("main", **_asks(DONGLE)), replicas=1)
+    deployment = deployment_of(site, container_of("main", **asking(DONGLE)), replicas=1)
     assert dev.create(deployment).is_done
     web = dev.api.collection(deployment, dev.namespace) + "/web"
     dev.api.patch(f"{web}/scale", {"spec": {"replicas": 50}})
@@ -274,66 +229,54 @@ def test_more_replicas_by_the_scale_subresource_are_pods_that_are_refused(site: 
 
 
 def test_an_update_takes_no_template_past_a_rule_that_it_kept(site: Site, dev: Tenant) -> None:
-    kept = _deployment(site, _container("main", **_asks(_COG)))
+    kept = deployment_of(site, container_of("main", **asking(_COG)))
     assert dev.create(kept).is_done
-    broken = _deployment(site, _container("main", **_asks(_COG, "2")))
+    broken = deployment_of(site, container_of("main", **asking(_COG, "2")))
     arguments = ("apply", "--server-side", "--force-conflicts", "--filename=-")
     assert "rule one-cog" in dev.kubectl(*arguments, stdin=json.dumps(broken)).stderr
 
 
-def _deployment(site: Site, container: dict[str, Any], replicas: int = 0) -> dict[str, Any]:
-    labels = {"app": "web"}
-    spec = {**pod(site, "web")["spec"], "containers": [container]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
-
-
 def test_a_pod_that_is_labelled_into_a_cap_is_charged_then(site: Site, dev: Tenant) -> None:
     """A cap that counts by the pods' own labels counts what it is shown: that is no wall (docs/security.md)."""
-    labelled = {"metadata": {"labels": {"tier": "gpu"}}, "spec": {"containers": [_container("main", **_asks(_WIDGET))]}}
+    labelled = {
+        "metadata": {"labels": {"tier": "gpu"}},
+        "spec": {"containers": [container_of("main", **asking(_WIDGET))]},
+    }
     plain = {"spec": labelled["spec"]}
     _until_let_in(site, dev, "opens-it", "0")
-    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), labelled)).is_done, _WITHIN)
-    assert "cap widgets-by-label" in dev.create(_merged(pod(site, "second"), labelled)).refusal
-    assert dev.create(_merged(pod(site, "outside"), plain)).is_done
+    until("the cap is open", lambda: dev.create(merged(pod(site, "in"), labelled)).is_done, _WITHIN)
+    assert "cap widgets-by-label" in dev.create(merged(pod(site, "second"), labelled)).refusal
+    assert dev.create(merged(pod(site, "outside"), plain)).is_done
     labelling = {"metadata": {"labels": {"tier": "gpu"}}}
     assert "cap widgets-by-label" in dev.api.ask("PATCH", f"{dev.pods}/outside", labelling, kind=MERGE).refusal
 
 
 def test_a_cap_by_node_selector_does_not_see_who_says_it_otherwise(site: Site, dev: Tenant) -> None:
     """The same: a node affinity says the same to the scheduler. Cap the resource, not the way to the node."""
-    asks = {"spec": {"containers": [_container("main", **_asks(_GEAR))]}}
-    selecting = _merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
+    asks = {"spec": {"containers": [container_of("main", **asking(_GEAR))]}}
+    selecting = merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
     term = {"matchExpressions": [{"key": "gears", "operator": "In", "values": ["oiled"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), selecting)).is_done, _WITHIN)
-    assert "cap gears-by-node" in dev.create(_merged(pod(site, "second"), selecting)).refusal
-    unseen = _merged(asks, {"spec": {"affinity": {"nodeAffinity": required}}})
-    assert dev.create(_merged(pod(site, "unseen"), unseen)).is_done
+    until("the cap is open", lambda: dev.create(merged(pod(site, "in"), selecting)).is_done, _WITHIN)
+    assert "cap gears-by-node" in dev.create(merged(pod(site, "second"), selecting)).refusal
+    unseen = merged(asks, {"spec": {"affinity": {"nodeAffinity": required}}})
+    assert dev.create(merged(pod(site, "unseen"), unseen)).is_done
 
 
 def test_a_pod_that_waits_and_is_led_into_a_cap_later_is_charged_then(site: Site, dev: Tenant) -> None:
     """A node selector may be given to what waits behind a gate (kubernetes.io, "Pod Scheduling Readiness")."""
-    asks = {"spec": {"containers": [_container("main", **_asks(_GEAR))]}}
-    selecting = _merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
-    waiting = _merged(asks, {"spec": {"schedulingGates": [{"name": "example.com/wait"}]}})
-    until("the cap is open", lambda: dev.create(_merged(pod(site, "in"), selecting)).is_done, _WITHIN)
-    assert dev.create(_merged(pod(site, "waiting"), waiting)).is_done
+    asks = {"spec": {"containers": [container_of("main", **asking(_GEAR))]}}
+    selecting = merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
+    waiting = merged(asks, {"spec": {"schedulingGates": [{"name": "example.com/wait"}]}})
+    until("the cap is open", lambda: dev.create(merged(pod(site, "in"), selecting)).is_done, _WITHIN)
+    assert dev.create(merged(pod(site, "waiting"), waiting)).is_done
     led = {"spec": {"nodeSelector": {"gears": "oiled"}}}
     assert "cap gears-by-node" in dev.api.ask("PATCH", f"{dev.pods}/waiting", led, kind=STRATEGIC).refusal
 
 
 _UNASKED = {
-    "a privileged container": {"containers": [_container("main", securityContext={"privileged": True})]},
-    "a path of the node": {"containers": _BARE, "volumes": [{"name": "dev", "hostPath": {"path": "/dev"}}]},
+    "a privileged container": {"containers": [container_of("main", securityContext={"privileged": True})]},
+    "a path of the node": {"containers": BARE, "volumes": [{"name": "dev", "hostPath": {"path": "/dev"}}]},
 }
 
 
@@ -350,7 +293,7 @@ def test_devices_that_are_taken_without_asking_are_for_pod_security_to_refuse(
 
 def test_who_has_edit_can_be_any_service_account_of_his_own_namespace(site: Site, dev: Tenant) -> None:
     """So an exemption for one of those is an exemption for him (`impersonate` in the ClusterRole edit, v1.36)."""
-    two = _merged(pod(site, "two"), {"spec": {"containers": [_container("main", **_asks(_COG, "2"))]}})
+    two = merged(pod(site, "two"), {"spec": {"containers": [container_of("main", **asking(_COG, "2"))]}})
     assert "rule one-cog" in dev.create(two).refusal
     dev.api.create(f"/api/v1/namespaces/{dev.namespace}/serviceaccounts", {"metadata": {"name": "trusted"}})
     dev.bind("trusted")
@@ -371,9 +314,9 @@ def test_a_claim_for_a_device_is_not_what_a_cap_counts(site: Site, full: Tenant)
     """Devices asked for by ResourceClaim have no name that a cap could count; a ResourceQuota counts claims."""
     spec = {
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
-        "containers": [_container("main", resources={"claims": [{"name": "gpu"}]})],
+        "containers": [container_of("main", resources={"claims": [{"name": "gpu"}]})],
     }
-    assert full.create(_merged(pod(site, "claims"), {"spec": spec}), dry=True).is_done
+    assert full.create(merged(pod(site, "claims"), {"spec": spec}), dry=True).is_done
 
 
 def test_a_forged_review_takes_room_for_a_moment_and_never_gives_any(
@@ -396,7 +339,10 @@ def test_a_forged_review_takes_room_for_a_moment_and_never_gives_any(
 def _forged(gate: GateProcess, namespace: str, uid: str, operation: str, dongles: tuple[str, str]) -> bool:
     """Whether the gate allows what anybody says to it that reaches its port: a pod that asked for so many, and asks."""
     before, after = (
-        {"metadata": {"name": "forged", "uid": uid}, "spec": {"containers": [_container("m", **_asks(DONGLE, each))]}}
+        {
+            "metadata": {"name": "forged", "uid": uid},
+            "spec": {"containers": [container_of("m", **asking(DONGLE, each))]},
+        }
         for each in dongles
     )
     request = {
