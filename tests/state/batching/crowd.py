@@ -1,9 +1,11 @@
 """Callers in threads of their own, who come while a call of the store is under way."""
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from tests.state.batching.script import KEY, Clock, ScriptedStore
+from tests.state.attempts import Put, room
+from tests.state.batching.script import KEY, Clock, Happening, ScriptedStore, nothing
 from webhook.state.batching import BatchedLedgers
 from webhook.state.ports import Attempt
 
@@ -41,3 +43,19 @@ class Crowd:
         ended = [future.exception(_PATIENCE) or future.result() for future in self.came]
         self._pool.shutdown()
         return ended
+
+
+Come = Callable[[Crowd], None]
+
+
+def crowd(ledger: int | None = 4, reads: tuple[Happening, ...] = (), writes: tuple[Happening, ...] = ()) -> Crowd:
+    """A ledger with room for so many GPUs, and what happens to it."""
+    return Crowd(ScriptedStore(None if ledger is None else room(ledger), reads, writes))
+
+
+def crowded(first: Come, ledger: int = 4, writes: tuple[Happening, ...] = ()) -> Crowd:
+    """A ledger that is read already, and whose first write is under way while others come."""
+    found = crowd(ledger, writes=(nothing, lambda _: first(found), *writes))
+    assert found.ask(Put(lambda before: before or room(ledger))) is None
+    found.store.calls.clear()
+    return found

@@ -9,13 +9,16 @@ import msgspec
 
 from webhook.objects.cluster import Namespace
 from webhook.state.watch.events import Event
-from webhook.state.watch.failure import WatchError
+from webhook.state.watch.failure import Reason, WatchError
 from webhook.state.watch.ports import Answer, Stream
 from webhook.state.watch.reflector import Pace, Reflector
 from webhook.state.watch.wire import Reading, revision_of
 
 SILENCE = None
 """In a stream: nothing comes for as long as anybody waits."""
+
+STREAM_RESET = WatchError(Reason.RESET, "connection reset by peer")
+"""In a stream: it breaks off here."""
 
 
 class Thing(NamedTuple):
@@ -217,3 +220,8 @@ def follow(
     server = Server(clock, list(script), at)
     reflector = Reflector(reading, server, clock, lambda: 0.5, pace)
     return Following(server, clock, reflector, reflector.events())
+
+
+def restarted(following: Following) -> dict[Reason, int]:
+    """Why lists and watches were begun again."""
+    return dict(following.reflector.status().restarts)

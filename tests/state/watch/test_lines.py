@@ -1,0 +1,12 @@
+"""Lines out of chunks, none longer than the bound."""
+
+import pytest
+
+from webhook.state.watch.failure import WatchError
+from webhook.state.watch.lines import Lines
+
+
+def test_a_line_may_be_as_long_as_the_bound_and_no_longer() -> None:
+    assert list(Lines(4).feed(b"abcd\n\n \nef\n")) == [b"abcd", b"ef"]
+    with pytest.raises(WatchError, match="more than 4 bytes"):
+        list(Lines(4).feed(b"abcde"))
