@@ -4,53 +4,31 @@ Twenty thousand Deployments lie in it. A list of `asked` is the number of pages 
 """
 
 import json
-import ssl
 import sys
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from tests.bench.cluster import made_up
+from tests.bench.played import Played, serve
 
 DEPLOYMENTS = 20_000
 _NAMESPACES = 200
 _PAGES = count()
 
 
-class Api(BaseHTTPRequestHandler):
+class Api(Played):
     """Lists in pages; watches in which nothing happens."""
 
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:  # the name that http.server calls
-        """Answer one request."""
-        url = urlsplit(self.path)
-        asked = {key: values[0] for key, values in parse_qs(url.query).items()}
-        if "watch" in asked:
-            self.send_response(200)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            self.connection.recv(1)  # until the other side goes away
-            return
-        kind = url.path.rpartition("/")[2]
-        body = b"%d" % next(_PAGES) if kind == "asked" else _page(kind, asked)
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # http.server's own names
-        """Say nothing."""
+    def listed(self, kind: str, first: int, limit: int) -> bytes:
+        """A page, or how many there were."""
+        return b"%d" % next(_PAGES) if kind == "asked" else _page(kind, first, limit)
 
 
-def _page(kind: str, asked: dict[str, str]) -> bytes:
+def _page(kind: str, first: int, limit: int) -> bytes:
     next(_PAGES)
     items = _items(kind)
-    first, limit = int(asked.get("continue", "0")), int(asked.get("limit", "1000000000"))
     meta = {"resourceVersion": "100"}
     if first + limit < len(items):
         meta["continue"] = str(first + limit)
@@ -80,18 +58,6 @@ def _deployment(number: int) -> bytes:
     return json.dumps({"metadata": metadata, "spec": spec}).encode()
 
 
-def main(folder: Path) -> None:
-    """Serve until ended; says its port."""
-    _items("deployments")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    server.daemon_threads = True
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    # The handshake is left to each connection's own thread: a client that is stopped in it holds up no other.
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    print(f'{{"port": {server.server_port}}}', file=sys.stderr, flush=True)
-    server.serve_forever()
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    _items("deployments")
+    serve(Path(sys.argv[1]), Api)

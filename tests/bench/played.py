@@ -1,0 +1,64 @@
+"""What benches that play an API server share: HTTP over TLS on a free port, lists, and watches that stay open."""
+
+import ssl
+import sys
+from abc import abstractmethod
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+_ALL = "1000000000"
+
+
+class Played(BaseHTTPRequestHandler):
+    """Answers lists with what `listed` makes; in its watches nothing happens unless `changes` says so."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:  # the name that http.server calls
+        """Answer one request."""
+        url = urlsplit(self.path)
+        asked = {key: values[0] for key, values in parse_qs(url.query).items()}
+        kind = url.path.rpartition("/")[2]
+        if "watch" in asked:
+            self._watch(kind, int(asked["resourceVersion"]))
+            return
+        body = self.listed(kind, int(asked.get("continue", "0")), int(asked.get("limit", _ALL)))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # http.server's own names
+        """Say nothing."""
+
+    @abstractmethod
+    def listed(self, kind: str, first: int, limit: int) -> bytes:
+        """A page of a list as JSON: so many items from the first on, a resource's plural for its kind."""
+
+    def changes(self, kind: str, revision: int) -> None:
+        """Send what happened after that revision, by `send`."""
+
+    def send(self, content: bytes) -> None:
+        """A piece of a watch."""
+        self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
+
+    def _watch(self, kind: str, revision: int) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.changes(kind, revision)
+        self.connection.recv(1)  # until the other side goes away
+
+
+def serve(folder: Path, api: type[Played]) -> None:
+    """Serve until ended, with the certificate in the folder; says its port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), api)
+    server.daemon_threads = True
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    # The handshake is left to each connection's own thread: a client that is stopped in it holds up no other.
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    print(f'{{"port": {server.server_port}}}', file=sys.stderr, flush=True)
+    server.serve_forever()
