@@ -29,6 +29,9 @@ spec:
   namespaces: {include: ["team-*"]}
   hard: {nvidia.com/gpu: 4}
 """
+SHARED = CAP.replace("hard:", "shared: true\n  hard:")
+BY_LABEL = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {gpu: 'yes'}}")
+TWO = CAP.replace("gpus", "a-first") + "---" + CAP.replace("gpus", "b-second")
 
 
 class Scene:

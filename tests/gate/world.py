@@ -222,6 +222,19 @@ class World(Scene):
         return self.now
 
 
+def opened(text: str = CAP) -> World:
+    """A world whose ledgers promise."""
+    world = World(text)
+    world.open()
+    return world
+
+
+def promised_and_stored(world: World, uid: str) -> None:
+    """A pod is promised room, and stored; nobody has seen it yet."""
+    assert world.code(uid) == 200
+    world.store(uid)
+
+
 def _namespace(name: str, revision: int, labels: dict[str, str] | None = None) -> NamespaceRow:
     body = {"metadata": {"name": name, "uid": f"u-{name}", "resourceVersion": str(revision), "labels": labels or {}}}
     event = NAMESPACES.event(json.dumps({"type": "ADDED", "object": body}).encode())

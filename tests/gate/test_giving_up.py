@@ -1,0 +1,103 @@
+"""Ledgers that are busy, out of reach, or full when it comes to writing: no promise stays behind."""
+
+from typing import TypeVar
+
+import pytest
+
+from tests.gate.scene import CAP, GPU, TWO, Scene, pod, response
+from tests.state.attempts import Look
+from webhook.errors import TallygateError
+from webhook.gate import UndecidedError
+from webhook.state.memory import MemoryLedgers
+from webhook.state.ports import Attempt, BusyError, LedgerKey, StoreUnavailableError
+
+T = TypeVar("T")
+
+
+class Failing(MemoryLedgers):
+    """A store that gives the ledgers of one cap up: before they are written, or after."""
+
+    def __init__(self, cap: str, failure: TallygateError, *, written: bool = False, then: str = "") -> None:
+        super().__init__()
+        self.cap = cap
+        self.failure = failure
+        self.written = written
+        self.then = then
+        self.failed = False
+
+    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+        """Fail once where it is to; from then on the ledgers of the cap named `then` are out of reach."""
+        if self.failed and self.then and self.then in key.cap:
+            raise StoreUnavailableError("no route to host")
+        if self.cap in key.cap and not self.failed and attempt(super().transact(key, Look(), deadline)).ledger:
+            self.failed = True
+            if self.written:
+                super().transact(key, attempt, deadline)
+            raise self.failure
+        return super().transact(key, attempt, deadline)
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_ledger_that_stays_busy_sends_the_client_away_with_nothing_promised(written: bool) -> None:  # noqa: FBT001  # a table
+    scene = Scene(ledgers=Failing("gpus", BusyError("busy"), written=written))
+    answer = scene.create(1)
+    assert response(answer)["status"]["code"] == 429
+    assert response(answer)["status"]["details"]["retryAfterSeconds"] == 1
+    assert answer.record.verdict == "busy"
+    assert scene.promised() == {}
+
+
+def test_after_the_deadline_no_ledger_is_asked() -> None:
+    scene = Scene()
+    scene.now = 5.0
+    assert response(scene.create(1))["status"]["code"] == 429
+    assert scene.ledger() is None
+
+
+def test_a_store_out_of_reach_is_undecided_and_what_was_promised_elsewhere_is_taken_back() -> None:
+    scene = Scene(TWO, ledgers=Failing("b-second", StoreUnavailableError("connection reset")))
+    with pytest.raises(UndecidedError, match="the ledgers are out of reach: connection reset"):
+        scene.create(1)
+    assert scene.promised("a-first") == {}
+
+
+def test_a_promise_whose_answer_was_lost_is_taken_back() -> None:
+    scene = Scene(ledgers=Failing("gpus", StoreUnavailableError("connection reset"), written=True))
+    with pytest.raises(UndecidedError, match="connection reset"):
+        scene.create(1)
+    assert scene.promised() == {}
+
+
+def test_a_ledger_out_of_reach_keeps_nobody_from_taking_back_the_others() -> None:
+    store = Failing("b-second", StoreUnavailableError("connection reset"), written=True, then="a-first")
+    scene = Scene(TWO, ledgers=store)
+    with pytest.raises(UndecidedError, match="connection reset"):
+        scene.create(1)
+    assert scene.promised("b-second") == {}
+    store.then = ""
+    assert scene.promised("a-first") == {GPU: 1}
+
+
+class Taken(MemoryLedgers):
+    """A store in which other pods take the room of a cap between the check and the write."""
+
+    thief: Scene | None = None
+
+    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+        """Let the thief in after the first write to the first cap."""
+        outcome = super().transact(key, attempt, deadline)
+        if self.thief is not None and "a-first" in key.cap and super().transact(key, Look(), deadline):
+            thief, self.thief = self.thief, None
+            for _ in range(4):
+                assert response(thief.create(1))["allowed"]
+        return outcome
+
+
+def test_room_that_is_gone_when_it_is_written_refuses_and_takes_back_the_first_promise() -> None:
+    store = Taken()
+    scene = Scene(TWO, ledgers=store)
+    store.thief = Scene(CAP.replace("gpus", "b-second"), ledgers=store)
+    answer = scene.admit(pod("mine", 1))
+    assert response(answer)["status"]["code"] == 403
+    assert scene.promised("a-first") == {}
+    assert scene.promised("b-second") == {GPU: 4}

@@ -1,0 +1,92 @@
+"""Namespaces that go, and their ledgers: taken away when they are worth nothing, and found again by nobody."""
+
+import pytest
+
+from tests.gate.scene import SHARED
+from tests.gate.world import BOUND, opened
+from webhook.state.ports import StoreUnavailableError
+
+
+def test_the_ledger_of_a_namespace_that_is_gone_goes_when_it_is_worth_nothing() -> None:
+    world = opened()
+    world.store("old", 3)
+    world.see("old")
+    world.keep()
+    world.end("old")
+    assert world.sums() == (3, 0)
+    world.pass_away("team-a")
+    world.keep_open()
+    assert world.found() is None
+    assert world.keeper.unsettled() == ()
+    world.keep_open()
+    assert world.found() is None
+
+
+def test_the_ledger_of_a_namespace_that_is_gone_stays_while_it_promises() -> None:
+    world = opened()
+    assert world.code("u1", 2) == 200
+    world.pass_away("team-a")
+    world.keep_open()
+    assert world.sums() == (0, 2)
+    for _ in range(3):
+        world.now += BOUND
+        world.keep_open()
+    assert world.found() is None
+
+
+def test_who_does_not_lead_leaves_the_ledger_of_a_namespace_that_is_gone_to_who_does() -> None:
+    world = opened()
+    world.keep()
+    world.role.is_leader = False
+    world.pass_away("team-a")
+    world.keep_open()
+    assert world.found() is not None
+    assert world.keeper.unsettled() == ()
+    world.now += 61.0
+    assert len(world.keeper.unsettled()) == 1
+    world.role.is_leader = True
+    world.keep_open()
+    assert world.found() is None
+
+
+def test_a_ledger_that_may_not_be_taken_away_is_tried_again_after_a_minute() -> None:
+    world = opened()
+    world.keep()
+    world.pass_away("team-a")
+    world.forbid_removal(is_forbidden=True)
+    with pytest.raises(StoreUnavailableError):
+        world.keep_open()
+    assert dict(world.keeper.keys(["team-a"])) == {}
+    assert world.keeper.unsettled() == ()
+    world.now += 61.0
+    world.forbid_removal(is_forbidden=False)
+    world.keep_open()
+    assert world.found() is None
+
+
+def test_a_namespace_that_comes_again_finds_room() -> None:
+    world = opened()
+    world.keep()
+    world.pass_away("team-a")
+    world.keep_open()
+    world.labelled("team-a")
+    assert world.code("u1", 4) == 200
+    assert world.sums() == (0, 4)
+
+
+def test_pods_in_a_namespace_that_has_gone_are_of_another_of_its_name() -> None:
+    """Namespaces are seen less far than pods: a count that leaves these pods out would be of no moment."""
+    world = opened(SHARED)
+    world.labelled("team-b")
+    world.keep()
+    assert world.code("u1", 2) == 200
+    world.pass_away("team-a")
+    world.store("u1", 2)
+    world.see("u1")
+    world.keep(BOUND)
+    world.keep(BOUND)
+    assert sum(world.sums()) == 2
+    assert world.code("u2", 3, "team-b") == 403
+    world.labelled("team-a")
+    world.keep()
+    assert world.sums() == (2, 0)

@@ -1,0 +1,50 @@
+"""Of several replicas the one that leads keeps the ledgers; the others watch, and remember."""
+
+from tests.gate.world import BOUND, World, opened, promised_and_stored
+from tests.state.attempts import Look
+
+
+def test_who_does_not_lead_leaves_ledgers_as_they_are() -> None:
+    world = opened()
+    promised_and_stored(world, "u1")
+    world.see("u1")
+    world.role.is_leader = False
+    for _ in range(5):
+        world.keep(BOUND / 5)
+    assert world.sums() == (0, 1)
+    world.role.is_leader = True
+    world.keep()
+    assert world.sums() == (1, 0)
+
+
+def test_who_did_not_lead_has_remembered_how_old_promises_are() -> None:
+    world = opened()
+    world.role.is_leader = False
+    assert world.code("lost") == 200
+    world.keep()
+    world.keep(BOUND + 1)
+    world.role.is_leader = True
+    world.keep()
+    assert world.sums() == (0, 1)
+    world.keep(1)
+    assert world.sums() == (0, 0)
+
+
+def test_a_promise_that_who_leads_does_not_know_of_is_dropped_by_who_does() -> None:
+    """Its pod never came, so that nothing has changed that would send the leader there."""
+    world = opened()
+    world.role.is_leader = False
+    assert world.code("lost") == 200
+    world.keep()
+    world.keep(BOUND + 5)
+    assert world.sums() == (0, 1)
+    world.keep(1)
+    world.keep(1)
+    assert world.sums() == (0, 0)
+
+
+def test_who_does_not_lead_makes_no_ledger() -> None:
+    world = World()
+    world.role.is_leader = False
+    world.keep()
+    assert world.ledgers.transact(world.key(), Look(), 10.0) is None

@@ -1,0 +1,91 @@
+"""Namespaces that enter and leave caps by their labels, and replicas that do not know the same ones."""
+
+from dataclasses import replace
+
+from tests.gate.scene import BY_LABEL, SHARED
+from tests.gate.world import World, opened
+from tests.state.attempts import Put
+from webhook.state.ledger import Ledger
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.events import Bookmark
+
+
+def test_a_shared_cap_counts_the_pods_of_all_its_namespaces() -> None:
+    world = World(SHARED, namespaces=("team-a", "team-b", "other"))
+    for uid, namespace in (("u1", "team-a"), ("u2", "team-b"), ("u3", "other")):
+        world.store(uid, 1, namespace)
+        world.see(uid)
+    world.open()
+    assert world.sums() == (2, 0)
+    assert world.code("u4", 2, "team-b") == 200
+    assert world.code("u5", 1, "team-a") == 403
+
+
+def test_a_namespace_that_enters_a_shared_cap_brings_its_pods() -> None:
+    world = World(BY_LABEL.replace("hard:", "shared: true\n  hard:"))
+    world.labelled("team-a", gpu="yes")
+    world.labelled("team-b")
+    world.store("u1", 3, "team-b")
+    world.see("u1")
+    world.open()
+    assert world.sums() == (0, 0)
+    world.labelled("team-b", gpu="yes")
+    assert world.code("u2", 2) == 403
+    world.keep()
+    assert world.sums() == (3, 0)
+    world.labelled("team-b")
+    assert world.code("u2", 2) == 200
+
+
+def test_a_namespace_that_leaves_a_cap_and_comes_back_brings_what_it_took_in_meanwhile() -> None:
+    world = World(BY_LABEL)
+    world.labelled("team-a", gpu="yes")
+    world.open()
+    world.labelled("team-a")
+    world.store("u1", 4)
+    world.see("u1")
+    world.labelled("team-a", gpu="yes")
+    assert world.code("u2", 1) == 403
+    assert world.sums() == (0, 0)
+    world.end("u1")
+    assert world.code("u2", 4) == 200
+    world.labelled("team-a", gpu="yes", other="label")
+    assert world.code("u3", 1) == 403
+
+
+def test_a_ledger_whose_namespace_has_left_is_told_so() -> None:
+    world = World(BY_LABEL)
+    world.labelled("team-a", gpu="yes")
+    world.open()
+    before = world.kept().members
+    world.labelled("team-a")
+    world.keep()
+    assert world.kept().members != before
+    assert list(world.keeper.keys(["team-a"])) == []
+
+
+def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() -> None:
+    """What is written says no more of namespaces than that nothing has changed since."""
+    world = opened()
+    world.namespaces.apply(Bookmark(world.at + 500))
+    assert world.code("u1") == 200
+    world.keep()
+    assert world.kept().ns_as_of <= world.at
+    (counted,) = world.caps.all()
+    key = LedgerKey(counted.key, "team-a")
+    world.ledgers.transact(key, Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 400)), 0.0)
+    assert world.code("u2") == 200
+    world.keep()
+    assert world.kept().ns_as_of == world.at + 400
+    world.ledgers.transact(key, Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 600)), 0.0)
+    assert world.code("u3") == 200
+    assert world.hurries == 0
+
+
+def test_a_replica_that_knows_other_and_older_namespaces_looks_again_in_a_hurry() -> None:
+    world = opened()
+    (counted,) = world.caps.all()
+    put = Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 600, members="others"))
+    world.ledgers.transact(LedgerKey(counted.key, "team-a"), put, 0.0)
+    assert world.code("u1") == 429
+    assert world.hurries == 1
