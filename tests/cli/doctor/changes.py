@@ -1,0 +1,68 @@
+"""What may be different about a gate that is not well, and how a table of such differences is written."""
+
+import base64
+from typing import Any
+
+import msgspec
+
+from tests.cli.doctor.world import Object, registered, replica, webhook
+from webhook.accounting.amounts import Amounts
+from webhook.cli.doctoring.facts import Answered, Bound, Unseen
+from webhook.cli.doctoring.records import Configuration
+from webhook.cli.doctoring.rights import RIGHTS
+from webhook.cli.doctoring.verdict import Level
+from webhook.objects.cluster import ResourceQuota
+
+FAIL, WARN, UNKNOWN = Level.FAIL, Level.WARN, Level.UNKNOWN
+VALIDATE, MUTATE = "validate.tallygate.dev", "mutate.tallygate.dev"
+CHANGES = "updates.validate.tallygate.dev"
+UNSEEN = Unseen("403 forbidden")
+
+Cases = dict[str, tuple[dict[str, Any], dict[str, Level]]]
+"""By what is different: the facts that are, and every check that is then not PASS."""
+
+
+def changed(phase: str, name: str, **fields: Any) -> dict[str, Any]:
+    """The registration with one webhook changed."""
+
+    def change(mutating: Object, validating: Object) -> None:
+        webhook(mutating if phase == "mutate" else validating, name).update(fields)
+
+    return registered(change)
+
+
+def trusting(bundle: bytes) -> dict[str, Any]:
+    """The registration where the validating webhook trusts others."""
+
+    def change(_: Object, validating: Object) -> None:
+        webhook(validating, VALIDATE)["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
+
+    return registered(change)
+
+
+def later(name: str) -> Configuration:
+    """Another mutating configuration, which sees pods."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*/*"]}
+    hook = {"name": "one.example.com", "rules": [rule]}
+    return msgspec.convert({"metadata": {"name": name}, "webhooks": [hook]}, Configuration)
+
+
+def quota(hard: dict[str, str], **spec: Any) -> ResourceQuota:
+    """A ResourceQuota of team-a."""
+    whole = {"metadata": {"name": "team", "namespace": "team-a"}, "spec": {"hard": hard, **spec}}
+    return msgspec.json.decode(msgspec.json.encode(whole), type=ResourceQuota)
+
+
+def capped(*, whole: bool = True) -> tuple[Bound, ...]:
+    """A cap of four GPUs and two cores over team-a."""
+    return (Bound("gpus", "team-a", Amounts({"nvidia.com/gpu": 4, "limits.cpu": 2000}), whole),)
+
+
+def without(*verbs: str) -> tuple[Answered, ...]:
+    """Every right but these."""
+    return tuple(Answered(right, str(right) not in verbs) for right in RIGHTS)
+
+
+def only(**replica_changes: Any) -> dict[str, Any]:
+    """One of the two replicas is otherwise."""
+    return {"replicas": (replica(**replica_changes), replica("pod-b"))}

@@ -1,0 +1,66 @@
+"""What may be wrong with ledgers: their definition, their keeper, and what they say."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from tests.cli.doctor.changes import FAIL, UNKNOWN, UNSEEN, WARN, Cases, only, without
+from tests.cli.doctor.world import Object, defined, deployment, lease, metrics, replica
+
+
+def schema(change: Callable[[Object], None]) -> dict[str, Any]:
+    """The definition with a change of its only version."""
+    return {"definition": defined(lambda stored: change(stored["spec"]["versions"][0]))}
+
+
+def _old(version: Object) -> None:
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["nsAsOf"]
+
+
+CASES: Cases = {
+    "there is no definition": ({"definition": None}, {"ledger-definition": FAIL}),
+    "the definition cannot be read": ({"definition": UNSEEN}, {"ledger-definition": UNKNOWN}),
+    "the definition is old": (schema(_old), {"ledger-definition": FAIL}),
+    "our version is not served": (schema(lambda version: version.update(served=False)), {"ledger-definition": FAIL}),
+    "our version is not stored": (schema(lambda version: version.update(storage=False)), {"ledger-definition": FAIL}),
+    "our version is not there": (schema(lambda version: version.update(name="v1")), {"ledger-definition": FAIL}),
+    "the definition is not established": (
+        {"definition": defined(lambda stored: stored["status"].update(conditions=[]))},
+        {"ledger-definition": FAIL},
+    ),
+    "older objects may be stored": (
+        {"definition": defined(lambda stored: stored["status"].update(storedVersions=["v1alpha0", "v1alpha1"]))},
+        {"ledger-definition": WARN},
+    ),
+    "one replica keeps ledgers in memory": (
+        {
+            "deployment": deployment(1, 1, ("serve",)),
+            "replicas": (replica(),),
+            "lease": None,
+            "definition": None,
+            "rights": without("list pods", "create leases.coordination.k8s.io"),
+        },
+        {"failure-policy": WARN},
+    ),
+    "two replicas keep ledgers in memory": (
+        {"deployment": deployment(2, 2, ("serve",)), "lease": None, "definition": None},
+        {"keeper": FAIL},
+    ),
+    "nobody renews the Lease": ({"lease": lease(timedelta(minutes=-5))}, {"keeper": FAIL}),
+    "nobody holds the Lease": ({"lease": lease(holder="")}, {"keeper": WARN}),
+    "there is no Lease": ({"lease": None}, {"keeper": WARN}),
+    "the Lease cannot be read": ({"lease": UNSEEN}, {"keeper": UNKNOWN}),
+    "pods came past the gate": (only(told=metrics(ledger_drifts_total=[({"cap": "gpus"}, 2.0)])), {"ledgers": WARN}),
+    "a cap is over": (
+        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "over"}, 1.0)])),
+        {"ledgers": WARN},
+    ),
+    "a cap converges": (
+        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "converging"}, 1.0)])),
+        {"ledgers": WARN},
+    ),
+    "ledgers cannot be visited": (
+        only(told=metrics(ledger_visits_total=[({"result": "failed"}, 3.0)])),
+        {"ledgers": WARN},
+    ),
+}
