@@ -1,0 +1,71 @@
+"""What a store has in force as it is made and told to read again: a whole good set, or the last one that was."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.policy.files import NOON, in_force, rule_text
+from webhook.policy.store import PolicyError, PolicyStore, Status
+
+
+def test_a_broken_set_at_the_start_is_an_error_with_all_its_findings(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("kind: Nothing\n")
+    (tmp_path / "b.yaml").write_text("x: [")
+    with pytest.raises(PolicyError) as caught:
+        PolicyStore([tmp_path])
+    assert {finding.file for finding in caught.value.findings} == {str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")}
+    assert "a.yaml:1:7: error: " in str(caught.value)
+
+
+def test_a_new_store_says_what_is_in_force(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(rule_text("a", "nvidia.com/gpus"))
+    store = PolicyStore([tmp_path], now=lambda: NOON)
+    status = store.status()
+    assert (status.digest, status.generation, status.loaded_at) == (store.current().digest, 1, NOON)
+    assert [finding.code for finding in status.warnings] == ["TG339"]
+    assert (status.broken, status.failures, status.crash) == ((), 0, None)
+
+
+def test_stopping_what_was_never_started_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    PolicyStore([tmp_path]).stop()
+
+
+def test_reloading_the_same_changes_nothing_and_tells_nobody(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    told: list[Status] = []
+    store = PolicyStore([tmp_path], on_change=told.append)
+    before = store.current()
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    assert store.reload().generation == 1
+    assert store.current() is before
+    assert told == []
+
+
+def test_a_broken_set_leaves_the_last_good_one_in_force_and_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    told: list[Status] = []
+    store = PolicyStore([tmp_path], on_change=told.append)
+    good = store.current()
+    (tmp_path / "a.yaml").write_text("kind: Nothing\n")
+    status = store.reload()
+    store.reload()
+    assert store.current() is good
+    assert (status.digest, status.generation, status.failures) == (good.digest, 1, 1)
+    assert {finding.code for finding in status.broken} == {"TG306"}
+    assert told == [status]
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    status = store.reload()
+    assert (status.broken, status.failures) == ((), 1)
+    assert len(told) == 2
+
+
+def test_a_set_is_taken_whole_or_not_at_all(tmp_path: Path) -> None:
+    """One bad file of two keeps the good one's change out as well."""
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    (tmp_path / "b.yaml").write_text(rule_text("b"))
+    store = PolicyStore([tmp_path])
+    (tmp_path / "a.yaml").write_text(rule_text("changed"))
+    (tmp_path / "b.yaml").write_text(rule_text("changed"))
+    store.reload()
+    assert in_force(store) == ["a", "b"]
