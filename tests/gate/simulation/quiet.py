@@ -1,8 +1,9 @@
 """What must hold once things are quiet: within the bound, one replica alone brings every ledger to what pods hold."""
 
+from tests.gate.simulation.caps import WITH
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.truth import under
-from tests.gate.simulation.world import WITH, World
+from tests.gate.simulation.world import World
 from tests.state.simulation.violation import ViolationError
 from tests.state.watch.pods import GPU
 from webhook.state.ledger import Ledger

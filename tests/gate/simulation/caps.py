@@ -1,0 +1,19 @@
+"""The caps of this world: one of each namespace, and one of all together, which may be taken out."""
+
+from tests.admission.case import policies
+from webhook.admission.capping import CapIndex
+
+_EACH, _TOGETHER = 4, 9
+_CAPS = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {{name: {name}}}
+spec:
+  namespaces: {{include: ["team-*"]}}
+  shared: {shared}
+  hard: {{nvidia.com/gpu: {hard}}}
+"""
+_ONE = _CAPS.format(name="each", shared="false", hard=_EACH)
+_OTHER = _CAPS.format(name="together", shared="true", hard=_TOGETHER)
+WITH, WITHOUT = CapIndex(policies(f"{_ONE}---{_OTHER}")), CapIndex(policies(_ONE))
+"""Both caps, and the one of each namespace alone."""
