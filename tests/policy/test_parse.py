@@ -54,9 +54,7 @@ def test_what_a_rule_leaves_out_has_the_default_of_a_careful_admin() -> None:
     )
 
 
-def test_every_field_of_a_rule_is_read() -> None:
-    rule = _rule(
-        """apiVersion: tallygate.dev/v1alpha1
+_EVERYTHING = """apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
 metadata:
   name: whole-gpus
@@ -78,7 +76,10 @@ spec:
     advertised: true
     schedulable: not-now
 """
-    )
+
+
+def test_every_field_of_a_rule_is_read() -> None:
+    rule = _rule(_EVERYTHING)
     assert rule.why == "they cannot be split"
     assert rule.resources == ("nvidia.com/*", "!nvidia.com/gpu")
     assert rule.enforcement is Enforcement.AUDIT

@@ -115,6 +115,22 @@ def test_what_is_typed_wrongly_is_misuse(tmp_path: Path, arguments: tuple[str, .
     assert told in result.stderr
 
 
+def _deployment(labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "metadata": {"name": "tallygate"},
+        "spec": {"replicas": 2, "template": template},
+        "status": {"readyReplicas": 2},
+    }
+
+
+def _lease(now: datetime) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "tallygate-keeper"},
+        "spec": {"holderIdentity": "a", "renewTime": now.isoformat()},
+    }
+
+
 class Cluster:
     """A cluster with a gate that is well, one part of which may be otherwise."""
 
@@ -140,13 +156,7 @@ class Cluster:
             f"{hooks}/mutatingwebhookconfigurations": listed(self.mutating),
             "/api/v1/namespaces": listed(*({"metadata": {"name": name}} for name in ("default", "kube-system"))),
             f"{own}/secrets/tallygate-tls": one({"metadata": {"name": "tallygate-tls"}, "data": tls}),
-            "/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate": one(
-                {
-                    "metadata": {"name": "tallygate"},
-                    "spec": {"replicas": 2, "template": {"metadata": {"labels": labels}, "spec": spec}},
-                    "status": {"readyReplicas": 2},
-                }
-            ),
+            "/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate": one(_deployment(labels, spec)),
             "/apis/policy/v1/namespaces/tallygate-system/poddisruptionbudgets": listed(
                 {"metadata": {"name": "tallygate"}, "spec": {"selector": {"matchLabels": labels}}}
             ),
@@ -155,12 +165,7 @@ class Cluster:
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev": one(
                 definition() | {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
             ),
-            "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases/tallygate-keeper": one(
-                {
-                    "metadata": {"name": "tallygate-keeper"},
-                    "spec": {"holderIdentity": "a", "renewTime": now.isoformat()},
-                }
-            ),
+            "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases/tallygate-keeper": one(_lease(now)),
             "/api/v1/resourcequotas": listed(),
             "/api/v1/nodes": listed(),
             "/api/v1/pods": listed(*pods),
