@@ -29,7 +29,7 @@ def following_gate(
         NotHereError: the site's gate is no process on this machine.
         ClusterError: it does not start, or is not called.
     """
-    _see_that_gates_are_processes(site)
+    see_that_gates_are_processes(site)
     follows = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig or site.cluster.kubeconfig}")
     gate = GateProcess(folder, arguments=(*follows, *arguments))
     gate.write_policies({**SHIPPED_FILES, **policies})
@@ -51,7 +51,7 @@ def keeping_gate(
         NotHereError: as `following_gate`.
         ClusterError: likewise.
     """
-    _see_that_gates_are_processes(site)
+    see_that_gates_are_processes(site)
     define_ledgers(site.cluster)
     arguments = ("--ledgers=kubernetes", f"--namespace={namespace}", "--in-flight-bound=2s")
     with ExitStack() as ends:
@@ -60,6 +60,11 @@ def keeping_gate(
         yield ends.enter_context(keeps)
 
 
-def _see_that_gates_are_processes(site: Site) -> None:
+def see_that_gates_are_processes(site: Site) -> None:
+    """See that a gate of a case's own can be started beside that of the site, before anything is made for it.
+
+    Raises:
+        NotHereError: the site's gate is no process on this machine.
+    """
     if not isinstance(site.gate, GateProcess):
         raise NotHereError("it is about a gate of its own, beside the one of the site")

@@ -24,7 +24,8 @@ def define_ledgers(cluster: Cluster) -> None:
 
 def _is_established(cluster: Cluster) -> bool:
     status = api(cluster.kubeconfig).get(_DEFINED).get("status", {})
-    conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    # Of a definition that was made just now they are null.
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
     return conditions.get("Established") == "True"
 
 

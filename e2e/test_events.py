@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from e2e.api import Answer, Object, api
-from e2e.beside import following_gate
+from e2e.beside import following_gate, see_that_gates_are_processes
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers
 from e2e.namespaces import label
@@ -32,6 +32,7 @@ spec:
 @pytest.fixture(scope="module")
 def telling(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
     """A gate with the rights of its ServiceAccount as it is shipped, and no more."""
+    see_that_gates_are_processes(site)
     define_ledgers(site.cluster)
     folder = tmp_path_factory.mktemp("telling")
     kubeconfig = gates_account(site.cluster, folder, "followed")

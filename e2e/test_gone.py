@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from e2e.api import api
-from e2e.beside import keeping_gate
+from e2e.beside import keeping_gate, see_that_gates_are_processes
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers, ledgers_of
 from e2e.pods import sent
-from e2e.ports import NotHereError, Site
+from e2e.ports import Site
 from e2e.service_account import gates_account
 from e2e.waiting import until
 
@@ -33,8 +33,7 @@ spec:
 def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     """A gate that follows the cluster as its ServiceAccount and keeps its ledgers there."""
     cluster = site.cluster
-    if not isinstance(site.gate, GateProcess):
-        raise NotHereError("it is about a gate of its own, beside the one of the site")
+    see_that_gates_are_processes(site)
     define_ledgers(cluster)
     kubeconfig = gates_account(cluster, tmp_path, "followed")
     api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from e2e.api import MERGE, api
+from e2e.beside import see_that_gates_are_processes
 from e2e.gates.process import GateProcess
 from e2e.namespaces import label
 from e2e.policy_files import SHIPPED_FILES
-from e2e.ports import NotHereError, Site
+from e2e.ports import Site
 from e2e.registering import register, unregister
 from e2e.service_account import gates_account
 from e2e.waiting import until
@@ -35,8 +36,7 @@ _SUM = f"3 replicas ask 6 {_DONGLE}, cap scaled of this namespace allows 4: 2 of
 @pytest.fixture(scope="module")
 def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
     """A gate that follows the cluster as its ServiceAccount, with a cap of four dongles."""
-    if not isinstance(site.gate, GateProcess):
-        raise NotHereError("it is about a gate of its own, beside the one of the site")
+    see_that_gates_are_processes(site)
     folder = tmp_path_factory.mktemp("scaled")
     kubeconfig = gates_account(site.cluster, folder, "followed")
     gate = GateProcess(folder / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}"))

@@ -8,10 +8,11 @@ import pytest
 
 from e2e.advertised import DONGLES, advertise, advertised
 from e2e.api import Object, api
+from e2e.beside import see_that_gates_are_processes
 from e2e.gates.process import GateProcess
 from e2e.pods import pod
 from e2e.policy_files import SHIPPED_FILES
-from e2e.ports import Advertised, Cluster, NotHereError, Site
+from e2e.ports import Advertised, Cluster, Site
 from e2e.registering import register, unregister
 from e2e.site_node import restore_node
 from e2e.waiting import until
@@ -31,8 +32,7 @@ spec: {resources: [example.com/dongle], enforcement: warn, checks: {schedulable:
 @pytest.fixture(scope="module")
 def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
     """A gate that follows the cluster, with the shipped policies and one that asks for room now."""
-    if not isinstance(site.gate, GateProcess):
-        raise NotHereError("it is about a gate of its own, beside the one of the site")
+    see_that_gates_are_processes(site)
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={site.cluster.kubeconfig}")
     gate = GateProcess(tmp_path_factory.mktemp("gate"), arguments=arguments)
     gate.write_policies({**SHIPPED_FILES, "now.yaml": _NOT_NOW})

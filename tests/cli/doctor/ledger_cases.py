@@ -28,6 +28,10 @@ CASES: Cases = {
         {"definition": defined(lambda stored: stored["status"].update(conditions=[]))},
         {"ledger-definition": FAIL},
     ),
+    "the definition was made just now": (
+        {"definition": defined(lambda stored: stored["status"].update(conditions=None, storedVersions=None))},
+        {"ledger-definition": FAIL},
+    ),
     "older objects may be stored": (
         {"definition": defined(lambda stored: stored["status"].update(storedVersions=["v1alpha0", "v1alpha1"]))},
         {"ledger-definition": WARN},

@@ -210,10 +210,13 @@ class DefinitionSpec(msgspec.Struct, rename="camel", frozen=True):
 
 
 class DefinitionStatus(msgspec.Struct, rename="camel", frozen=True):
-    """In which of them objects are stored, and what the API server says of it."""
+    """In which of them objects are stored, and what the API server says of it; both are null at first.
 
-    stored_versions: tuple[str, ...] = ()
-    conditions: tuple[PodCondition, ...] = ()
+    As in apiextensions.k8s.io/v1 (k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go, v1.36).
+    """
+
+    stored_versions: tuple[str, ...] | None = None
+    conditions: tuple[PodCondition, ...] | None = None
 
 
 class Definition(msgspec.Struct, rename="camel", frozen=True):

@@ -56,7 +56,7 @@ def _as_written(facts: Facts, found: Definition) -> Iterator[Said]:
         state = "is not there" if ours is None else "is not served" if not ours.served else "is not what is stored"
         yield failed(f"version {naming.VERSION} of {_NAME} {state}", _apply(facts))
         return
-    if not any(each.type == "Established" and each.status == "True" for each in found.status.conditions):
+    if not any(each.type == "Established" and each.status == "True" for each in found.status.conditions or ()):
         yield failed(
             f"{_NAME} is not established: the API server does not serve it",
             kubectl(facts.here, "describe", "crd", _NAME),
@@ -67,7 +67,7 @@ def _as_written(facts: Facts, found: Definition) -> Iterator[Said]:
             f"{_NAME} is of an older version: what it does not know is lost on each write: {named(lacking)}",
             _apply(facts),
         )
-    old = [each for each in found.status.stored_versions if each != naming.VERSION]
+    old = [each for each in found.status.stored_versions or () if each != naming.VERSION]
     if old:
         yield warned(f"objects of {named(old)} may still be stored")
 
