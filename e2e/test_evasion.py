@@ -288,7 +288,8 @@ def test_devices_that_are_taken_without_asking_are_for_pod_security_to_refuse(
     taking = {**pod(site, "taking"), "spec": _UNASKED[what]}
     assert dev.create(taking, dry=True).is_done
     label(site.cluster, dev.namespace, {"pod-security.kubernetes.io/enforce": "baseline"})
-    assert 'violates PodSecurity "baseline' in dev.create(taking, dry=True).refusal
+    refused = 'violates PodSecurity "baseline'  # once the API server's own watch has told it of the label
+    until("such pods are refused", lambda: refused in dev.create(taking, dry=True).refusal, _WITHIN)
 
 
 def test_who_has_edit_can_be_any_service_account_of_his_own_namespace(site: Site, dev: Tenant) -> None:
