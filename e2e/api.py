@@ -5,6 +5,7 @@ kubectl takes a process for each call, which is fifty times the work; it stands 
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
-from urllib3 import Retry, Timeout
+from urllib3 import BaseHTTPResponse, Retry, Timeout
 from urllib3.exceptions import HTTPError
 
 from e2e.errors import ClusterError
@@ -31,6 +32,9 @@ _APPLY: Final = "application/apply-patch+yaml"
 _AGAIN: Final = Retry(2, redirect=False, respect_retry_after_header=False, backoff_factor=0.1)
 """A connection that was kept may be closed just as it is used: who cannot be reached is tried again, and what changes
 nothing, or the same again, is asked again."""
+
+_MOST_TIMES: Final = 10
+_LONGEST_PAUSE: Final = 5  # seconds
 
 _TIMES: Final = Timeout(connect=10.0, read=120.0)
 """Seconds that an API server has to be reached, and to answer: a busy machine is slow."""
@@ -105,23 +109,31 @@ class Api:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """What it answers, whatever that is.
+        """What it answers, whatever that is; who is told to ask again later does, as client-go (rest/with_retry.go).
 
         Raises:
             ClusterError: it does not answer.
         """
+        content = None if body is None else json.dumps(body)
+        url = f"{self._access.server}{path}{'?' if query else ''}{urlencode(query or {})}"
+        more = {"Content-Type": kind, **(headers or {})}
+        answer = self._asked(method, url, content, more)
+        for _ in range(_MOST_TIMES):
+            after = answer.headers.get("Retry-After", "")
+            if answer.status != HTTPStatus.TOO_MANY_REQUESTS or not after.isdigit():
+                break
+            time.sleep(min(int(after), _LONGEST_PAUSE))
+            answer = self._asked(method, url, content, more)
+        return Answer(answer.status, answer.data.decode(), tuple(map(_unquoted, answer.headers.getlist("Warning"))))
+
+    def _asked(self, method: str, url: str, content: str | None, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        everything = {**self._access.headers(), **headers}
         try:
-            answer = self._access.pool.request(
-                method,
-                f"{self._access.server}{path}{'?' if query else ''}{urlencode(query or {})}",
-                body=None if body is None else json.dumps(body),
-                headers={**self._access.headers(), "Content-Type": kind, **(headers or {})},
-                timeout=_TIMES,
-                retries=_AGAIN,
+            return self._access.pool.request(
+                method, url, body=content, headers=everything, timeout=_TIMES, retries=_AGAIN
             )
         except HTTPError as error:
-            raise ClusterError(f"{method} {path}: {error}") from error
-        return Answer(answer.status, answer.data.decode(), tuple(map(_unquoted, answer.headers.getlist("Warning"))))
+            raise ClusterError(f"{method} {url}: {error}") from error
 
     def get(self, path: str, **query: str) -> Object:
         """An object, or a list of objects.

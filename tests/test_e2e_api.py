@@ -13,7 +13,10 @@ from e2e.errors import ClusterError
 
 
 class _Server(BaseHTTPRequestHandler):
-    """Answers what the path says; who asks for `/closing` finds the connection closed the first time."""
+    """Answers what the path says; who asks for `/closing` finds the connection closed the first time.
+
+    Who asks for `/later` is to ask again the first time.
+    """
 
     protocol_version = "HTTP/1.1"
     asked: list[str]
@@ -24,9 +27,12 @@ class _Server(BaseHTTPRequestHandler):
         if self.path == "/closing" and self.asked.count(self.asked[-1]) == 1:
             self.close_connection = True
             return
-        refused = self.path == "/busy"
+        later = self.path == "/later" and self.asked.count(self.asked[-1]) == 1
+        refused = later or self.path == "/busy"
         body = b"Too many requests, please try again later.\n" if refused else json.dumps({"path": self.path}).encode()
         self.send_response(429 if refused else 200)
+        if later:
+            self.send_header("Retry-After", "0")
         self.send_header("Warning", '299 - "spec: \\"a\\" is not \\\\ b"')
         self.send_header("Warning", '299 - "once more"')
         self.send_header("Content-Length", f"{len(body)}")
@@ -76,12 +82,18 @@ def test_who_is_refused_in_plain_text_is_told_that_text(api: Api) -> None:
         answer.object()
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_who_is_told_to_ask_again_later_does(api: Api, asked: list[str], method: str) -> None:
+    assert api.ask(method, "/later").object() == {"path": "/later"}
+    assert asked == [f"{method} /later"] * 2
+
+
 def test_what_changes_nothing_is_asked_again_where_the_connection_is_closed(api: Api, asked: list[str]) -> None:
     assert api.get("/closing") == {"path": "/closing"}
     assert asked == ["GET /closing"] * 2
 
 
 def test_a_create_is_never_sent_twice(api: Api, asked: list[str]) -> None:
-    with pytest.raises(ClusterError, match="POST /closing"):
+    with pytest.raises(ClusterError, match="POST .*/closing"):
         api.create("/closing", {})
     assert asked == ["POST /closing"]
