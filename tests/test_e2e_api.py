@@ -94,6 +94,6 @@ def test_what_changes_nothing_is_asked_again_where_the_connection_is_closed(api:
 
 
 def test_a_create_is_never_sent_twice(api: Api, asked: list[str]) -> None:
-    with pytest.raises(ClusterError, match="POST .*/closing"):
+    with pytest.raises(ClusterError, match=r"POST .*/closing"):
         api.create("/closing", {})
     assert asked == ["POST /closing"]
