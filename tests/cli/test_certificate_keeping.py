@@ -21,10 +21,11 @@ from tests.server.building import Log
 from tests.server.process import eventually
 from webhook.cli import certificate_keeping
 from webhook.cli.certificate_keeping import keeping
-from webhook.server.life import ServeError, Voice
+from webhook.server.life import ServeError
 from webhook.server.ports import Beside
 from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.settings.table import Settings
+from webhook.server.voice import Voice
 
 SECRET = "own/tls"  # noqa: S105  its name
 PATH = "/api/v1/namespaces/own/secrets/tls"

@@ -3,7 +3,8 @@
 import sys
 
 from tests.server.tiny import flags_of
-from webhook.server.serve import leave, serve
+from webhook.server.life import leave
+from webhook.server.serve import serve
 from webhook.server.settings.sources import load_settings
 
 if __name__ == "__main__":

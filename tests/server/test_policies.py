@@ -6,9 +6,9 @@ import pytest
 
 from tests.server.building import Log
 from webhook.policy import load
-from webhook.server.life import Voice
 from webhook.server.policies import LivePolicies
 from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.voice import Voice
 
 POLICY = """apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule

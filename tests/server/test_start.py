@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,18 +15,20 @@ from tests.server.building import Log
 from tests.server.tiny import TinyGate
 from webhook.errors import TallygateError
 from webhook.policy.store import PolicyError
-from webhook.server.life import Life, ServeError, Voice
+from webhook.server.life import Life, ServeError
 from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.serve import serve
 from webhook.server.serving.sockets import listening_socket
 from webhook.server.settings.kinds import Address
 from webhook.server.settings.table import Settings
+from webhook.server.voice import Voice
+from webhook.server.web.app import create_app
 
 ANYWHERE = Address("127.0.0.1", 0)
 
 
 def start(settings: Settings) -> Life:
-    return Life(TinyGate().admit, settings, Voice(Log().logger, Metrics(Build("0"))))
+    return Life(partial(create_app, TinyGate().admit), settings, Voice(Log().logger, Metrics(Build("0"))))
 
 
 def test_a_certificate_is_needed_and_the_error_says_how_to_get_one() -> None:

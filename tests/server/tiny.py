@@ -7,18 +7,20 @@ milliseconds as `request.name` says after `wait-`, and fails when it is called `
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
 from webhook.gate import Answer, Record, UndecidedError
-from webhook.server.life import Life, Voice
+from webhook.server.life import Life, leave
 from webhook.server.reporting.lines import Lines
 from webhook.server.reporting.logs import new_logger
 from webhook.server.reporting.metrics import Build, Metrics
-from webhook.server.serve import leave
 from webhook.server.settings.sources import load_settings
+from webhook.server.voice import Voice
+from webhook.server.web.app import create_app
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -97,7 +99,7 @@ def main(arguments: list[str]) -> int:
     lines = Lines(sys.stderr.buffer)
     voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build("0")))
     gate = TinyGate(lambda: voice.log.warning("waiting"))
-    code = Life(gate.admit, settings, voice).run()
+    code = Life(partial(create_app, gate.admit), settings, voice).run()
     lines.flush()
     return code
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from webhook.cli.command import Command
-from webhook.server.serve import leave
+from webhook.server.life import leave
 from webhook.server.serve import serve as serve_gate
 from webhook.server.settings.sources import load_settings
 from webhook.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option

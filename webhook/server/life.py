@@ -1,18 +1,18 @@
 """A server's life: it starts, takes up new files, and at a signal drains and ends."""
 
+import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from webhook.errors import TallygateError
-from webhook.server.ports import Admit, Check, Readiness
-from webhook.server.reporting.logs import Logger
-from webhook.server.reporting.metrics import Metrics
+from webhook.server.ports import Check, Readiness
 from webhook.server.serving.generation import Transport
 from webhook.server.serving.monitor import start_monitor
 from webhook.server.serving.renewal import LiveCertificates, LiveTokens
@@ -23,8 +23,10 @@ from webhook.server.serving.tls import Certificates, read_certificates
 from webhook.server.serving.watch import watch_files
 from webhook.server.settings.kinds import Address
 from webhook.server.settings.table import Settings
-from webhook.server.web.app import create_app, create_monitor
-from webhook.server.web.layer import Admission, Limits
+from webhook.server.voice import Voice
+from webhook.server.web.app import NewApp, create_monitor
+from webhook.server.web.bodies import BodyReader
+from webhook.server.web.layer import Limits
 from webhook.server.web.observer import Observer
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -34,19 +36,11 @@ class ServeError(TallygateError):
     """The server cannot start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Voice:
-    """How a server speaks to those who run it."""
-
-    log: Logger
-    metrics: Metrics
-
-
 class Life:
     """One server, from its start to its end.
 
     Args:
-        admit: decides.
+        new_app: makes what answers.
         settings: what to run with; a certificate and its key must be named.
         voice: where to log and to count.
         checks: what `/readyz` asks beside the server's own state.
@@ -55,7 +49,7 @@ class Life:
         TallygateError: it cannot start: no certificate, an unusable one, an address that is taken.
     """
 
-    def __init__(self, admit: Admit, settings: Settings, voice: Voice, checks: Sequence[Readiness] = ()) -> None:
+    def __init__(self, new_app: NewApp, settings: Settings, voice: Voice, checks: Sequence[Readiness] = ()) -> None:
         self._settings = settings
         self._log = voice.log
         self._leaving = False
@@ -65,12 +59,11 @@ class Life:
         observer = Observer(voice.log, voice.metrics)
         all_checks: list[Readiness] = [self._check, *checks]
         limits = Limits(body=settings.body_limit, seconds=settings.decision_timeout)
-        app = create_app(admit, observer, all_checks, limits, self._tokens.current)
+        app = new_app(observer, all_checks, limits, self._tokens.current)
         with _listening_on(settings.listen):
             listener = listening_socket(settings.listen, settings.connections)
         self._server = Server(app, listener, _transport(settings))
-        layer: Admission = app.extensions["admission"]
-        self._slow = _slow_connections(settings, self._server.port, layer)
+        self._slow = _slow_connections(settings, self._server.port, app.extensions["bodies"])
         self._certificates = LiveCertificates(read, self._server.serve_with, voice.log, voice.metrics)
         all_checks.append(self._certificates.check)
         self._monitor = create_monitor(voice.metrics, observer, all_checks)
@@ -149,12 +142,23 @@ def _certificate_reader(settings: Settings) -> Callable[[], Certificates]:
     return partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
 
 
-def _slow_connections(settings: Settings, port: int, layer: Admission) -> SlowConnections:
+def _slow_connections(settings: Settings, port: int, bodies: BodyReader) -> SlowConnections:
     """A request may take so long to arrive and then to be decided."""
     seconds = settings.body_timeout + settings.decision_timeout
-    return SlowConnections(port, layer.bodies.oldest, seconds=seconds, idle=settings.idle_timeout)
+    return SlowConnections(port, bodies.oldest, seconds=seconds, idle=settings.idle_timeout)
 
 
 def _watched(settings: Settings) -> list[Path]:
     paths = (settings.tls_cert, settings.tls_key, settings.client_ca_file, settings.token_file)
     return [path for path in paths if path is not None]
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once, with this exit code, after it has served.
+
+    granian's threads outlive its workers by a moment. The interpreter's own end would take its lock from them while
+    they are in Rust, which aborts the process.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

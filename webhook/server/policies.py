@@ -5,8 +5,8 @@ from pathlib import Path
 
 from webhook.policy.load import SHIPPED
 from webhook.policy.store import PolicyStore, Status
-from webhook.server.life import Voice
 from webhook.server.ports import Check
+from webhook.server.voice import Voice
 
 _MOST_FINDINGS = 20
 

@@ -1,23 +1,20 @@
 """The whole server, put together: policies, namespaces, ledgers, the gate, and what serves it."""
 
 import gc
-import os
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from importlib.metadata import PackageNotFoundError, version
-from typing import NoReturn
+from functools import partial
 
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.composing.alone import alone
 from webhook.server.composing.parts import Parts
-from webhook.server.life import Life, Voice
+from webhook.server.life import Life
 from webhook.server.policies import LivePolicies
 from webhook.server.ports import Beside
-from webhook.server.reporting.lines import Lines
-from webhook.server.reporting.logs import forward_library_logs, new_logger
-from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.reporting.logs import forward_library_logs
 from webhook.server.settings.table import Settings
+from webhook.server.voice import Voice, speaking
+from webhook.server.web.app import create_app
 
 
 def _nothing_beside(settings: Settings, _: Voice) -> AbstractContextManager[Beside]:
@@ -35,20 +32,16 @@ def serve(
     Raises:
         webhook.errors.TallygateError: it cannot start; the text says why, and what would help.
     """
-    lines = Lines(sys.stderr.buffer)
-    voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build(_version())))
-    try:
-        with beside(settings, voice) as wanted:
-            return _serve(wanted, voice)
-    finally:
-        lines.flush()
+    with speaking(settings.log_level) as voice, beside(settings, voice) as wanted:
+        return _serve(wanted, voice)
 
 
 def _serve(wanted: Beside, voice: Voice) -> int:
     settings = wanted.settings
     policies = LivePolicies(settings.policies, voice)
     parts = _parts(settings, policies, voice)
-    life = Life(parts.admit, settings, voice, [policies.check, *parts.checks, *wanted.checks])
+    checks = [policies.check, *parts.checks, *wanted.checks]
+    life = Life(partial(create_app, parts.admit), settings, voice, checks)
     forward_library_logs(voice.log)
     policies.store.start()
     gc.collect()
@@ -68,21 +61,3 @@ def _parts(settings: Settings, policies: LivePolicies, voice: Voice) -> Parts:
     from webhook.server.composing.followed import beside_cluster  # noqa: PLC0415  see the docstring of its package
 
     return beside_cluster(settings, policies, voice, caps)
-
-
-def leave(code: int) -> NoReturn:
-    """End this process at once, with this exit code, after it has served.
-
-    granian's threads outlive its workers by a moment. The interpreter's own end would take its lock from them while
-    they are in Rust, which aborts the process.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _version() -> str:
-    try:
-        return version("tallygate")
-    except PackageNotFoundError:
-        return "unknown"

@@ -6,9 +6,10 @@ from webhook.gate import Gate
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.composing.parts import Parts, new_nonces
 from webhook.server.following.unplaced import NoPlacing
-from webhook.server.life import ServeError, Voice
+from webhook.server.life import ServeError
 from webhook.server.policies import LivePolicies
 from webhook.server.settings.table import Settings
+from webhook.server.voice import Voice
 from webhook.state import namespaces
 from webhook.state.memory import MemoryLedgers
 

@@ -24,11 +24,11 @@ from webhook.server.following.figures import Figures
 from webhook.server.following.keeping import LedgerKeeping
 from webhook.server.following.leading import LedgerLeading
 from webhook.server.following.namespaces import AwaitedNamespaces
-from webhook.server.life import Voice
 from webhook.server.policies import LivePolicies
 from webhook.server.ports import Check
 from webhook.server.serving.turns import held_up
 from webhook.server.settings.table import Settings
+from webhook.server.voice import Voice
 from webhook.state.batching import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLeases, KubernetesLedgers
 from webhook.state.memory import MemoryLedgers

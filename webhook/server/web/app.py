@@ -1,6 +1,6 @@
 """The application: Flask, with the admission layer around it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -16,6 +16,10 @@ from webhook.server.web.observer import Observer
 _DEFAULT_LIMITS = Limits()
 
 
+NewApp = Callable[[Observer, Sequence[Readiness], Limits, Tokens], Flask]
+"""Makes an application of what `create_app` takes beside `admit`; its `extensions["bodies"]` reads bodies."""
+
+
 def create_app(
     admit: Admit,
     observer: Observer,
@@ -25,7 +29,7 @@ def create_app(
 ) -> Flask:
     """The gate as a web application: the two admission endpoints, `/healthz`, `/readyz`, and JSON for every error.
 
-    The layer that answers the endpoints is in the application's `extensions["admission"]`.
+    What reads request bodies is in the application's `extensions["bodies"]`.
 
     Args:
         admit: decides.
@@ -34,16 +38,16 @@ def create_app(
         limits: bounds on one request.
         tokens: the secret path segments in force; none leaves the endpoints open.
     """
-    app = _bare_app("webhook", checks, observer)
+    app = bare_app("webhook", checks, observer)
     layer = Admission(app.wsgi_app, admit, observer, limits, tokens)
-    app.extensions["admission"] = layer
+    app.extensions["bodies"] = layer.bodies
     app.wsgi_app = layer  # type: ignore[method-assign]  # Flask's own way of adding middleware
     return app
 
 
 def create_monitor(metrics: Metrics, observer: Observer, checks: Sequence[Readiness] = ()) -> Flask:
     """What the second port serves: `/metrics`, `/healthz`, `/readyz`."""
-    app = _bare_app("monitor", checks, observer)
+    app = bare_app("monitor", checks, observer)
 
     @app.get("/metrics")
     def show_metrics() -> Response:
@@ -52,7 +56,8 @@ def create_monitor(metrics: Metrics, observer: Observer, checks: Sequence[Readin
     return app
 
 
-def _bare_app(name: str, checks: Sequence[Readiness], observer: Observer) -> Flask:
+def bare_app(name: str, checks: Sequence[Readiness], observer: Observer) -> Flask:
+    """`/healthz` and `/readyz`, and JSON for every error."""
     app = Flask(name, static_folder=None)
     app.register_blueprint(health_views(checks))
 

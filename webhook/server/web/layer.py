@@ -8,8 +8,6 @@ import hmac
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from urllib.parse import parse_qs
 from wsgiref.types import StartResponse, WSGIApplication
 
 from webhook.admission.change import Phase
@@ -17,8 +15,8 @@ from webhook.admission.registration import ADMIT_PREFIX
 from webhook.admission.review import ReviewError
 from webhook.gate import Answer, UndecidedError
 from webhook.server.ports import Admit
-from webhook.server.settings.durations import DurationError, parse_duration
 from webhook.server.web.bodies import BodyError, BodyReader, Environ
+from webhook.server.web.deadlines import seconds_asked
 from webhook.server.web.failures import PHRASES, Failure
 from webhook.server.web.observer import Observer
 
@@ -27,8 +25,6 @@ _JSON = ("Content-Type", "application/json")
 _OK = PHRASES[200]
 _CRASHED = Failure(500, "crash", "the gate failed and has decided nothing; its log says how")
 _NOT_POST = Failure(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
-
-_LONGEST_QUERY = 256
 
 Tokens = Callable[[], tuple[bytes, ...]]
 """The secret path segments in force now; none: the paths are open."""
@@ -93,7 +89,7 @@ class Admission:
         return _Sent(answer.body, lambda: self._observer.answered(answer.record, taken))
 
     def _decide(self, environ: Environ, phase: Phase, begun: float) -> Answer:
-        asked = _seconds_asked(environ.get("QUERY_STRING", ""))
+        asked = seconds_asked(environ.get("QUERY_STRING", ""))
         deadline = begun + (self._timeout if asked is None else min(asked, self._timeout))
         return self._admit(self.bodies.read(environ, begun), phase, deadline)
 
@@ -130,16 +126,3 @@ def _is_one_of(token: str, tokens: tuple[bytes, ...]) -> bool:
     """Whether the token is valid, in a time that tells nothing of how nearly it is, nor of which."""
     given = token.encode()
     return any([hmac.compare_digest(given, valid) for valid in tokens])  # noqa: C419 - compares with all, always
-
-
-@lru_cache(maxsize=256)
-def _seconds_asked(query: str) -> float | None:
-    """The `timeout` of a query string in seconds (`timeout=5s`), or None when there is none that can be read."""
-    if len(query) > _LONGEST_QUERY:
-        return None
-    for text in parse_qs(query).get("timeout", []):
-        try:
-            return parse_duration(text) or None
-        except DurationError:
-            return None
-    return None
