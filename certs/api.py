@@ -21,6 +21,12 @@ MANAGER: Final = "tallygate-certs"
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 30.0
 _GOOD: Final = range(200, 300)
+_MOST_BYTES: Final = 4 << 20
+"""Of one answer. An object is sent in one request, which may have 3 MiB (k8s.io/apiserver, pkg/server/config.go,
+MaxRequestBodyBytes, v1.36), and etcd takes half of that; whatever goes on after this is no object."""
+
+_TOO_LONG: Final = f"its answer is longer than {_MOST_BYTES >> 20} MiB, and no object is: something else answers there"
+_PIECE: Final = 1 << 16
 _JSON: Final = "application/json"
 _JSON_PATCH: Final = "application/json-patch+json"
 
@@ -111,12 +117,19 @@ class Api:
         body: bytes | None = None,
         seconds: float = _ANSWER_SECONDS,
     ) -> BaseHTTPResponse:
-        """The answer, when it is a good one; its body is still to be read."""
+        """The answer, when it is a good one; its body is still to be read, and what comes packed is not unpacked."""
         said = {"Accept": _JSON, "User-Agent": MANAGER, **self._authorization(), **(headers or {})}
         url, timeout = self.configuration.host.rstrip("/") + path, Timeout(connect=_CONNECT_SECONDS, read=seconds)
         try:
             answer = self._pool.request(
-                method, url, body, headers=said, timeout=timeout, redirect=False, preload_content=False
+                method,
+                url,
+                body,
+                headers=said,
+                timeout=timeout,
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
             )
         except HTTPError as error:
             raise self.broken(error) from None
@@ -125,10 +138,17 @@ class Api:
         return answer
 
     def _whole(self, answer: BaseHTTPResponse) -> bytes:
+        """The body of an answer, unless it is longer than any that an API server has to give."""
+        content = bytearray()
         try:
-            return answer.data
+            while len(content) <= _MOST_BYTES and (piece := answer.read(_PIECE)):
+                content += piece
         except HTTPError as error:
             raise self.broken(error) from None
+        if len(content) > _MOST_BYTES:
+            answer.close()
+            raise ApiError(self.configuration.host, answer.status, _TOO_LONG)
+        return bytes(content)
 
     def _authorization(self) -> dict[str, str]:
         """What says who asks, if it is said by a token; one that is about to expire is renewed."""

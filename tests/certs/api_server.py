@@ -23,6 +23,7 @@ import yaml
 from certs.names import parse_names
 from certs.renewal import issue
 
+_LONGEST_FLOOD = 256 << 20  # bytes, so that whoever reads all fails a case and not the machine
 _PREFIX = "/apis/admissionregistration.k8s.io/v1/"
 
 
@@ -32,7 +33,8 @@ class Api:
 
     `watchers` counts the watches under way, by the path of their object. Who changes `objects` by hand
     says so by `tell`. `asked` are the paths and headers that came, and of each answer the last `withheld` bytes do not.
-    `elsewhere` is where it says that everything is.
+    `headers` are said with each, in the place of what is said else. Where there is a `flood`, that is the body, again
+    and again for as long as it is taken: `flooded` is how much was, and `flooding` whether it still is.
     """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -45,7 +47,10 @@ class Api:
     requests: list[str] = field(default_factory=list)
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     withheld: int = 0
-    elsewhere: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    flood: bytes = b""
+    flooded: int = 0
+    flooding: bool = False
 
     def add(self, kind: str, name: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
         """Store a configuration."""
@@ -174,10 +179,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Stay silent."""
 
     def _tell(self, name: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Connection", "close")
-        self.end_headers()
+        self._begin(200, {"Connection": "close"})
+        if self.api.flood:
+            self._flood()
+            return
         with suppress(OSError):  # who watched has gone
             for event in self.api.events(f"{urlsplit(self.path).path}/{name}"):
                 self.wfile.write(event)
@@ -188,14 +193,27 @@ class _Handler(BaseHTTPRequestHandler):
         self._say(*self.api.answer(self.command, self.path.partition("?")[0], sent))
 
     def _say(self, code: int, body: bytes) -> None:
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Type", "application/json")
-        if self.api.elsewhere:
-            self.send_header("Location", self.api.elsewhere)
-        self.end_headers()
+        if self.api.flood:
+            self._begin(code, {"Connection": "close"})
+            self._flood()
+            return
+        self._begin(code, {"Content-Length": str(len(body))})
         self.wfile.write(body[: len(body) - self.api.withheld])
         self.close_connection = bool(self.api.withheld)
+
+    def _begin(self, code: int, headers: dict[str, str]) -> None:
+        self.send_response(code)
+        for each in ({"Content-Type": "application/json"} | headers | self.api.headers).items():
+            self.send_header(*each)
+        self.end_headers()
+
+    def _flood(self) -> None:
+        self.api.flooding = True
+        with suppress(OSError):  # who asked has heard enough
+            while not self.api.is_over and self.api.flooded < _LONGEST_FLOOD:
+                self.wfile.write(self.api.flood)
+                self.api.flooded += len(self.api.flood)
+        self.api.flooding = False
 
 
 @contextmanager

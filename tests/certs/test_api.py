@@ -1,5 +1,7 @@
 """Requests to an API server: who asks and for what is said in each, and an answer that does not come is told."""
 
+import gzip
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,10 +12,14 @@ from kubernetes.client import Configuration
 
 from certs.api import Api, ApiError
 from certs.cluster import Source, connect
+from certs.errors import CertsError
 from certs.in_cluster import InCluster
 from tests.certs import api_server
+from tests.server.process import eventually
 
 PATH = "/api/v1/namespaces/own/secrets"
+MOST = 4 << 20
+PIECE = 1 << 16
 SECRET = {"kind": "Secret", "metadata": {"name": "tls", "resourceVersion": "1"}}
 
 
@@ -80,6 +86,48 @@ def test_an_answer_that_breaks_off_is_told(there: api_server.Api, api: Api) -> N
     assert caught.value.status == 0
 
 
+@pytest.mark.parametrize(
+    ("headers", "flood"),
+    [
+        ({}, b"x" * PIECE),
+        ({"Content-Length": f"{1 << 40}"}, b"x" * PIECE),
+        ({"Transfer-Encoding": "chunked"}, b"%x\r\n%s\r\n" % (PIECE, b"x" * PIECE)),
+    ],
+    ids=["until it is closed", "as long as it is said to be", "in chunks"],
+)
+@pytest.mark.parametrize("code", [200, 403])
+def test_an_answer_without_an_end_is_not_read_to_its_end(
+    there: api_server.Api, api: Api, headers: dict[str, str], flood: bytes, code: int
+) -> None:
+    there.headers, there.flood, there.refusal = headers, flood, (code, b"")
+    with pytest.raises(CertsError) as caught:
+        InCluster(api, ("own", "tls"), "tallygate").stored()
+    host = api.configuration.host
+    assert str(caught.value) == (
+        f"cannot read the Secret own/tls: the API server at {host} answers {code}: its answer is longer than 4 MiB, "
+        "and no object is: something else answers there"
+    )
+    assert there.flooded < 3 * MOST  # what is on its way when one hangs up is taken, too
+    assert eventually(lambda: not there.flooding)
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_an_answer_may_be_as_long_as_an_object_and_more(there: api_server.Api, api: Api, over: int) -> None:
+    text = json.dumps(SECRET).encode()
+    there.refusal = (200, text + b" " * (MOST + over - len(text)))
+    if over:
+        with pytest.raises(ApiError, match="longer than 4 MiB"):
+            api.read(f"{PATH}/tls", "Secret", "own/tls")
+    else:
+        assert api.read(f"{PATH}/tls", "Secret", "own/tls") == SECRET
+
+
+def test_what_is_packed_though_nobody_asked_for_that_is_not_unpacked(there: api_server.Api, api: Api) -> None:
+    there.headers, there.refusal = {"Content-Encoding": "gzip"}, (200, gzip.compress(json.dumps(SECRET).encode()))
+    with pytest.raises(CertsError, match="is no API server"):
+        api.read(f"{PATH}/tls", "Secret", "own/tls")
+
+
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_nobody_is_followed_elsewhere_with_a_token_and_a_key(
     there: api_server.Api, api: Api, tmp_path: Path, code: int
@@ -87,7 +135,8 @@ def test_nobody_is_followed_elsewhere_with_a_token_and_a_key(
     other = api_server.Api({f"{PATH}/tls": SECRET})
     (tmp_path / "other").mkdir()
     with api_server.serving(other, tmp_path / "other") as kubeconfig:
-        there.refusal, there.elsewhere = (code, b""), connect(Source(kubeconfig)).configuration.host + f"{PATH}/tls"
+        there.refusal = (code, b"")
+        there.headers = {"Location": connect(Source(kubeconfig)).configuration.host + f"{PATH}/tls"}
         for ask in (lambda: api.read(f"{PATH}/tls", "Secret", "own/tls"), lambda: api.replace(f"{PATH}/tls", SECRET)):
             with pytest.raises(ApiError) as caught:
                 ask()

@@ -1,5 +1,6 @@
 """Word of a change: it comes at once, from each of the three objects, and nothing hangs on it for good."""
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/"
 SECRET = "/api/v1/namespaces/own/secrets/tls"  # noqa: S105  a path
 MUTATING = f"{_CONFIGURATIONS}mutatingwebhookconfigurations/tallygate"
 VALIDATING = f"{_CONFIGURATIONS}validatingwebhookconfigurations/tallygate"
+MOST = 4 << 20  # bytes
 ALL = (SECRET, MUTATING, VALIDATING)
 
 
@@ -90,4 +92,18 @@ def test_the_end_breaks_off_what_is_silent(tmp_path: Path) -> None:
         with _watching(kubeconfig, lambda: None) as watched:
             assert eventually(lambda: _is_watched(api))
         assert not any(thread.is_alive() for thread in watched._threads)  # noqa: SLF001  what it promises
+        assert watched.failure == ""
+
+
+def test_an_event_without_an_end_is_told_and_kept_nowhere(tmp_path: Path) -> None:
+    api, changed = Api(flood=b"x" * (1 << 16)), Event()
+    with serving(api, tmp_path) as kubeconfig, _watching(kubeconfig, changed.set) as watched:
+        assert changed.wait(10)
+        tracemalloc.start()
+        try:
+            begun = api.flooded
+            assert eventually(lambda: api.flooded > begun + 16 * MOST)
+            assert tracemalloc.get_traced_memory()[1] < MOST
+        finally:
+            tracemalloc.stop()
         assert watched.failure == ""
