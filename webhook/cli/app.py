@@ -21,6 +21,7 @@ from webhook.cli.command import Root
         "snapshot": ("webhook.cli.snapshot", "Write what a cluster holds now into one file."),
         "doctor": ("webhook.cli.doctor", "Say whether the gate works in a cluster, and what mends it."),
         "serve": ("webhook.cli.serve", "Answer a cluster's admission reviews."),
+        "relay": ("webhook.cli.relay", "Hold the API server's connections, and ask a gate that lives."),
         "certs": ("webhook.cli.certificates", "Make, look at, renew and publish serving certificates."),
         "completion": ("webhook.cli.completion", "Print a script that completes in your shell."),
     },

@@ -1,31 +1,16 @@
 """`tallygate serve`: the gate, answering a cluster. Its options are the server's own table of settings."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from webhook.cli.command import Command
+from webhook.cli.server_options import server_options
 from webhook.server.life import leave
 from webhook.server.serve import serve as serve_gate
 from webhook.server.settings.sources import load_settings
-from webhook.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
-
-
-def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """One option for each setting. Values go on as text: the settings themselves know what they take."""
-    for option in reversed(OPTIONS):
-        command = click.option(
-            option.flag, option.name, metavar=option.kind.metavar, multiple=option.kind.many, help=_help(option)
-        )(command)
-    return command
-
-
-def _help(option: Option) -> str:
-    default = f" Default: {option.default}." if option.default else ""
-    return f"{option.meaning}{default} [{option.variable}]"
 
 
 @click.command(
@@ -41,13 +26,7 @@ def _help(option: Option) -> str:
         ("curl --cacert tls/ca.crt https://localhost:8443/readyz", "is it ready, and what is in force?"),
     ),
 )
-@click.option(
-    "--config",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help=f"Settings as YAML, JSON or TOML, by the names of the options with _ for -. [{CONFIG_VARIABLE}]",
-)
-@_settings
+@server_options()
 def serve(config: Path | None, **flags: Any) -> None:
     """Serve the gate over TLS until it is told to stop (SIGTERM, or Ctrl-C).
 

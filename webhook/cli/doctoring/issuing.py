@@ -2,6 +2,7 @@
 
 from enum import Enum, auto
 
+from certs.files import AUTHORITIES, CHAIN, KEY
 from webhook.cli.doctoring.facts import Facts
 from webhook.cli.doctoring.mending import kubectl, own, tallygate
 from webhook.cli.doctoring.records import Deployment
@@ -53,6 +54,8 @@ def renew(facts: Facts) -> tuple[str, ...]:
 
 
 def _stored(facts: Facts) -> str:
-    made = ("create", "secret", "tls", facts.here.secret, f"--cert={_FOLDER}tls.crt", f"--key={_FOLDER}tls.key")
+    """With the authorities beside, by which one replica knows another (docs/install.md, "The relay")."""
+    files = (f"--from-file={_FOLDER}{name}" for name in (CHAIN, KEY, AUTHORITIES))
+    made = ("create", "secret", "generic", facts.here.secret, "--type=kubernetes.io/tls", *files)
     written = own(facts.here, *made, "--dry-run=client", "--output=yaml")
     return f"{written} | {kubectl(facts.here, 'apply', '--filename=-')}"

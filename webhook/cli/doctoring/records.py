@@ -169,8 +169,10 @@ class Deployment(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the gate is started with."""
-        return tuple(each for container in self.spec.template.spec.containers for each in container.args)
+        """What the gate is started with: its container is called as the Deployment is, and others may be beside it."""
+        containers = self.spec.template.spec.containers
+        own = (each for each in containers if each.name == self.metadata.name)
+        return next(iter((*own, *containers)), Container()).args
 
 
 class BudgetSpec(msgspec.Struct, rename="camel", frozen=True):

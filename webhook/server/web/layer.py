@@ -8,6 +8,7 @@ import hmac
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from wsgiref.types import StartResponse, WSGIApplication
 
 from webhook.admission.change import Phase
@@ -23,8 +24,8 @@ from webhook.server.web.observer import Observer
 _PATHS = {f"{ADMIT_PREFIX}{phase}": phase for phase in Phase}
 _JSON = ("Content-Type", "application/json")
 _OK = PHRASES[200]
-_CRASHED = Failure(500, "crash", "the gate failed and has decided nothing; its log says how")
-_NOT_POST = Failure(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
+CRASHED = Failure(500, "crash", "the gate failed and has decided nothing; its log says how")
+NOT_POST = Failure(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
 
 Tokens = Callable[[], tuple[bytes, ...]]
 """The secret path segments in force now; none: the paths are open."""
@@ -61,6 +62,7 @@ class Admission:
         self._application = application
         self._admit = admit
         self._observer = observer
+        self._fail = partial(fail, observer)
         self._monotonic = limits.monotonic
         self.bodies = BodyReader(limits.body, limits.seconds)
         self._timeout = limits.seconds
@@ -72,7 +74,7 @@ class Admission:
         if phase is None:
             return self._application(environ, start_response)
         if environ["REQUEST_METHOD"] != "POST":
-            return self._fail(_NOT_POST, start_response)
+            return self._fail(NOT_POST, start_response)
         begun = self._monotonic()
         try:
             answer = self._decide(environ, phase, begun)
@@ -83,7 +85,7 @@ class Admission:
         except UndecidedError as error:
             return self._fail(Failure(500, "undecided", f"the gate could not decide: {error}"), start_response, error)
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
-            return self._fail(_CRASHED, start_response, error)
+            return self._fail(CRASHED, start_response, error)
         taken = self._monotonic() - begun
         start_response(_OK, [_JSON])
         return _Sent(answer.body, lambda: self._observer.answered(answer.record, taken))
@@ -101,12 +103,14 @@ class Admission:
         phase = _PATHS.get(ADMIT_PREFIX + rest) if path.startswith(ADMIT_PREFIX) else None
         return phase if phase and _is_one_of(token, tokens) else None
 
-    def _fail(
-        self, failure: Failure, start_response: StartResponse, error: BaseException | None = None
-    ) -> Iterable[bytes]:
-        self._observer.failed(failure, error)
-        start_response(PHRASES[failure.code], [_JSON, *failure.headers.items()])
-        return [failure.body]
+
+def fail(
+    observer: Observer, failure: Failure, start_response: StartResponse, error: BaseException | None = None
+) -> Iterable[bytes]:
+    """Tell a failure, and answer it."""
+    observer.failed(failure, error)
+    start_response(PHRASES[failure.code], [_JSON, *failure.headers.items()])
+    return [failure.body]
 
 
 class _Sent:

@@ -1,0 +1,37 @@
+"""The server's table of settings as options of a command."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from webhook.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
+
+
+def server_options(names: Iterable[str] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--config`, and one option for each of these settings, or for all. Values go on as text: settings read them."""
+    chosen = None if names is None else frozenset(names)
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(OPTIONS):
+            if chosen is None or option.name in chosen:
+                command = click.option(
+                    option.flag, option.name, metavar=option.kind.metavar, multiple=option.kind.many, help=_help(option)
+                )(command)
+        return _config(command)
+
+    return decorate
+
+
+_config = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help=f"Settings as YAML, JSON or TOML, by the names of the options with _ for -. [{CONFIG_VARIABLE}]",
+)
+
+
+def _help(option: Option) -> str:
+    default = f" Default: {option.default}." if option.default else ""
+    return f"{option.meaning}{default} [{option.variable}]"

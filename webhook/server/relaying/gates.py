@@ -1,0 +1,145 @@
+"""Gates that are asked by HTTPS: the one beside the relay, and whichever other replica a name leads to."""
+
+import ssl
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from webhook.server.relaying.asking import Answered, Asked, Patience, SilentError
+from webhook.server.settings.kinds import Address
+
+RELAYED: Final = "Tallygate-Relayed"
+"""The header of what one relay asks another: that one asks nobody but the gate beside it."""
+
+_CONNECT_SECONDS: Final = 1.0  # within a cluster it takes a millisecond
+_LARGEST_ANSWER: Final = 16 << 20
+_LARGEST_FILE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where another replica answers: a name that its certificate is for, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """`host:port`."""
+        return f"{self.host}:{self.port}"
+
+
+class Own:
+    """The gate beside the relay, over connections that are kept.
+
+    Its certificate is not verified: it is asked on the loopback interface of a network that nobody else is in, and when
+    it takes up another certificate is its own affair.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._idle: deque[HTTPSConnection] = deque()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._context.check_hostname = False
+        self._context.verify_mode = ssl.CERT_NONE
+
+    def ask(self, asked: Asked, patience: Patience) -> Answered:
+        """What it says. Of several threads each has a connection of its own.
+
+        Raises:
+            SilentError: it does not live, or takes longer.
+        """
+        with _silence(self._address):
+            with suppress(IndexError):
+                kept = self._idle.pop()
+                try:
+                    return self._exchange(kept, asked, patience)
+                except TimeoutError:
+                    raise
+                except (OSError, HTTPException):  # closed since it was used last, and the others with it
+                    self._forget()
+            return self._exchange(_connected(self._address, patience, self._context), asked, patience)
+
+    def _exchange(self, connection: HTTPSConnection, asked: Asked, patience: Patience) -> Answered:
+        answered = _exchange(connection, asked, patience, {})
+        if connection.sock:  # it is None when the gate has asked for the end of the connection
+            self._idle.append(connection)
+        return answered
+
+    def _forget(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+
+class Others:
+    """Whichever replica a name leads to, by a new connection each time: so a Service leads to one, then to another."""
+
+    def __init__(self, service: Service, authorities: Path) -> None:
+        self._service = service
+        self._authorities = authorities
+
+    def ask(self, asked: Asked, patience: Patience) -> Answered:
+        """What it says.
+
+        Raises:
+            SilentError: it does not live, takes longer, or is not who it should be.
+        """
+        with _silence(self._service):
+            connection = _connected(self._service, patience, self._context())
+            return _exchange(connection, asked, patience, {RELAYED: "1", "Connection": "close"})
+
+    def _context(self) -> ssl.SSLContext:
+        """Made anew each time, since who is trusted changes, and nobody is asked often."""
+        try:
+            with self._authorities.open("rb") as file:
+                text = file.read(_LARGEST_FILE).decode()
+            return ssl.create_default_context(cadata=text)
+        except (OSError, ValueError) as error:  # an ssl.SSLError is an OSError
+            raise SilentError(f"{self._service} is not asked: {self._authorities} cannot be read: {error}") from None
+
+
+def _connected(where: Address | Service, patience: Patience, context: ssl.SSLContext) -> HTTPSConnection:
+    seconds = min(_CONNECT_SECONDS, patience.seconds)
+    connection = HTTPSConnection(where.host, where.port, timeout=seconds, context=context)
+    connection.connect()
+    return connection
+
+
+def _exchange(connection: HTTPSConnection, asked: Asked, patience: Patience, headers: Mapping[str, str]) -> Answered:
+    """One request and its answer; after anything else the connection is closed."""
+    target = f"{quote(asked.path)}?timeout={max(1, int(patience.told * 1000))}ms"
+    try:
+        connection.sock.settimeout(patience.seconds)
+        connection.request("POST", target, asked.body, {"Content-Type": "application/json", **headers})
+        return _answer(connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _answer(connection: HTTPSConnection) -> Answered:
+    """What is answered to what was sent; that there is no room or nobody else is as good as nothing."""
+    response = connection.getresponse()
+    body = response.read(_LARGEST_ANSWER + 1)
+    if len(body) > _LARGEST_ANSWER:
+        raise HTTPException(f"an answer of more than {_LARGEST_ANSWER} bytes")
+    if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise HTTPException(f"it answered {response.status}")
+    return Answered(response.status, body, response.getheader("Content-Type", "application/json"))
+
+
+@contextmanager
+def _silence(where: Address | Service) -> Iterator[None]:
+    """Tell what breaks a connection as silence."""
+    try:
+        yield
+    except TimeoutError:
+        raise SilentError(f"{where} did not answer in time") from None
+    except (OSError, HTTPException) as error:
+        raise SilentError(f"{where} does not answer: {str(error) or type(error).__name__}") from None
