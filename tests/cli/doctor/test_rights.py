@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from tests.cli.doctor.table import PAGE
+from webhook.cli.doctoring.records import Deployment
 from webhook.cli.doctoring.rights import RIGHTS, Feature, Right, features
 
 _COMPONENTS = PAGE.parents[1] / "deploy" / "kustomize" / "components"
@@ -64,3 +66,17 @@ def test_no_other_component_grants_the_gate_anything() -> None:
 )
 def test_what_the_gate_is_started_with_says_what_it_needs(arguments: tuple[str, ...], expected: set[Feature]) -> None:
     assert features(arguments) == expected
+
+
+def _started(*containers: tuple[str, str]) -> tuple[str, ...]:
+    """What the gate of a Deployment is started with whose containers have these names and each one argument."""
+    listed = [{"name": name, "args": [argument]} for name, argument in containers]
+    made = {"metadata": {"name": "tallygate"}, "spec": {"template": {"spec": {"containers": listed}}}}
+    return msgspec.convert(made, Deployment).arguments
+
+
+def test_what_is_beside_the_gate_in_its_pod_says_nothing_of_it() -> None:
+    gate, proxy = ("tallygate", "--cluster=in-cluster"), ("proxy", "--cluster=none")
+    assert {_started(gate, proxy), _started(proxy, gate)} == {("--cluster=in-cluster",)}
+    assert _started(("renamed", "--cluster=in-cluster"), proxy) == ("--cluster=in-cluster",)
+    assert _started() == ()
