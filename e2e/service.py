@@ -1,10 +1,11 @@
 """What a Service does for its pods: new connections go to those that are ready; who ends keeps those that he has."""
 
+import random
 from collections.abc import Sequence
 from http.client import HTTPException
 from threading import Event, Thread
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from e2e.errors import ClusterError
 from e2e.forwarder import Forwarder
@@ -12,13 +13,20 @@ from e2e.gates.process import GateProcess
 
 _PAUSE = 0.1  # seconds between two looks; a cluster's own way of hearing that a pod ends is no slower as a rule
 
+KUBELETS_PAUSE: Final = 1.0
+"""Seconds until a kubelet has seen a process killed (`genericPlegRelistPeriod`, pkg/kubelet/kubelet.go, v1.36)."""
+
 
 class Service(Forwarder):
-    """Passes each connection on to the next of the gates that is ready."""
+    """Passes each connection on to one of the gates that are ready; it looks every `pause` seconds which are.
 
-    def __init__(self, gates: Sequence[GateProcess]) -> None:
-        super().__init__(*(gate.port for gate in gates))
+    Which one is chance, as kube-proxy has it (pkg/proxy/iptables/proxier.go, `statistic --mode random`, v1.36).
+    """
+
+    def __init__(self, gates: Sequence[GateProcess], pause: float = _PAUSE) -> None:
+        super().__init__()
         self._gates = gates
+        self._pause = pause
         self._ready: frozenset[int] = frozenset()
         self._over = Event()
         self._thread = Thread(target=self._watch, daemon=True)
@@ -35,11 +43,12 @@ class Service(Forwarder):
         super().__exit__(kind, error, trace)
 
     def _watch(self) -> None:
-        while not self._over.wait(_PAUSE):
+        while not self._over.wait(self._pause):
             self._ready = frozenset(gate.port for gate in self._gates if gate.runs and _is_ready(gate))
 
     def _turn(self) -> list[int]:
-        return [port for port in super()._turn() if port in self._ready]
+        ready = sorted(self._ready)
+        return random.sample(ready, len(ready))
 
 
 def _is_ready(gate: GateProcess) -> bool:

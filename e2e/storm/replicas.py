@@ -11,7 +11,8 @@ from certs.names import parse_names
 from certs.renewal import issue
 from e2e.forwarder import Forwarder
 from e2e.gates.process import GateProcess
-from e2e.gates.running import HERE
+from e2e.gates.relay import RelayedGate
+from e2e.gates.running import HERE, LOOPBACK
 from webhook.admission.registration import Url
 
 Front = Callable[[Sequence[GateProcess]], Forwarder]
@@ -21,17 +22,29 @@ Front = Callable[[Sequence[GateProcess]], Forwarder]
 class Replicas:
     """So many processes, called as one gate. `each` are they: one may be killed, frozen and started again."""
 
-    def __init__(self, folder: Path, count: int, arguments: Sequence[str], front: Front | None = None) -> None:
-        """Nothing runs yet; `arguments` are more of the command line of each, `front` makes what stands in front."""
+    def __init__(
+        self, folder: Path, count: int, arguments: Sequence[str], front: Front | None = None, *, relayed: bool = False
+    ) -> None:
+        """Nothing runs yet; `arguments` are more of the command line of each, `front` makes what stands in front.
+
+        With `relayed` each has a relay, which is led to the others by what stands in front of all.
+        """
         self.certificates = folder / "certs"
-        issue(self.certificates, parse_names([HERE]), datetime.now(UTC))
+        issue(self.certificates, parse_names([HERE, LOOPBACK]), datetime.now(UTC))
+        made: type[GateProcess] = RelayedGate if relayed else GateProcess
         self.each = [
-            GateProcess(folder / f"gate-{at}", arguments=arguments, certificates=self.certificates)
-            for at in range(count)
+            made(folder / f"gate-{at}", arguments=arguments, certificates=self.certificates) for at in range(count)
         ]
         self._balancer = front(self.each) if front else Forwarder(*(gate.port for gate in self.each))
+        for gate in self.relayed:
+            gate.others = f"{LOOPBACK}:{self._balancer.port}"
         self.reached = Url(f"https://{HERE}:{self._balancer.port}")
         self._ends = ExitStack()
+
+    @property
+    def relayed(self) -> list[RelayedGate]:
+        """Those that have a relay."""
+        return [gate for gate in self.each if isinstance(gate, RelayedGate)]
 
     def start(self) -> None:
         """Run all, and wait until all are ready.
@@ -43,7 +56,7 @@ class Replicas:
         for gate in self.each:
             self._ends.callback(gate.stop)
         with ThreadPoolExecutor() as pool:
-            list(pool.map(GateProcess.start, self.each))
+            list(pool.map(lambda gate: gate.start(), self.each))
 
     def stop(self) -> None:
         """End all, and what stands in front of them."""
