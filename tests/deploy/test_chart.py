@@ -50,6 +50,14 @@ def test_sizes_and_certificates_combine_freely(size: str, certificates: str) -> 
     same(chart, composed(*SIZES[size], *CERTIFICATES[certificates]))
 
 
+@pytest.mark.parametrize(("size", "certificates"), list(itertools.product(SIZES, CERTIFICATES)))
+def test_a_relay_combines_with_each_of_them_and_with_what_leads_to_it(size: str, certificates: str) -> None:
+    chosen = {"size": size, "certificates": certificates, "relay": True}
+    components = [*SIZES[size], *CERTIFICATES[certificates]]
+    same(charted(BARE | chosen), composed(*components, "relay"))
+    same(charted(dict.fromkeys(EXTRAS, True) | chosen), composed(*components, *EXTRAS.values(), "relay"))
+
+
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_is_the_component_of_its_name(extra: str) -> None:
     chart = charted(BARE | {"size": "single", "certificates": "by-hand", extra: True})
@@ -93,7 +101,7 @@ def test_a_token_stands_in_the_paths_and_in_its_secret() -> None:
 
 
 def test_in_another_namespace_nothing_speaks_of_the_usual_one() -> None:
-    everything = dict.fromkeys(EXTRAS, True)
+    everything = {**dict.fromkeys(EXTRAS, True), "relay": True}
     for certificates in CERTIFICATES:
         chart = charted(everything | {"certificates": certificates}, namespace="elsewhere")
         assert NAMESPACE[1] not in yaml.safe_dump([each for key, each in chart.items() if key[0] != "ConfigMap"])
@@ -113,14 +121,17 @@ def test_values_that_change_a_field_change_it() -> None:
         "arguments": ["--log-level=debug"],
         "resources": {"requests": {"cpu": "1"}},
         "tolerations": [{"operator": "Exists"}],
+        "relay": True,
     }
     chart = charted(values)
     spec = chart["Deployment", "tallygate"]["spec"]
     pod = spec["template"]["spec"]
-    (container,) = pod["containers"]
+    container, relay = pod["containers"]
     assert (spec["replicas"], container["image"]) == (3, f"registry.example.com/tallygate@{digest}")
+    assert relay["image"] == container["image"]
     assert (pod["imagePullSecrets"], pod["tolerations"]) == ([{"name": "pull"}], [{"operator": "Exists"}])
     assert (container["args"][-1], container["resources"]["requests"]["cpu"]) == ("--log-level=debug", "1")
+    assert "--log-level=debug" not in relay["args"]
     assert chart["ConfigMap", "tallygate-policies"]["data"] == {"own.yaml": "# none\n"}
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         for webhook in chart[kind, "tallygate"]["webhooks"]:
@@ -145,6 +156,7 @@ def test_what_is_not_registered_is_not_there() -> None:
         ({"size": "single", "auditEvery": "1h"}, "auditEvery"),
         ({"auditEvery": "hourly"}, "auditEvery"),
         ({"token": "short"}, "token"),
+        ({"relay": "yes"}, "relay"),
         ({"exempt": ["Not_A_Name"]}, "exempt"),
         ({"replicaCount": 3}, "replicaCount"),
         ({"image": {"repository": "a", "name": "b"}}, "name"),

@@ -7,11 +7,9 @@ import pytest
 import yaml
 
 from tests.deploy.generate import COMPONENTS, KUSTOMIZE
-from tests.deploy.rendered import Object, Objects, composed, kustomized
+from tests.deploy.rendered import composed, kustomized
+from tests.deploy.started import container, gate_settings, pod
 from webhook.admission.registration import NAMESPACE
-from webhook.cli.serve import serve
-from webhook.server.settings.sources import load_settings
-from webhook.server.settings.table import Settings
 from webhook.state.kubernetes import naming
 
 OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())
@@ -19,22 +17,6 @@ FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUST
 CERTIFICATES = ("", "self-signed", "cert-manager")
 SIZES = ("", "followed", "ha")
 RIGHTS = [COMPONENTS / name / "rbac.yaml" for name in ("followed", "self-signed", "audit")]
-
-
-def settings(objects: Objects) -> Settings:
-    """What the gate would run with, through the command line and the settings' parser, as the kubelet expands it."""
-    (container,) = objects["Deployment", "tallygate"]["spec"]["template"]["spec"]["containers"]
-    assert [each["name"] for each in container["env"]] == ["TALLYGATE_NAMESPACE"]
-    command, *arguments = (each.replace("$(TALLYGATE_NAMESPACE)", NAMESPACE) for each in container["args"])
-    assert command == serve.name
-    flags = serve.make_context(command, list(arguments)).params
-    return load_settings(flags, {"TALLYGATE_NAMESPACE": NAMESPACE}, flags.pop("config"))
-
-
-def pod(objects: Objects) -> Object:
-    """The gate's pod."""
-    found: Object = objects["Deployment", "tallygate"]["spec"]["template"]["spec"]
-    return found
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -50,14 +32,14 @@ def test_every_file_is_applied(folder: Path) -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("certificates", CERTIFICATES)
 def test_the_arguments_are_settings_of_the_server(size: str, certificates: str) -> None:
-    read = settings(composed(*filter(None, (size, certificates))))
+    read = gate_settings(composed(*filter(None, (size, certificates))))
     expected = ("in-cluster", "kubernetes", NAMESPACE) if size else ("none", "memory", NAMESPACE)
     assert (read.cluster, read.ledgers, read.namespace) == expected
 
 
 def test_an_audit_is_asked_for_of_a_gate_that_follows_and_a_token_is_read_from_its_secret() -> None:
-    assert settings(composed("ha", "audit")).audit_every == 3600
-    assert settings(composed("token")).token_file == Path("/etc/tallygate/token/token")
+    assert gate_settings(composed("ha", "audit")).audit_every == 3600
+    assert gate_settings(composed("token")).token_file == Path("/etc/tallygate/token/token")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -72,9 +54,9 @@ def test_who_calls_the_api_server_has_a_token_and_nobody_else(size: str, certifi
 
 @pytest.mark.parametrize("certificates", CERTIFICATES)
 def test_every_volume_that_is_mounted_is_there(certificates: str) -> None:
-    spec = pod(composed(*filter(None, (certificates, "token"))))
-    (container,) = spec["containers"]
-    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in spec["volumes"]}
+    objects = composed(*filter(None, (certificates, "token")))
+    spec = pod(objects)
+    assert {each["name"] for each in container(objects)["volumeMounts"]} == {each["name"] for each in spec["volumes"]}
     secrets = {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
     assert secrets == {"tallygate-token", *(() if certificates == "self-signed" else ("tallygate-tls",))}
 
@@ -171,8 +153,7 @@ def test_the_ledgers_are_kept_in_its_own_namespace() -> None:
 
 def test_the_network_policy_names_ports_that_the_pod_has() -> None:
     objects = composed("network")
-    (container,) = pod(objects)["containers"]
-    ports = {each["name"] for each in container["ports"]}
+    ports = {each["name"] for each in container(objects)["ports"]}
     policy = objects["NetworkPolicy", "tallygate"]["spec"]
     assert {each["port"] for rule in policy["ingress"] for each in rule["ports"]} == ports
     assert policy["podSelector"]["matchLabels"] == objects["Deployment", "tallygate"]["spec"]["selector"]["matchLabels"]

@@ -13,6 +13,7 @@ import yaml
 from tests.deploy.generate import BASE, CHART, COMPONENTS, KUSTOMIZE, ROOT
 from tests.deploy.manifests import KUSTOMIZATION, container, manifest, manifests, pod_template
 from tests.deploy.rendered import Objects, composed, helm_template, kustomized
+from tests.deploy.started import pod
 from webhook.cli.app import root
 
 INSTALL, UPGRADE, DEPLOY, FRONT = PAGES = [
@@ -75,7 +76,7 @@ def test_the_paths_are_there(page: Path) -> None:
 
 def test_the_secret_is_the_one_that_the_pod_mounts() -> None:
     mounted = {each["secret"]["secretName"] for each in pod_template()["spec"]["volumes"] if "secret" in each}
-    made = {found for page in PAGES for found in re.findall(r"create secret tls (\S+) ", text(page))}
+    made = {found for page in PAGES for found in re.findall(r"create secret \w+ (\S+) ", text(page))}
     assert made == mounted
 
 
@@ -111,8 +112,8 @@ def test_an_overlay_of_a_page_renders(overlay: dict[str, Any], tmp_path: Path) -
         (mine / name).write_text("# policies\n")
     (mine / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     objects = kustomized(mine)
-    (made,) = objects["Deployment", "tallygate"]["spec"]["template"]["spec"]["containers"]
-    assert made["image"] == "registry.example.com/tallygate:0.1.0"
+    for made in pod(objects)["containers"]:
+        assert made["image"] == "registry.example.com/tallygate:0.1.0"
     for each in overlay.get("configMapGenerator", ()):
         assert sorted(objects["ConfigMap", each["name"]]["data"]) == sorted(each["files"])
 
@@ -181,9 +182,8 @@ def test_the_table_of_overlays_says_how_many_replicas_and_where_caps_are_kept() 
         name, number, kept = (each.strip() for each in line.split("|")[1:4])
         path = KUSTOMIZE / "overlays" / re.sub(r".*`(\S+)`.*", r"\1", name)
         objects = kustomized(path) if path.exists() else composed()
-        (made,) = objects["Deployment", "tallygate"]["spec"]["template"]["spec"]["containers"]
         assert int(number[0]) == replicas(objects)
-        assert ("--ledgers=kubernetes" in made["args"]) is (kept == "in the cluster")
+        assert ("--ledgers=kubernetes" in pod(objects)["containers"][0]["args"]) is (kept == "in the cluster")
 
 
 def test_the_chart_is_called_by_values_that_it_has() -> None:

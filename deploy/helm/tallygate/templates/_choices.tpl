@@ -24,3 +24,7 @@
 app.kubernetes.io/name: tallygate
 app.kubernetes.io/component: gate
 {{- end }}
+
+{{- define "tallygate.image" -}}
+{{- with .Values.image }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}{{ end }}
+{{- end }}

@@ -1,0 +1,73 @@
+{{/* What the value `relay` adds: as the component of that name, a container of the gate's pod, and the ways to it. */}}
+{{- define "tallygate.relay.container" -}}
+- name: relay
+  image: {{ include "tallygate.image" . }}
+  imagePullPolicy: IfNotPresent
+  args:
+  - relay
+  - --tls-cert=/etc/tallygate/tls/tls.crt
+  - --tls-key=/etc/tallygate/tls/tls.key
+  - --gate=127.0.0.1:8444
+  - --others=tallygate.$(TALLYGATE_NAMESPACE).svc:443
+  - --others-ca=/etc/tallygate/authority/ca.crt
+  - --monitor=0.0.0.0:9091
+  - --drain-delay=5s # longer than the readiness probe takes to fail, so that nobody connects at the very end
+  - --drain-timeout=10s # an API server waits for 5 s (timeoutSeconds)
+  env:
+  - name: TALLYGATE_NAMESPACE # wherever it is installed
+    valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+  ports:
+  - {name: https, containerPort: 8443}
+  - {name: relay, containerPort: 9091}
+  startupProbe:
+    httpGet: {path: /healthz, port: relay}
+    periodSeconds: 1
+    timeoutSeconds: 5
+    failureThreshold: 120 # it waits for a certificate, which the gate may have to make first
+  readinessProbe:
+    httpGet: {path: /readyz, port: relay}
+    periodSeconds: 2
+    timeoutSeconds: 5
+    failureThreshold: 2
+  livenessProbe:
+    httpGet: {path: /healthz, port: relay}
+    periodSeconds: 10
+    timeoutSeconds: 5
+    failureThreshold: 3
+  resources:
+    requests: {cpu: 50m, memory: 64Mi}
+    limits: {memory: 512Mi} # as much as the gate: large reviews are held here too
+  securityContext:
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities: {drop: [ALL]}
+  volumeMounts:
+  - {name: tls, mountPath: /etc/tallygate/tls, readOnly: true}
+  - {name: authority, mountPath: /etc/tallygate/authority, readOnly: true}
+  - {name: scratch, mountPath: /tmp}
+  # An empty folder in place of the gate's token: the relay calls no API server.
+  - {name: no-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+{{- end }}
+
+{{/* An object of files/ with what leads to the relay. */}}
+{{- define "tallygate.relay.reached" -}}
+{{- $spec := .spec }}
+{{- if eq .kind "NetworkPolicy" }}
+{{- $metrics := index $spec.ingress 1 }}
+{{- $_ := set $metrics "ports" (append $metrics.ports (dict "port" "relay" "protocol" "TCP")) }}
+{{- $_ := set $spec "egress" (concat $spec.egress (fromYamlArray (include "tallygate.relay.egress" .))) }}
+{{- else if eq .kind "Service" }}
+{{- $_ := set $spec "ports" (append $spec.ports (dict "name" "relay" "port" 9091 "targetPort" "relay")) }}
+{{- else }}
+{{- $_ := set $spec "endpoints" (append $spec.endpoints (dict "port" "relay" "interval" "30s")) }}
+{{- end }}
+{{- toYaml . }}
+{{- end }}
+
+{{- define "tallygate.relay.egress" -}}
+# Another replica, by the name of the Service: whichever of both ports the network plugin compares, 443 stands above.
+- ports: [{port: 8443, protocol: TCP}]
+  to:
+  - podSelector: {matchLabels: {app.kubernetes.io/name: tallygate, app.kubernetes.io/component: gate}}
+- ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+{{- end }}
