@@ -17,7 +17,9 @@ from webhook.server.caps.metrics import CapMetrics
 from webhook.server.events.series import Event
 from webhook.server.events.telling import OwnerEvents
 from webhook.server.following.figures import Figures
+from webhook.server.relaying.asking import Answered, Asked, Patience, Relay
 from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.voice import Voice
 from webhook.state.ports import LedgerKey, Write, WriteEnd
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.runner import Followed
@@ -34,7 +36,7 @@ def every_metric() -> Mapping[str, frozenset[str]]:
 
 
 def everything() -> CollectorRegistry:
-    """All that a gate can tell, with a series of each."""
+    """All that a gate and a relay can tell, with a series of each."""
     metrics = Metrics(Build("1.2.3"))
     log, caps = Log().logger, CapIndex(policies(CAP))
     told = CapMetrics(metrics.registry, metrics.refusals, log)
@@ -44,9 +46,15 @@ def everything() -> CollectorRegistry:
     OwnerEvents(_Nowhere(), "one", metrics.registry, log)
     AuditFigures(metrics.registry, lambda: True, 3600.0).last = last()
     CertificateFigures(metrics.registry)
+    Relay(_nobody, None, Voice(log, metrics))
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.all()[0].key, "team-a"))
     return metrics.registry
+
+
+def _nobody(asked: Asked, _: Patience) -> Answered:
+    """A gate that is never asked."""
+    raise AssertionError(asked)
 
 
 class _Nowhere:
