@@ -15,7 +15,7 @@ _ANSWER = 60.0  # seconds for a command
 _SIGNAL = """
 signal=$1 uid=$2 program=$3
 for pid in $(grep -lsE "pod($uid|$(echo "$uid" | tr - _))" /proc/[0-9]*/cgroup | cut -d/ -f3); do
-  if grep -qs -- "$program" "/proc/$pid/cmdline"; then kill -s "$signal" "$pid"; fi
+  if tr '\\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q -- "$program"; then kill -s "$signal" "$pid"; fi
 done
 """
 
@@ -42,6 +42,8 @@ class Node:
 
     def kill(self, uid: str, program: str) -> None:
         """Kill the processes of the pod with this uid whose command line has `program` in it; the pod stays.
+
+        Words of a command line have a space between them.
 
         Raises:
             ClusterError: they are not to be reached.
