@@ -29,6 +29,7 @@ _IMPORTED = (
     *(f"webhook.cli.{name}" for name in ("predict", "headroom", "usage", "audit", "snapshot", "doctor", "completion")),
     *(f"webhook.cli.{name}" for name in ("certificates", "publishing", "certificate_status", "certificate_keeping")),
     "webhook.cli.serve",
+    "webhook.cli.relay",
     "webhook.server.composing.followed",
     "webhook.state.watch.configured",
 )

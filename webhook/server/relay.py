@@ -10,7 +10,7 @@ from typing import Final
 
 from webhook.server.life import Life, ServeError
 from webhook.server.relaying.asking import Relay
-from webhook.server.relaying.gates import Others, Own, Service
+from webhook.server.relaying.gates import OtherGates, OwnGate, Service
 from webhook.server.relaying.layer import create_relay
 from webhook.server.reporting.logs import Logger, forward_library_logs
 from webhook.server.settings.kinds import Address
@@ -38,8 +38,8 @@ def relay(settings: Settings, gates: Gates) -> int:
         webhook.errors.TallygateError: it cannot start; the text says why, and what would help.
     """
     with speaking(settings.log_level) as voice:
-        others = Others(*gates.others).ask if gates.others else None
-        asking = Relay(Own(gates.own).ask, others, voice)
+        others = OtherGates(*gates.others).ask if gates.others else None
+        asking = Relay(OwnGate(gates.own).ask, others, voice)
         _wait_for([path for path in (settings.tls_cert, settings.tls_key) if path], voice.log)
         life = Life(partial(create_relay, asking.answer), settings, voice)
         forward_library_logs(voice.log)

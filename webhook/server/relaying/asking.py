@@ -14,6 +14,7 @@ from webhook.server.voice import Voice
 _PAUSE: Final = 0.05  # seconds between two rounds: a gate that is started anew takes half a second and more
 _KEPT: Final = 1.5  # seconds that a gate which takes its time leaves for another; a tenth of one is an answer's
 _LEAST: Final = 0.02  # seconds in which it is worth asking
+_SPARED: Final = 5.0  # seconds in which a gate that was late is asked after another
 
 By = Literal["own", "another", "nobody"]
 
@@ -38,6 +39,10 @@ class Answered:
 
 class SilentError(TallygateError):
     """There is no answer; the text says why. Whoever was asked may have decided all the same."""
+
+
+class LateError(SilentError):
+    """The time for an answer went by. Elsewhere silence is told at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class Relay:
         self._own = own
         self._others = others
         self._clock = clock or Clock()
-        self._lives = Lives(voice.log)
+        self._state = Own(voice.log, self._clock.monotonic)
         self._counted = _counter(voice.metrics.registry)
 
     def answer(self, asked: Asked, deadline: float) -> Answered:
@@ -83,24 +88,24 @@ class Relay:
         Raises:
             SilentError: none said anything; the text is of the last that was asked.
         """
-        last = SilentError("there was no time to ask")
+        why = "there was no time to ask"
         for by, patience in self._turns(asked, deadline):
             try:
                 answered = self._ask(by, asked, patience)
             except SilentError as error:
-                last = error
+                why = str(error)  # the error itself would hold this frame, and with it the review, in a circle
             else:
                 self._counted[by].inc()
                 return answered
         self._counted["nobody"].inc()
-        raise last
+        raise SilentError(why)
 
     def _turns(self, asked: Asked, deadline: float) -> Iterator[tuple[By, Patience]]:
         """Who is to be asked next, and how long to wait for him. Who was sent by a relay is sent to no other."""
         if asked.relayed or self._others is None:
             gates: tuple[By, ...] = ("own",)
         else:
-            gates = ("own", "another") if self._lives.now else ("another", "own")
+            gates = ("own", "another") if self._state.is_first() else ("another", "own")
         while (left := deadline - self._clock.monotonic()) > _LEAST:
             for by in gates:
                 if (left := deadline - self._clock.monotonic()) > _LEAST:
@@ -116,29 +121,46 @@ class Relay:
         try:
             answered = self._own(asked, patience)
         except SilentError as error:
-            self._lives.silent(str(error))
+            self._state.silent(error)
             raise
-        self._lives.answers()
+        self._state.answered()
         return answered
 
 
-class Lives:
-    """Whether the gate beside the relay answered last time; each change is logged."""
+class Own:
+    """What is known of the gate beside the relay. Whether it answers is logged when that changes."""
 
-    def __init__(self, log: Logger) -> None:
+    def __init__(self, log: Logger, monotonic: Callable[[], float]) -> None:
         self._log = log
-        self.now = True
+        self._monotonic = monotonic
+        self._answers = True
+        self._spared_until = 0.0
 
-    def silent(self, why: str) -> None:
+    def is_first(self) -> bool:
+        """Whether it is to be asked before another.
+
+        To ask one that is gone costs nothing, one that is held up seconds: after that it is one review only that finds
+        out, every few seconds, whether it still is.
+        """
+        now = self._monotonic()
+        if now < self._spared_until:
+            return False
+        if not self._answers and self._spared_until:
+            self._spared_until = now + _SPARED
+        return True
+
+    def silent(self, error: SilentError) -> None:
         """It did not answer."""
-        if self.now:
-            self.now = False
-            self._log.warning("gate-silent", message=why)
+        self._spared_until = self._monotonic() + _SPARED if isinstance(error, LateError) else 0.0
+        if self._answers:
+            self._answers = False
+            self._log.warning("gate-silent", message=str(error))
 
-    def answers(self) -> None:
+    def answered(self) -> None:
         """It did."""
-        if not self.now:
-            self.now = True
+        if not self._answers:
+            self._answers = True
+            self._spared_until = 0.0
             self._log.info("gate-answers")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from webhook.server.relaying.asking import Answered, Asked, Patience, SilentError
+from webhook.server.relaying.asking import Answered, Asked, LateError, Patience, SilentError
 from webhook.server.settings.kinds import Address
 
 RELAYED: Final = "Tallygate-Relayed"
@@ -34,7 +34,7 @@ class Service:
         return f"{self.host}:{self.port}"
 
 
-class Own:
+class OwnGate:
     """The gate beside the relay, over connections that are kept.
 
     Its certificate is not verified: it is asked on the loopback interface of a network that nobody else is in, and when
@@ -77,7 +77,7 @@ class Own:
                 self._idle.pop().close()
 
 
-class Others:
+class OtherGates:
     """Whichever replica a name leads to, by a new connection each time: so a Service leads to one, then to another."""
 
     def __init__(self, service: Service, authorities: Path) -> None:
@@ -140,6 +140,6 @@ def _silence(where: Address | Service) -> Iterator[None]:
     try:
         yield
     except TimeoutError:
-        raise SilentError(f"{where} did not answer in time") from None
+        raise LateError(f"{where} did not answer in time") from None
     except (OSError, HTTPException) as error:
         raise SilentError(f"{where} does not answer: {str(error) or type(error).__name__}") from None

@@ -19,6 +19,7 @@ from webhook.server.web.failures import PHRASES, Failure
 from webhook.server.web.layer import CRASHED, NOT_POST, Limits, Tokens, fail
 from webhook.server.web.observer import Observer
 
+_MOST_LARGE: Final = 4  # bodies of more than 64 KiB, held while gates are asked; granian holds each as well
 _MARGIN: Final = 0.2  # seconds that the way back takes at most
 _RELAYED: Final = f"HTTP_{RELAYED.upper().replace('-', '_')}"
 
@@ -34,7 +35,7 @@ class Passing:
         self._answer = answer
         self._fail = partial(fail, observer)
         self._limits = limits
-        self.bodies = BodyReader(limits.body, limits.seconds)
+        self.bodies = BodyReader(limits.body, limits.seconds, _MOST_LARGE)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Pass a review on; leave anything else to the application."""
@@ -55,8 +56,9 @@ class Passing:
 
     def _pass_on(self, environ: Environ, begun: float) -> Answered:
         given = seconds_asked(environ.get("QUERY_STRING", "")) or self._limits.seconds
-        asked = Asked(environ["PATH_INFO"], self.bodies.read(environ, begun), _RELAYED in environ)
-        return self._answer(asked, begun + min(given, self._limits.seconds) - _MARGIN)
+        with self.bodies.held(environ, begun) as body:
+            asked = Asked(environ["PATH_INFO"], body, _RELAYED in environ)
+            return self._answer(asked, begun + min(given, self._limits.seconds) - _MARGIN)
 
 
 def create_relay(answer: Answer, observer: Observer, checks: Sequence[Readiness], limits: Limits, _: Tokens) -> Flask:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from webhook.server.web.failures import Failure
@@ -25,13 +25,13 @@ class BodyError(Exception):
 class BodyReader:
     """Reads bodies of at most `limit` bytes.
 
-    Memory is bounded: bodies over 64 KiB wait for one of sixteen places, at most `patience` seconds.
+    Memory is bounded: bodies over 64 KiB wait for one of so many places, at most `patience` seconds.
     """
 
-    def __init__(self, limit: int, patience: float) -> None:
+    def __init__(self, limit: int, patience: float, places: int = _LARGE_AT_A_TIME) -> None:
         self._limit = limit
         self._patience = patience
-        self._places = threading.BoundedSemaphore(_LARGE_AT_A_TIME)
+        self._places = threading.BoundedSemaphore(places)
         self._reading: dict[object, float] = {}
 
     def read(self, environ: Environ, now: float) -> bytes:
@@ -42,29 +42,39 @@ class BodyReader:
         Raises:
             BodyError: too large (413), compressed (415), shorter than announced (400), or no place for it (503).
         """
+        with self.held(environ, now) as body:
+            return body
+
+    @contextmanager
+    def held(self, environ: Environ, now: float) -> Iterator[bytes]:
+        """Likewise, for a while: a large body keeps its place until then.
+
+        Raises:
+            BodyError: as `read`.
+        """
         this = object()
         self._reading[this] = now
-        try:
-            return self._read(environ)
-        finally:
-            del self._reading[this]
+        with ExitStack() as ends:
+            try:
+                body = self._read(environ, ends)
+            finally:
+                del self._reading[this]
+            yield body
 
     def oldest(self) -> float | None:
         """When the read that has lasted longest began; None when nothing is being read."""
         return min(list(self._reading.values()), default=None)
 
-    def _read(self, environ: Environ) -> bytes:
+    def _read(self, environ: Environ, ends: ExitStack) -> bytes:
         if environ.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
             raise BodyError(Failure(415, "encoding", "send the review as it is: no Content-Encoding is understood"))
         announced = environ.get("CONTENT_LENGTH")
         if not announced:
-            return self._read_unannounced(environ)
+            return self._read_unannounced(environ, ends)
         length = self._length(announced)
-        if length <= _SMALL:
-            body: bytes = environ["wsgi.input"].read(length)
-        else:
-            with self._place():
-                body = environ["wsgi.input"].read(length)
+        if length > _SMALL:
+            ends.enter_context(self._place())
+        body: bytes = environ["wsgi.input"].read(length)
         if len(body) < length:
             raise BodyError(Failure(400, "truncated", "the body ended before its Content-Length"))
         return body
@@ -76,12 +86,12 @@ class BodyReader:
             raise self._too_large()
         return int(announced)
 
-    def _read_unannounced(self, environ: Environ) -> bytes:
+    def _read_unannounced(self, environ: Environ, ends: ExitStack) -> bytes:
         """A chunked body. If the server does not mark its end (`wsgi.input_terminated`), it is empty (PEP 3333)."""
         if not environ.get("wsgi.input_terminated"):
             return b""
-        with self._place():
-            body: bytes = environ["wsgi.input"].read(self._limit + 1)
+        ends.enter_context(self._place())
+        body: bytes = environ["wsgi.input"].read(self._limit + 1)
         if len(body) > self._limit:
             raise self._too_large()
         return body

@@ -1,0 +1,61 @@
+"""`tallygate relay`: it starts with a certificate and a gate to ask, and what is amiss is told in one sentence."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests import warm
+from tests.cli.test_serve import said
+from tests.server.process import ServerProcess, eventually
+from webhook.cli.app import root
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process that is expected to end by itself."""
+    return warm.run("webhook.cli", ["relay", *arguments], environment=dict(os.environ))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        pytest.param(["--gate", "10.0.0.1:8444"], "'10.0.0.1:8444' is not of this pod", id="gate-elsewhere"),
+        pytest.param(["--gate", "localhost:8444"], "is not an IP address and a port", id="gate-by-name"),
+        pytest.param(["--others", "tallygate"], "is not a name and a port, such as", id="others-without-port"),
+        pytest.param(["--others", "tallygate:0"], "is not a name and a port", id="others-port-0"),
+        pytest.param(["--others", "tallygate:99999999999"], "is not a name and a port", id="others-port-too-large"),
+        pytest.param(["--others", "tallygate:443"], "--others and --others-ca go together", id="others-unvouched"),
+        pytest.param(["--others-ca", "ca.crt"], "--others and --others-ca go together", id="vouched-for-nobody"),
+        pytest.param([], "name a certificate and its key", id="no-certificate"),
+        pytest.param(["--listen", "nowhere"], "--listen: 'nowhere' is not an IP address", id="setting"),
+    ],
+)
+def test_what_is_wrong_is_told(arguments: list[str], sentence: str) -> None:
+    result = run(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert sentence in " ".join(said(result))
+
+
+def test_what_only_a_gate_has_is_no_option() -> None:
+    assert "--policies" not in CliRunner().invoke(root, ["relay", "--help"]).output
+    assert "no such option" in run("--policies", "p").stderr.lower()
+
+
+def test_it_relays_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as gate:
+        files = [f"--tls-cert={tmp_path / 'tls.crt'}", f"--tls-key={tmp_path / 'tls.key'}"]
+        ports = [f"--gate=127.0.0.1:{gate.port}", "--listen=127.0.0.1:0", "--monitor=127.0.0.1:0", "--drain-delay=0"]
+        heard = tmp_path / "relay.log"
+        with heard.open("wb") as log:
+            relay = warm.Program("webhook.cli", ["relay", *ports, *files], stderr=log.fileno())
+        assert eventually(lambda: '"serving"' in heard.read_text())
+        relay.send_signal(15)
+        assert relay.wait(30) == 0
+        assert [json.loads(line)["event"] for line in heard.read_text().splitlines()] == [
+            "serving",
+            "draining",
+            "stopped",
+        ]

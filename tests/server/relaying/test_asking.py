@@ -1,0 +1,139 @@
+"""Whom a relay asks, in which order, and how long; on a clock that is moved by those who are asked."""
+
+import pytest
+
+from tests.server.building import Log
+from webhook.server.relaying.asking import Answered, Asked, Clock, LateError, Own, Patience, Relay, SilentError
+from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.voice import Voice
+
+REVIEW = Asked("/v1/admit/mutate", b"{}")
+TWICE = Asked("/v1/admit/mutate", b"{}", relayed=True)
+
+
+class Gate:
+    """Answers by its name; is silent for so many times, each of which takes `takes` seconds, or all it is given."""
+
+    def __init__(self, world: "World", name: str, silent: int = 0, takes: float = 0.0) -> None:
+        self._world = world
+        self._name = name
+        self._silent = silent
+        self._takes = takes
+
+    def ask(self, asked: Asked, patience: Patience) -> Answered:
+        """Answer, or not."""
+        self._world.asked.append((self._name, round(patience.seconds, 3), round(patience.told, 3)))
+        if not self._silent:
+            return Answered(200, self._name.encode(), "application/json")
+        self._silent -= 1
+        self._world.now += min(self._takes, patience.seconds)
+        raise (LateError if self._takes else SilentError)(f"{self._name} is silent at {asked.path}")
+
+
+class World:
+    """A relay, what it has asked of whom with how much patience, and the time."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.asked: list[tuple[str, float, float]] = []
+        self.log = Log()
+        self._metrics = Metrics(Build("0"))
+
+    @property
+    def names(self) -> list[str]:
+        """Who was asked, in turn."""
+        return [name for name, _, _ in self.asked]
+
+    def relay(self, own: Gate, others: Gate | None = None) -> Relay:
+        """A relay between these."""
+        clock = Clock(lambda: self.now, self._pause)
+        return Relay(own.ask, others.ask if others else None, Voice(self.log.logger, self._metrics), clock)
+
+    def counted(self) -> dict[str, float]:
+        """How many reviews were answered by whom."""
+        value = self._metrics.registry.get_sample_value
+        every = {by: value("tallygate_relayed_total", {"by": by}) for by in ("own", "another", "nobody")}
+        return {by: number for by, number in every.items() if number}
+
+    def _pause(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_own_gate_is_asked_and_nobody_else(world: World) -> None:
+    relay = world.relay(Gate(world, "own"), Gate(world, "another"))
+    assert relay.answer(REVIEW, 104.8).body == b"own"
+    assert (world.names, world.counted()) == (["own"], {"own": 1})
+
+
+def test_another_is_asked_when_the_own_is_silent_which_is_asked_first_again(world: World) -> None:
+    relay = world.relay(Gate(world, "own", silent=2), Gate(world, "another"))
+    assert [relay.answer(REVIEW, 104.8).body for _ in range(3)] == [b"another", b"another", b"own"]
+    assert world.names == ["own", "another", "own", "another", "own"]
+    assert world.counted() == {"own": 1, "another": 2}
+
+
+def test_silence_is_logged_once_and_its_end(world: World) -> None:
+    relay = world.relay(Gate(world, "own", silent=2), Gate(world, "another"))
+    for _ in range(4):
+        relay.answer(REVIEW, 104.8)
+    assert [line["event"] for line in world.log.lines] == ["gate-silent", "gate-answers"]
+    assert world.log.lines[0]["message"] == "own is silent at /v1/admit/mutate"
+
+
+def test_one_that_was_late_is_spared_and_then_tried_by_one_review_every_five_seconds(world: World) -> None:
+    relay = world.relay(Gate(world, "own", silent=2, takes=60), Gate(world, "another"))
+    assert relay.answer(REVIEW, 104.8).body == b"another"  # it was 103.3 then
+    assert [relay.answer(REVIEW, 108.0).body for _ in range(3)] == [b"another"] * 3
+    world.now = 108.4
+    assert relay.answer(REVIEW, 113.2).body == b"another"
+    assert relay.answer(REVIEW, 116.0).body == b"another"
+    world.now = 120.0
+    assert [relay.answer(REVIEW, 124.8).body for _ in range(2)] == [b"own"] * 2
+    assert world.names == ["own", *["another"] * 4, "own", *["another"] * 2, "own", "own"]
+
+
+def test_while_one_review_finds_out_whether_it_is_still_held_up_others_do_not_wait_for_it(world: World) -> None:
+    state = Own(world.log.logger, lambda: world.now)
+    state.silent(LateError("late"))
+    world.now += 5
+    assert [state.is_first() for _ in range(3)] == [True, False, False]
+
+
+def test_both_are_asked_again_while_there_is_time(world: World) -> None:
+    relay = world.relay(Gate(world, "own", silent=9), Gate(world, "another", silent=7))
+    assert relay.answer(REVIEW, 104.8).body == b"another"
+    assert world.names == ["own", "another"] * 8
+    assert world.now == pytest.approx(100.35)
+
+
+def test_an_own_gate_alone_is_given_all_the_time_and_asked_until_it_is_over(world: World) -> None:
+    relay = world.relay(Gate(world, "own", silent=1000))
+    with pytest.raises(SilentError, match="own is silent at /v1/admit/mutate"):
+        relay.answer(REVIEW, 104.8)
+    assert world.asked[0] == ("own", 4.8, 4.8)
+    assert 104.7 < world.now <= 104.8
+    assert world.counted() == {"nobody": 1}
+
+
+def test_a_gate_that_takes_its_time_leaves_some_for_another_and_may_take_all_as_far_as_it_knows(world: World) -> None:
+    relay = world.relay(Gate(world, "own", silent=1, takes=60), Gate(world, "another"))
+    assert relay.answer(REVIEW, 104.8).body == b"another"
+    assert world.asked == [("own", 3.3, 4.8), ("another", 0.75, 1.5)]
+
+
+def test_who_was_sent_by_a_relay_asks_the_own_gate_only_and_once(world: World) -> None:
+    relay = world.relay(Gate(world, "own", silent=1), Gate(world, "another"))
+    with pytest.raises(SilentError, match="own is silent"):
+        relay.answer(TWICE, 104.8)
+    assert (world.names, world.now) == (["own"], 100.0)
+
+
+def test_no_time_is_told_as_such(world: World) -> None:
+    with pytest.raises(SilentError, match="no time"):
+        world.relay(Gate(world, "own")).answer(REVIEW, 100.0)
+    assert world.counted() == {"nobody": 1}

@@ -1,0 +1,191 @@
+"""A relay as a process, before gates as processes that are killed, held up and started again."""
+
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.building import MUTATE, VALIDATE, review
+from tests.server.process import ServerProcess, eventually, every
+
+RELAY = "tests.server.relaying.real"
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[ServerProcess]:
+    """The gate beside the relay."""
+    with ServerProcess(_folder(tmp_path, "gate")) as running:
+        yield running
+
+
+def _folder(parent: Path, name: str) -> Path:
+    """One for each process, with the certificates that the first has made."""
+    made = parent / name
+    made.mkdir()
+    for file in parent.glob("gate/*.???"):
+        shutil.copy(file, made)
+    return made
+
+
+def _before(gate: ServerProcess, name: str = "relay", **settings: object) -> ServerProcess:
+    """A relay before this gate, with its certificates."""
+    return ServerProcess(_folder(gate.folder.parent, name), RELAY, gate=f"127.0.0.1:{gate.port}", **settings)
+
+
+def _others(another: ServerProcess, gate: ServerProcess) -> dict[str, Any]:
+    """That another is asked, too, whom the gate's authority vouches for."""
+    return {"others": another.port, "others_ca": gate.folder / "ca.crt"}
+
+
+def _again(gate: ServerProcess) -> ServerProcess:
+    """The gate started anew, where it was."""
+    return ServerProcess(_folder(gate.folder.parent, "again"), listen=f"127.0.0.1:{gate.port}")
+
+
+def _end(server: ServerProcess) -> None:
+    server.process.kill()
+    server.process.wait(30)
+
+
+def test_what_a_gate_says_is_passed_on_as_it_is(gate: ServerProcess) -> None:
+    asked = [
+        (MUTATE, review()),
+        (VALIDATE, review("deny")),
+        (MUTATE, b"no review"),
+        (MUTATE, review("undecided")),
+        (f"{MUTATE}/%0d%0a?timeout=x", review()),
+        ("/v1/admit/nothing", review()),
+    ]
+    with _before(gate) as relay, relay.client() as relayed, gate.client() as direct:
+        for path, body in asked:
+            there, here = direct.post(path, content=body), relayed.post(path, content=body)
+            assert (here.status_code, here.content) == (there.status_code, there.content)
+            assert here.headers["content-type"] == there.headers["content-type"]
+
+
+def test_it_has_health_and_figures_of_its_own_and_passes_nothing_else_on(gate: ServerProcess) -> None:
+    with _before(gate) as relay, relay.client() as client:
+        client.post(MUTATE, content=review())
+        assert client.get(MUTATE).status_code == 405
+        assert client.get("/metrics").status_code == 404
+        assert sorted(client.get("/readyz").json()["checks"]) == ["certificate", "serving"]
+        assert relay.counted("tallygate_relayed_total") == 1
+
+
+def test_a_body_that_is_too_large_is_not_passed_on(gate: ServerProcess) -> None:
+    with _before(gate, body_limit="1Ki") as relay, relay.client() as client:
+        assert client.post(MUTATE, content=b"x" * 1025).status_code == 413
+        assert relay.counted("tallygate_relayed_total") == 0
+
+
+def test_a_review_outlives_the_gate_that_is_killed_while_it_judges_it(gate: ServerProcess) -> None:
+    answers: list[int] = []
+
+    def post(number: int, _: threading.Event) -> None:
+        with relay.client() as client:
+            client.post(MUTATE, content=review())  # a connection of the relay's to the gate is kept from now on
+            answers.append(client.post(MUTATE, content=review(f"wait-{300 + number}")).status_code)
+
+    with _before(gate) as relay, every(4, post):
+        assert eventually(lambda: len(gate.logged("waiting")) == 4)
+        _end(gate)
+        with _again(gate):
+            assert eventually(lambda: len(answers) == 4)
+    assert answers == [200] * 4
+
+
+def test_another_replica_answers_while_the_gate_is_gone_and_the_gate_once_it_is_back(
+    tmp_path: Path, gate: ServerProcess
+) -> None:
+    with ServerProcess(_folder(tmp_path, "another")) as another:
+        relay = _before(gate, **_others(another, gate))
+        with relay, relay.client() as client:
+            _end(gate)
+            assert client.post(MUTATE, content=review("deny")).json()["response"]["allowed"] is False
+            assert eventually(lambda: bool(relay.logged("gate-silent")))
+            with _again(gate):
+                _end(another)
+                assert client.post(MUTATE, content=review()).status_code == 200
+                assert eventually(lambda: bool(relay.logged("gate-answers")))
+
+
+def test_another_that_nobody_vouches_for_is_told_nothing(tmp_path: Path, gate: ServerProcess) -> None:
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    with ServerProcess(stranger) as another:
+        others = _others(another, gate)
+        with _before(gate, decision_timeout="500ms", **others) as relay, relay.client() as client:
+            _end(gate)
+            answer = client.post(MUTATE, content=review())
+        assert answer.status_code == 503
+        assert "CERTIFICATE_VERIFY_FAILED" in answer.json()["message"]
+        assert another.counted("tallygate_admission_requests_total") == 0
+
+
+def test_a_gate_that_is_held_up_leaves_time_for_another(tmp_path: Path, gate: ServerProcess) -> None:
+    with ServerProcess(_folder(tmp_path, "another")) as another:
+        others = _others(another, gate)
+        with _before(gate, decision_timeout="2s", **others) as relay, relay.client() as client:
+            gate.process.send_signal(signal.SIGSTOP)
+            assert client.post(MUTATE, content=review()).status_code == 200
+            assert another.counted("tallygate_admission_requests_total") == 1
+
+
+def test_two_relays_without_a_gate_do_not_ask_each_other_for_ever(gate: ServerProcess) -> None:
+    with _before(gate, "far") as far:
+        others = _others(far, gate)
+        with _before(gate, "near", decision_timeout="700ms", **others) as near, near.client() as client:
+            _end(gate)
+            answer = client.post(MUTATE, content=review())
+        assert answer.status_code == 503
+        assert answer.json()["message"].startswith("no gate answered: ")
+        assert 0 < far.counted("tallygate_relayed_total") < 20
+
+
+def test_the_end_of_the_time_that_is_given_is_not_waited_for(gate: ServerProcess) -> None:
+    with _before(gate) as relay, relay.client() as client:
+        _end(gate)
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(f"{MUTATE}?timeout=10s", content=review(), timeout=0.5)
+        answer = client.post(f"{MUTATE}?timeout=1s", content=review(), timeout=1.0)
+    assert answer.status_code == 503
+
+
+def test_it_waits_for_certificates_that_are_about_to_be_written(tmp_path: Path, gate: ServerProcess) -> None:
+    later, folder = tmp_path / "later", _folder(tmp_path, "relay")
+    later.mkdir()
+    (folder / "log").touch()
+
+    def write(_: int, __: threading.Event) -> None:
+        assert eventually(lambda: '"waiting"' in (folder / "log").read_text())
+        for name in ("tls.key", "tls.crt"):
+            (later / f".{name}").write_bytes((folder / name).read_bytes())
+            (later / f".{name}").rename(later / name)
+
+    files = {"tls_cert": later / "tls.crt", "tls_key": later / "tls.key"}
+    with every(1, write), ServerProcess(folder, RELAY, gate=f"127.0.0.1:{gate.port}", **files) as relay:
+        assert relay.logged("waiting")[0]["files"] == [str(each) for each in files.values()]
+
+
+def test_large_bodies_are_passed_on_a_few_at_a_time_and_others_wait_for_their_place(gate: ServerProcess) -> None:
+    """Whoever reaches the port could else fill its memory while no gate answers."""
+    codes: list[int] = []
+
+    def post(_: int, __: threading.Event) -> None:
+        with relay.client() as client:
+            codes.append(client.post(f"{MUTATE}?timeout=3s", content=large).status_code)
+
+    large = review(object={"of": "x" * (7 << 20)})
+    with _before(gate) as relay:
+        _end(gate)
+        before = relay.status("VmHWM")
+        with every(24, post):
+            pass
+        grown = relay.status("VmHWM") - before  # KiB
+    assert set(codes) == {503}
+    assert grown < 320 << 10  # 240 MiB as a rule, as malloc keeps what threads let go of; all held at a time take 410
