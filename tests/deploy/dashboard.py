@@ -13,9 +13,9 @@ _STORE: Final = {
     "label": "Data source",
     "type": "datasource",
     "query": "prometheus",
-    "current": {},
     "refresh": 1,
 }
+_LEGEND: Final = {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []}
 _WIDTH, _HEIGHT = 8, 8
 _ACROSS = 24
 
@@ -80,6 +80,6 @@ def _graph(number: int, panel: Panel, place: Mapping[str, int]) -> dict[str, Any
         "datasource": _SOURCE,
         "gridPos": place,
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
-        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "options": {"legend": _LEGEND, "tooltip": {"mode": "multi", "sort": "desc"}},
         "targets": targets,
     }

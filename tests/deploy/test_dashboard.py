@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.deploy import grafana
 from tests.deploy.dashboard import dashboard
 from tests.deploy.prometheus import promtool
 from tests.deploy.promql import series
@@ -16,7 +17,6 @@ from tests.deploy.test_rules import EVERY, RECORDED, unknown
 from tests.server.every_metric import every_metric
 
 MADE: dict[str, Any] = json.loads(dashboard())
-_UNITS = {"short", "reqps", "ops", "wps", "s", "percentunit", "bytes"}  # of packages/grafana-data, valueFormats
 PANELS: list[dict[str, Any]] = [panel for panel in MADE["panels"] if panel["type"] != "row"]
 
 
@@ -66,7 +66,57 @@ def test_every_variable_is_there_and_used() -> None:
 
 
 def test_every_panel_has_a_unit_that_grafana_knows() -> None:
-    assert {panel["fieldConfig"]["defaults"]["unit"] for panel in PANELS} <= _UNITS
+    assert {panel["fieldConfig"]["defaults"]["unit"] for panel in PANELS} <= grafana.UNITS
+
+
+def test_by_grafana_everything_has_a_name_and_a_type_that_it_knows() -> None:
+    read = grafana.read(MADE)
+    assert list(grafana.misfits(read)) == []
+    assert list(grafana.lost(MADE, grafana.written(read))) == []
+
+
+def test_by_grafana_a_graph_lacks_no_option() -> None:
+    again = grafana.written(grafana.read(MADE))
+    assert [panel["options"] for panel in again["panels"] if panel["type"] != "row"] == [
+        panel["options"] for panel in PANELS
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "said"),
+    [
+        (("panels", 1, "options", "legend", "placment"), "right", "panels[1].options.legend.placment is unknown"),
+        (("panels", 1, "fieldConfig", "defaults", "mn"), 0, "panels[1].fieldConfig.defaults.mn is unknown"),
+        (("panels", 1, "targets", 0, "legend"), "{{phase}}", "panels[1].targets[0].legend is unknown"),
+    ],
+)
+def test_what_grafana_does_not_know_is_found(at: tuple[str | int, ...], value: object, said: str) -> None:
+    other = _with(at, value)
+    assert list(grafana.lost(other, grafana.written(grafana.read(other)))) == [said]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "said"),
+    [
+        (("panels", 1, "options", "tooltip", "mode"), "all", "panels[1].options.tooltip.mode is 'all'"),
+        (("panels", 1, "fieldConfig", "defaults", "min"), "0", "panels[1].field_config.defaults.min_val is '0'"),
+        (("templating", "list", 1, "refresh"), 3, "templating.list_val[1].refresh is 3"),
+        (("refresh",), 30, "refresh is 30"),
+    ],
+)
+def test_what_is_of_another_type_is_found(at: tuple[str | int, ...], value: object, said: str) -> None:
+    assert list(grafana.misfits(grafana.read(_with(at, value)))) == [said]
+
+
+def _with(at: tuple[str | int, ...], value: object) -> dict[str, Any]:
+    """The dashboard with another value somewhere."""
+    other: dict[str, Any] = json.loads(dashboard())
+    *path, last = at
+    place: Any = other
+    for step in path:
+        place = place[step]
+    place[last] = value
+    return other
 
 
 def test_nothing_is_recorded_that_no_panel_and_no_other_rule_uses() -> None:
