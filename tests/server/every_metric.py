@@ -46,7 +46,7 @@ def everything() -> CollectorRegistry:
     OwnerEvents(_Nowhere(), "one", metrics.registry, log)
     AuditFigures(metrics.registry, lambda: True, 3600.0).last = last()
     CertificateFigures(metrics.registry)
-    Relay(_nobody, None, Voice(log, metrics))
+    Relay(_nobody, None, Voice(log, metrics), "one")
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.all()[0].key, "team-a"))
     return metrics.registry

@@ -1,6 +1,7 @@
 """The whole relay, put together: certificates, the gates that it asks, and what serves it."""
 
 import gc
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,8 +39,9 @@ def relay(settings: Settings, gates: Gates) -> int:
         webhook.errors.TallygateError: it cannot start; the text says why, and what would help.
     """
     with speaking(settings.log_level) as voice:
-        others = OtherGates(*gates.others).ask if gates.others else None
-        asking = Relay(OwnGate(gates.own).ask, others, voice)
+        name = secrets.token_hex(8)
+        others = OtherGates(*gates.others, name).ask if gates.others else None
+        asking = Relay(OwnGate(gates.own).ask, others, voice, name)
         _wait_for([path for path in (settings.tls_cert, settings.tls_key) if path], voice.log)
         life = Life(partial(create_relay, asking.answer), settings, voice)
         forward_library_logs(voice.log)

@@ -8,7 +8,7 @@ from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.voice import Voice
 
 REVIEW = Asked("/v1/admit/mutate", b"{}")
-TWICE = Asked("/v1/admit/mutate", b"{}", relayed=True)
+TWICE = Asked("/v1/admit/mutate", b"{}", relayed="other")
 
 
 class Gate:
@@ -47,7 +47,7 @@ class World:
     def relay(self, own: Gate, others: Gate | None = None) -> Relay:
         """A relay between these."""
         clock = Clock(lambda: self.now, self._pause)
-        return Relay(own.ask, others.ask if others else None, Voice(self.log.logger, self._metrics), clock)
+        return Relay(own.ask, others.ask if others else None, Voice(self.log.logger, self._metrics), "this", clock)
 
     def counted(self) -> dict[str, float]:
         """How many reviews were answered by whom."""
@@ -101,14 +101,21 @@ def test_while_one_review_finds_out_whether_it_is_still_held_up_others_do_not_wa
     state = Own(world.log.logger, lambda: world.now)
     state.silent(LateError("late"))
     world.now += 5
-    assert [state.is_first() for _ in range(3)] == [True, False, False]
+    assert [state.is_asked_first() for _ in range(3)] == [True, False, False]
+
+
+def test_one_that_is_spared_is_asked_all_the_same_when_there_is_no_other(world: World) -> None:
+    """It may have been slow, not held up."""
+    relay = world.relay(Gate(world, "own", silent=1, takes=60), Gate(world, "another", silent=1000))
+    assert relay.answer(REVIEW, 104.8).body == b"own"
+    assert world.names == ["own", *["another"] * 12, "own"]
 
 
 def test_both_are_asked_again_while_there_is_time(world: World) -> None:
-    relay = world.relay(Gate(world, "own", silent=9), Gate(world, "another", silent=7))
+    relay = world.relay(Gate(world, "own", silent=9), Gate(world, "another", silent=17))
     assert relay.answer(REVIEW, 104.8).body == b"another"
-    assert world.names == ["own", "another"] * 8
-    assert world.now == pytest.approx(100.35)
+    assert world.names == ["own", "another", "another"] * 9
+    assert world.now == pytest.approx(100.18)
 
 
 def test_an_own_gate_alone_is_given_all_the_time_and_asked_until_it_is_over(world: World) -> None:
@@ -133,7 +140,15 @@ def test_who_was_sent_by_a_relay_asks_the_own_gate_only_and_once(world: World) -
     assert (world.names, world.now) == (["own"], 100.0)
 
 
+def test_who_was_led_back_to_itself_asks_nobody(world: World) -> None:
+    """As by a Service, by chance: else a gate that is held up would be waited for twice."""
+    relay = world.relay(Gate(world, "own"), Gate(world, "another"))
+    with pytest.raises(SilentError, match="there is none to ask"):
+        relay.answer(Asked("/v1/admit/mutate", b"{}", relayed="this"), 104.8)
+    assert world.names == []
+
+
 def test_no_time_is_told_as_such(world: World) -> None:
-    with pytest.raises(SilentError, match="no time"):
+    with pytest.raises(SilentError, match="or no time"):
         world.relay(Gate(world, "own")).answer(REVIEW, 100.0)
     assert world.counted() == {"nobody": 1}

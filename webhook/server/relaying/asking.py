@@ -11,7 +11,8 @@ from webhook.errors import TallygateError
 from webhook.server.reporting.logs import Logger
 from webhook.server.voice import Voice
 
-_PAUSE: Final = 0.05  # seconds between two rounds: a gate that is started anew takes half a second and more
+_PAUSE: Final = 0.02  # seconds until the same is asked again: a gate that is started anew takes half a second and more
+_CHANCES: Final = 10  # that a Service leads to another than this relay itself, before the own gate is waited for
 _KEPT: Final = 1.5  # seconds that a gate which takes its time leaves for another; a tenth of one is an answer's
 _LEAST: Final = 0.02  # seconds in which it is worth asking
 _SPARED: Final = 5.0  # seconds in which a gate that was late is asked after another
@@ -21,11 +22,11 @@ By = Literal["own", "another", "nobody"]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A review to pass on; `relayed`: by another relay already."""
+    """A review to pass on; `relayed`: by which relay already, empty when by none."""
 
     path: str
     body: bytes
-    relayed: bool = False
+    relayed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +71,16 @@ class Relay:
 
     Args:
         own: the gate beside it.
-        others: another replica's, whichever; None when there is none to ask.
+        others: another replica's, whichever; None when there is none to ask. By chance it is the relay itself.
         voice: told when the own gate falls silent and when it answers again; counts who answered.
+        name: what this relay calls itself where it asks others.
         clock: what time is.
     """
 
-    def __init__(self, own: Ask, others: Ask | None, voice: Voice, clock: Clock | None = None) -> None:
+    def __init__(self, own: Ask, others: Ask | None, voice: Voice, name: str, clock: Clock | None = None) -> None:
         self._own = own
         self._others = others
+        self._name = name
         self._clock = clock or Clock()
         self._state = Own(voice.log, self._clock.monotonic)
         self._counted = _counter(voice.metrics.registry)
@@ -88,10 +91,11 @@ class Relay:
         Raises:
             SilentError: none said anything; the text is of the last that was asked.
         """
-        why = "there was no time to ask"
-        for by, patience in self._turns(asked, deadline):
+        why = "there is none to ask, or no time"
+        for by, leaves in self._turns(asked, deadline):
+            left = deadline - self._clock.monotonic()
             try:
-                answered = self._ask(by, asked, patience)
+                answered = self._ask(by, asked, Patience(max(left - leaves, left / 2) if leaves else left, left))
             except SilentError as error:
                 why = str(error)  # the error itself would hold this frame, and with it the review, in a circle
             else:
@@ -100,20 +104,30 @@ class Relay:
         self._counted["nobody"].inc()
         raise SilentError(why)
 
-    def _turns(self, asked: Asked, deadline: float) -> Iterator[tuple[By, Patience]]:
-        """Who is to be asked next, and how long to wait for him. Who was sent by a relay is sent to no other."""
-        if asked.relayed or self._others is None:
-            gates: tuple[By, ...] = ("own",)
-        else:
-            gates = ("own", "another") if self._state.is_first() else ("another", "own")
-        while (left := deadline - self._clock.monotonic()) > _LEAST:
-            for by in gates:
-                if (left := deadline - self._clock.monotonic()) > _LEAST:
-                    patience = max(left - _KEPT, left / 2) if len(gates) > 1 else left
-                    yield by, Patience(patience, left)
-            if asked.relayed:
+    def _turns(self, asked: Asked, deadline: float) -> Iterator[tuple[By, float]]:
+        """Who is to be asked next, while there is time, and the seconds to be left for who comes after."""
+        before = ""
+        for by, leaves in self._order(asked):
+            if by == before:
+                self._clock.pause(_PAUSE)
+            if deadline - self._clock.monotonic() < _LEAST:
                 return
-            self._clock.pause(min(_PAUSE, left))
+            before = by
+            yield by, leaves
+
+    def _order(self, asked: Asked) -> Iterator[tuple[By, float]]:
+        """Endless, but for a review that came from a relay: that is sent to no other, and not in a circle."""
+        if asked.relayed:
+            yield from () if asked.relayed == self._name else (("own", 0.0),)
+            return
+        while True:
+            if self._others is None:
+                yield "own", 0.0
+            elif self._state.is_asked_first():
+                yield from (("own", _KEPT), ("another", _KEPT), ("another", _KEPT))
+            else:
+                yield from (("another", _KEPT),) * _CHANCES
+                yield "own", 0.0
 
     def _ask(self, by: By, asked: Asked, patience: Patience) -> Answered:
         if by == "another" and self._others:
@@ -135,32 +149,31 @@ class Own:
         self._monotonic = monotonic
         self._answers = True
         self._spared_until = 0.0
+        self._is_late = (
+            False  # when it was asked last; to ask one that is gone costs nothing, one that is held up seconds
+        )
 
-    def is_first(self) -> bool:
-        """Whether it is to be asked before another.
-
-        To ask one that is gone costs nothing, one that is held up seconds: after that it is one review only that finds
-        out, every few seconds, whether it still is.
-        """
+    def is_asked_first(self) -> bool:
+        """Whether before another. One that was late is for one review only, every few seconds, that finds out."""
         now = self._monotonic()
-        if now < self._spared_until:
+        if self._is_late and now < self._spared_until:
             return False
-        if not self._answers and self._spared_until:
-            self._spared_until = now + _SPARED
+        self._spared_until = now + _SPARED
         return True
 
     def silent(self, error: SilentError) -> None:
         """It did not answer."""
-        self._spared_until = self._monotonic() + _SPARED if isinstance(error, LateError) else 0.0
+        self._is_late = isinstance(error, LateError)
+        self._spared_until = self._monotonic() + _SPARED
         if self._answers:
             self._answers = False
             self._log.warning("gate-silent", message=str(error))
 
     def answered(self) -> None:
         """It did."""
+        self._is_late = False
         if not self._answers:
             self._answers = True
-            self._spared_until = 0.0
             self._log.info("gate-answers")
 
 

@@ -15,7 +15,7 @@ from webhook.server.relaying.asking import Answered, Asked, LateError, Patience,
 from webhook.server.settings.kinds import Address
 
 RELAYED: Final = "Tallygate-Relayed"
-"""The header of what one relay asks another: that one asks nobody but the gate beside it."""
+"""The header of what one relay asks another, with its name: that one asks nobody but the gate beside it."""
 
 _CONNECT_SECONDS: Final = 1.0  # within a cluster it takes a millisecond
 _LARGEST_ANSWER: Final = 16 << 20
@@ -78,11 +78,15 @@ class OwnGate:
 
 
 class OtherGates:
-    """Whichever replica a name leads to, by a new connection each time: so a Service leads to one, then to another."""
+    """Whichever replica a name leads to, by a new connection each time: so a Service leads to one, then to another.
 
-    def __init__(self, service: Service, authorities: Path) -> None:
+    `name` is that of the relay which asks.
+    """
+
+    def __init__(self, service: Service, authorities: Path, name: str) -> None:
         self._service = service
         self._authorities = authorities
+        self._headers = {RELAYED: name, "Connection": "close"}
 
     def ask(self, asked: Asked, patience: Patience) -> Answered:
         """What it says.
@@ -92,7 +96,7 @@ class OtherGates:
         """
         with _silence(self._service):
             connection = _connected(self._service, patience, self._context())
-            return _exchange(connection, asked, patience, {RELAYED: "1", "Connection": "close"})
+            return _exchange(connection, asked, patience, self._headers)
 
     def _context(self) -> ssl.SSLContext:
         """Made anew each time, since who is trusted changes, and nobody is asked often."""

@@ -57,7 +57,7 @@ class Passing:
     def _pass_on(self, environ: Environ, begun: float) -> Answered:
         given = seconds_asked(environ.get("QUERY_STRING", "")) or self._limits.seconds
         with self.bodies.held(environ, begun) as body:
-            asked = Asked(environ["PATH_INFO"], body, _RELAYED in environ)
+            asked = Asked(environ["PATH_INFO"], body, environ.get(_RELAYED, ""))
             return self._answer(asked, begun + min(given, self._limits.seconds) - _MARGIN)
 
 
