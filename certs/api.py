@@ -5,6 +5,7 @@ longer than all the rest of a start, and they forget what is newer than they are
 """
 
 import json
+import time
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -19,7 +20,8 @@ MANAGER: Final = "tallygate-certs"
 """Who `kubectl get --show-managed-fields` and the API server's audit log say it was."""
 
 _CONNECT_SECONDS: Final = 5.0
-_ANSWER_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 30.0  # until it begins, and from one piece of it to the next
+_WHOLE_SECONDS: Final = 60.0
 _GOOD: Final = range(200, 300)
 _MOST_BYTES: Final = 4 << 20
 """Of one answer. An object is sent in one request, which may have 3 MiB (k8s.io/apiserver, pkg/server/config.go,
@@ -138,17 +140,23 @@ class Api:
         return answer
 
     def _whole(self, answer: BaseHTTPResponse) -> bytes:
-        """The body of an answer, unless it is longer than any that an API server has to give."""
-        content = bytearray()
+        """The body of an answer, unless it is longer than any that an API server has to give, or takes for ever."""
+        content, end = bytearray(), time.monotonic() + _WHOLE_SECONDS
         try:
-            while len(content) <= _MOST_BYTES and (piece := answer.read(_PIECE)):
+            while piece := answer.read1(_PIECE):
                 content += piece
+                if len(content) > _MOST_BYTES:
+                    raise self._cut(answer, _TOO_LONG)
+                if time.monotonic() > end:
+                    raise self._cut(answer, f"its answer is not whole after {_WHOLE_SECONDS:.0f} s")
         except HTTPError as error:
             raise self.broken(error) from None
-        if len(content) > _MOST_BYTES:
-            answer.close()
-            raise ApiError(self.configuration.host, answer.status, _TOO_LONG)
         return bytes(content)
+
+    def _cut(self, answer: BaseHTTPResponse, why: str) -> ApiError:
+        """What it means that an answer is not read to its end."""
+        answer.close()
+        return ApiError(self.configuration.host, answer.status, why)
 
     def _authorization(self) -> dict[str, str]:
         """What says who asks, if it is said by a token; one that is about to expire is renewed."""

@@ -32,9 +32,10 @@ class Api:
     """Its objects by path, how often somebody else writes one before a patch arrives, and what it answers instead.
 
     `watchers` counts the watches under way, by the path of their object. Who changes `objects` by hand
-    says so by `tell`. `asked` are the paths and headers that came, and of each answer the last `withheld` bytes do not.
-    `headers` are said with each, in the place of what is said else. Where there is a `flood`, that is the body, again
-    and again for as long as it is taken: `flooded` is how much was, and `flooding` whether it still is.
+    says so by `tell`. `asked` are the paths and headers that came, over so many `connections`. `headers` are said with
+    each answer, in the place of what is said else, and of each the last `withheld` bytes do not come. Where there is a
+    `flood`, that is the body, again and again for as long as it is taken: `flooded` is how much was, and `flooding`
+    whether it still is.
     """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Api:
     refusal: tuple[int, bytes] | None = None
     requests: list[str] = field(default_factory=list)
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    connections: int = 0
     withheld: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     flood: bytes = b""
@@ -156,6 +158,10 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # header and body are two writes, of which the second would wait 40 ms
     api: Api
+
+    def setup(self) -> None:
+        super().setup()
+        self.api.connections += 1
 
     def do_GET(self) -> None:
         query = parse_qs(urlsplit(self.path).query)

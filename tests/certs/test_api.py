@@ -111,6 +111,23 @@ def test_an_answer_without_an_end_is_not_read_to_its_end(
     assert eventually(lambda: not there.flooding)
 
 
+def test_an_answer_that_comes_a_byte_at_a_time_is_not_waited_for_for_ever(
+    there: api_server.Api, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("certs.api._WHOLE_SECONDS", 0.1)
+    there.flood = b" "
+    with pytest.raises(ApiError, match="its answer is not whole after 0 s"):
+        api.read(f"{PATH}/tls", "Secret", "own/tls")
+    assert there.flooded < PIECE  # which takes a second and more
+    assert eventually(lambda: not there.flooding)
+
+
+def test_a_connection_is_kept_for_the_next_request(there: api_server.Api, api: Api) -> None:
+    for _ in range(3):
+        api.read(f"{PATH}/tls", "Secret", "own/tls")
+    assert (len(there.asked), there.connections) == (3, 1)
+
+
 @pytest.mark.parametrize("over", [0, 1])
 def test_an_answer_may_be_as_long_as_an_object_and_more(there: api_server.Api, api: Api, over: int) -> None:
     text = json.dumps(SECRET).encode()
