@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from webhook.errors import TallygateError
-from webhook.server.ports import Check, Readiness
+from webhook.server.ports import SERVING, Check, Readiness
 from webhook.server.serving.generation import Transport
 from webhook.server.serving.monitor import start_monitor
 from webhook.server.serving.renewal import LiveCertificates, LiveTokens
@@ -95,7 +95,7 @@ class Life:
         self._tokens.look()
 
     def _check(self) -> Check:
-        return Check("serving", not self._leaving, {"state": "draining" if self._leaving else "serving"})
+        return Check(SERVING, not self._leaving, {"state": "draining" if self._leaving else "serving"})
 
     def _drain(self, received: int, signals: "queue.SimpleQueue[int]") -> int:
         """Say that it is over, let the news spread (not at Ctrl-C: nobody waits for it), and finish what has begun."""

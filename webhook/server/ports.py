@@ -21,6 +21,9 @@ class Check:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
+SERVING = "serving"
+"""The check that fails once the server is told to end; it still answers then."""
+
 Readiness = Callable[[], Check]
 """Asks for the state of one thing, now; quick, and never raises."""
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+import msgspec
+
+from webhook.server.ports import SERVING
 from webhook.server.relaying.asking import Answered, Asked, LateError, Patience, SilentError
 from webhook.server.settings.kinds import Address
 
@@ -20,6 +23,17 @@ RELAYED: Final = "Tallygate-Relayed"
 _CONNECT_SECONDS: Final = 1.0  # within a cluster it takes a millisecond
 _LARGEST_ANSWER: Final = 16 << 20
 _LARGEST_FILE: Final = 1 << 20
+
+
+class _Check(msgspec.Struct):
+    ready: bool
+
+
+class _Readiness(msgspec.Struct):
+    checks: dict[str, _Check]
+
+
+_READINESS: Final = msgspec.json.Decoder(_Readiness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +50,9 @@ class Service:
 
 class OwnGate:
     """The gate beside the relay, over connections that are kept.
+
+    A new connection is made only while the gate is ready, as by a Service: one that has just begun knows nothing yet,
+    and would put off what another can decide. One that is about to end is as good as ever.
 
     Its certificate is not verified: it is asked on the loopback interface of a network that nobody else is in, and when
     it takes up another certificate is its own affair.
@@ -63,7 +80,11 @@ class OwnGate:
                     raise
                 except (OSError, HTTPException):  # closed since it was used last, and the others with it
                     self._forget()
-            return self._exchange(_connected(self._address, patience, self._context), asked, patience)
+            connection = _connected(self._address, patience, self._context)
+            _check_ready(connection, patience)
+            if not connection.sock:  # one that is about to end closes each after an answer
+                connection = _connected(self._address, patience, self._context)
+            return self._exchange(connection, asked, patience)
 
     def _exchange(self, connection: HTTPSConnection, asked: Asked, patience: Patience) -> Answered:
         answered = _exchange(connection, asked, patience, {})
@@ -115,27 +136,43 @@ def _connected(where: Address | Service, patience: Patience, context: ssl.SSLCon
     return connection
 
 
+def _check_ready(connection: HTTPSConnection, patience: Patience) -> None:
+    """Go on if it is ready but for its own end.
+
+    Raises:
+        HTTPException: it is not.
+    """
+    with _closed_if_broken(connection):
+        connection.sock.settimeout(patience.seconds)
+        connection.request("GET", "/readyz")
+        found = _READINESS.decode(connection.getresponse().read(_LARGEST_FILE))
+        if missing := [name for name, check in found.checks.items() if not check.ready and name != SERVING]:
+            raise HTTPException(f"it is not ready: {', '.join(missing)}")
+
+
 def _exchange(connection: HTTPSConnection, asked: Asked, patience: Patience, headers: Mapping[str, str]) -> Answered:
-    """One request and its answer; after anything else the connection is closed."""
+    """One request and its answer. That there is no room or nobody else is as good as no answer."""
     target = f"{quote(asked.path)}?timeout={max(1, int(patience.told * 1000))}ms"
-    try:
+    with _closed_if_broken(connection):
         connection.sock.settimeout(patience.seconds)
         connection.request("POST", target, asked.body, {"Content-Type": "application/json", **headers})
-        return _answer(connection)
+        response = connection.getresponse()
+        body = response.read(_LARGEST_ANSWER + 1)
+        if len(body) > _LARGEST_ANSWER:
+            raise HTTPException(f"an answer of more than {_LARGEST_ANSWER} bytes")
+        if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise HTTPException(f"it answered {response.status}")
+        return Answered(response.status, body, response.getheader("Content-Type", "application/json"))
+
+
+@contextmanager
+def _closed_if_broken(connection: HTTPSConnection) -> Iterator[None]:
+    """After anything but an answer nobody knows what comes next on it."""
+    try:
+        yield
     except BaseException:
         connection.close()
         raise
-
-
-def _answer(connection: HTTPSConnection) -> Answered:
-    """What is answered to what was sent; that there is no room or nobody else is as good as nothing."""
-    response = connection.getresponse()
-    body = response.read(_LARGEST_ANSWER + 1)
-    if len(body) > _LARGEST_ANSWER:
-        raise HTTPException(f"an answer of more than {_LARGEST_ANSWER} bytes")
-    if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        raise HTTPException(f"it answered {response.status}")
-    return Answered(response.status, body, response.getheader("Content-Type", "application/json"))
 
 
 @contextmanager
@@ -145,5 +182,5 @@ def _silence(where: Address | Service) -> Iterator[None]:
         yield
     except TimeoutError:
         raise LateError(f"{where} did not answer in time") from None
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, msgspec.MsgspecError) as error:
         raise SilentError(f"{where} does not answer: {str(error) or type(error).__name__}") from None
