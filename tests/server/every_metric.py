@@ -17,7 +17,8 @@ from webhook.server.caps.metrics import CapMetrics
 from webhook.server.events.series import Event
 from webhook.server.events.telling import OwnerEvents
 from webhook.server.following.figures import Figures
-from webhook.server.relaying.asking import Answered, Asked, Patience, Relay
+from webhook.server.relaying.asking import Relay
+from webhook.server.relaying.ports import Answered, Asked, Patience
 from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.voice import Voice
 from webhook.state.ports import LedgerKey, Write, WriteEnd

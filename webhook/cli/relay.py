@@ -12,7 +12,7 @@ from webhook.cli.server_options import server_options
 from webhook.server.life import leave
 from webhook.server.relay import Gates
 from webhook.server.relay import relay as run_relay
-from webhook.server.relaying.gates import Service
+from webhook.server.relaying.ports import Service
 from webhook.server.settings.kinds import ADDRESS, Address
 from webhook.server.settings.sources import load_settings
 

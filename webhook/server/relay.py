@@ -11,8 +11,9 @@ from typing import Final
 
 from webhook.server.life import Life, ServeError
 from webhook.server.relaying.asking import Relay
-from webhook.server.relaying.gates import OtherGates, OwnGate, Service
+from webhook.server.relaying.gates import OtherGates, OwnGate
 from webhook.server.relaying.layer import create_relay
+from webhook.server.relaying.ports import Service
 from webhook.server.reporting.logs import Logger, forward_library_logs
 from webhook.server.settings.kinds import Address
 from webhook.server.settings.table import Settings

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.server.tiny import flags_of
 from webhook.server.life import leave
 from webhook.server.relay import Gates, relay
-from webhook.server.relaying.gates import Service
+from webhook.server.relaying.ports import Service
 from webhook.server.settings.kinds import ADDRESS
 from webhook.server.settings.sources import load_settings
 

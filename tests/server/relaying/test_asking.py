@@ -3,7 +3,8 @@
 import pytest
 
 from tests.server.building import Log
-from webhook.server.relaying.asking import Answered, Asked, Clock, LateError, Own, Patience, Relay, SilentError
+from webhook.server.relaying.asking import Clock, Own, Relay
+from webhook.server.relaying.ports import Answered, Asked, LateError, Patience, SilentError
 from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.voice import Voice
 

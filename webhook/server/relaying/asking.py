@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter
 
-from webhook.errors import TallygateError
+from webhook.server.relaying.ports import Answered, Ask, Asked, LateError, Patience, SilentError
 from webhook.server.reporting.logs import Logger
 from webhook.server.voice import Voice
 
@@ -18,44 +18,6 @@ _LEAST: Final = 0.02  # seconds in which it is worth asking
 _SPARED: Final = 5.0  # seconds in which a gate that was late is asked after another
 
 By = Literal["own", "another", "nobody"]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A review to pass on; `relayed`: by which relay already, empty when by none."""
-
-    path: str
-    body: bytes
-    relayed: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What a gate says: a decision, or why there is none."""
-
-    status: int
-    body: bytes
-    content_type: str
-
-
-class SilentError(TallygateError):
-    """There is no answer; the text says why. Whoever was asked may have decided all the same."""
-
-
-class LateError(SilentError):
-    """The time for an answer went by. Elsewhere silence is told at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """So many seconds may go by until an answer is there, and the gate may say that it takes as many as `told`."""
-
-    seconds: float
-    told: float
-
-
-Ask = Callable[[Asked, Patience], Answered]
-"""Asks one gate, once. Raises SilentError."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from flask import Flask
 
 from webhook.admission.registration import ADMIT_PREFIX
 from webhook.server.ports import Readiness
-from webhook.server.relaying.asking import Answered, Asked, SilentError
-from webhook.server.relaying.gates import RELAYED
+from webhook.server.relaying.ports import RELAYED, Answered, Asked, SilentError
 from webhook.server.web.app import bare_app
 from webhook.server.web.bodies import BodyError, BodyReader, Environ
 from webhook.server.web.deadlines import seconds_asked

@@ -1,0 +1,60 @@
+"""What is passed on, what is heard, and what asking comes to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from webhook.errors import TallygateError
+
+RELAYED: Final = "Tallygate-Relayed"
+"""The header of what one relay asks another, with its name: that one asks nobody but the gate beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A review to pass on; `relayed`: by which relay already, empty when by none."""
+
+    path: str
+    body: bytes
+    relayed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a gate says: a decision, or why there is none."""
+
+    status: int
+    body: bytes
+    content_type: str
+
+
+class SilentError(TallygateError):
+    """There is no answer; the text says why. Whoever was asked may have decided all the same."""
+
+
+class LateError(SilentError):
+    """The time for an answer went by. Elsewhere silence is told at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """So many seconds may go by until an answer is there, and the gate may say that it takes as many as `told`."""
+
+    seconds: float
+    told: float
+
+
+Ask = Callable[[Asked, Patience], Answered]
+"""Asks one gate, once. Raises SilentError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where another replica answers: a name that its certificate is for, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """`host:port`."""
+        return f"{self.host}:{self.port}"
