@@ -1,7 +1,8 @@
-"""Eight clients create pods while gates die and are rolled behind their relays."""
+"""Eight clients create pods while gates die, hang and are rolled behind their relays."""
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
@@ -35,6 +36,7 @@ from e2e.waiting import until
 
 _TIMES = 3
 _PAUSE = 0.02  # seconds that a client rests: so short that somebody asks at any moment
+_LONGER = 8.0  # seconds: than the API server waits for an answer
 # The Service leads nowhere then; a connection that the API server has kept leads to a relay all the same.
 _NOBODY = (
     r'Error from server \(InternalError\): error when creating "STDIN": Internal error occurred: '
@@ -136,6 +138,19 @@ def test_a_cap_that_fills_while_the_keeper_is_killed_is_never_passed_and_loses_n
         assert len(stored(site, namespace)) == FEW
         _until_each_is_counted_once(site, relayed.each[0], namespace)
         assert clients.create_one(pod(site, "one-too-many")).status == HTTPStatus.FORBIDDEN
+
+
+def test_while_a_gate_hangs_for_longer_than_the_api_server_waits_no_create_fails(
+    site: Site, relayed: Replicas, capped: Clients
+) -> None:
+    with capped.creating(dongles(site)) as answers:
+        until_more(answers, MEANWHILE)
+        with keeper(relayed).frozen():
+            begun = time.monotonic()
+            until("it hangs for longer", lambda: time.monotonic() - begun > _LONGER, WITHIN)
+            until_more(answers, MEANWHILE)
+        until_more(answers, MEANWHILE)
+    assert failed(answers) == []
 
 
 def test_while_gates_and_relays_are_rolled_and_renewed_no_create_fails(
