@@ -24,6 +24,7 @@ class Gate:
     def ask(self, asked: Asked, patience: Patience) -> Answered:
         """Answer, or not."""
         self._world.asked.append((self._name, round(patience.seconds, 3), round(patience.told, 3)))
+        self._world.insisted.append(patience.insists)
         if not self._silent:
             return Answered(200, self._name.encode(), "application/json")
         self._silent -= 1
@@ -37,6 +38,7 @@ class World:
     def __init__(self) -> None:
         self.now = 100.0
         self.asked: list[tuple[str, float, float]] = []
+        self.insisted: list[bool] = []
         self.log = Log()
         self._metrics = Metrics(Build("0"))
 
@@ -132,6 +134,14 @@ def test_a_gate_that_takes_its_time_leaves_some_for_another_and_may_take_all_as_
     relay = world.relay(Gate(world, "own", silent=1, takes=60), Gate(world, "another"))
     assert relay.answer(REVIEW, 104.8).body == b"another"
     assert world.asked == [("own", 3.3, 4.8), ("another", 0.75, 1.5)]
+
+
+def test_in_the_last_second_it_insists(world: World) -> None:
+    relay = world.relay(Gate(world, "own", silent=1000), Gate(world, "another", silent=1000))
+    with pytest.raises(SilentError):
+        relay.answer(REVIEW, 104.0)
+    assert world.insisted == [told < 1 for _, _, told in world.asked]
+    assert {name for name, _, told in world.asked if told < 1} == {"own", "another"}
 
 
 def test_who_was_sent_by_a_relay_asks_the_own_gate_only_and_once(world: World) -> None:

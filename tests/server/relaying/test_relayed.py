@@ -135,6 +135,10 @@ def test_a_gate_that_is_not_ready_is_not_asked_and_one_that_is_about_to_end_is(
                 assert client.post(MUTATE, content=review()).status_code == 200
             assert "it is not ready: certificate" in _heard(relay)
         assert unready.counted("tallygate_admission_requests_total") == 0
+        alone = ServerProcess(_folder(tmp_path, "alone"), RELAY, gate=f"127.0.0.1:{unready.port}")
+        with alone, alone.client() as client:
+            assert client.post(f"{MUTATE}?timeout=1.4s", content=review()).status_code == 200  # better than no answer
+            assert _heard(alone)
     ending = ServerProcess(_folder(tmp_path, "ending"), drain_delay="20s")
     with ending, _before(ending, "second", decision_timeout="1s") as relay, relay.client() as client:
         ending.process.send_signal(signal.SIGTERM)

@@ -14,6 +14,7 @@ from webhook.server.voice import Voice
 _PAUSE: Final = 0.02  # seconds until the same is asked again: a gate that is started anew takes half a second and more
 _CHANCES: Final = 10  # that a Service leads to another than this relay itself, before the own gate is waited for
 _KEPT: Final = 1.5  # seconds that a gate which takes its time leaves for another; a tenth of one is an answer's
+_INSISTS: Final = 1.0  # seconds before the end from which on a gate that is not ready is asked, too
 _LEAST: Final = 0.02  # seconds in which it is worth asking
 _SPARED: Final = 5.0  # seconds in which a gate that was late is asked after another
 
@@ -56,8 +57,9 @@ class Relay:
         why = "there is none to ask, or no time"
         for by, leaves in self._turns(asked, deadline):
             left = deadline - self._clock.monotonic()
+            seconds = max(left - leaves, left / 2) if leaves else left
             try:
-                answered = self._ask(by, asked, Patience(max(left - leaves, left / 2) if leaves else left, left))
+                answered = self._ask(by, asked, Patience(seconds, left, left < _INSISTS))
             except SilentError as error:
                 why = str(error)  # the error itself would hold this frame, and with it the review, in a circle
             else:

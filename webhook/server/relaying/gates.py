@@ -17,8 +17,8 @@ _LARGEST_FILE: Final = 1 << 20
 class OwnGate:
     """The gate beside the relay, over connections that are kept.
 
-    A new connection is made only while the gate is ready, as by a Service: one that has just begun knows nothing yet,
-    and would put off what another can decide. One that is about to end is as good as ever.
+    A new connection is made only while the gate is ready, as by a Service, but for who insists: one that has just begun
+    knows nothing yet, and would put off what another can decide. One that is about to end is as good as ever.
 
     Its certificate is not verified: it is asked on the loopback interface of a network that nobody else is in, and when
     it takes up another certificate is its own affair.
@@ -47,7 +47,8 @@ class OwnGate:
                 except (OSError, HTTPException):  # closed since it was used last, and the others with it
                     self._forget()
             connection = connected(self._address, patience, self._context)
-            check_ready(connection, patience)
+            if not patience.insists:
+                check_ready(connection, patience)
             if not connection.sock:  # one that is about to end closes each after an answer
                 connection = connected(self._address, patience, self._context)
             return self._exchange(connection, asked, patience)

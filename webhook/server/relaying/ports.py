@@ -38,10 +38,14 @@ class LateError(SilentError):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """So many seconds may go by until an answer is there, and the gate may say that it takes as many as `told`."""
+    """So many seconds may go by until an answer is there, and the gate may say that it takes as many as `told`.
+
+    It `insists` when time runs out: then one that is not ready is better than none.
+    """
 
     seconds: float
     told: float
+    insists: bool = False
 
 
 Ask = Callable[[Asked, Patience], Answered]
