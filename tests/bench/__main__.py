@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.bench import decisions, headroom, pipeline, placing, rooms
+from tests.bench import decisions, headroom, pipeline, placing, relaying, rooms
 from tests.bench.auditing import measure as auditing
 from tests.bench.cluster import measure
 
@@ -13,6 +13,7 @@ _BENCHES = {
     "headroom": headroom.main,
     "pipeline": pipeline.main,
     "placing": placing.main,
+    "relaying": relaying.main,
     "rooms": rooms.main,
 }
 

@@ -4,7 +4,7 @@ import itertools
 import statistics
 import time
 
-from tests.bench.pipeline import REVIEW
+from tests.bench.compared import REVIEW
 from webhook.admission.change import Phase
 from webhook.gate import Gate
 from webhook.policy.load import SHIPPED, read

@@ -61,7 +61,7 @@ def serving(arguments: Sequence[str]) -> Iterator[Running]:
     try:
         port = _port(process.stderr)
         threading.Thread(target=_drain, args=(process.stderr,), daemon=True).start()
-        while not _accepts(port):
+        while not accepts(port):
             time.sleep(0.002)
         yield Running(process.pid, port, time.monotonic() - begun)
     finally:
@@ -83,6 +83,7 @@ def _drain(log: IO[bytes]) -> None:
         pass
 
 
-def _accepts(port: int) -> bool:
+def accepts(port: int) -> bool:
+    """Whether somebody accepts connections at this port of the loopback address."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -12,8 +12,9 @@ from urllib.request import urlopen
 
 from tests.bench.auditing.api import DEPLOYMENTS
 from tests.bench.cluster.measure import kubeconfig
+from tests.bench.compared import REVIEW
 from tests.bench.load import Measured, run
-from tests.bench.pipeline import REVIEW, serve_arguments
+from tests.bench.pipeline import serve_arguments
 from tests.bench.servers import Running, certificate, serving
 
 _CONNECTIONS = (1, 8)

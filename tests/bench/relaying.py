@@ -1,0 +1,78 @@
+"""What one step more costs: a gate, the same behind its relay, and behind HAProxy where that is installed.
+
+HAProxy (Debian's package) is what somebody would put there instead: it ends TLS, keeps connections to the gate, and
+asks again when a connection breaks.
+"""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.bench.compared import HEAD, Effort, compare, ratio
+from tests.bench.pipeline import CONNECTIONS, serve_arguments
+from tests.bench.servers import Running, accepts, certificate, serving
+
+_HAPROXY = """\
+global
+  nbthread 2
+defaults
+  mode http
+  timeout connect 1s
+  timeout client 120s
+  timeout server 5s
+  retries 10
+  retry-on conn-failure empty-response
+  http-reuse always
+frontend relay
+  bind 127.0.0.1:{port} ssl crt {folder}/both.pem ssl-min-ver TLSv1.3
+  default_backend gate
+backend gate
+  server own 127.0.0.1:{gate} ssl verify none
+"""
+
+
+def main(rounds: int = 3, seconds: int = 4) -> None:
+    """Measure and print the table."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as ends:
+        folder = Path(name)
+        certificate(folder)
+        gate = ends.enter_context(serving(serve_arguments(folder)))
+        servers = {"gate": gate, "behind its relay": ends.enter_context(serving(_relay_arguments(folder, gate)))}
+        if shutil.which("haproxy"):
+            servers["behind HAProxy"] = ends.enter_context(_haproxy(folder, gate))
+        print(HEAD)
+        for connections in CONNECTIONS:
+            found = compare(servers, Effort(rounds, seconds, connections), folder)
+            print(ratio(found["behind its relay"], found["gate"], connections))
+        for label, server in servers.items():
+            print(f"\n{label}: {server.rss_mib():.0f} MiB")
+
+
+def _relay_arguments(folder: Path, gate: Running) -> list[str]:
+    files = ["--tls-cert", f"{folder}/tls.crt", "--tls-key", f"{folder}/tls.key"]
+    ports = ["--listen", "127.0.0.1:0", "--monitor", "127.0.0.1:0", "--gate", f"127.0.0.1:{gate.port}"]
+    return ["-m", "webhook.cli", "relay", *ports, *files]
+
+
+@contextmanager
+def _haproxy(folder: Path, gate: Running) -> Iterator[Running]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    (folder / "both.pem").write_bytes((folder / "tls.crt").read_bytes() + (folder / "tls.key").read_bytes())
+    configuration = folder / "haproxy.cfg"
+    configuration.write_text(_HAPROXY.format(port=port, folder=folder, gate=gate.port))
+    begun = time.monotonic()
+    command = [str(shutil.which("haproxy")), "-db", "-f", str(configuration)]
+    process = subprocess.Popen(command)  # noqa: S603  # our own arguments
+    try:
+        while not accepts(port):
+            time.sleep(0.01)
+        yield Running(process.pid, port, time.monotonic() - begun)
+    finally:
+        process.terminate()
+        process.wait(60)
