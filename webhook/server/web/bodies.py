@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from webhook.server.web.failures import Failure
@@ -42,8 +42,10 @@ class BodyReader:
         Raises:
             BodyError: too large (413), compressed (415), shorter than announced (400), or no place for it (503).
         """
-        with self.held(environ, now) as body:
-            return body
+        body, placed = self._read_at(environ, now)
+        if placed:
+            self._places.release()
+        return body
 
     @contextmanager
     def held(self, environ: Environ, now: float) -> Iterator[bytes]:
@@ -52,31 +54,50 @@ class BodyReader:
         Raises:
             BodyError: as `read`.
         """
-        this = object()
-        self._reading[this] = now
-        with ExitStack() as ends:
-            try:
-                body = self._read(environ, ends)
-            finally:
-                del self._reading[this]
+        body, placed = self._read_at(environ, now)
+        try:
             yield body
+        finally:
+            if placed:
+                self._places.release()
 
     def oldest(self) -> float | None:
         """When the read that has lasted longest began; None when nothing is being read."""
         return min(list(self._reading.values()), default=None)
 
-    def _read(self, environ: Environ, ends: ExitStack) -> bytes:
+    def _read_at(self, environ: Environ, now: float) -> tuple[bytes, bool]:
+        """A body, and whether it has taken a place, which is to be released."""
+        this = object()
+        self._reading[this] = now
+        try:
+            length = self._announced(environ)
+            if length is not None and length <= _SMALL:
+                return self._read(environ, length), False
+            self._take_place()
+            try:
+                return self._read(environ, length), True
+            except BaseException:
+                self._places.release()
+                raise
+        finally:
+            del self._reading[this]
+
+    def _announced(self, environ: Environ) -> int | None:
+        """The length that is announced; None when none is, and the body is chunked."""
         if environ.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
             raise BodyError(Failure(415, "encoding", "send the review as it is: no Content-Encoding is understood"))
         announced = environ.get("CONTENT_LENGTH")
-        if not announced:
-            return self._read_unannounced(environ, ends)
-        length = self._length(announced)
-        if length > _SMALL:
-            ends.enter_context(self._place())
-        body: bytes = environ["wsgi.input"].read(length)
-        if len(body) < length:
+        if announced:
+            return self._length(announced)
+        # If the server does not mark the end of such a body (`wsgi.input_terminated`), it is empty (PEP 3333).
+        return None if environ.get("wsgi.input_terminated") else 0
+
+    def _read(self, environ: Environ, length: int | None) -> bytes:
+        body: bytes = environ["wsgi.input"].read(self._limit + 1 if length is None else length)
+        if length is not None and len(body) < length:
             raise BodyError(Failure(400, "truncated", "the body ended before its Content-Length"))
+        if len(body) > self._limit:
+            raise self._too_large()
         return body
 
     def _length(self, announced: str) -> int:
@@ -86,24 +107,9 @@ class BodyReader:
             raise self._too_large()
         return int(announced)
 
-    def _read_unannounced(self, environ: Environ, ends: ExitStack) -> bytes:
-        """A chunked body. If the server does not mark its end (`wsgi.input_terminated`), it is empty (PEP 3333)."""
-        if not environ.get("wsgi.input_terminated"):
-            return b""
-        ends.enter_context(self._place())
-        body: bytes = environ["wsgi.input"].read(self._limit + 1)
-        if len(body) > self._limit:
-            raise self._too_large()
-        return body
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
+    def _take_place(self) -> None:
         if not self._places.acquire(timeout=self._patience):
             raise BodyError(Failure(503, "crowded", "too many large bodies arrive at a time"))
-        try:
-            yield
-        finally:
-            self._places.release()
 
     def _too_large(self) -> BodyError:
         message = f"the body is larger than {self._limit} bytes, the most that is read"
