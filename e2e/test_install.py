@@ -1,5 +1,6 @@
 """deploy/ on a real API server: every object of every overlay is taken, and the chart's are the same."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,7 @@ from e2e.installation.uninstalling import uninstall
 from e2e.ports import Cluster, NotHereError, Site
 
 _OWN = "tallygate-system"
-_EVERYTHING = ("ha", "self-signed", "network", "flow-control", "monitoring", "dashboard", "audit", "token")
+_EVERYTHING = ("ha", "self-signed", "network", "flow-control", "monitoring", "dashboard", "audit", "token", "relay")
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,32 @@ def test_the_api_server_takes_every_object_of_an_overlay(ground: Cluster, name: 
     _tried(ground, overlay(ground, name))
 
 
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_the_api_server_takes_every_object_of_an_overlay_with_a_relay(ground: Cluster, name: str) -> None:
+    _tried(ground, own_overlay(ground, KUSTOMIZE / "overlays" / name, {}, ["relay"]))
+
+
+def test_the_api_server_hands_its_token_to_the_gate_and_not_to_the_relay(ground: Cluster) -> None:
+    """A pod of the Deployment, as it is after admission: Pod Security, priority, ServiceAccount."""
+    objects = own_overlay(ground, KUSTOMIZE / "overlays" / "ha", {}, ["relay"])
+    (account,) = (each for each in objects if each["kind"] == "ServiceAccount")
+    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    template = deployment["spec"]["template"]
+    made = {**template, "apiVersion": "v1", "kind": "Pod"}
+    made["metadata"] = {**template["metadata"], "name": "tried", "namespace": _OWN}
+    _done(ground, "apply", "--filename=-", stdin=json.dumps(account))
+    try:
+        said = _done(ground, "create", "--dry-run=server", "--output=json", "--filename=-", stdin=json.dumps(made))
+    finally:
+        _done(ground, "delete", "serviceaccount", "tallygate", f"--namespace={_OWN}")
+    admitted = json.loads(said)["spec"]
+    secret = {volume["name"] for volume in admitted["volumes"] if "serviceAccountToken" in json.dumps(volume)}
+    mounts = {each["name"]: {mount["name"] for mount in each["volumeMounts"]} for each in admitted["containers"]}
+    assert len(secret) == 1
+    assert secret <= mounts["tallygate"]
+    assert mounts["relay"] == {"tls", "authority", "scratch", "no-token"}
+
+
 def test_the_api_server_takes_everything_that_there_is(ground: Cluster) -> None:
     _tried(ground, own_overlay(ground, KUSTOMIZE / "base", {}, _EVERYTHING))
 
@@ -62,7 +89,7 @@ def test_the_api_server_does_not_take_what_it_does_not_know(ground: Cluster) -> 
 @pytest.mark.parametrize("certificates", ["by-hand", "self-signed", "cert-manager"])
 def test_helm_and_the_api_server_agree_on_the_chart(ground: Cluster, certificates: str) -> None:
     """Helm asks the API server for what it knows, and lets it try every object."""
-    extras = ",".join(f"{name}=true" for name in ("monitoring", "dashboard"))
+    extras = ",".join(f"{name}=true" for name in ("monitoring", "dashboard", "relay"))
     values = (f"--set={extras}", f"--set=certificates={certificates}", "--set=auditEvery=1h")
     said = run_helm(ground, "install", "gate", str(CHART), f"--namespace={_OWN}", "--dry-run=server", *values)
     assert "kind: Deployment" in said

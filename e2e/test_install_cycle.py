@@ -33,7 +33,7 @@ _OWN = "tallygate-system"
 _WITHIN = 120.0  # seconds; a busy machine is slow
 _MOST_WITHOUT = 5.0  # seconds; it takes a tenth of one
 _IN_A_ROW = 30  # creates that are stored once the registration is there: it has been taken up by then
-_COMPONENTS = ("ha", "self-signed", "network", "flow-control", "dashboard")
+_COMPONENTS = ("ha", "self-signed", "network", "flow-control", "dashboard", "relay")
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
@@ -51,7 +51,8 @@ spec:
   checks:
     perContainer: {oneOf: [1]}
 """
-_SETTINGS = ("--in-flight-bound=2s",)  # so that a cap promises something soon after a start
+# A cap promises something soon after a start, and a gate still ends after its relay, but not so long after it.
+_SETTINGS = ("--in-flight-bound=2s", "--drain-delay=6s")
 
 Files = Mapping[str, str]
 

@@ -1,14 +1,15 @@
-"""The gate of an installed Deployment as a process of this machine: its arguments, its policies, its rights."""
+"""The pod of an installed Deployment as processes of this machine: their arguments, their policies, their rights."""
 
 import base64
 import json
-import sys
+import re
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
-from typing import Final
 
 from e2e.errors import ClusterError
+from e2e.gates.forked import TALLYGATE
 from e2e.gates.running import HERE, LOOPBACK, RunningGate
 from e2e.installation.rendered import Object, registers
 from e2e.local.ports import free_ports
@@ -16,15 +17,15 @@ from e2e.policy_files import put
 from e2e.ports import Cluster
 from e2e.service_account import as_service_account
 
-_POLICIES: Final = "/etc/tallygate/policies"
-_FOLDERS: Final = {_POLICIES: "policies", "/etc/tallygate/tls": "tls", "/run/tallygate": "run"}
-"""Paths in the pod, and what stands for them in the process's own folder."""
+_POLICIES, _TLS = "policies", "tls"
+"""Volumes of the pod; a folder of this name stands for each."""
 
 
 class InstalledGate(RunningGate):
-    """What the Deployment's container would be: policies from the ConfigMap, calls by the ServiceAccount's token.
+    """What the Deployment's containers would be: policies from the ConfigMap, calls by the ServiceAccount's token.
 
-    `more` are arguments beside the Deployment's own.
+    Where there is a relay, it is a process too, and what is called. `more` are arguments of the gate beside the
+    Deployment's own.
     """
 
     def __init__(self, cluster: Cluster, namespace: str, folder: Path, more: Iterable[str] = ()) -> None:
@@ -33,13 +34,14 @@ class InstalledGate(RunningGate):
         Raises:
             ClusterError: it is not installed; the text is kubectl's.
         """
-        self.port, monitor = free_ports(2)
+        self.port, self._behind, monitor, relays = free_ports(4)
         super().__init__(folder, monitor)
         self._cluster = cluster
         self._namespace = namespace
         self._more = tuple(more)
-        for name in _FOLDERS.values():
+        for name in (_POLICIES, _TLS, "relay"):
             (folder / name).mkdir(parents=True)
+        self._relay = RunningGate(folder / "relay", relays)
 
     def start(self) -> None:
         """Run it as the Deployment says now, and wait until it is ready.
@@ -48,7 +50,21 @@ class InstalledGate(RunningGate):
             ClusterError: it ends, or is not ready in time; the text has its log.
         """
         self.bring_policies()
-        self.run(self._command(), {"TALLYGATE_NAMESPACE": self._namespace})
+        listed = self._read("deployment", "tallygate")["spec"]["template"]["spec"]["containers"]
+        containers = {each["name"]: each for each in listed}
+        relay = containers.get("relay")
+        variables = {"TALLYGATE_NAMESPACE": self._namespace}
+        self.run(self._gate(containers["tallygate"], self._behind if relay else self.port), variables)
+        if relay:
+            own = (f"--gate={LOOPBACK}:{self._behind}", *self._addresses(self.port, self._relay))
+            self._relay.run((*TALLYGATE, *self._arguments(relay), *own), variables)
+
+    def stop(self) -> None:
+        """End all of it by SIGTERM, sent at the same time as by a kubelet, and wait until it has ended."""
+        with ThreadPoolExecutor(1) as beside:
+            ended = beside.submit(self._relay.stop)
+            super().stop()
+            ended.result()
 
     def bring_policies(self) -> None:
         """Let its policy files be those of the ConfigMap, as a kubelet does.
@@ -57,7 +73,7 @@ class InstalledGate(RunningGate):
             ClusterError: there is no such ConfigMap.
         """
         files: Mapping[str, str] = self._read("configmap", "tallygate-policies")["data"]
-        put(files, self._folder / _FOLDERS[_POLICIES])
+        put(files, self._folder / _POLICIES)
 
     def bring_certificate(self) -> None:
         """Let its certificate be that of the Secret, as a kubelet does.
@@ -67,7 +83,7 @@ class InstalledGate(RunningGate):
         """
         data: Mapping[str, str] = self._read("secret", "tallygate-tls")["data"]
         files = {name: base64.b64decode(text).decode() for name, text in data.items()}
-        put(files, self._folder / _FOLDERS["/etc/tallygate/tls"])
+        put(files, self._folder / _TLS)
 
     def called_here(self, objects: Iterable[Object]) -> list[Object]:
         """The webhook configurations among these, called at this process instead of through the Service.
@@ -81,20 +97,21 @@ class InstalledGate(RunningGate):
                 webhook["clientConfig"]["url"] = f"https://{HERE}:{self.port}{path}"
         return changed
 
-    def _command(self) -> tuple[str, ...]:
-        (container,) = self._read("deployment", "tallygate")["spec"]["template"]["spec"]["containers"]
+    def _gate(self, container: Object, port: int) -> tuple[str, ...]:
         kubeconfig = as_service_account(self._cluster, self._namespace, "tallygate", self._folder / "kubeconfig")
         known = {"--cluster=in-cluster": ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}")}
-        arguments = [each for given in container["args"] for each in known.get(given, (self._here(given),))]
-        own = (f"--listen={LOOPBACK}:{self.port}", f"--monitor={LOOPBACK}:{self._monitor}")
-        return (sys.executable, "-m", "webhook.cli", *arguments, *own, *self._more)
+        arguments = [each for given in self._arguments(container) for each in known.get(given, (given,))]
+        return (*TALLYGATE, *arguments, *self._addresses(port, self), *self._more)
 
-    def _here(self, argument: str) -> str:
-        """An argument as the kubelet expands it, with paths of this machine in place of the pod's."""
-        expanded = argument.replace("$(TALLYGATE_NAMESPACE)", self._namespace)
-        for path, name in _FOLDERS.items():
-            expanded = expanded.replace(f"={path}", f"={self._folder / name}")
-        return expanded
+    def _addresses(self, port: int, process: RunningGate) -> tuple[str, str]:
+        return f"--listen={LOOPBACK}:{port}", f"--monitor={process.monitor.removeprefix('http://')}"
+
+    def _arguments(self, container: Object) -> list[str]:
+        """Those of a container as the kubelet expands them, with folders of this machine in place of its volumes."""
+        volumes = {each["mountPath"]: self._folder / each["name"] for each in container["volumeMounts"]}
+        paths = re.compile(rf"=({'|'.join(map(re.escape, volumes))})(?=/|$)")
+        expanded = [each.replace("$(TALLYGATE_NAMESPACE)", self._namespace) for each in container["args"]]
+        return [paths.sub(lambda found: f"={volumes[found[1]]}", each) for each in expanded]
 
     def _read(self, kind: str, name: str) -> Object:
         done = self._cluster.kubectl("get", kind, name, f"--namespace={self._namespace}", "--output=json")
