@@ -141,6 +141,11 @@ def test_values_that_change_a_field_change_it() -> None:
                 assert expression["values"] == ["kube-system", "tallygate-system", "calico-system"]
 
 
+def test_values_of_a_release_from_before_the_relay_still_render() -> None:
+    """`helm upgrade --reuse-values` takes them without the defaults of a newer chart."""
+    assert charted({"relay": None}) == charted({})
+
+
 def test_what_is_not_registered_is_not_there() -> None:
     chart = charted({"registration": False})
     assert not any(kind.endswith("WebhookConfiguration") for kind, _ in chart)
