@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from certs.authority import new_authority, new_leaf
 from certs.names import service_names
 from tests.cli.doctor.server import Answers, Said, serving
+from tests.cli.doctor.world import LABELS
 from tests.cli.terminal import printed
 from webhook.admission.registration import Service, registration
 from webhook.cli.app import root
@@ -141,7 +142,6 @@ class Cluster:
         chain = new_leaf(authority, service_names("tallygate", "tallygate-system"), now)
         self.ends = chain.certificate.not_valid_after_utc.timestamp()
         self.mutating, self.validating = registration(Service(), ca_bundle=trusted)
-        labels = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
         spec = {
             "containers": [{"name": "tallygate", "args": ["serve", "--cluster=in-cluster", "--ledgers=kubernetes"]}]
         }
@@ -156,9 +156,9 @@ class Cluster:
             f"{hooks}/mutatingwebhookconfigurations": listed(self.mutating),
             "/api/v1/namespaces": listed(*({"metadata": {"name": name}} for name in ("default", "kube-system"))),
             f"{own}/secrets/tallygate-tls": one({"metadata": {"name": "tallygate-tls"}, "data": tls}),
-            "/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate": one(_deployment(labels, spec)),
+            "/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate": one(_deployment(LABELS, spec)),
             "/apis/policy/v1/namespaces/tallygate-system/poddisruptionbudgets": listed(
-                {"metadata": {"name": "tallygate"}, "spec": {"selector": {"matchLabels": labels}}}
+                {"metadata": {"name": "tallygate"}, "spec": {"selector": {"matchLabels": LABELS}}}
             ),
             f"{own}/pods": listed(*pods),
             f"{own}/serviceaccounts/tallygate": one({"metadata": {"name": "tallygate"}}),
@@ -220,6 +220,22 @@ def test_replicas_are_asked_through_the_api_server(kubeconfig: Path) -> None:
     assert {name: each["result"] for name, each in results.items() if each["result"] != "PASS"} == {}
     assert results["replicas"]["reason"] == "2 replicas ready: a, b"
     assert results["watches"]["reason"] == "what is seen by 2 replicas is current"
+
+
+def test_of_a_pod_with_a_relay_the_gate_is_asked_and_spoken_of(cluster: Cluster, kubeconfig: Path) -> None:
+    relay = {"name": "relay", "args": ["relay"], "ports": [{"name": "relay", "containerPort": 9091}]}
+    gate = {
+        "name": "tallygate",
+        "args": ["serve", "--cluster=in-cluster", "--ledgers=kubernetes"],
+        "ports": [{"name": "monitor", "containerPort": 9090}],
+    }
+    spec = {"containers": [relay, gate]}
+    pods = [{"metadata": {"name": name, "namespace": "tallygate-system"}, "spec": spec} for name in ("a", "b")]
+    cluster.answers["/api/v1/namespaces/tallygate-system/pods"] = listed(*pods)
+    cluster.answers["/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate"] = one(_deployment(LABELS, spec))
+    results = found(kubeconfig)
+    assert {name: each["result"] for name, each in results.items() if each["result"] != "PASS"} == {}
+    assert results["replicas"]["reason"] == "2 replicas ready: a, b"
 
 
 def test_a_clock_of_a_replica_that_is_behind_is_told_by_its_date(cluster: Cluster, kubeconfig: Path) -> None:
