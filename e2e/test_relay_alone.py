@@ -21,6 +21,7 @@ _PAUSE = 0.02  # seconds that a client rests: so short that somebody asks at any
 _LONGEST = (
     30  # seconds that an API server may be told to wait for an answer; a busy machine may start a gate in no less
 )
+_SHORT = 2  # seconds, where it waits in vain
 _NOBODY = (
     r'Error from server \(InternalError\): error when creating "STDIN": Internal error occurred: '
     r'failed calling webhook "validate\.tallygate\.dev": failed to call webhook: '
@@ -45,7 +46,7 @@ def alone(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     try:
         gate.start()
         register(site.cluster, gate)
-        _wait_longest(site.cluster)
+        _let_it_wait(site.cluster, _LONGEST)
         yield gate
         unregister(site.cluster)
     finally:
@@ -61,11 +62,12 @@ def capped(site: Site, namespace: str, alone: RelayedGate) -> Iterator[Clients]:
         yield clients
 
 
-def _wait_longest(cluster: Cluster) -> None:
+def _let_it_wait(cluster: Cluster, seconds: int) -> None:
+    """Tell the API server how long to wait for an answer of each webhook."""
     ours = api(cluster.kubeconfig)
     for path in CONFIGURATIONS.values():
         webhooks = range(len(ours.get(path)["webhooks"]))
-        patch = [{"op": "replace", "path": f"/webhooks/{at}/timeoutSeconds", "value": _LONGEST} for at in webhooks]
+        patch = [{"op": "replace", "path": f"/webhooks/{at}/timeoutSeconds", "value": seconds} for at in webhooks]
         ours.patch(path, patch, JSON)
 
 
@@ -85,9 +87,11 @@ def test_while_a_gate_alone_is_killed_and_started_again_no_create_fails(
 def test_while_a_gate_alone_stays_away_kubectl_says_that_none_answered(
     site: Site, alone: RelayedGate, namespace: str
 ) -> None:
+    _let_it_wait(site.cluster, _SHORT)
     alone.kill()
     said = create(site, namespace, "nobody")
     alone.start()
+    _let_it_wait(site.cluster, _LONGEST)
     assert re.fullmatch(_NOBODY, said.stderr), said.stderr
     assert stored(site, namespace) == set()
     assert create(site, namespace, "again").stderr == ""

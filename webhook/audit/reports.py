@@ -12,8 +12,8 @@ from webhook.audit.kept import Kept
 from webhook.audit.pages import AuditError, Wait
 from webhook.audit.report import APIS, DIGEST, MANAGED_BY, NAME, Api, Content, body, content, key_of
 from webhook.errors import TallygateError
+from webhook.state.exchange import Answer
 from webhook.state.kubernetes.calls import Access, Caller, Request
-from webhook.state.kubernetes.exchange import Answer
 from webhook.state.ports import StoreUnavailableError
 
 _JSON: Final = "application/json"

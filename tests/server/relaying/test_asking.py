@@ -26,7 +26,7 @@ class Gate:
         self._world.asked.append((self._name, round(patience.seconds, 3), round(patience.told, 3)))
         self._world.insisted.append(patience.insists)
         if not self._silent:
-            return Answered(200, self._name.encode(), "application/json")
+            return Answered(200, self._name.encode())
         self._silent -= 1
         self._world.now += min(self._takes, patience.seconds)
         raise (LateError if self._takes else SilentError)(f"{self._name} is silent at {asked.path}")

@@ -15,8 +15,8 @@ import msgspec
 
 from webhook.errors import TallygateError
 from webhook.server.events.series import Event
+from webhook.state.exchange import Answer
 from webhook.state.kubernetes.calls import Access, Caller, Request
-from webhook.state.kubernetes.exchange import Answer
 
 REPORTER = "tallygate"
 

@@ -2,12 +2,11 @@
 
 import ssl
 from collections import deque
-from contextlib import suppress
-from http.client import HTTPException, HTTPSConnection
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from webhook.server.relaying.exchanging import check_ready, connected, exchange, silence
+from webhook.server.relaying.exchanging import Connection, silence
 from webhook.server.relaying.ports import RELAYED, Answered, Asked, Patience, Service, SilentError
 from webhook.server.settings.kinds import Address
 
@@ -26,7 +25,7 @@ class OwnGate:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._idle: deque[HTTPSConnection] = deque()
+        self._idle: deque[Connection] = deque()
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context.check_hostname = False
         self._context.verify_mode = ssl.CERT_NONE
@@ -41,21 +40,23 @@ class OwnGate:
             with suppress(IndexError):
                 kept = self._idle.pop()
                 try:
-                    return self._exchange(kept, asked, patience)
+                    return self._ask(kept, asked, patience)
                 except TimeoutError:
                     raise
-                except (OSError, HTTPException):  # closed since it was used last, and the others with it
+                except (OSError, ValueError):  # closed since it was used last, and the others with it
                     self._forget()
-            connection = connected(self._address, patience, self._context)
-            if not patience.insists:
-                check_ready(connection, patience)
-            if not connection.sock:  # one that is about to end closes each after an answer
-                connection = connected(self._address, patience, self._context)
-            return self._exchange(connection, asked, patience)
+            return self._ask(self._connected(patience), asked, patience)
 
-    def _exchange(self, connection: HTTPSConnection, asked: Asked, patience: Patience) -> Answered:
-        answered = exchange(connection, asked, patience, {})
-        if connection.sock:  # it is None when the gate has asked for the end of the connection
+    def _connected(self, patience: Patience) -> Connection:
+        connection = Connection(self._address, self._context, patience)
+        if not patience.insists:
+            connection.check_ready(patience)
+        # One that is about to end closes each connection after an answer.
+        return connection if connection.is_open else Connection(self._address, self._context, patience)
+
+    def _ask(self, connection: Connection, asked: Asked, patience: Patience) -> Answered:
+        answered = connection.ask(asked, patience)
+        if connection.is_open:
             self._idle.append(connection)
         return answered
 
@@ -74,7 +75,7 @@ class OtherGates:
     def __init__(self, service: Service, authorities: Path, name: str) -> None:
         self._service = service
         self._authorities = authorities
-        self._headers = {RELAYED: name, "Connection": "close"}
+        self._headers = f"{RELAYED}: {name}\r\nConnection: close\r\n"
 
     def ask(self, asked: Asked, patience: Patience) -> Answered:
         """What it says.
@@ -82,9 +83,8 @@ class OtherGates:
         Raises:
             SilentError: it does not live, takes longer, or is not who it should be.
         """
-        with silence(self._service):
-            connection = connected(self._service, patience, self._context())
-            return exchange(connection, asked, patience, self._headers)
+        with silence(self._service), closing(Connection(self._service, self._context(), patience)) as connection:
+            return connection.ask(asked, patience, self._headers)
 
     def _context(self) -> ssl.SSLContext:
         """Made anew each time, since who is trusted changes, and nobody is asked often."""

@@ -15,7 +15,7 @@ from webhook.server.web.app import bare_app
 from webhook.server.web.bodies import BodyError, BodyReader, Environ
 from webhook.server.web.deadlines import seconds_asked
 from webhook.server.web.failures import PHRASES, Failure
-from webhook.server.web.layer import CRASHED, NOT_POST, Limits, Tokens, fail
+from webhook.server.web.layer import CRASHED, JSON, NOT_POST, Limits, Tokens, fail
 from webhook.server.web.observer import Observer
 
 _MOST_LARGE: Final = 4  # bodies of more than 64 KiB, held while gates are asked; granian holds each as well
@@ -50,7 +50,7 @@ class Passing:
             return self._fail(Failure(503, "silent", f"no gate answered: {error}"), start_response)
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
             return self._fail(CRASHED, start_response, error)
-        start_response(_phrase(answered.status), [("Content-Type", answered.content_type)])
+        start_response(_phrase(answered.status), [JSON])
         return [answered.body]
 
     def _pass_on(self, environ: Environ, begun: float) -> Answered:

@@ -21,11 +21,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a gate says: a decision, or why there is none."""
+    """What a gate says, as JSON: a decision, or why there is none."""
 
     status: int
     body: bytes
-    content_type: str
 
 
 class SilentError(TallygateError):

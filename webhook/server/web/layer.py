@@ -22,7 +22,7 @@ from webhook.server.web.failures import PHRASES, Failure
 from webhook.server.web.observer import Observer
 
 _PATHS = {f"{ADMIT_PREFIX}{phase}": phase for phase in Phase}
-_JSON = ("Content-Type", "application/json")
+JSON = ("Content-Type", "application/json")
 _OK = PHRASES[200]
 CRASHED = Failure(500, "crash", "the gate failed and has decided nothing; its log says how")
 NOT_POST = Failure(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
@@ -87,7 +87,7 @@ class Admission:
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
             return self._fail(CRASHED, start_response, error)
         taken = self._monotonic() - begun
-        start_response(_OK, [_JSON])
+        start_response(_OK, [JSON])
         return _Sent(answer.body, lambda: self._observer.answered(answer.record, taken))
 
     def _decide(self, environ: Environ, phase: Phase, begun: float) -> Answer:
@@ -109,7 +109,7 @@ def fail(
 ) -> Iterable[bytes]:
     """Tell a failure, and answer it."""
     observer.failed(failure, error)
-    start_response(PHRASES[failure.code], [_JSON, *failure.headers.items()])
+    start_response(PHRASES[failure.code], [JSON, *failure.headers.items()])
     return [failure.body]
 
 

@@ -15,7 +15,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from webhook.errors import TallygateError
-from webhook.state.kubernetes.exchange import Answer, exchange
+from webhook.state.exchange import Answer, exchange
 from webhook.state.ports import LostAnswerError, StoreUnavailableError
 
 _CONNECT_SECONDS = 2.0

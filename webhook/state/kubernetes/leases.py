@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from webhook.state.exchange import Answer
 from webhook.state.kubernetes.calls import Access, Caller, Request
-from webhook.state.kubernetes.exchange import Answer
 from webhook.state.ports import BusyError, Lease, StoreUnavailableError
 
 CAPS = "tallygate.dev/caps"

@@ -7,10 +7,10 @@ from http import HTTPStatus
 
 import msgspec
 
+from webhook.state.exchange import Answer
 from webhook.state.kubernetes import codec, naming, wire
 from webhook.state.kubernetes.calls import Access, Caller, Request
 from webhook.state.kubernetes.codec import Place
-from webhook.state.kubernetes.exchange import Answer
 from webhook.state.ledger import Ledger
 from webhook.state.ports import (
     BusyError,
