@@ -24,6 +24,7 @@ _LONGEST = (
     "test_transcripts",
     "test_doctor",
     "test_rolling",
+    "test_relay",
     "test_metrics",
     "test_fail_modes",
     "test_rights",
