@@ -68,9 +68,35 @@ def kill(cluster: Cluster) -> Callable[[str], object]:
     Raises:
         NotHereError: its node is out of reach.
     """
+    return partial(_kill, _within_reach(cluster))
+
+
+def hold_up(cluster: Cluster) -> Callable[[str], object]:
+    """Holds the gate's process in a pod up until the kubelet has seen that it hangs; then the pod is ready again.
+
+    The API server waits for an answer for less long: a probe must have failed twice.
+
+    Raises:
+        NotHereError: its node is out of reach.
+    """
+    return partial(_hold_up, _within_reach(cluster))
+
+
+def _within_reach(cluster: Cluster) -> KindCluster:
     if not isinstance(cluster, KindCluster):
         raise NotHereError("the gate's processes run on a node out of the suite's reach")
-    return partial(_kill, cluster)
+    return cluster
+
+
+def _hold_up(cluster: KindCluster, name: str) -> None:
+    found = _read(cluster, name)
+    with cluster.node(found["spec"]["nodeName"]).frozen(found["metadata"]["uid"], _SERVES):
+        _until_ready(cluster, name, "False")
+    _until_ready(cluster, name, "True")
+
+
+def _until_ready(cluster: Cluster, name: str, so: str) -> None:
+    said(cluster, "wait", f"--for=condition=Ready={so}", f"pod/{name}", _OWN, "--timeout=240s")
 
 
 def _kill(cluster: KindCluster, name: str) -> None:
@@ -81,7 +107,7 @@ def _kill(cluster: KindCluster, name: str) -> None:
         return _restarts(_read(cluster, name)) > _restarts(before)
 
     until("its container is started again", is_restarted, WITHIN, partial(logged, cluster))
-    said(cluster, "wait", "--for=condition=Ready", f"pod/{name}", _OWN, "--timeout=240s")
+    _until_ready(cluster, name, "True")
 
 
 def _keepers(cluster: Cluster) -> list[bool]:

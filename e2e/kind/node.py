@@ -28,17 +28,17 @@ class Node:
         self._name = name
 
     @contextmanager
-    def frozen(self, uid: str) -> Iterator[None]:
-        """Hold the processes of the pod with this uid up for as long as the block runs.
+    def frozen(self, uid: str, program: str = "") -> Iterator[None]:
+        """Hold the processes of the pod with this uid up for as long as the block runs; `program` as for `kill`.
 
         Raises:
             ClusterError: they are not to be reached.
         """
         try:
-            self._signal("STOP", uid)
+            self._signal("STOP", uid, program)
             yield
         finally:
-            self._signal("CONT", uid)
+            self._signal("CONT", uid, program)
 
     def kill(self, uid: str, program: str) -> None:
         """Kill the processes of the pod with this uid whose command line has `program` in it; the pod stays.
@@ -62,7 +62,7 @@ class Node:
         self._said("kill", "-s", "KILL", *before)
         until(f"{name} runs again on {self._name}", lambda: bool(self._pids(name) - before), _WITHIN)
 
-    def _signal(self, name: str, uid: str, program: str = "") -> None:
+    def _signal(self, name: str, uid: str, program: str) -> None:
         self._said("sh", "-euc", _SIGNAL, "sh", name, uid, program)
 
     def _pids(self, name: str) -> set[str]:
