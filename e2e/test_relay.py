@@ -41,7 +41,7 @@ _LONGER = 8.0  # seconds: than the API server waits for an answer
 _NOBODY = (
     r'Error from server \(InternalError\): error when creating "STDIN": Internal error occurred: '
     r'failed calling webhook "validate\.tallygate\.dev": failed to call webhook: '
-    r'(Post "https://[^"]+": EOF|no gate answered: .+)\n'
+    r'(Post "https://[^"]+": (EOF|context deadline exceeded|.*connection reset by peer)|no gate answered: .+)\n'
 )
 
 
