@@ -31,6 +31,13 @@ def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
     return result
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """At once, as a kubelet does: half a file is another fault than the one meant."""
+    whole = path.with_name(f".{path.name}.whole")
+    whole.write_bytes(content)
+    whole.replace(path)
+
+
 class ServerProcess:
     """A running server. `module` is `tests.server.tiny` or `tests.server.real`; its certificates are in `folder`."""
 

@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from certs.renewal import issue
 from tests.server.building import MUTATE, review
-from tests.server.process import NAMES, ServerProcess, eventually, every
+from tests.server.process import NAMES, ServerProcess, eventually, every, replace_file
 from webhook.server.serving.generation import StartError, Transport
 from webhook.server.serving.tls import CertificateError, Certificates, read_certificates
 from webhook.server.serving.trial import try_out
@@ -104,12 +104,12 @@ def test_an_old_generation_ends_when_idle_connections_have_been_given_up(tmp_pat
 def test_files_that_do_not_belong_together_change_nothing(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server, server.client() as client:
         key = (tmp_path / "tls.key").read_bytes()
-        (tmp_path / "tls.key").write_bytes((tmp_path / "ca.key").read_bytes())
+        replace_file(tmp_path / "tls.key", (tmp_path / "ca.key").read_bytes())
         assert eventually(lambda: bool(server.logged("certificate-not-renewed")))
         assert "is not the unencrypted key of" in server.logged("certificate-not-renewed")[0]["message"]
         assert "error" in server.monitor("/readyz").json()["checks"]["certificate"]
         assert client.post(MUTATE, content=review()).status_code == 200
-        (tmp_path / "tls.key").write_bytes(key)
+        replace_file(tmp_path / "tls.key", key)
         assert eventually(lambda: "error" not in server.monitor("/readyz").json()["checks"]["certificate"])
         assert server.counted("tallygate_certificate_reloads_total") == 1
 
@@ -118,10 +118,10 @@ def test_files_that_would_end_the_server_change_nothing(tmp_path: Path) -> None:
     """An authority of clients whose PEM is good and whose content is not makes granian panic, which ends a process."""
     with ServerProcess(tmp_path, client_ca_file=tmp_path / "ca.crt") as server:
         good = (tmp_path / "ca.crt").read_bytes()
-        (tmp_path / "ca.crt").write_bytes(good + b"-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n")
+        replace_file(tmp_path / "ca.crt", good + b"-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n")
         assert eventually(lambda: bool(server.logged("certificate-not-renewed")))
         assert server.monitor("/readyz").status_code == 200
-        (tmp_path / "ca.crt").write_bytes(good)
+        replace_file(tmp_path / "ca.crt", good)
         issue(tmp_path, NAMES, datetime.now(UTC))
         assert eventually(lambda: bool(server.logged("certificate-renewed")))
 

@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certs.files import read_authority
 from certs.renewal import issue
-from tests.server.process import NAMES, ServerProcess, eventually
+from tests.server.process import NAMES, ServerProcess, eventually, replace_file
 
 POLICY = """
 apiVersion: tallygate.dev/v1alpha1
@@ -146,13 +146,13 @@ def test_a_broken_policy_leaves_the_last_good_one_in_force_and_says_so(tmp_path:
     policy.parent.mkdir()
     policy.write_text(POLICY)
     with ServerProcess(tmp_path, "tests.server.real", policies=policy.parent) as server:
-        policy.write_text("kind: Nonsense\n")
+        replace_file(policy, b"kind: Nonsense\n")
         assert eventually(lambda: server.counted("tallygate_policy_broken") == 1)
         state = server.monitor("/readyz").json()["checks"]["policies"]
         assert (state["ready"], state["rules"]) == (True, 1)
         assert str(policy) in state["broken"][0]
         assert server.logged("policies-broken")
-        policy.write_text(POLICY.replace("name: dongles", "name: renamed"))
+        replace_file(policy, POLICY.replace("name: dongles", "name: renamed").encode())
         assert eventually(lambda: server.counted("tallygate_policy_broken") == 0)
         assert server.counted("tallygate_policy_reloads_total") == 2
         assert "broken" not in server.monitor("/readyz").json()["checks"]["policies"]
@@ -177,10 +177,10 @@ def test_a_token_in_the_path_is_needed_and_can_be_changed(tmp_path: Path) -> Non
 
         assert (code("first-first-first-first"), code("second-second-second-sec")) == (200, 404)
         assert client.post("/v1/admit/mutate", content=body).status_code == 404
-        tokens.write_text("second-second-second-sec\nfirst-first-first-first\n")
+        replace_file(tokens, b"second-second-second-sec\nfirst-first-first-first\n")
         assert eventually(lambda: code("second-second-second-sec") == 200)
         assert code("first-first-first-first") == 200
-        tokens.write_text("short\n")
+        replace_file(tokens, b"short\n")
         assert eventually(lambda: bool(server.logged("tokens-not-renewed")))
         assert code("second-second-second-sec") == 200
         assert "second" not in server.log

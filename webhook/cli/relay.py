@@ -63,7 +63,11 @@ def _service(_: click.Context, __: click.Parameter, text: str | None) -> Service
     examples=(
         ("tallygate serve --listen 127.0.0.1:8444 --tls-cert tls.crt --tls-key tls.key", "a gate, reached by ..."),
         ("tallygate relay --tls-cert tls.crt --tls-key tls.key", "... a relay on port 8443"),
-        ("tallygate relay … --others tallygate.tallygate-system.svc:443 --others-ca ca.crt", "... and another replica"),
+        (
+            "tallygate relay --tls-cert tls.crt --tls-key tls.key"  # noqa: ISC004  one command
+            " --others tallygate.tallygate-system.svc:443 --others-ca ca.crt",
+            "... and another replica",
+        ),
     ),
 )
 @click.option(
