@@ -17,6 +17,7 @@ import yaml
 
 from e2e.pods import Pod
 from e2e.ports import Cluster, NotHereError
+from e2e.trust import Trust
 from e2e.waiting import until
 
 CLIENTS = 8
@@ -116,7 +117,7 @@ def _trust(server: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
         raise NotHereError(
             "the kubeconfig has no client certificate, so that no clients of the suite's own can be made"
         )
-    context = ssl.create_default_context(cadata=_text(server["certificate-authority-data"]))
+    context = Trust(_text(server["certificate-authority-data"]))
     with TemporaryDirectory() as folder:  # Python reads a client's certificate from files only
         certificate, key = Path(folder, "crt"), Path(folder, "key")
         certificate.write_text(_text(user["client-certificate-data"]))

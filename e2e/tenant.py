@@ -2,7 +2,6 @@
 
 import base64
 import json
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from e2e.api import Answer, Api, Object, api
 from e2e.namespaces import until_it_takes_pods
 from e2e.ports import Cluster
 from e2e.service_account import as_service_account
+from e2e.trust import Trust
 from e2e.waiting import until
 
 _NAME = "tenant"
@@ -72,7 +72,7 @@ class Tenant:
         """A client with his token, whose base is the API of his namespace; kubectl is too slow for many requests."""
         config = json.loads(self._kubeconfig.read_text())
         server, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        trust = ssl.create_default_context(cadata=base64.b64decode(server["certificate-authority-data"]).decode())
+        trust = Trust(base64.b64decode(server["certificate-authority-data"]).decode())
         with httpx.Client(
             base_url=f"{server['server']}/api/v1/namespaces/{self.namespace}",
             headers={"Authorization": f"Bearer {user['token']}"},
