@@ -14,6 +14,8 @@ import pytest
 from certs.renewal import issue
 from tests.server.building import MUTATE, VALIDATE, review
 from tests.server.process import NAMES, ServerProcess, eventually, every
+from webhook.server.relaying.gates import OtherGates
+from webhook.server.relaying.ports import Asked, Patience, Service, SilentError
 
 RELAY = "tests.server.relaying.real"
 
@@ -157,6 +159,20 @@ def test_another_that_nobody_vouches_for_is_told_nothing(tmp_path: Path, gate: S
         assert answer.status_code == 503
         assert "CERTIFICATE_VERIFY_FAILED" in answer.json()["message"]
         assert another.counted("tallygate_admission_requests_total") == 0
+
+
+@pytest.mark.parametrize(
+    "content", [pytest.param(None, id="not there"), pytest.param(b"", id="empty"), pytest.param(b"\xff", id="no PEM")]
+)
+def test_another_is_not_asked_without_who_vouches_for_it(
+    content: bytes | None, tmp_path: Path, gate: ServerProcess
+) -> None:
+    authorities = tmp_path / "authorities"
+    if content is not None:
+        authorities.write_bytes(content)
+    others = OtherGates(Service("localhost", gate.port), authorities, "this")
+    with pytest.raises(SilentError, match=rf"localhost:{gate.port} is not asked: .*authorities cannot be read"):
+        others.ask(Asked(MUTATE, review()), Patience(5.0))
 
 
 def test_a_gate_that_is_held_up_leaves_time_for_another(tmp_path: Path, gate: ServerProcess) -> None:

@@ -59,7 +59,7 @@ class Relay:
             left = deadline - self._clock.monotonic()
             seconds = max(left - leaves, left / 2) if leaves else left
             try:
-                answered = self._ask(by, asked, Patience(seconds, left, left < _INSISTS))
+                answered = self._ask(by, asked, Patience(seconds, left < _INSISTS))
             except SilentError as error:
                 why = str(error)  # the error itself would hold this frame, and with it the review, in a circle
             else:

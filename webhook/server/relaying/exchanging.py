@@ -78,6 +78,7 @@ class Connection:
         request = f"POST {target} HTTP/1.1\r\n{self._host}{kind}{headers}\r\n".encode() + asked.body
         found = self._exchange(request, patience)
         if found.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            self.close()
             raise ValueError(f"it answered {found.status}")
         return found
 

@@ -91,6 +91,8 @@ class OtherGates:
         try:
             with self._authorities.open("rb") as file:
                 text = file.read(_LARGEST_FILE).decode()
-            return ssl.create_default_context(cadata=text)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.load_verify_locations(cadata=text)  # `create_default_context` trusts the system's for an empty text
         except (OSError, ValueError) as error:  # an ssl.SSLError is an OSError
             raise SilentError(f"{self._service} is not asked: {self._authorities} cannot be read: {error}") from None
+        return context

@@ -37,14 +37,21 @@ class LateError(SilentError):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """So many seconds may go by until an answer is there, and the gate may say that it takes as many as `told`.
+    """So many seconds may go by until an answer is there.
 
     It `insists` when time runs out: then one that is not ready is better than none.
     """
 
     seconds: float
-    told: float
     insists: bool = False
+
+    @property
+    def told(self) -> float:
+        """What the gate is told that it may take: less, so that it is heard when it says that it was too busy.
+
+        Else that would be taken for hanging, and the gate be spared while others get its share.
+        """
+        return max(self.seconds - 0.1, self.seconds / 2)
 
 
 Ask = Callable[[Asked, Patience], Answered]
