@@ -1,0 +1,210 @@
+"""The four paths, each run in a process of its own."""
+
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tests.paths.cluster import Cluster, run_cluster, write_kubeconfig
+from tests.paths.recorder import record_modules
+from webhook.accounting.amounts import Amounts
+from webhook.cli.app import root
+from webhook.cli.command import EXIT_FINDINGS
+from webhook.gate import Gate
+from webhook.policy.load import SHIPPED
+from webhook.server.caps.metrics import CapMetrics
+from webhook.server.composing.followed import _ledgers, beside_cluster
+from webhook.server.following.cluster import connection
+from webhook.server.policies import LivePolicies
+from webhook.server.settings.sources import load_settings
+from webhook.server.voice import Voice, speaking
+from webhook.server.web.app import create_app
+from webhook.server.web.observer import Observer
+from webhook.state.ledger import Ledger
+from webhook.state.memory import MemoryLedgers
+from webhook.state.namespaces import UnknownNamespaces
+from webhook.state.ports import LedgerKey, Step
+
+Object = dict[str, Any]
+
+_GPU = "nvidia.com/gpu"
+_WAIT_SECONDS = 30.0
+_POLICY = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus, annotations: {tallygate.dev/why: eight GPUs were bought for this team}}
+spec:
+  namespaces: {include: [team-a]}
+  hard: {nvidia.com/gpu: %d}
+"""
+
+
+def _pod(name: str, gpus: int, **spec: object) -> Object:
+    resources = {"requests": {_GPU: f"{gpus}"}, "limits": {_GPU: f"{gpus}"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team-a", "uid": f"uid-{name}", "resourceVersion": "7"},
+        "spec": {"containers": [{"name": "main", "image": "train", "resources": resources}], **spec},
+        "status": {"phase": "Running" if spec else "Pending"},
+    }
+
+
+def _objects() -> dict[str, list[Object]]:
+    node: Object = {"metadata": {"name": "n1", "uid": "uid-n1", "resourceVersion": "5"}}
+    node |= {"status": {"allocatable": {_GPU: "8", "cpu": "64", "memory": "256Gi", "pods": "110"}}}
+    namespace: Object = {"metadata": {"name": "team-a", "uid": "uid-team-a", "resourceVersion": "3"}}
+    return {"pods": [_pod("holds", 6, nodeName="n1"), _pod("waits", 3)], "namespaces": [namespace], "nodes": [node]}
+
+
+def _review() -> bytes:
+    request = {
+        "uid": "review-1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "name": "new",
+        "namespace": "team-a",
+        "operation": "CREATE",
+        "userInfo": {"username": "someone"},
+        "object": _pod("new", 1),
+        "dryRun": False,
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return json.dumps(review).encode()
+
+
+@contextmanager
+def _setting() -> Iterator[tuple[Cluster, Path, Voice]]:
+    """Yield a cluster, a folder with its kubeconfig and a policy file, and a log."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        run_cluster(**_objects()) as cluster,
+        speaking("error") as voice,
+    ):
+        write_kubeconfig(cluster, Path(folder))
+        (Path(folder) / "policy.yaml").write_text(_POLICY % 16, "utf-8")
+        yield cluster, Path(folder), voice
+
+
+def run_create() -> list[str]:
+    """Admit one pod over WSGI, under a cap whose ledger is kept in the cluster, and write the log line."""
+    with _setting() as (cluster, folder, voice):
+        flags: Object = {
+            "policies": [str(folder / "policy.yaml")],
+            "cluster": "kubeconfig",
+            "kubeconfig": str(folder / "kubeconfig"),
+            "ledgers": "kubernetes",
+            "in_flight_bound": "100ms",
+        }
+        settings = load_settings(flags, {})
+        policies = LivePolicies(settings.policies, voice)
+        caps = CapMetrics(voice.metrics.registry, voice.metrics.refusals, voice.log)
+        parts = beside_cluster(settings, policies, voice, caps)
+        app = create_app(parts.admit, Observer(voice.log, voice.metrics))
+        with parts.running():
+            if not cluster.has_active_ledger.wait(_WAIT_SECONDS):
+                raise TimeoutError("the gate did not make its ledger in time")
+            body = _review()
+            environ = {
+                "REQUEST_METHOD": "POST",
+                "PATH_INFO": "/v1/admit/validate",
+                "QUERY_STRING": "timeout=10s",
+                "CONTENT_LENGTH": f"{len(body)}",
+                "CONTENT_TYPE": "application/json",
+                "wsgi.input": io.BytesIO(body),
+            }
+            with record_modules() as modules:
+                answer = app.wsgi_app(environ, lambda *_: lambda _: None)
+                sent = b"".join(answer)
+                answer.close()  # type: ignore[attr-defined]  # as a server does after the last byte (PEP 3333)
+        if not json.loads(sent)["response"]["allowed"]:
+            raise RuntimeError(f"the pod was not admitted: {sent.decode()}")
+    return modules
+
+
+def run_predict() -> list[str]:
+    """Predict a pending pod of the cluster, by the command line."""
+    with _setting() as (_, folder, _voice):
+        import_module("webhook.cli.predict")
+        arguments = ["predict", "pod/waits", "--namespace", "team-a", "--kubeconfig", str(folder / "kubeconfig")]
+        with redirect_stdout(io.StringIO()) as printed, record_modules() as modules:
+            code = root.main(arguments, standalone_mode=False)
+        if code != EXIT_FINDINGS or "waits" not in printed.getvalue():
+            raise RuntimeError(f"another prediction than expected ({code}): {printed.getvalue()}")
+    return modules
+
+
+def run_policy_edit() -> list[str]:
+    """Read an edited policy file, make it the active policy, and index it for reviews."""
+    with _setting() as (_, folder, voice):
+        path = folder / "policy.yaml"
+        path.write_text(SHIPPED.joinpath("default.yaml").read_text("utf-8") + "---\n" + _POLICY % 16, "utf-8")
+        policies = LivePolicies([path], voice)
+        gate = Gate(
+            policies=policies.store.current,
+            namespaces=UnknownNamespaces(),
+            ledgers=MemoryLedgers(),
+            monotonic=time.monotonic,
+            nonce=lambda: "nonce",
+        )
+        path.write_text(path.read_text("utf-8").replace("gpu: 16", "gpu: 32"), "utf-8")
+        with record_modules() as modules:
+            status = policies.store.reload()
+            gate.caps()
+        if status.generation != 2:  # the first is the one at the start
+            raise RuntimeError(f"the edit was not taken: {status}")
+    return modules
+
+
+class _Raise:
+    """A transition that stores a ledger with another limit."""
+
+    def __call__(self, _: Ledger | None) -> Step[None]:
+        """Store a limit of 4."""
+        return Step(None, Ledger(Amounts({_GPU: 4})))
+
+    def is_in(self, ledger: Ledger) -> bool:
+        """Return whether the limit is stored."""
+        return ledger.hard.get(_GPU) == 4  # what it writes
+
+
+def run_ledger_write() -> list[str]:
+    """Write one ledger to the cluster by compare-and-swap."""
+    with _setting() as (cluster, folder, voice):
+        flags: Object = {"cluster": "kubeconfig", "kubeconfig": str(folder / "kubeconfig"), "ledgers": "kubernetes"}
+        settings = load_settings(flags, {})
+        caps = CapMetrics(voice.metrics.registry, voice.metrics.refusals, voice.log)
+        ledgers = _ledgers(connection(settings), settings, caps)
+        with record_modules() as modules:
+            ledgers.transact(LedgerKey("cap", "team-a"), _Raise(), time.monotonic() + _WAIT_SECONDS)
+        if not cluster.ledgers:
+            raise RuntimeError("no ledger was stored")
+    return modules
+
+
+RUNS: dict[str, Callable[[], list[str]]] = {
+    "create": run_create,
+    "predict": run_predict,
+    "policy-edit": run_policy_edit,
+    "ledger-write": run_ledger_write,
+}
+"""The paths by name."""
+
+
+def run_cold(name: str) -> list[str]:
+    """Run one path in a new process and return the modules that it enters, each once, in order."""
+    program = f"import json; from tests.paths.runs import RUNS; print(json.dumps(RUNS[{name!r}]()))"
+    root_folder = Path(__file__).parents[2]
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=root_folder, capture_output=True, text=True, check=False)  # noqa: S603  # our own
+    if done.returncode:
+        raise RuntimeError(f"{name}: {done.stderr}")
+    modules: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return modules
