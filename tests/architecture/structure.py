@@ -1,0 +1,103 @@
+"""Guards of the structure: names that stand once, modules and functions of a size, imports at the top."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from tests.architecture.source_tree import Module
+
+_SHARED_BASENAMES = {"__init__", "__main__", "command", "errors"}
+_MIN_LINES_OF_ONE_IMPORTER = 60
+_MAX_MODULE_LINES = 400
+_MAX_FUNCTION_LINES = 50
+_RUN_BY_NAME = {"webhook/server/https/certificate_trial.py"}  # started with -m, so that nothing imports it
+_LAZY_IMPORTS = {
+    "webhook/cli/": "tests/cli/test_command.py holds which modules a command does not load",
+    "webhook/server/serve.py": "tests/server/test_start.py holds that a gate without a cluster loads no client",
+    "webhook/kube/config.py": "tests/cli/test_command.py: the official client takes 0.7 s to load",
+}
+
+
+def find_shared_basenames(modules: Sequence[Module]) -> list[str]:
+    """Return the modules whose file name another module has as well."""
+    return _find_shared(
+        (module.basename, module.path) for module in modules if module.basename not in _SHARED_BASENAMES
+    )
+
+
+def find_shared_classes(modules: Sequence[Module]) -> list[str]:
+    """Return the public classes whose name another public class has as well."""
+    return _find_shared(
+        (statement.name, f"{module.path}:{statement.lineno}")
+        for module in modules
+        for statement in module.tree.body
+        if isinstance(statement, ast.ClassDef) and not statement.name.startswith("_")
+    )
+
+
+def find_small_modules(modules: Sequence[Module]) -> list[str]:
+    """Return the modules under 60 lines that one module alone imports: they belong to their importer."""
+    importers: dict[str, set[str]] = defaultdict(set)
+    for module in modules:
+        for name in module.imports:
+            importers[name].add(module.name)
+    return [
+        f"{module.path}: {module.lines} lines, imported by {', '.join(importers[module.name])} alone"
+        for module in modules
+        if module.lines < _MIN_LINES_OF_ONE_IMPORTER
+        and module.basename not in {"__init__", "__main__"}
+        and module.path not in _RUN_BY_NAME
+        and len(importers[module.name] - {module.name}) <= 1
+    ]
+
+
+def find_long_modules(modules: Sequence[Module]) -> list[str]:
+    """Return the modules of more than 400 lines."""
+    return [f"{module.path}: {module.lines} lines" for module in modules if module.lines > _MAX_MODULE_LINES]
+
+
+def find_long_functions(modules: Sequence[Module]) -> list[str]:
+    """Return the functions of more than 50 lines, decorators left out."""
+    return [
+        f"{module.path}:{function.lineno}: {function.name} has {lines} lines"
+        for module in modules
+        for function in module.functions()
+        if (lines := (function.end_lineno or 0) - function.body[0].lineno + 1) > _MAX_FUNCTION_LINES
+    ]
+
+
+def find_small_packages(modules: Sequence[Module]) -> list[str]:
+    """Return the packages with fewer than two modules beside their `__init__`."""
+    folders: dict[str, int] = defaultdict(int)
+    for module in modules:
+        folder, _, _ = module.path.rpartition("/")
+        folders[folder] += module.basename != "__init__"
+    parents = {folder.rpartition("/")[0] for folder in folders}
+    return [f"{folder}: {count} modules" for folder, count in folders.items() if count < 2 and folder not in parents]
+
+
+def find_lazy_imports(modules: Sequence[Module]) -> list[str]:
+    """Return the imports within a function or behind `TYPE_CHECKING`, but for those that keep the start fast."""
+    return [
+        f"{module.path}:{line}"
+        for module in modules
+        if not module.path.startswith(tuple(_LAZY_IMPORTS))
+        for line in _lazy_lines(module)
+    ]
+
+
+def _lazy_lines(module: Module) -> Iterator[int]:
+    for function in module.functions():
+        for node in ast.walk(function):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield node.lineno
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            yield node.lineno
+
+
+def _find_shared(named_places: Iterable[tuple[str, str]]) -> list[str]:
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, place in named_places:
+        places[name].append(place)
+    return [f"{name}: {', '.join(each)}" for name, each in sorted(places.items()) if len(each) > 1]
