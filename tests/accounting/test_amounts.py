@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.accounting.amounts import Amounts, amount, bound, is_milli, shown
+from webhook.accounting.amounts import Amounts, format_amount, is_milli, round_down_to_unit, round_up_to_unit
 from webhook.accounting.quantity import Quantity
 
 NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods")
@@ -38,7 +38,7 @@ UNITS = (
 )
 def test_a_quantity_is_an_amount(name: str, text: str, asked: int, allowed: int) -> None:
     quantity = Quantity.parse(text)
-    assert (amount(name, quantity), bound(name, quantity)) == (asked, allowed)
+    assert (round_up_to_unit(name, quantity), round_down_to_unit(name, quantity)) == (asked, allowed)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_a_quantity_is_an_amount(name: str, text: str, asked: int, allowed: int)
     ],
 )
 def test_an_amount_is_shown_as_a_person_writes_it(name: str, units: int, text: str) -> None:
-    assert shown(name, units) == text
-    assert amount(name, Quantity.parse(text)) == units
+    assert format_amount(name, units) == text
+    assert round_up_to_unit(name, Quantity.parse(text)) == units
 
 
 def test_only_cpu_is_in_thousandths() -> None:
@@ -118,21 +118,21 @@ def test_a_difference_counts_what_is_absent_as_zero() -> None:
 
 
 def test_the_larger_of_both_keeps_what_one_side_has() -> None:
-    assert Amounts({"a": 1, "b": 2}).max_with({"b": 3, "c": -4}) == {"a": 1, "b": 3, "c": -4}
+    assert Amounts({"a": 1, "b": 2}).merge_max({"b": 3, "c": -4}) == {"a": 1, "b": 3, "c": -4}
 
 
 def test_a_missing_limit_is_unlimited() -> None:
     held = Amounts({"nvidia.com/gpu": 9, "cpu": 500, "memory": 7})
-    assert held.over({"nvidia.com/gpu": 8, "cpu": 500}) == {"nvidia.com/gpu": 1}
-    assert held.over({}) == {}
-    assert held.over({"pods": 0}) == {}
+    assert held.find_excess({"nvidia.com/gpu": 8, "cpu": 500}) == {"nvidia.com/gpu": 1}
+    assert held.find_excess({}) == {}
+    assert held.find_excess({"pods": 0}) == {}
 
 
 def test_a_missing_capacity_is_zero() -> None:
     asked = Amounts({"nvidia.com/gpu": 2, "cpu": 500, "memory": 0})
-    assert asked.short_of({"cpu": 500}) == {"nvidia.com/gpu": 2}
-    assert asked.short_of({}) == {"nvidia.com/gpu": 2, "cpu": 500}
-    assert asked.short_of({"nvidia.com/gpu": 1, "cpu": 499}) == {"nvidia.com/gpu": 1, "cpu": 1}
+    assert asked.find_shortfall({"cpu": 500}) == {"nvidia.com/gpu": 2}
+    assert asked.find_shortfall({}) == {"nvidia.com/gpu": 2, "cpu": 500}
+    assert asked.find_shortfall({"nvidia.com/gpu": 1, "cpu": 499}) == {"nvidia.com/gpu": 1, "cpu": 1}
 
 
 @given(AMOUNTS, AMOUNTS)
@@ -145,18 +145,18 @@ def test_adding_and_taking_away_again_changes_no_number(one: Amounts, other: Amo
 @given(AMOUNTS, AMOUNTS)
 def test_sums_and_maxima_do_not_depend_on_the_side(one: Amounts, other: Amounts) -> None:
     assert one + other == other + one
-    assert one.max_with(other) == other.max_with(one)
-    assert one.max_with(one) == one
+    assert one.merge_max(other) == other.merge_max(one)
+    assert one.merge_max(one) == one
 
 
 @given(AMOUNTS, AMOUNTS)
 def test_excess_and_shortfall_are_what_is_missing(one: Amounts, other: Amounts) -> None:
-    for name, excess in one.over(other).items():
+    for name, excess in one.find_excess(other).items():
         assert excess == one[name] - other[name] > 0
-    for name, shortfall in one.short_of(other).items():
+    for name, shortfall in one.find_shortfall(other).items():
         assert shortfall == one[name] - other.get(name, 0) > 0
-    assert not (one - one.short_of(other)).short_of(other)
-    assert not (one - one.over(other)).over(other)
+    assert not (one - one.find_shortfall(other)).find_shortfall(other)
+    assert not (one - one.find_excess(other)).find_excess(other)
 
 
 @given(
@@ -164,4 +164,4 @@ def test_excess_and_shortfall_are_what_is_missing(one: Amounts, other: Amounts) 
     st.fractions(0, 10**12, max_denominator=10**9).map(lambda f: Quantity.parse(f"{int(f * 10**9)}n")),
 )
 def test_what_is_asked_is_at_most_a_unit_above_what_is_allowed(name: str, quantity: Quantity) -> None:
-    assert 0 <= amount(name, quantity) - bound(name, quantity) <= 1
+    assert 0 <= round_up_to_unit(name, quantity) - round_down_to_unit(name, quantity) <= 1

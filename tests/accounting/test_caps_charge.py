@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, pod, running, sidecar
-from webhook.accounting.caps import ceilings, charge
+from webhook.accounting.caps import compute_charge, compute_hard_limits
 from webhook.accounting.quantity import Quantity, QuantityError
 from webhook.accounting.tally import tally
 from webhook.objects.pods import Pod
@@ -15,7 +15,7 @@ NAMES = (GPU, "cpu", "limits.cpu", "limits.memory", "pods")
 
 
 def costs(a_pod: Pod, *names: str) -> dict[str, int]:
-    return dict(charge(a_pod, names or NAMES).amounts)
+    return dict(compute_charge(a_pod, names or NAMES).amounts)
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,17 @@ def test_a_resized_pod_costs_the_largest_whatever_the_node_says(
     ],
 )
 def test_containers_without_the_limit_that_is_counted(a_pod: Pod, unlimited: tuple[str, ...]) -> None:
-    found = charge(a_pod, ["limits.cpu"])
+    found = compute_charge(a_pod, ["limits.cpu"])
     assert found.unlimited == ({"limits.cpu": unlimited} if unlimited else {})
 
 
 def test_limits_are_not_demanded_where_they_are_not_counted() -> None:
-    assert charge(pod(container("a")), ["cpu", "pods"]).unlimited == {}
+    assert compute_charge(pod(container("a")), ["cpu", "pods"]).unlimited == {}
 
 
 def test_what_a_cap_allows_is_rounded_down() -> None:
     written = {GPU: Quantity.parse("3500m"), "cpu": Quantity.parse("1500m"), "limits.cpu": Quantity.parse("2")}
-    assert dict(ceilings(written)) == {GPU: 3, "cpu": 1500, "limits.cpu": 2000}
+    assert dict(compute_hard_limits(written)) == {GPU: 3, "cpu": 1500, "limits.cpu": 2000}
 
 
 def test_a_tally_sums_up_pods_rounded_one_by_one() -> None:

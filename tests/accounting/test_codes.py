@@ -18,8 +18,8 @@ def test_numbers_and_slugs_are_unique_and_in_order() -> None:
 def test_a_code_says_everything(code: Code) -> None:
     assert re.fullmatch(r"TG0\d\d", code.number)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.slug)
-    for sentence in (code.what, code.why):
+    for sentence in (code.summary, code.explanation):
         assert sentence.endswith(".")
-    assert code.fails.strip()
-    assert code.passes.strip()
-    assert code.fails != code.passes
+    assert code.invalid_example.strip()
+    assert code.valid_example.strip()
+    assert code.invalid_example != code.valid_example

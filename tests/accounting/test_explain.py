@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, sidecar, spec_of
-from webhook.accounting.asks import Role
-from webhook.accounting.explain import explain
-from webhook.accounting.requests import Effective, pod_limits, pod_requests
+from webhook.accounting.asks import ContainerRole
+from webhook.accounting.explain import explain_request
+from webhook.accounting.requests import EffectiveRequest, compute_pod_limits, compute_pod_requests
 
 GPU = "nvidia.com/gpu"
 
@@ -24,74 +24,76 @@ WARM = container("warm", one(4))
     ("effective", "line"),
     [
         pytest.param(
-            pod_requests(spec_of(*TWO, initContainers=[WARM], overhead={"cpu": "100m"})),
+            compute_pod_requests(spec_of(*TWO, initContainers=[WARM], overhead={"cpu": "100m"})),
             'nvidia.com/gpu = max(containers 1 + 2, init step "warm" 4) + overhead 0 = 4',
             id="containers, an init step and overhead",
         ),
-        pytest.param(pod_requests(spec_of(TWO[0])), "nvidia.com/gpu = container 1 = 1", id="one container"),
+        pytest.param(compute_pod_requests(spec_of(TWO[0])), "nvidia.com/gpu = container 1 = 1", id="one container"),
         pytest.param(
-            pod_requests(spec_of(TWO[0], initContainers=[sidecar("s", one(2)), container("i", one(3))])),
+            compute_pod_requests(spec_of(TWO[0], initContainers=[sidecar("s", one(2)), container("i", one(3))])),
             'nvidia.com/gpu = max(container 1 + sidecar 2, init step "i" 3 + sidecars 2 beneath) = 5',
             id="sidecars beneath an init step",
         ),
         pytest.param(
-            pod_requests(spec_of(container("z"), initContainers=[WARM])),
+            compute_pod_requests(spec_of(container("z"), initContainers=[WARM])),
             'nvidia.com/gpu = init step "warm" 4 = 4',
             id="init only",
         ),
         pytest.param(
-            pod_requests(spec_of(container("z"), overhead=one(1))),
+            compute_pod_requests(spec_of(container("z"), overhead=one(1))),
             "nvidia.com/gpu = containers 0 + overhead 1 = 1",
             id="overhead only",
         ),
-        pytest.param(pod_requests(spec_of(container("z"))), "nvidia.com/gpu = containers 0 = 0", id="nothing at all"),
         pytest.param(
-            pod_requests(spec_of(container("a", one("+4")), container("b", one("1Ki")))),
+            compute_pod_requests(spec_of(container("z"))), "nvidia.com/gpu = containers 0 = 0", id="nothing at all"
+        ),
+        pytest.param(
+            compute_pod_requests(spec_of(container("a", one("+4")), container("b", one("1Ki")))),
             "nvidia.com/gpu = containers +4 + 1Ki = 1028",
             id="quantities stand as written, the sum as Kubernetes prints it",
         ),
         pytest.param(
-            pod_limits(spec_of(container("a", None, one(0)), overhead=one(1))),
+            compute_pod_limits(spec_of(container("a", None, one(0)), overhead=one(1))),
             "nvidia.com/gpu = container 0 (overhead 1 not added: no limit) = 0",
             id="overhead that is not added to a limit of zero",
         ),
     ],
 )
-def test_a_sum_in_one_line(effective: Effective, line: str) -> None:
-    assert explain(effective, GPU) == line
+def test_a_sum_in_one_line(effective: EffectiveRequest, line: str) -> None:
+    assert explain_request(effective, GPU) == line
 
 
 def test_the_pod_level_says_what_it_replaces() -> None:
     spec = spec_of(container("a", {"cpu": 1}), container("b", {"cpu": 1}), resources={"requests": {"cpu": 3}})
-    assert explain(pod_requests(spec), "cpu") == "cpu = pod level 3 (in place of containers 1 + 1) = 3"
+    assert explain_request(compute_pod_requests(spec), "cpu") == "cpu = pod level 3 (in place of containers 1 + 1) = 3"
 
 
-def _counting(effective: Effective, name: str) -> list[tuple[str, Role, str, bool]]:
-    return [(each.who, each.role, str(each.quantity), each.counts) for each in effective.terms(name)]
+def _counting(effective: EffectiveRequest, name: str) -> list[tuple[str, ContainerRole, str, bool]]:
+    return [(each.container, each.role, str(each.quantity), each.is_counted) for each in effective.list_terms(name)]
 
 
 def test_only_what_decides_counts() -> None:
     spec = spec_of(*TWO, initContainers=[container("small", one(1)), WARM], overhead=one(1))
-    assert _counting(pod_requests(spec), GPU) == [
-        ("a", Role.CONTAINER, "1", False),
-        ("b", Role.CONTAINER, "2", False),
-        ("small", Role.INIT, "1", False),
-        ("warm", Role.INIT, "4", True),
-        ("", Role.OVERHEAD, "1", True),
+    assert _counting(compute_pod_requests(spec), GPU) == [
+        ("a", ContainerRole.CONTAINER, "1", False),
+        ("b", ContainerRole.CONTAINER, "2", False),
+        ("small", ContainerRole.INIT, "1", False),
+        ("warm", ContainerRole.INIT, "4", True),
+        ("", ContainerRole.OVERHEAD, "1", True),
     ]
 
 
 def test_containers_count_when_no_init_step_is_larger() -> None:
     spec = spec_of(*TWO, initContainers=[container("i", one(3))])
-    assert [counts for *_, counts in _counting(pod_requests(spec), GPU)] == [True, True, False]
+    assert [counts for *_, counts in _counting(compute_pod_requests(spec), GPU)] == [True, True, False]
 
 
 def test_under_a_pod_level_only_it_counts() -> None:
     spec = spec_of(
         container("a", {"cpu": 1}), initContainers=[container("i", {"cpu": 9})], resources={"requests": {"cpu": 3}}
     )
-    assert _counting(pod_requests(spec), "cpu") == [
-        ("a", Role.CONTAINER, "1", False),
-        ("i", Role.INIT, "9", False),
-        ("", Role.POD, "3", True),
+    assert _counting(compute_pod_requests(spec), "cpu") == [
+        ("a", ContainerRole.CONTAINER, "1", False),
+        ("i", ContainerRole.INIT, "9", False),
+        ("", ContainerRole.POD, "3", True),
     ]

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from webhook.accounting.likeness import ByLikeness, Likeness, likeness
+from webhook.accounting.likeness import Fingerprint, FingerprintCache, compute_fingerprint
 from webhook.objects.pods import PodSpec
 
 _BOTH = '{"requests": {"nvidia.com/gpu": "1", "cpu": "2"}, "limits": {"nvidia.com/gpu": "1"}}'
@@ -27,9 +27,9 @@ OTHERS = (
 )
 
 
-def of(spec: str) -> Likeness | None:
+def of(spec: str) -> Fingerprint | None:
     """The likeness of a spec."""
-    return likeness(msgspec.json.decode(spec, type=PodSpec))
+    return compute_fingerprint(msgspec.json.decode(spec, type=PodSpec))
 
 
 def test_pods_that_say_the_same_are_alike_whatever_else_they_say() -> None:
@@ -62,7 +62,7 @@ def test_what_few_pods_have_is_like_nothing(more: str) -> None:
 
 
 def test_what_is_remembered_is_neither_long_nor_much() -> None:
-    found: ByLikeness[int] = ByLikeness()
+    found: FingerprintCache[int] = FingerprintCache()
     for number in range(2000):
         found.put((("main", f"{number}"),), number)
     known = [number for number in range(2000) if found.get((("main", f"{number}"),)) is not None]

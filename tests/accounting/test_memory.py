@@ -1,6 +1,6 @@
 """What is remembered, and what is not."""
 
-from webhook.accounting.memory import MAX_ANSWERS, MAX_LENGTH, remembered
+from webhook.accounting.memory import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
 
 
 class Counter:
@@ -17,28 +17,28 @@ class Counter:
 
 def test_a_short_text_is_answered_once() -> None:
     counter = Counter()
-    length = remembered(counter.length)
+    length = memoize(counter.length)
     assert [length("gpu", 1), length("gpu", 1), length("gpu", 2)] == [4, 4, 5]
     assert counter.calls == 2
 
 
 def test_the_longest_short_text_is_remembered_and_a_longer_one_is_not() -> None:
     counter = Counter()
-    length = remembered(counter.length)
+    length = memoize(counter.length)
     for _ in range(3):
-        assert length("x" * MAX_LENGTH, 0) == MAX_LENGTH
+        assert length("x" * MAX_TEXT_LENGTH, 0) == MAX_TEXT_LENGTH
     assert counter.calls == 1
     for _ in range(3):
-        assert length("x" * (MAX_LENGTH + 1), 0) == MAX_LENGTH + 1
+        assert length("x" * (MAX_TEXT_LENGTH + 1), 0) == MAX_TEXT_LENGTH + 1
     assert counter.calls == 4
 
 
 def test_only_so_many_answers_are_remembered() -> None:
     counter = Counter()
-    length = remembered(counter.length)
-    for number in range(MAX_ANSWERS + 1):
+    length = memoize(counter.length)
+    for number in range(MAX_RESULTS + 1):
         length(str(number), 0)
-    length(str(MAX_ANSWERS), 0)
-    assert counter.calls == MAX_ANSWERS + 1
+    length(str(MAX_RESULTS), 0)
+    assert counter.calls == MAX_RESULTS + 1
     length("0", 0)
-    assert counter.calls == MAX_ANSWERS + 2
+    assert counter.calls == MAX_RESULTS + 2

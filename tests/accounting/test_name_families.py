@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.accounting import names
-from webhook.accounting.names import OPAQUE_PREFIX, Family, family, is_countable
+from webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name, is_countable
 
 EXTENDED = ("extended", "integer", "scheduler_scalar")
 NATIVE = ("native", "overcommit_allowed")
@@ -69,7 +69,7 @@ TABLE: tuple[tuple[str, str, Family, tuple[str, ...]], ...] = (
 
 @pytest.mark.parametrize(("name", "wanted"), [row[1:3] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_a_name_has_a_family(name: str, wanted: Family) -> None:
-    assert family(name) is wanted
+    assert classify_name(name) is wanted
     assert is_countable(name) is (wanted in {Family.EXTENDED, Family.OPAQUE})
 
 
@@ -80,5 +80,5 @@ def test_kubernetes_predicates_hold(name: str, held: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("name", ["a" * 1_000_000 + "/gpu", "a." * 500_000, "-" * 1_000_000, "a/" * 500_000])
 def test_a_megabyte_of_name_is_judged_in_one_pass(name: str) -> None:
-    assert family(name) in {Family.MALFORMED, Family.NATIVE}
-    assert names.qualified_name_faults(name)
+    assert classify_name(name) in {Family.MALFORMED, Family.NATIVE}
+    assert names.find_qualified_name_errors(name)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.accounting.names import qualified_name_faults
+from webhook.accounting.names import find_qualified_name_errors
 
 EMPTY_DOMAIN = "prefix part must be non-empty"
 LONG_DOMAIN = "prefix part must be no more than 253 bytes"
@@ -70,21 +70,22 @@ DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9
 
 @pytest.mark.parametrize(("name", "said"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_a_name_is_judged(name: str, said: tuple[str, ...]) -> None:
-    assert qualified_name_faults(name) == said
+    assert find_qualified_name_errors(name) == said
 
 
 @given(st.text("aZ0-_. ", max_size=12))
 def test_the_name_part_follows_the_printed_expression(name: str) -> None:
-    assert (BAD_NAME in qualified_name_faults(name)) is (NAME.fullmatch(name) is None)
+    assert (BAD_NAME in find_qualified_name_errors(name)) is (NAME.fullmatch(name) is None)
 
 
 @given(st.text("aZ0-_. ", min_size=1, max_size=12))
 def test_the_domain_part_follows_the_printed_expression(domain: str) -> None:
-    assert (BAD_DOMAIN in qualified_name_faults(f"{domain}/x")) is (DOMAIN.fullmatch(domain) is None)
+    assert (BAD_DOMAIN in find_qualified_name_errors(f"{domain}/x")) is (DOMAIN.fullmatch(domain) is None)
 
 
 @given(st.text(max_size=100))
 def test_any_text_is_judged(text: str) -> None:
     assert all(
-        said.startswith(("prefix part ", "name part ", "a valid label key ")) for said in qualified_name_faults(text)
+        said.startswith(("prefix part ", "name part ", "a valid label key "))
+        for said in find_qualified_name_errors(text)
     )

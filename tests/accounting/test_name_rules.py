@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.accounting.codes import CODES
-from webhook.accounting.names import Family, Place, advertising_faults, family, faults
+from webhook.accounting.names import (
+    Family,
+    NameContext,
+    classify_name,
+    find_advertised_name_problems,
+    find_name_problems,
+)
 from webhook.accounting.problem import Reason
 
 # What each rule says, by its beginning.
@@ -108,28 +114,28 @@ OTHER: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
-def rows(*places: Place, table: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[object]:
+def rows(*places: NameContext, table: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[object]:
     return [pytest.param(place, name, said, id=f"{place}: {case}") for place in places for case, name, said in table]
 
 
 @pytest.mark.parametrize(
     ("place", "name", "said"),
     [
-        *rows(Place.CONTAINER, Place.OVERHEAD, Place.LIMIT_RANGE, table=CONTAINER),
-        *rows(Place.QUOTA, table=QUOTA),
-        *rows(Place.POD, table=POD),
-        *rows(Place.LIMIT_RANGE_OTHER, table=OTHER),
+        *rows(NameContext.CONTAINER, NameContext.OVERHEAD, NameContext.LIMIT_RANGE, table=CONTAINER),
+        *rows(NameContext.QUOTA, table=QUOTA),
+        *rows(NameContext.POD, table=POD),
+        *rows(NameContext.LIMIT_RANGE_OTHER, table=OTHER),
     ],
 )
-def test_a_name_is_judged_at_its_place(place: Place, name: str, said: tuple[str, ...]) -> None:
-    found = faults(name, place)
+def test_a_name_is_judged_at_its_place(place: NameContext, name: str, said: tuple[str, ...]) -> None:
+    found = find_name_problems(name, place)
     assert len(found) == len(said)
     assert all(fault.detail.startswith(begin) for fault, begin in zip(found, said, strict=True))
 
 
 @pytest.mark.parametrize("name", ["", "a b c", "gpu", "a/b/c", "Bad_Name!", "example.com/gpu"])
 def test_kubernetes_has_no_rule_for_names_of_nodes(name: str) -> None:
-    assert faults(name, Place.NODE) == ()
+    assert find_name_problems(name, NameContext.NODE) == ()
 
 
 @pytest.mark.parametrize(
@@ -140,48 +146,58 @@ def test_kubernetes_has_no_rule_for_names_of_nodes(name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_node_may_advertise_what_somebody_can_ask_for(name: str) -> None:
-    assert advertising_faults(name) == ()
+    assert find_advertised_name_problems(name) == ()
 
 
 @pytest.mark.parametrize(
     "name", ["", "a b c", "gpu", "a/b/c", "Bad_Name!", "Example.com/gpu", "requests.nvidia.com/gpu"]
 )
 def test_a_node_should_not_advertise_what_nobody_can_ask_for(name: str) -> None:
-    assert advertising_faults(name) == faults(name, Place.CONTAINER)
-    assert advertising_faults(name)
+    assert find_advertised_name_problems(name) == find_name_problems(name, NameContext.CONTAINER)
+    assert find_advertised_name_problems(name)
 
 
 MESSAGES = (
-    ("an unknown name is told of its domain", "gpu", Place.CONTAINER, "needs a domain, as in example.com/gpu"),
-    ("a quota's name is told of a container's", "requests.cpu", Place.CONTAINER, "a container asks for 'cpu'"),
-    ("a limit's too", "limits.memory", Place.CONTAINER, "a container asks for 'memory'"),
+    ("an unknown name is told of its domain", "gpu", NameContext.CONTAINER, "needs a domain, as in example.com/gpu"),
+    ("a quota's name is told of a container's", "requests.cpu", NameContext.CONTAINER, "a container asks for 'cpu'"),
+    ("a limit's too", "limits.memory", NameContext.CONTAINER, "a container asks for 'memory'"),
     (
         "an extended quota's name too",
         "requests.nvidia.com/gpu",
-        Place.CONTAINER,
+        NameContext.CONTAINER,
         "a container asks for 'nvidia.com/gpu'",
     ),
-    ("two slashes are named", "example.com/a/b", Place.CONTAINER, "has more than one slash"),
-    ("a missing domain is named", "/gpu", Place.CONTAINER, "'/gpu' has no domain"),
-    ("a missing name is named", "example.com/", Place.CONTAINER, "'example.com/' has no name"),
-    ("a bad domain is shown", "Example.com/gpu", Place.CONTAINER, "'Example.com' is no domain"),
-    ("a bad name is shown", "example.com/my gpu", Place.CONTAINER, "'my gpu' is no name for a resource"),
-    ("a long name is told how long it may be", "x.io/" + "g" * 64, Place.CONTAINER, "must be no more than 63 bytes"),
-    ("a long domain is told how long it may be", "a" * 254 + "/x", Place.CONTAINER, "must be no more than 253 bytes"),
-    ("a domain too long for quotas is told why", "a" * 250 + "/x", Place.CONTAINER, "244 bytes at most"),
-    ("a pod's own resources are named", "nvidia.com/gpu", Place.POD, "only cpu, memory and hugepages-<size>"),
-    ("a quota is told how to count", "storage", Place.QUOTA, "write requests.<domain>/<name>"),
+    ("two slashes are named", "example.com/a/b", NameContext.CONTAINER, "has more than one slash"),
+    ("a missing domain is named", "/gpu", NameContext.CONTAINER, "'/gpu' has no domain"),
+    ("a missing name is named", "example.com/", NameContext.CONTAINER, "'example.com/' has no name"),
+    ("a bad domain is shown", "Example.com/gpu", NameContext.CONTAINER, "'Example.com' is no domain"),
+    ("a bad name is shown", "example.com/my gpu", NameContext.CONTAINER, "'my gpu' is no name for a resource"),
+    (
+        "a long name is told how long it may be",
+        "x.io/" + "g" * 64,
+        NameContext.CONTAINER,
+        "must be no more than 63 bytes",
+    ),
+    (
+        "a long domain is told how long it may be",
+        "a" * 254 + "/x",
+        NameContext.CONTAINER,
+        "must be no more than 253 bytes",
+    ),
+    ("a domain too long for quotas is told why", "a" * 250 + "/x", NameContext.CONTAINER, "244 bytes at most"),
+    ("a pod's own resources are named", "nvidia.com/gpu", NameContext.POD, "only cpu, memory and hugepages-<size>"),
+    ("a quota is told how to count", "storage", NameContext.QUOTA, "write requests.<domain>/<name>"),
 )
 
 
 @pytest.mark.parametrize(("name", "place", "part"), [row[1:] for row in MESSAGES], ids=[row[0] for row in MESSAGES])
-def test_a_message_says_what_would_pass(name: str, place: Place, part: str) -> None:
-    assert any(part in fault.message for fault in faults(name, place))
+def test_a_message_says_what_would_pass(name: str, place: NameContext, part: str) -> None:
+    assert any(part in fault.message for fault in find_name_problems(name, place))
 
 
-@given(st.text(max_size=400), st.sampled_from(Place))
-def test_every_fault_has_a_known_code_and_a_message_of_readable_length(name: str, place: Place) -> None:
-    for fault in faults(name, place):
+@given(st.text(max_size=400), st.sampled_from(NameContext))
+def test_every_fault_has_a_known_code_and_a_message_of_readable_length(name: str, place: NameContext) -> None:
+    for fault in find_name_problems(name, place):
         assert fault.code in {code.number for code in CODES}
         assert fault.reason in {Reason.INVALID, Reason.NOT_SUPPORTED}
         assert fault.detail
@@ -190,10 +206,10 @@ def test_every_fault_has_a_known_code_and_a_message_of_readable_length(name: str
 
 def test_a_name_of_a_megabyte_gives_a_short_message() -> None:
     for name in ("x" * 1_000_000, "x" * 1_000_000 + "/" + "y" * 1_000_000, "/" * 1_000_000):
-        assert all(len(fault.message) < 400 for fault in faults(name, Place.CONTAINER))
+        assert all(len(fault.message) < 400 for fault in find_name_problems(name, NameContext.CONTAINER))
 
 
 @given(st.text("ab.-/", max_size=12))
 def test_what_a_container_may_ask_for_is_well_formed(name: str) -> None:
-    if "/" in name and not faults(name, Place.CONTAINER):
-        assert family(name) is Family.EXTENDED
+    if "/" in name and not find_name_problems(name, NameContext.CONTAINER):
+        assert classify_name(name) is Family.EXTENDED

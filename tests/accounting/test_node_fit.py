@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, node, pod, running, sidecar
-from webhook.accounting.node_fit import Insufficient, insufficient
+from webhook.accounting.node_fit import Shortfall, find_shortfalls
 from webhook.objects.cluster import Node
 from webhook.objects.pods import Pod
 
@@ -21,8 +21,8 @@ def has(name: str, quantity: Any, pods: Any = 10) -> Node:
     return node({name: quantity, "pods": pods})
 
 
-def lacks(name: str, requested: int, used: int, capacity: int) -> Insufficient:
-    return Insufficient(name, requested, used, capacity, never=requested > capacity)
+def lacks(name: str, requested: int, used: int, capacity: int) -> Shortfall:
+    return Shortfall(name, requested, used, capacity, unresolvable=requested > capacity)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def lacks(name: str, requested: int, used: int, capacity: int) -> Insufficient:
     ],
 )
 def test_it_fits(a_pod: Pod, a_node: Node, others: list[Pod]) -> None:
-    assert insufficient(a_pod, a_node, others) == ()
+    assert find_shortfalls(a_pod, a_node, others) == ()
 
 
 @pytest.mark.parametrize(
@@ -132,18 +132,18 @@ def test_it_fits(a_pod: Pod, a_node: Node, others: list[Pod]) -> None:
         ),
     ],
 )
-def test_it_does_not_fit(a_pod: Pod, a_node: Node, others: list[Pod], expected: Insufficient) -> None:
-    assert insufficient(a_pod, a_node, others) == (expected,)
+def test_it_does_not_fit(a_pod: Pod, a_node: Node, others: list[Pod], expected: Shortfall) -> None:
+    assert find_shortfalls(a_pod, a_node, others) == (expected,)
 
 
 def test_the_number_of_pods_is_never_out_of_reach() -> None:
-    (found,) = insufficient(pod(container("a")), node({"pods": 0}), [])
-    assert found == Insufficient("pods", 1, 0, 0, never=False)
+    (found,) = find_shortfalls(pod(container("a")), node({"pods": 0}), [])
+    assert found == Shortfall("pods", 1, 0, 0, unresolvable=False)
     assert found.reason == "Too many pods"
 
 
 def test_everything_that_lacks_is_said() -> None:
-    full = insufficient(
+    full = find_shortfalls(
         pod(container("a", {"cpu": 2, "memory": 5, GPU: 2})),
         node({"pods": 1, "cpu": 1, "memory": 5, GPU: 1}),
         [pod(container("b"))],
@@ -152,4 +152,4 @@ def test_everything_that_lacks_is_said() -> None:
 
 
 def test_a_node_that_says_nothing_has_nothing() -> None:
-    assert [each.resource for each in insufficient(asks(GPU, 1), Node(), [])] == ["pods", GPU]
+    assert [each.resource for each in find_shortfalls(asks(GPU, 1), Node(), [])] == ["pods", GPU]

@@ -7,18 +7,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.accounting.objects import Listed, container, limit_range, node, pod, quota, sidecar
-from webhook.accounting.amounts import amount
-from webhook.accounting.asks import read_pod
-from webhook.accounting.caps import charge
-from webhook.accounting.explain import explain
-from webhook.accounting.node_fit import insufficient
+from webhook.accounting.amounts import round_up_to_unit
+from webhook.accounting.asks import parse_pod_resources
+from webhook.accounting.caps import compute_charge
+from webhook.accounting.explain import explain_request
+from webhook.accounting.node_fit import find_shortfalls
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.quota import quota_charge
-from webhook.accounting.requests import limits_of, pod_limits, pod_requests, requests_of
+from webhook.accounting.quota import compute_quota_charge
+from webhook.accounting.requests import compute_limits, compute_pod_limits, compute_pod_requests, compute_requests
 from webhook.accounting.tally import tally
 from webhook.accounting.validation import (
-    limit_range_lets_through,
-    pod_lets_through,
+    check_limit_range_strictly,
+    check_pod_strictly,
     validate_limit_range,
     validate_node,
     validate_pod,
@@ -60,62 +60,66 @@ def spec(a_pod: Pod) -> PodSpec:
 @lean
 def test_a_valid_pod_has_no_problems(a_pod: Pod) -> None:
     assert validate_pod(a_pod) == []
-    assert pod_lets_through(a_pod) == []
+    assert check_pod_strictly(a_pod) == []
 
 
 @given(pods(), pods())
 @lean
 def test_more_containers_never_need_less(one: Pod, other: Pod) -> None:
-    alone = pod_requests(spec(one)).amounts
-    both = read_pod(spec(one))
-    both = both._replace(containers=both.containers + read_pod(spec(other)).containers)
-    together = requests_of(both).amounts
+    alone = compute_pod_requests(spec(one)).amounts
+    both = parse_pod_resources(spec(one))
+    both = both._replace(containers=both.containers + parse_pod_resources(spec(other)).containers)
+    together = compute_requests(both).amounts
     assert all(together[name] >= needed for name, needed in alone.items())
 
 
 @given(pods(), st.data())
 @lean
 def test_raising_any_request_never_lowers_the_sum(a_pod: Pod, data: st.DataObject) -> None:
-    ask = read_pod(spec(a_pod))
+    ask = parse_pod_resources(spec(a_pod))
     name = data.draw(st.sampled_from(NAMES))
     everyone = (*ask.containers, *ask.init)
     raised = data.draw(st.sampled_from(everyone))
-    more = raised.requests.get(name, Quantity.of(0)) + Quantity.of(data.draw(st.integers(1, 100)))
+    more = raised.requests.get(name, Quantity.from_int(0)) + Quantity.from_int(data.draw(st.integers(1, 100)))
     higher = raised._replace(requests={**raised.requests, name: more})
     changed = ask._replace(
         containers=tuple(higher if each is raised else each for each in ask.containers),
         init=tuple(higher if each is raised else each for each in ask.init),
     )
-    assert requests_of(changed).amounts[name] >= requests_of(ask).amounts.get(name, 0)
+    assert compute_requests(changed).amounts[name] >= compute_requests(ask).amounts.get(name, 0)
 
 
 @given(pods())
 @lean
 def test_the_sum_lies_between_the_largest_part_and_all_of_them(a_pod: Pod) -> None:
-    ask = read_pod(spec(a_pod))
-    effective = requests_of(ask)
+    ask = parse_pod_resources(spec(a_pod))
+    effective = compute_requests(ask)
     for name, total in effective.amounts.items():
-        parts = [amount(name, each.requests[name]) for each in (*ask.containers, *ask.init) if name in each.requests]
-        parts.append(amount(name, ask.overhead[name]) if name in ask.overhead else 0)
+        parts = [
+            round_up_to_unit(name, each.requests[name])
+            for each in (*ask.containers, *ask.init)
+            if name in each.requests
+        ]
+        parts.append(round_up_to_unit(name, ask.overhead[name]) if name in ask.overhead else 0)
         assert max(parts) <= total <= sum(parts)
 
 
 @given(pods())
 @lean
 def test_the_terms_that_count_explain_the_sum(a_pod: Pod) -> None:
-    effective = pod_requests(spec(a_pod))
+    effective = compute_pod_requests(spec(a_pod))
     for name, total in effective.quantities.items():
-        counting = [term for term in effective.terms(name) if term.counts]
-        steps = [term.quantity + term.beneath for term in counting if term.role == "init step"]
-        others = sum((term.quantity for term in counting if term.role != "init step"), Quantity.of(0))
-        assert max(steps, default=Quantity.of(0)) + others == total
-        assert explain(effective, name).endswith(f"= {total}")
+        counting = [term for term in effective.list_terms(name) if term.is_counted]
+        steps = [term.quantity + term.sidecars for term in counting if term.role == "init step"]
+        others = sum((term.quantity for term in counting if term.role != "init step"), Quantity.from_int(0))
+        assert max(steps, default=Quantity.from_int(0)) + others == total
+        assert explain_request(effective, name).endswith(f"= {total}")
 
 
 @given(pods())
 @lean
 def test_requests_and_limits_of_whole_pods_differ_by_overhead_at_most(a_pod: Pod) -> None:
-    requests, limits = pod_requests(spec(a_pod)).amounts, pod_limits(spec(a_pod)).amounts
+    requests, limits = compute_pod_requests(spec(a_pod)).amounts, compute_pod_limits(spec(a_pod)).amounts
     assert all(limits[name] <= requests[name] for name in limits)
 
 
@@ -128,7 +132,7 @@ def test_a_tally_is_additive(some: list[Pod], others: list[Pod]) -> None:
 @given(pods())
 @lean
 def test_a_charge_is_what_the_pod_requests(a_pod: Pod) -> None:
-    requests, costs = pod_requests(spec(a_pod)).amounts, charge(a_pod, COUNTED).amounts
+    requests, costs = compute_pod_requests(spec(a_pod)).amounts, compute_charge(a_pod, COUNTED).amounts
     assert {name: costs.get(name, 0) for name in NAMES} == {name: requests.get(name, 0) for name in NAMES}
     assert costs["pods"] == 1
 
@@ -136,7 +140,7 @@ def test_a_charge_is_what_the_pod_requests(a_pod: Pod) -> None:
 @given(pods())
 @lean
 def test_quota_charges_what_the_pod_requests(a_pod: Pod) -> None:
-    requests, quota = pod_requests(spec(a_pod)).quantities, quota_charge(a_pod, None)
+    requests, quota = compute_pod_requests(spec(a_pod)).quantities, compute_quota_charge(a_pod, None)
     for name in ("cpu", "memory", "example.com/gpu"):
         assert quota.get(f"requests.{name}") == requests.get(name)
 
@@ -148,21 +152,21 @@ def test_nothing_is_insufficient_exactly_where_nothing_is_over(
 ) -> None:
     capacity = {name: data.draw(st.integers(0, 6000)) for name in NAMES}
     a_node = node({**capacity, "pods": 100})
-    needed = pod_requests(spec(a_pod)).amounts
+    needed = compute_pod_requests(spec(a_pod)).amounts
     for other in others:
-        needed += pod_requests(spec(other)).amounts
-    units = {name: amount(name, Quantity.of(has)) for name, has in capacity.items()}
-    asked = pod_requests(spec(a_pod)).amounts
-    over = {name for name in needed.short_of(units) if asked.get(name)}
-    assert {each.resource for each in insufficient(a_pod, a_node, others)} == over
+        needed += compute_pod_requests(spec(other)).amounts
+    units = {name: round_up_to_unit(name, Quantity.from_int(has)) for name, has in capacity.items()}
+    asked = compute_pod_requests(spec(a_pod)).amounts
+    over = {name for name in needed.find_shortfall(units) if asked.get(name)}
+    assert {each.resource for each in find_shortfalls(a_pod, a_node, others)} == over
 
 
 @given(pods(), st.lists(pods(), max_size=3))
 @lean
 def test_what_never_fits_does_not_fit_an_empty_node(a_pod: Pod, others: list[Pod]) -> None:
     a_node = node({"cpu": 1, "memory": 500, "example.com/gpu": 500, "pods": 100})
-    crowded, empty = insufficient(a_pod, a_node, others), insufficient(a_pod, a_node, [])
-    assert {each.resource for each in crowded if each.never} == {each.resource for each in empty}
+    crowded, empty = find_shortfalls(a_pod, a_node, others), find_shortfalls(a_pod, a_node, [])
+    assert {each.resource for each in crowded if each.unresolvable} == {each.resource for each in empty}
 
 
 LOOSE_NAME = st.one_of(
@@ -188,8 +192,8 @@ def test_anything_is_judged_without_a_crash_and_always_alike(
         overhead=fourth,
     )
     for template in (False, True):
-        found = validate_pod(a_pod, template=template) + pod_lets_through(a_pod, template=template)
-        assert found == validate_pod(a_pod, template=template) + pod_lets_through(a_pod, template=template)
+        found = validate_pod(a_pod, template=template) + check_pod_strictly(a_pod, template=template)
+        assert found == validate_pod(a_pod, template=template) + check_pod_strictly(a_pod, template=template)
         assert all(problem.field.startswith("spec.") and problem.message for problem in found)
 
 
@@ -202,7 +206,7 @@ def test_no_node_quota_or_limit_range_crashes_it(one: Listed, other: Listed, kin
         validate_node(node(one, other))
         + validate_quota(quota(one, scopes=["BestEffort"]))
         + validate_limit_range(a_range)
-        + limit_range_lets_through(a_range)
+        + check_limit_range_strictly(a_range)
     ):
         assert problem.field
         assert problem.message
@@ -211,5 +215,5 @@ def test_no_node_quota_or_limit_range_crashes_it(one: Listed, other: Listed, kin
 @given(pods())
 @lean
 def test_reading_a_pod_twice_gives_the_same(a_pod: Pod) -> None:
-    assert read_pod(spec(a_pod)) == read_pod(spec(a_pod))
-    assert limits_of(read_pod(spec(a_pod))).quantities == pod_limits(spec(a_pod)).quantities
+    assert parse_pod_resources(spec(a_pod)) == parse_pod_resources(spec(a_pod))
+    assert compute_limits(parse_pod_resources(spec(a_pod))).quantities == compute_pod_limits(spec(a_pod)).quantities

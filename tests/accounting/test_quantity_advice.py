@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_advice import meant
+from webhook.accounting.quantity_advice import suggest_quantities
 from webhook.accounting.validation import validate_pod
 from webhook.objects.pods import Pod
 
@@ -42,12 +42,12 @@ TABLE = (
 
 @pytest.mark.parametrize(("text", "wanted"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_a_text_is_near_what_was_meant(text: str, wanted: tuple[str, ...]) -> None:
-    assert meant(text) == wanted
+    assert suggest_quantities(text) == wanted
 
 
 @given(st.text("0123456789.,_ +-kKmMgGiIbBeE", max_size=12))
 def test_every_suggestion_would_pass(text: str) -> None:
-    for each in meant(text):
+    for each in suggest_quantities(text):
         assert Quantity.parse(each).text
 
 

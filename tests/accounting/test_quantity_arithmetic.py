@@ -141,18 +141,18 @@ def test_a_difference_is_exact(left: str, right: str, text: str) -> None:
     ],
 )
 def test_the_api_server_stores_nothing_finer_than_thousandths(text: str, stored: str) -> None:
-    assert q(text).rounded_up_to_milli().text == stored
+    assert q(text).round_up_to_milli().text == stored
 
 
 def test_what_needs_no_rounding_stays_the_same_object() -> None:
     for text in ("+3", "3.001", "1Ki", "1E3", "0"):
-        assert q(text).rounded_up_to_milli() is q(text)
+        assert q(text).round_up_to_milli() is q(text)
 
 
 def test_rounding_up_to_thousandths_changes_nothing_twice() -> None:
     for text in ("1n", "2.9999", "-1.0000001", "1.0001Ki", "123456789.123456789"):
-        once = q(text).rounded_up_to_milli()
-        assert once.rounded_up_to_milli() == once
+        once = q(text).round_up_to_milli()
+        assert once.round_up_to_milli() == once
         assert once.milli() == once.floor_milli()
 
 

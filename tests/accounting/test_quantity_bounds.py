@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from webhook.accounting.memory import MAX_LENGTH
+from webhook.accounting.memory import MAX_TEXT_LENGTH
 from webhook.accounting.quantity import Quantity, QuantityError, QuantityTooLargeError
-from webhook.accounting.quantity_grammar import MAX_MAGNITUDE, MAX_TEXT
+from webhook.accounting.quantity_grammar import MAX_MAGNITUDE, MAX_QUANTITY_LENGTH
 
 TOO_LARGE = (
     ("a huge exponent", "1e999999999"),
@@ -21,10 +21,16 @@ TOO_LARGE = (
     ("a megabyte of zeros", "0" * 1_000_000),
     ("a megabyte of decimals", "0." + "9" * 1_000_000),
     ("a megabyte of exponent", "1e" + "0" * 1_000_000),
-    ("one character more than is read", "0" * (MAX_TEXT + 1)),
+    ("one character more than is read", "0" * (MAX_QUANTITY_LENGTH + 1)),
 )
 TINY = ("1e-999999999", "1e-9223372036854775808", "0.1e-2147483648", "9" * 400 + "e-999999999")
-AT_THE_EDGE = (f"1e{MAX_MAGNITUDE - 1}", "0" * MAX_TEXT, "9" * MAX_TEXT, "9" * (MAX_TEXT - 2) + "Ei", "." + "9" * 1000)
+AT_THE_EDGE = (
+    f"1e{MAX_MAGNITUDE - 1}",
+    "0" * MAX_QUANTITY_LENGTH,
+    "9" * MAX_QUANTITY_LENGTH,
+    "9" * (MAX_QUANTITY_LENGTH - 2) + "Ei",
+    "." + "9" * 1000,
+)
 NEARLY = (
     "0" * 1000 + "x",
     "1" * 1000 + "x",
@@ -86,12 +92,12 @@ def test_too_large_is_a_kind_of_quantity_error() -> None:
 
 
 def test_the_largest_numbers_can_be_written_within_pythons_own_limit() -> None:
-    largest = Quantity.parse("9" * MAX_TEXT)
+    largest = Quantity.parse("9" * MAX_QUANTITY_LENGTH)
     total = largest + Quantity.parse("1n")
     assert len(total.canonical) < sys.get_int_max_str_digits()
 
 
 def test_long_texts_are_not_remembered() -> None:
-    text = "0" * MAX_LENGTH + "5"
+    text = "0" * MAX_TEXT_LENGTH + "5"
     assert Quantity.parse(text) is not Quantity.parse(text)
     assert Quantity.parse("5") is Quantity.parse("5")

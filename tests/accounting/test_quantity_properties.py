@@ -68,7 +68,7 @@ def test_canonical_form_has_no_fraction_no_plus_and_no_spare_zeros(quantity: Qua
     assert not canonical.startswith("+")
     digits = canonical.lstrip("-").rstrip("numkKMGTPEi").partition("e")[0]
     assert digits == "0" or not digits.startswith("0")
-    if quantity.format is not Format.BINARY_SI and not quantity.exceeds_int64:
+    if quantity.format is not Format.BINARY_SI and not quantity.is_beyond_int64:
         assert not digits.endswith("000")
 
 
@@ -92,7 +92,7 @@ def test_sums_and_differences_are_exact(left: Quantity, right: Quantity) -> None
 
 @given(st.lists(QUANTITIES, max_size=6))
 def test_the_order_of_a_sum_does_not_change_its_number(quantities: list[Quantity]) -> None:
-    zero = Quantity.of(0)
+    zero = Quantity.from_int(0)
     assert sum(quantities, zero) == sum(reversed(quantities), zero)
 
 
@@ -105,7 +105,7 @@ def test_positive_numbers_are_rounded_up(quantity: Quantity) -> None:
     assert quantity.floor() == floor(amount)
     assert quantity.floor_milli() == floor(amount * 1000)
     assert quantity.is_whole == (amount.denominator == 1)
-    assert quantity.exceeds_int64 == (abs(away_from_zero(amount)) > INT64_MAX)
+    assert quantity.is_beyond_int64 == (abs(away_from_zero(amount)) > INT64_MAX)
     assert quantity.sign == (amount > 0) - (amount < 0)
 
 
@@ -117,9 +117,9 @@ def test_negative_numbers_are_rounded_within_two(quantity: Quantity) -> None:
 
 @given(QUANTITIES)
 def test_the_defaulter_rounds_away_from_zero_to_thousandths(quantity: Quantity) -> None:
-    rounded = quantity.rounded_up_to_milli()
+    rounded = quantity.round_up_to_milli()
     assert exact(rounded) == Fraction(away_from_zero(exact(quantity) * 1000), 1000)
-    assert rounded.rounded_up_to_milli() is rounded
+    assert rounded.round_up_to_milli() is rounded
     assert rounded.format == quantity.format
 
 
@@ -143,6 +143,6 @@ def test_a_token_says_what_its_text_says(text: str) -> None:
 
 @given(st.integers(-(2**70), 2**70))
 def test_whole_units_are_themselves(units: int) -> None:
-    quantity = Quantity.of(units)
+    quantity = Quantity.from_int(units)
     assert (quantity.value(), quantity.milli(), quantity.floor()) == (units, units * 1000, units)
     assert Quantity.parse(str(units)) == quantity

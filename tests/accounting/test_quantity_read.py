@@ -116,7 +116,7 @@ def test_a_text_is_read(text: str, wanted: list[object]) -> None:
 def test_a_text_without_a_number_is_zero(text: str) -> None:
     quantity = Quantity.parse(text)
     assert (quantity.text, quantity.value(), quantity.milli(), quantity.sign) == ("0", 0, 0, 0)
-    assert quantity == Quantity.of(0)
+    assert quantity == Quantity.from_int(0)
     assert not quantity
 
 
@@ -179,7 +179,7 @@ def test_whole_means_exactly_an_integer(text: str, is_whole: bool) -> None:  # n
     ],
 )
 def test_what_kubernetes_cannot_hold_is_known(text: str, exceeds: bool) -> None:  # noqa: FBT001 - a column of the table
-    assert Quantity.parse(text).exceeds_int64 is exceeds
+    assert Quantity.parse(text).is_beyond_int64 is exceeds
 
 
 @pytest.mark.parametrize(
@@ -202,6 +202,6 @@ def test_the_floor_is_what_is_surely_there(text: str, floor: int, floor_milli: i
 
 
 def test_a_number_of_units_is_a_quantity() -> None:
-    assert [Quantity.of(units).text for units in (0, 3, 3000, -3)] == ["0", "3", "3k", "-3"]
-    assert str(Quantity.of(3)) == "3"
+    assert [Quantity.from_int(units).text for units in (0, 3, 3000, -3)] == ["0", "3", "3k", "-3"]
+    assert str(Quantity.from_int(3)) == "3"
     assert repr(Quantity.parse("+03")) == "Quantity('+03')"

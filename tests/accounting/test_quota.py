@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, pod, quota, running, sidecar
-from webhook.accounting.quota import is_counted, quota_charge
-from webhook.accounting.quota_scopes import in_scope, is_best_effort, is_terminating
+from webhook.accounting.quota import compute_quota_charge, is_counted_key
+from webhook.accounting.quota_scopes import is_best_effort, is_in_scope, is_terminating
 from webhook.objects.pods import Pod, PodSpec
 
 GPU = "example.com/gpu"
@@ -15,7 +15,7 @@ ALONE = {"count/pods": "1", "pods": "1"}
 
 
 def charged(a_pod: Pod, now: datetime | None = None) -> dict[str, str]:
-    return {key: str(quantity) for key, quantity in quota_charge(a_pod, now).items()}
+    return {key: str(quantity) for key, quantity in compute_quota_charge(a_pod, now).items()}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_without_a_time_a_deleted_pod_is_charged() -> None:
     ],
 )
 def test_keys_that_ever_count_a_pod(key: str, *, counted: bool) -> None:
-    assert is_counted(key) is counted
+    assert is_counted_key(key) is counted
 
 
 def test_every_charged_key_is_one_that_counts() -> None:
@@ -159,7 +159,7 @@ def test_every_charged_key_is_one_that_counts() -> None:
         "a.io/b",
     ]
     charge = charged(pod(container("a", dict.fromkeys(names, 1), dict.fromkeys(names, 1))))
-    assert all(is_counted(key) for key in charge)
+    assert all(is_counted_key(key) for key in charge)
 
 
 def spec_with(**fields: Any) -> PodSpec:
@@ -188,16 +188,16 @@ def spec_with(**fields: Any) -> PodSpec:
 )
 def test_best_effort(spec: PodSpec, *, best_effort: bool) -> None:
     assert is_best_effort(spec) is best_effort
-    assert in_scope(_scoped("BestEffort"), spec) is best_effort
-    assert in_scope(_scoped("NotBestEffort"), spec) is not best_effort
+    assert is_in_scope(_scoped("BestEffort"), spec) is best_effort
+    assert is_in_scope(_scoped("NotBestEffort"), spec) is not best_effort
 
 
 @pytest.mark.parametrize(("deadline", "terminating"), [(None, False), (0, True), (5, True), (-1, False)])
 def test_terminating(deadline: int | None, *, terminating: bool) -> None:
     spec = spec_with(activeDeadlineSeconds=deadline)
     assert is_terminating(spec) is terminating
-    assert in_scope(_scoped("Terminating"), spec) is terminating
-    assert in_scope(_scoped("NotTerminating"), spec) is not terminating
+    assert is_in_scope(_scoped("Terminating"), spec) is terminating
+    assert is_in_scope(_scoped("NotTerminating"), spec) is not terminating
 
 
 def _scoped(*scopes: str) -> Any:
@@ -219,18 +219,18 @@ def test_priority_classes(operator: str, values: list[str] | None, *, of_batch: 
     expression = {"scopeName": "PriorityClass", "operator": operator, "values": values}
     spec = quota(scopeSelector={"matchExpressions": [expression]}).spec
     assert spec is not None
-    assert in_scope(spec, spec_with(priorityClassName="batch")) is of_batch
-    assert in_scope(spec, spec_with()) is of_none
+    assert is_in_scope(spec, spec_with(priorityClassName="batch")) is of_batch
+    assert is_in_scope(spec, spec_with()) is of_none
 
 
 def test_a_quota_without_scopes_selects_every_pod() -> None:
-    assert in_scope(_scoped(), spec_with()) is True
+    assert is_in_scope(_scoped(), spec_with()) is True
 
 
 def test_scopes_of_something_else_select_no_pod() -> None:
-    assert in_scope(_scoped("VolumeAttributesClass"), spec_with()) is False
+    assert is_in_scope(_scoped("VolumeAttributesClass"), spec_with()) is False
 
 
 def test_affinity_over_namespaces_is_not_known() -> None:
-    assert in_scope(_scoped("CrossNamespacePodAffinity"), spec_with()) is None
-    assert in_scope(_scoped("CrossNamespacePodAffinity", "Terminating"), spec_with()) is False
+    assert is_in_scope(_scoped("CrossNamespacePodAffinity"), spec_with()) is None
+    assert is_in_scope(_scoped("CrossNamespacePodAffinity", "Terminating"), spec_with()) is False

@@ -6,7 +6,7 @@ import pytest
 
 from tests.accounting.objects import container, sidecar, spec_of
 from webhook.accounting.quantity import QuantityError
-from webhook.accounting.requests import pod_limits, pod_requests
+from webhook.accounting.requests import compute_pod_limits, compute_pod_requests
 from webhook.objects.pods import PodSpec
 
 GPU = "example.com/gpu"
@@ -82,7 +82,7 @@ C1, C2 = container("a", one(1)), container("b", one(2))
     ],
 )
 def test_effective_request_of_an_extended_resource(spec: PodSpec, expected: str) -> None:
-    assert str(pod_requests(spec).quantities[GPU]) == expected
+    assert str(compute_pod_requests(spec).quantities[GPU]) == expected
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_effective_request_of_an_extended_resource(spec: PodSpec, expected: str)
     ],
 )
 def test_effective_requests_with_a_pod_level(spec: PodSpec, expected: dict[str, str]) -> None:
-    assert texts(pod_requests(spec).quantities) == expected
+    assert texts(compute_pod_requests(spec).quantities) == expected
 
 
 @pytest.mark.parametrize(
@@ -176,22 +176,22 @@ def test_effective_requests_with_a_pod_level(spec: PodSpec, expected: dict[str, 
     ],
 )
 def test_effective_limits(spec: PodSpec, expected: dict[str, str]) -> None:
-    assert texts(pod_limits(spec).quantities) == expected
+    assert texts(compute_pod_limits(spec).quantities) == expected
 
 
 def test_amounts_are_rounded_once_after_summing() -> None:
     name = "foo.kubernetes.io/x"
-    halves = pod_requests(
+    halves = compute_pod_requests(
         spec_of(container("a", {name: "500m"}), container("b", {name: "500m"}), container("c", {name: "1m"}))
     )
     assert dict(halves.amounts) == {name: 2}
 
 
 def test_cpu_is_in_thousandths_and_memory_in_bytes() -> None:
-    effective = pod_requests(spec_of(container("a", {"cpu": "1500m", "memory": "1Ki"})))
+    effective = compute_pod_requests(spec_of(container("a", {"cpu": "1500m", "memory": "1Ki"})))
     assert dict(effective.amounts) == {"cpu": 1500, "memory": 1024}
 
 
 def test_what_is_no_quantity_is_an_error() -> None:
     with pytest.raises(QuantityError, match="suffix"):
-        pod_requests(spec_of(container("a", {"memory": "1K"})))
+        compute_pod_requests(spec_of(container("a", {"memory": "1K"})))

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, running, sidecar, spec_of, status
-from webhook.accounting.asks import read_pod
-from webhook.accounting.requests import limits_of, pod_limits, pod_requests, requests_of
-from webhook.accounting.resize import View, as_seen
+from webhook.accounting.asks import parse_pod_resources
+from webhook.accounting.requests import compute_limits, compute_pod_limits, compute_pod_requests, compute_requests
+from webhook.accounting.resize import ResizeView, apply_status
 from webhook.objects.pods import PodSpec, PodStatus
 
 INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
@@ -67,21 +67,22 @@ TWO = spec_of(container("a", cpu(2), cpu(2)))
     ],
 )
 def test_the_scheduler_sees_the_largest(spec: PodSpec, seen: PodStatus, expected: str) -> None:
-    assert str(pod_requests(spec, seen).quantities["cpu"]) == expected
+    assert str(compute_pod_requests(spec, seen).quantities["cpu"]) == expected
 
 
 @pytest.mark.parametrize(
-    ("view", "expected"), [(View.SPEC, "2"), (View.QUOTA, "1"), (View.SCHEDULER, "1"), (View.HELD, "2")]
+    ("view", "expected"),
+    [(ResizeView.SPEC, "2"), (ResizeView.QUOTA, "1"), (ResizeView.SCHEDULER, "1"), (ResizeView.CHARGED, "2")],
 )
-def test_an_infeasible_resize_by_view(view: View, expected: str) -> None:
-    seen = as_seen(read_pod(TWO), resized(1, 1, conditions=INFEASIBLE), view)
-    assert str(requests_of(seen).quantities["cpu"]) == expected
+def test_an_infeasible_resize_by_view(view: ResizeView, expected: str) -> None:
+    seen = apply_status(parse_pod_resources(TWO), resized(1, 1, conditions=INFEASIBLE), view)
+    assert str(compute_requests(seen).quantities["cpu"]) == expected
 
 
 def test_limits_are_the_larger_of_asked_and_actual() -> None:
-    assert str(pod_limits(TWO, resized(3, 9)).quantities["cpu"]) == "3"
-    assert str(pod_limits(TWO, resized(1, 9)).quantities["cpu"]) == "2"
-    assert str(pod_limits(TWO, resized(1, 9, conditions=INFEASIBLE)).quantities["cpu"]) == "1"
+    assert str(compute_pod_limits(TWO, resized(3, 9)).quantities["cpu"]) == "3"
+    assert str(compute_pod_limits(TWO, resized(1, 9)).quantities["cpu"]) == "2"
+    assert str(compute_pod_limits(TWO, resized(1, 9, conditions=INFEASIBLE)).quantities["cpu"]) == "1"
 
 
 POD_LEVEL = spec_of(container("a", cpu(1)), resources={"requests": cpu(2), "limits": cpu(4)})
@@ -90,37 +91,45 @@ POD_LEVEL = spec_of(container("a", cpu(1)), resources={"requests": cpu(2), "limi
 @pytest.mark.parametrize(
     ("seen", "view", "requests", "limits"),
     [
-        pytest.param(status(resources={"requests": cpu(3), "limits": cpu(5)}), View.SCHEDULER, "3", "5", id="seen"),
-        pytest.param(status(resources={"requests": cpu(3), "limits": cpu(5)}), View.QUOTA, "2", "4", id="not by quota"),
-        pytest.param(status(resources={}, allocatedResources=cpu(6)), View.SCHEDULER, "6", "4", id="promised"),
-        pytest.param(status(allocatedResources=cpu(6)), View.SCHEDULER, "2", "4", id="promised without actual"),
+        pytest.param(
+            status(resources={"requests": cpu(3), "limits": cpu(5)}), ResizeView.SCHEDULER, "3", "5", id="seen"
+        ),
+        pytest.param(
+            status(resources={"requests": cpu(3), "limits": cpu(5)}), ResizeView.QUOTA, "2", "4", id="not by quota"
+        ),
+        pytest.param(status(resources={}, allocatedResources=cpu(6)), ResizeView.SCHEDULER, "6", "4", id="promised"),
+        pytest.param(status(allocatedResources=cpu(6)), ResizeView.SCHEDULER, "2", "4", id="promised without actual"),
         pytest.param(
             status(resources={"requests": cpu(1), "limits": cpu(1)}, conditions=INFEASIBLE),
-            View.SCHEDULER,
+            ResizeView.SCHEDULER,
             "1",
             "1",
             id="infeasible",
         ),
         pytest.param(
             status(resources={"requests": cpu(1), "limits": cpu(1)}, conditions=INFEASIBLE),
-            View.HELD,
+            ResizeView.CHARGED,
             "2",
             "4",
             id="held",
         ),
         pytest.param(
-            status(resources={}, conditions=INFEASIBLE), View.SCHEDULER, "0", "4", id="infeasible, and nothing said"
+            status(resources={}, conditions=INFEASIBLE),
+            ResizeView.SCHEDULER,
+            "0",
+            "4",
+            id="infeasible, and nothing said",
         ),
         pytest.param(
             status(resources={"limits": {}}, conditions=INFEASIBLE),
-            View.SCHEDULER,
+            ResizeView.SCHEDULER,
             "0",
             "0",
             id="infeasible, and said nothing",
         ),
     ],
 )
-def test_the_pod_level_of_a_resized_pod(seen: PodStatus, view: View, requests: str, limits: str) -> None:
-    ask = as_seen(read_pod(POD_LEVEL), seen, view)
-    assert str(requests_of(ask).quantities["cpu"]) == requests
-    assert str(limits_of(ask).quantities["cpu"]) == limits
+def test_the_pod_level_of_a_resized_pod(seen: PodStatus, view: ResizeView, requests: str, limits: str) -> None:
+    ask = apply_status(parse_pod_resources(POD_LEVEL), seen, view)
+    assert str(compute_requests(ask).quantities["cpu"]) == requests
+    assert str(compute_limits(ask).quantities["cpu"]) == limits

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.accounting.scaling import rounded_as_decimal, rounded_down, rounded_up, ten_to
+from webhook.accounting.scaling import power_of_ten, round_as_decimal, round_down, round_up
 
 MANTISSAS = st.integers(-(10**25), 10**25)
 SCALES = st.integers(-12, 12)
@@ -15,7 +15,7 @@ SCALES = st.integers(-12, 12)
 
 @pytest.mark.parametrize("exponent", [0, 1, 9, 63, 64, 65, 1000])
 def test_powers_of_ten_are_exact(exponent: int) -> None:
-    assert ten_to(exponent) == int("1" + "0" * exponent)
+    assert power_of_ten(exponent) == int("1" + "0" * exponent)
 
 
 @pytest.mark.parametrize(
@@ -33,15 +33,15 @@ def test_powers_of_ten_are_exact(exponent: int) -> None:
     ],
 )
 def test_each_way_rounds_as_it_says(number: tuple[int, int], target: int, up: int, as_decimal: int, down: int) -> None:
-    assert rounded_up(*number, target) == up
-    assert rounded_as_decimal(*number, target) == as_decimal
-    assert rounded_down(*number, target) == down
+    assert round_up(*number, target) == up
+    assert round_as_decimal(*number, target) == as_decimal
+    assert round_down(*number, target) == down
 
 
 @given(MANTISSAS, SCALES, SCALES)
 def test_each_way_rounds_as_fractions_do(mantissa: int, scale: int, target: int) -> None:
     exact = Fraction(mantissa) * Fraction(10) ** (scale - target)
     whole = trunc(exact)
-    assert rounded_up(mantissa, scale, target) == (ceil(exact) if exact > 0 else floor(exact))
-    assert rounded_down(mantissa, scale, target) == floor(exact)
-    assert rounded_as_decimal(mantissa, scale, target) == (whole if exact == whole else whole + 1)
+    assert round_up(mantissa, scale, target) == (ceil(exact) if exact > 0 else floor(exact))
+    assert round_down(mantissa, scale, target) == floor(exact)
+    assert round_as_decimal(mantissa, scale, target) == (whole if exact == whole else whole + 1)

@@ -6,7 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from webhook.accounting.selectors import EVERYTHING, NOTHING, Selector, SelectorError, having, selector_of
+from webhook.accounting.selectors import (
+    MATCH_EVERYTHING,
+    MATCH_NOTHING,
+    Selector,
+    SelectorError,
+    create_selector,
+    parse_selector,
+)
 from webhook.objects.selectors import LabelSelector
 
 _CONSIST = (
@@ -22,7 +29,7 @@ _LABEL = (
 
 
 def _read(written: Mapping[str, Any] | None) -> Selector:
-    return selector_of(None if written is None else msgspec.convert(written, LabelSelector))
+    return parse_selector(None if written is None else msgspec.convert(written, LabelSelector))
 
 
 def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
@@ -100,17 +107,17 @@ def test_what_is_no_selector(written: Mapping[str, Any], said: str) -> None:
 
 
 def test_what_two_selectors_match_both_do() -> None:
-    both = having({"a": "1"}).narrowed(_read(_expression("b", "Exists")))
+    both = create_selector({"a": "1"}).intersect(_read(_expression("b", "Exists")))
     assert [both.matches(each) for each in ({"a": "1", "b": ""}, {"a": "1"}, {"b": ""})] == [True, False, False]
-    assert having({}) == EVERYTHING
-    assert NOTHING.narrowed(EVERYTHING) == EVERYTHING.narrowed(NOTHING) == NOTHING
+    assert create_selector({}) == MATCH_EVERYTHING
+    assert MATCH_NOTHING.intersect(MATCH_EVERYTHING) == MATCH_EVERYTHING.intersect(MATCH_NOTHING) == MATCH_NOTHING
 
 
 def test_only_a_selector_without_conditions_is_empty() -> None:
-    assert EVERYTHING.is_empty
-    assert not NOTHING.is_empty
-    assert not having({"a": ""}).is_empty
+    assert MATCH_EVERYTHING.is_empty
+    assert not MATCH_NOTHING.is_empty
+    assert not create_selector({"a": ""}).is_empty
 
 
 def test_labels_that_are_to_be_had_need_not_be_such_as_can_be() -> None:
-    assert having({"a": "x y"}).matches({"a": "x y"})
+    assert create_selector({"a": "x y"}).matches({"a": "x y"})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.admission.case import change, policies
-from webhook.accounting.likeness import likeness
+from webhook.accounting.likeness import compute_fingerprint
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
 from webhook.admission.decide import judge
@@ -129,7 +129,7 @@ def test_what_was_found_of_others_changes_no_charge(pods: list[dict[str, Any]]) 
     for written in pods * 2:
         pod = msgspec.json.decode(json.dumps(written), type=Pod)
         assert pod.spec is not None
-        assert cap.held(pod, likeness(pod.spec)) == cap.held(pod)
+        assert cap.held(pod, compute_fingerprint(pod.spec)) == cap.held(pod)
 
 
 def test_a_sidecar_without_a_limit_is_not_taken_for_the_init_container_that_needs_none() -> None:
@@ -140,5 +140,5 @@ def test_a_sidecar_without_a_limit_is_not_taken_for_the_init_container_that_need
         written = {"spec": {"containers": [limited], "initContainers": [first]}}
         pod = msgspec.json.decode(json.dumps(written), type=Pod)
         assert pod.spec is not None
-        found.append(cap.held(pod, likeness(pod.spec)).unlimited)
+        found.append(cap.held(pod, compute_fingerprint(pod.spec)).unlimited)
     assert found == [{}, {"limits.cpu": ("side",)}]

@@ -17,7 +17,7 @@ import msgspec
 from tests.bench.placing import PODS, WORKLOADS, kept_away, made_up, node_json, pod_json
 from webhook.accounting.cluster import Cluster
 from webhook.accounting.fit.headroom import headroom
-from webhook.objects.scheduling import PlacedPod
+from webhook.objects.scheduling import SchedulingPod
 
 _SIZES = ((500, 2_000), (5_000, 100_000))
 _REPEATS, _RUNS = 50, 5
@@ -60,7 +60,7 @@ def main() -> None:
 
 def _counted(cluster: Cluster, name: str, written: Json) -> None:
     """Milliseconds for one question, which is repeated as long as that does not take too long."""
-    pod = msgspec.json.decode(msgspec.json.encode(written), type=PlacedPod)
+    pod = msgspec.json.decode(msgspec.json.encode(written), type=SchedulingPod)
     room, times = headroom(pod, cluster).total, list[float]()
     while len(times) < _REPEATS and sum(times) < _ENOUGH:
         begun = time.perf_counter()

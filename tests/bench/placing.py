@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster, Placed, placed
+from webhook.accounting.cluster import Cluster, PodInfo, create_pod_info
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places
-from webhook.objects.scheduling import PlacedPod, PlacingNode
+from webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 NODES, WORKLOADS, PODS, NAMESPACES = 5_000, 10_000, 100_000, 500
 _ZONES, _RACKS, _TIERS, _EXTENDED = 10, 200, 4, 18
@@ -31,8 +31,8 @@ def main() -> None:
     cluster, pods = made_up()
     turn = cycle(pods)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    counts = f"{len(cluster.nodes):,} nodes, {len(cluster):,} pods, {len(cluster.shapes):,} shapes"
-    print(f"{counts}, {len(cluster.repelling):,} terms that keep pods away: {peak:.0f} MiB at most.\n")
+    counts = f"{len(cluster.nodes):,} nodes, {len(cluster):,} pods, {len(cluster.groups):,} shapes"
+    print(f"{counts}, {len(cluster.anti_affinity_index):,} terms that keep pods away: {peak:.0f} MiB at most.\n")
     print("| what | p50 | p99 |\n| --- | ---: | ---: |")
     _print("a pod leaves, and is back (each)", [each / 2 for each in _timed(_moves(cluster, turn))])
     words: dict[str, dict[str, Any]] = {
@@ -42,19 +42,21 @@ def main() -> None:
     }
     for name, company in words.items():
         _print(f"{name}: all nodes", _timed(_verdicts(cluster, turn, company)))
-        _print(f"{name}: one node", _timed(_verdicts(cluster, turn, company, cluster.nodes.places()[:1])))
+        _print(f"{name}: one node", _timed(_verdicts(cluster, turn, company, cluster.nodes.get_indices()[:1])))
 
 
-def made_up(nodes: int = NODES, many: int = PODS) -> tuple[Cluster, list[Placed]]:
+def made_up(nodes: int = NODES, many: int = PODS) -> tuple[Cluster, list[PodInfo]]:
     """A cluster of so many nodes, and its pods."""
     cluster, workloads = Cluster(), many * WORKLOADS // PODS
     for number in range(nodes):
-        cluster.put_node(_read(node_json(number), PlacingNode))
+        cluster.put_node(_read(node_json(number), SchedulingNode))
     for number in range(NAMESPACES):
         cluster.namespaces[_namespace(number)] = {"team": f"team-{number % 50}"}
     pods = []
     for workload in range(workloads):
-        first = placed(_read(pod_json(workload, kept_away(workload), node="n0"), PlacedPod), cluster.shapes)
+        first = create_pod_info(
+            _read(pod_json(workload, kept_away(workload), node="n0"), SchedulingPod), cluster.groups
+        )
         assert first is not None
         copies = range(workload, many, workloads)
         pods += [first._replace(uid=f"u{number}", node=f"n{number * 7919 % nodes}") for number in copies]
@@ -121,28 +123,28 @@ def spread(key: str, skew: int, labels: dict[str, str]) -> dict[str, Any]:
     return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
 
 
-def _moves(cluster: Cluster, turn: Iterator[Placed]) -> Iterator[Callable[[], object]]:
+def _moves(cluster: Cluster, turn: Iterator[PodInfo]) -> Iterator[Callable[[], object]]:
     return (partial(_move, cluster, pod) for pod in turn)
 
 
-def _move(cluster: Cluster, pod: Placed) -> None:
+def _move(cluster: Cluster, pod: PodInfo) -> None:
     cluster.remove_pod(pod.uid)
     cluster.put_pod(pod)
 
 
 def _verdicts(
-    cluster: Cluster, turn: Iterator[Placed], company: dict[str, Any], places: Places | None = None
+    cluster: Cluster, turn: Iterator[PodInfo], company: dict[str, Any], places: Places | None = None
 ) -> Iterator[Callable[[], object]]:
     """Verdicts on a pod of one workload after another, after a pod has moved."""
     for number, pod in enumerate(turn):
         cluster.put_pod(pod._replace(node=f"n{number}"))
         workload = number * 37 % WORKLOADS
         text = msgspec.json.encode(pod_json(workload, company)).replace(b"@", str(workload).encode())
-        yield partial(_verdict, cluster, msgspec.json.decode(text, type=PlacedPod), places)
+        yield partial(_verdict, cluster, msgspec.json.decode(text, type=SchedulingPod), places)
         cluster.put_pod(pod)
 
 
-def _verdict(cluster: Cluster, pod: PlacedPod, places: Places | None) -> Places:
+def _verdict(cluster: Cluster, pod: SchedulingPod, places: Places | None) -> Places:
     return filtered(Incoming.of(pod), cluster, places).fitting
 
 

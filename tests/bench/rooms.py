@@ -12,7 +12,7 @@ import msgspec
 
 from tests.admission.case import policies
 from tests.bench.placing import HOST, WORKLOADS, ZONE, broad, company, cuts, made_up, pod_json, spread, term
-from webhook.accounting.cluster import Cluster, Placed
+from webhook.accounting.cluster import Cluster, PodInfo
 from webhook.admission.change import Change
 from webhook.admission.review import decode
 from webhook.admission.selection import RuleIndex
@@ -81,7 +81,7 @@ def _by_app() -> Json:
 
 
 def _timed(  # noqa: PLR0913, PLR0917  # what a case is made of
-    cluster: Cluster, turn: Iterator[Placed], said: Json, asked: Asked, rule: str, code: str
+    cluster: Cluster, turn: Iterator[PodInfo], said: Json, asked: Asked, rule: str, code: str
 ) -> Iterator[float]:
     """Microseconds for each of some reviews, of a pod of one workload after another."""
     index, placing = RuleIndex(policies(_RULE % rule)), Still(cluster)

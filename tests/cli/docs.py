@@ -44,7 +44,7 @@ def _codes() -> str:
     for prefix, (title, about) in _GROUPS.items():
         codes = [code for code in catalogue.ALL if code.number.startswith(prefix)]
         parts += [f"## {title}\n", f"{about}\n", "| code | name | what |\n| --- | --- | --- |"]
-        parts += [f"| [{code.number}](#{_anchor(code)}) | {code.slug} | {_cell(code.what)} |" for code in codes]
+        parts += [f"| [{code.number}](#{_anchor(code)}) | {code.slug} | {_cell(code.summary)} |" for code in codes]
         parts.append("")
         parts += [_code(code) for code in codes]
     return "\n".join(parts)
@@ -56,8 +56,8 @@ def _anchor(code: Code) -> str:
 
 def _code(code: Code) -> str:
     return (
-        f"### {code.number} {code.slug}\n\n{code.what}\n\n{code.why}\n\n"
-        f"Fails:\n\n{_fenced(code.fails)}\nPasses:\n\n{_fenced(code.passes)}"
+        f"### {code.number} {code.slug}\n\n{code.summary}\n\n{code.explanation}\n\n"
+        f"Fails:\n\n{_fenced(code.invalid_example)}\nPasses:\n\n{_fenced(code.valid_example)}"
     )
 
 

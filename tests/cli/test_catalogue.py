@@ -19,11 +19,11 @@ def test_numbers_are_unique_and_in_order() -> None:
 def test_every_code_explains_itself(code: Code) -> None:
     """With sentences, and with two examples that differ."""
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.slug)
-    assert code.what.endswith((".", ")"))
-    assert code.why.endswith((".", ")", "?"))
-    assert code.fails.strip()
-    assert code.passes.strip()
-    assert code.fails != code.passes
+    assert code.summary.endswith((".", ")"))
+    assert code.explanation.endswith((".", ")", "?"))
+    assert code.invalid_example.strip()
+    assert code.valid_example.strip()
+    assert code.invalid_example != code.valid_example
 
 
 @pytest.mark.parametrize("text", ["TG101", "tg101", "not-whole", "NOT-WHOLE"])

@@ -73,13 +73,13 @@ def found(folder: Path, code: Code, fragment: str) -> set[str]:
 @pytest.mark.parametrize("code", CHECKED, ids=lambda code: code.number)
 def test_what_fails_fails(tmp_path: Path, code: Code) -> None:
     """With this code."""
-    assert code.number in found(tmp_path, code, code.fails)
+    assert code.number in found(tmp_path, code, code.invalid_example)
 
 
 @pytest.mark.parametrize("code", CHECKED, ids=lambda code: code.number)
 def test_what_passes_passes(tmp_path: Path, code: Code) -> None:
     """As far as this code goes."""
-    assert code.number not in found(tmp_path, code, code.passes)
+    assert code.number not in found(tmp_path, code, code.valid_example)
 
 
 NODES = {"TG112": 8, "TG113": 8, "TG114": 4, "TG115": 4}
@@ -125,8 +125,8 @@ def placed(folder: Path, number: str, fragment: str) -> set[str]:
 def test_examples_of_what_nodes_say_are_true_too(tmp_path: Path, number: str) -> None:
     """Beside the node that they speak of."""
     code = catalogue.of(number)
-    assert placed(tmp_path, number, code.fails) == {number}
-    assert placed(tmp_path, number, code.passes) == set()
+    assert placed(tmp_path, number, code.invalid_example) == {number}
+    assert placed(tmp_path, number, code.valid_example) == set()
 
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
@@ -149,8 +149,8 @@ def indented(text: str, by: int) -> str:
 def test_examples_of_manifests_are_true_too(number: str) -> None:
     """Text by text, since what is wrong with them is how they are written."""
     code = catalogue.of(number)
-    assert number in codes(WRAPPED[number](code.fails))
-    assert number not in codes(WRAPPED[number](code.passes))
+    assert number in codes(WRAPPED[number](code.invalid_example))
+    assert number not in codes(WRAPPED[number](code.valid_example))
 
 
 def codes(text: str) -> set[str]:

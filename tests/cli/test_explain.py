@@ -45,8 +45,8 @@ def test_a_code_is_explained() -> None:
     text = explain("not-whole").stdout
     for part in (
         "TG101 not-whole",
-        code.what,
-        code.why,
+        code.summary,
+        code.explanation,
         "This fails:",
         "This passes:",
         "        nvidia.com/gpu: 1500m",

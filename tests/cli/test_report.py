@@ -116,7 +116,7 @@ def test_sarif_has_its_shape(findings: list[Finding]) -> None:
     run = document["runs"][0]
     rules = run["tool"]["driver"]["rules"]
     assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [each.code for each in findings]
-    assert all(rule["shortDescription"]["text"] == catalogue.of(rule["id"]).what for rule in rules)
+    assert all(rule["shortDescription"]["text"] == catalogue.of(rule["id"]).summary for rule in rules)
 
 
 @given(st.lists(FINDINGS, max_size=4))

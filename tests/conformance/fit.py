@@ -5,7 +5,7 @@ from typing import Any
 from tests.conformance.case import Case, Outcome
 from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
-from webhook.accounting.node_fit import insufficient
+from webhook.accounting.node_fit import find_shortfalls
 from webhook.objects.cluster import Node
 from webhook.objects.pods import Pod
 
@@ -15,7 +15,7 @@ _FIELDS = ("requested", "used", "capacity", "never", "reason")
 def compare(case: Case) -> Outcome:
     """Compare the set of insufficient resources with all that is said of each, whatever their order."""
     pods = case["pods"] or []
-    found = insufficient(typed(case["pod"], Pod), typed(case["node"], Node), [typed(each, Pod) for each in pods])
+    found = find_shortfalls(typed(case["pod"], Pod), typed(case["node"], Node), [typed(each, Pod) for each in pods])
     ours = {each.resource: tuple(str(getattr(each, field)) for field in _FIELDS) for each in found}
     theirs = {each["resource"]: _answer(each) for each in case["answer"]["insufficient"] or ()}
     wrapping = wrapping_names(case["pod"], case["node"], pods)

@@ -2,7 +2,7 @@
 
 from tests.conformance.case import Case, Outcome
 from webhook.accounting import names
-from webhook.accounting.names import Place
+from webhook.accounting.names import NameContext
 
 _PREDICATES = {
     "extended": names.is_extended,
@@ -13,7 +13,7 @@ _PREDICATES = {
     "prefixed_native": names.is_prefixed_native,
     "scheduler_scalar": names.is_scheduler_scalar,
 }
-_PLACES = (Place.CONTAINER, Place.LIMIT_RANGE_OTHER, Place.QUOTA)
+_PLACES = (NameContext.CONTAINER, NameContext.LIMIT_RANGE_OTHER, NameContext.QUOTA)
 
 
 def compare(case: Case) -> Outcome:
@@ -21,8 +21,8 @@ def compare(case: Case) -> Outcome:
     name, answer = case["name"], case["answer"]
     ours: Case = {
         "is": [each for each, holds in _PREDICATES.items() if holds(name)],
-        "qualified": list(names.qualified_name_faults(name)),
-        **{str(place): [fault.detail for fault in names.faults(name, place)] for place in _PLACES},
+        "qualified": list(names.find_qualified_name_errors(name)),
+        **{str(place): [fault.detail for fault in names.find_name_problems(name, place)] for place in _PLACES},
     }
     return Outcome(
         tuple(

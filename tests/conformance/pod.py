@@ -9,8 +9,8 @@ from tests.conformance.errors import compare_errors
 from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.quota import quota_charge
-from webhook.accounting.requests import pod_limits, pod_requests
+from webhook.accounting.quota import compute_quota_charge
+from webhook.accounting.requests import compute_pod_limits, compute_pod_requests
 from webhook.accounting.validation import validate_pod
 from webhook.objects.pods import Pod, PodSpec
 
@@ -21,9 +21,9 @@ def compare(case: Case) -> Outcome:
     spec, wrapping = pod.spec or PodSpec(), wrapping_names(case["pod"])
     differences = compare_errors(answer["errors"], validate_pod(pod), wrapping)
     for name, ours in (
-        ("requests", pod_requests(spec, pod.status).quantities),
-        ("limits", pod_limits(spec, pod.status).quantities),
-        ("quota", quota_charge(pod, _now(case))),
+        ("requests", compute_pod_requests(spec, pod.status).quantities),
+        ("limits", compute_pod_limits(spec, pod.status).quantities),
+        ("quota", compute_quota_charge(pod, _now(case))),
     ):
         differences += _compare_quantities(name, answer[name] or {}, ours, wrapping)
     return Outcome(tuple(differences), beyond_int64=bool(wrapping))

@@ -68,7 +68,7 @@ def _ours(quantity: Quantity) -> Case:
     return {
         "ok": True,
         "string": quantity.text,
-        "rounded": quantity.rounded_up_to_milli().text,
+        "rounded": quantity.round_up_to_milli().text,
         "canonical": quantity.canonical,
         "format": str(quantity.format),
         "sign": quantity.sign,

@@ -10,7 +10,7 @@ from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
 from webhook.accounting.problem import Problem
 from webhook.accounting.validation import (
-    cause_message,
+    format_cause_message,
     validate_limit_range,
     validate_node,
     validate_pod,
@@ -25,7 +25,7 @@ def compare(case: Case) -> Outcome:
     """Compare the multiset of causes (field, reason, message) under resource fields."""
     wrapping = wrapping_names(case["object"])
     wanted = Counter(_causes(case["causes"] or ()))
-    found = Counter((each.field, str(each.reason), cause_message(each)) for each in _problems(case["object"]))
+    found = Counter((each.field, str(each.reason), format_cause_message(each)) for each in _problems(case["object"]))
     said = [("the API server", each) for each in (wanted - found).elements()]
     said += [("tallygate", each) for each in (found - wanted).elements()]
     differences = [f"only {who} says {each}" for who, each in said if not is_about(each, wrapping)]

@@ -57,7 +57,7 @@ def quantity(data: bytes) -> None:
         assert str(refused)  # noqa: PT017  # as above
         return
     assert Quantity.parse(read_.canonical) == read_
-    assert read_.exceeds_int64 or -(2**63) < read_.value() < 2**63
+    assert read_.is_beyond_int64 or -(2**63) < read_.value() < 2**63
 
 
 def policy(data: bytes) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.gate.scene import GPU, Scene, pod, response
 from tests.gate.test_foresight import told, workload
-from webhook.accounting.cluster import Cluster, take
+from webhook.accounting.cluster import Cluster, ingest
 from webhook.gate.placing import Seen, Still
 
 RULE = """
@@ -29,7 +29,7 @@ def cluster(*gpus: int, **spec: Any) -> Cluster:
     for name, amount in zip("abcdef", gpus, strict=False):
         allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110"} | ({GPU: str(amount)} if amount else {})
         node = {"metadata": {"name": name}, "spec": spec, "status": {"allocatable": allocatable}}
-        take(made, "Node", json.dumps(node).encode())
+        ingest(made, "Node", json.dumps(node).encode())
     return made
 
 
@@ -37,7 +37,7 @@ def hold(made: Cluster, node: str, gpus: int, *, namespace: str = "elsewhere", n
     """Put a pod with so many GPUs on a node."""
     body = pod(name or f"on-{node}-{gpus}", gpus, nodeName=node, **spec)
     body["metadata"]["namespace"] = namespace
-    take(made, "Pod", json.dumps(body).encode())
+    ingest(made, "Pod", json.dumps(body).encode())
 
 
 def scene(made: Cluster, checks: str = NEVER, enforcement: str = "deny") -> Scene:
@@ -222,7 +222,7 @@ def test_devices_that_are_named_by_their_class_are_no_business_of_nodes() -> Non
 def class_of_devices(made: Cluster, name: str, resource: str = "") -> None:
     """A DeviceClass, and the extended resource that it stands for."""
     body = {"metadata": {"name": name}, "spec": {"extendedResourceName": resource} if resource else {}}
-    take(made, "DeviceClass", json.dumps(body).encode())
+    ingest(made, "DeviceClass", json.dumps(body).encode())
 
 
 def asking(name: str) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def test_what_a_device_class_stands_for_is_no_business_of_nodes() -> None:
     assert "there is no DeviceClass dongle, so that no node can run this (TG112" in (
         refused(asked, asking("deviceclass.resource.kubernetes.io/dongle"))
     )
-    made.devices.remove("dongles")
+    made.device_classes.remove("dongles")
     assert "no node advertises example.com/dongle, so that" in refused(asked, asking("example.com/dongle"))
 
 

@@ -54,5 +54,5 @@ def test_every_code_has_a_case() -> None:
 def test_codes_are_numbered_once_and_tell_everything() -> None:
     assert len({code.number for code in CODES}) == len({code.slug for code in CODES}) == len(CODES)
     assert all(code.number.startswith("TG3") for code in CODES)
-    assert all(all((code.what, code.why, code.fails, code.passes)) for code in CODES)
-    assert all(code.what.endswith(".") and code.why.endswith(".") for code in CODES)
+    assert all(all((code.summary, code.explanation, code.invalid_example, code.valid_example)) for code in CODES)
+    assert all(code.summary.endswith(".") and code.explanation.endswith(".") for code in CODES)

@@ -202,7 +202,7 @@ def test_what_passes_is_a_quantity_that_is_not_negative(text: str) -> None:
         return
     quantity = Quantity.parse(text)
     assert quantity.sign >= 0
-    assert not quantity.exceeds_int64
+    assert not quantity.is_beyond_int64
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["GB", "MB", "KB", "K", "GiB", "gi", "mib", "B", " Gi", "T"]))

@@ -101,7 +101,7 @@ def test_namespaces_that_cover_hold_all_of_the_other(
     assert namespaces_meet(wide, narrow) or not any(outer and inner for outer, inner in held)
 
 
-SMALL = st.integers(0, 12).map(Quantity.of)
+SMALL = st.integers(0, 12).map(Quantity.from_int)
 BOUNDS = st.builds(
     Bounds,
     st.none() | SMALL,
@@ -114,7 +114,7 @@ BOUNDS = st.builds(
 @given(BOUNDS, BOUNDS)
 @settings(max_examples=examples(200))
 def test_the_least_allowed_amount_is_the_least_that_both_allow(one: Bounds, other: Bounds) -> None:
-    whole = [Quantity.of(units) for units in range(144)]
+    whole = [Quantity.from_int(units) for units in range(144)]
     allowed = [amount for amount in whole if allows(one, amount) and allows(other, amount)]
     assert least_allowed((one, other)) == (allowed[0] if allowed else None)
 

@@ -100,12 +100,12 @@ def test_every_field_of_a_rule_is_read() -> None:
         whole_quantity=True,
         requests_equal_limits=Equality.FILL,
         per_container=Bounds(
-            Quantity.of(1),
-            Quantity.of(8),
+            Quantity.from_int(1),
+            Quantity.from_int(8),
             Quantity.parse("500m"),
-            (Quantity.of(1), Quantity.of(2), Quantity.of(4)),
+            (Quantity.from_int(1), Quantity.from_int(2), Quantity.from_int(4)),
         ),
-        per_pod=Bounds(max=Quantity.of(8)),
+        per_pod=Bounds(max=Quantity.from_int(8)),
         advertised=True,
         schedulable=Schedulable.NOT_NOW,
     )

@@ -13,34 +13,34 @@ from typing import Any, Never
 from webhook.accounting.name_families import LIMITS_PREFIX, REQUESTS_PREFIX
 from webhook.accounting.quantity import Format, Quantity
 
-_BYTES = tuple(
+_BYTE_PREFIXES = tuple(
     prefix + name
     for prefix in ("", LIMITS_PREFIX, REQUESTS_PREFIX, LIMITS_PREFIX + REQUESTS_PREFIX)
     for name in ("memory", "ephemeral-storage", "hugepages-")
 )
-_CPU = frozenset({"cpu", LIMITS_PREFIX + "cpu", REQUESTS_PREFIX + "cpu"})
+_CPU_NAMES = frozenset({"cpu", LIMITS_PREFIX + "cpu", REQUESTS_PREFIX + "cpu"})
 
 
 def is_milli(name: str) -> bool:
     """Whether its unit is a thousandth: cpu, by itself or in a quota's words."""
-    return name in _CPU
+    return name in _CPU_NAMES
 
 
-def amount(name: str, quantity: Quantity) -> int:
+def round_up_to_unit(name: str, quantity: Quantity) -> int:
     """What is asked for, rounded up to the unit."""
     return quantity.milli() if is_milli(name) else quantity.value()
 
 
-def bound(name: str, quantity: Quantity) -> int:
+def round_down_to_unit(name: str, quantity: Quantity) -> int:
     """What a cap, minimum or maximum allows, rounded down to the unit: half a GPU of room is none."""
     return quantity.floor_milli() if is_milli(name) else quantity.floor()
 
 
-def shown(name: str, amount: int) -> str:
+def format_amount(name: str, amount: int) -> str:
     """An amount as a person would write it: `1500m` cpu, `64Gi` memory, `3000` GPUs."""
     if is_milli(name):
         return Quantity(amount, -3).canonical
-    if name.startswith(_BYTES):
+    if name.startswith(_BYTE_PREFIXES):
         return Quantity(amount, 0, Format.BINARY_SI).canonical
     return str(amount)
 
@@ -62,44 +62,46 @@ class Amounts(dict[str, int]):
     def __reduce__(self) -> tuple[type[Amounts], tuple[dict[str, int]]]:
         return Amounts, (dict(self),)
 
-    def _unchanged(self, *_: Any, **__: Any) -> Never:
+    def _reject_change(self, *_: Any, **__: Any) -> Never:
         raise TypeError("amounts do not change")
 
-    __setitem__ = __delitem__ = __ior__ = _unchanged
-    clear = pop = popitem = setdefault = update = _unchanged
+    __setitem__ = __delitem__ = __ior__ = _reject_change
+    clear = pop = popitem = setdefault = update = _reject_change
 
     def __add__(self, other: Mapping[str, int]) -> Amounts:
         """The sum by name; a name absent on one side counts as zero there."""
         if not other:
             return self
         total = dict(self)
-        for name, more in other.items():
-            total[name] = total.get(name, 0) + more
+        for name, amount in other.items():
+            total[name] = total.get(name, 0) + amount
         return Amounts(total)
 
     def __sub__(self, other: Mapping[str, int]) -> Amounts:
         """The difference by name; a name absent on one side counts as zero there. It may be negative."""
         if not other:
             return self
-        left = dict(self)
-        for name, less in other.items():
-            left[name] = left.get(name, 0) - less
-        return Amounts(left)
+        difference = dict(self)
+        for name, amount in other.items():
+            difference[name] = difference.get(name, 0) - amount
+        return Amounts(difference)
 
-    def max_with(self, other: Mapping[str, int]) -> Amounts:
+    def merge_max(self, amounts: Mapping[str, int]) -> Amounts:
         """The larger of both by name; a name that only one side has keeps its amount."""
-        larger = {name: max(asked, self.get(name, asked)) for name, asked in other.items()}
+        larger = {name: max(amount, self.get(name, amount)) for name, amount in amounts.items()}
         return Amounts({**self, **larger})
 
-    def over(self, limits: Mapping[str, int]) -> Amounts:
+    def find_excess(self, limits: Mapping[str, int]) -> Amounts:
         """By how much each limit is exceeded. A missing limit is unlimited; empty means all is within."""
-        return Amounts({name: held - limit for name, held in self.items() if held > (limit := limits.get(name, held))})
+        return Amounts(
+            {name: amount - limit for name, amount in self.items() if amount > (limit := limits.get(name, amount))}
+        )
 
-    def short_of(self, capacity: Mapping[str, int]) -> Amounts:
+    def find_shortfall(self, capacity: Mapping[str, int]) -> Amounts:
         """How much of each is lacking. A missing capacity is zero; empty means there is enough of all."""
-        lacking = {}
-        for name, asked in self.items():
-            has = capacity.get(name, 0)
-            if asked > has:
-                lacking[name] = asked - has
-        return Amounts(lacking)
+        shortfall = {}
+        for name, amount in self.items():
+            available = capacity.get(name, 0)
+            if amount > available:
+                shortfall[name] = amount - available
+        return Amounts(shortfall)

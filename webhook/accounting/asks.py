@@ -16,13 +16,13 @@ from webhook.objects.pods import Container, PodSpec, ResourceList
 Quantities = Mapping[str, Quantity]
 """Resource name to exact quantity."""
 
-_REMEMBERED_LENGTH = 40  # bytes, as for quantities
-_REMEMBERED_TOKENS = 4096
+_MAX_CACHED_LENGTH = 40  # bytes, as for quantities
+_MAX_CACHED_TOKENS = 4096
 
-NOTHING: Quantities = MappingProxyType({})
+NO_QUANTITIES: Quantities = MappingProxyType({})
 
 
-class Role(StrEnum):
+class ContainerRole(StrEnum):
     """What a figure in the formula stands for; a sidecar is an init container with `restartPolicy: Always`."""
 
     CONTAINER = "container"
@@ -32,26 +32,26 @@ class Role(StrEnum):
     OVERHEAD = "overhead"
 
 
-class ContainerAsk(NamedTuple):
+class ContainerResources(NamedTuple):
     """What one container asks for."""
 
     name: str
-    role: Role
+    role: ContainerRole
     requests: Quantities
     limits: Quantities
 
 
-class PodAsk(NamedTuple):
+class PodResources(NamedTuple):
     """What a pod asks for: `init` in their order, `requests` and `limits` those of the pod level."""
 
-    containers: tuple[ContainerAsk, ...]
-    init: tuple[ContainerAsk, ...] = ()
-    requests: Quantities = NOTHING
-    limits: Quantities = NOTHING
-    overhead: Quantities = NOTHING
+    containers: tuple[ContainerResources, ...]
+    init: tuple[ContainerResources, ...] = ()
+    requests: Quantities = NO_QUANTITIES
+    limits: Quantities = NO_QUANTITIES
+    overhead: Quantities = NO_QUANTITIES
 
 
-def read_list(listed: ResourceList | None) -> Quantities:
+def parse_resource_list(resource_list: ResourceList | None) -> Quantities:
     """Every quantity, rounded up to thousandths as the API server stores it.
 
     Source: SetDefaults_ResourceList in pkg/apis/core/v1/defaults.go, v1.36.
@@ -59,15 +59,17 @@ def read_list(listed: ResourceList | None) -> Quantities:
     Raises:
         QuantityError: one of them is no quantity.
     """
-    if not listed:
-        return NOTHING
+    if not resource_list:
+        return NO_QUANTITIES
     return {
-        name: _remembered(token) if len(token := bytes(raw)) <= _REMEMBERED_LENGTH else _stored(token)
-        for name, raw in listed.items()
+        name: _parse_cached_quantity(token)
+        if len(token := bytes(raw)) <= _MAX_CACHED_LENGTH
+        else _parse_stored_quantity(token)
+        for name, raw in resource_list.items()
     }
 
 
-def read_pod(spec: PodSpec, *, complete: bool = True) -> PodAsk:
+def parse_pod_resources(spec: PodSpec, *, complete: bool = True) -> PodResources:
     """What a pod of this spec asks for once the API server has completed it, or as it is written.
 
     A template that is completed is read as the pods that will be made from it. Completing what is complete already
@@ -77,13 +79,13 @@ def read_pod(spec: PodSpec, *, complete: bool = True) -> PodAsk:
         QuantityError: one of its quantities is none.
     """
     if spec.resources is None or not complete:
-        return _read(spec, read_list, complete=complete)
+        return _parse_pod(spec, parse_resource_list, complete=complete)
     # What the pod level leaves open is summed up before anything is rounded.
-    return _rounded(_with_pod_level(_read(spec, _read_exactly, complete=True)))
+    return _round_up_pod(_complete_pod_level(_parse_pod(spec, _parse_list_exactly, complete=True)))
 
 
-def aggregate(
-    containers: tuple[ContainerAsk, ...], init: tuple[ContainerAsk, ...], *, limits: bool
+def aggregate_containers(
+    containers: tuple[ContainerResources, ...], init: tuple[ContainerResources, ...], *, limits: bool
 ) -> dict[str, Quantity]:
     """What the containers need together at their most demanding moment.
 
@@ -92,94 +94,114 @@ def aggregate(
     resource/helpers.go, v1.36.
     """
     total: dict[str, Quantity] = {}
-    for each in containers:
-        add(total, each.limits if limits else each.requests)
-    beneath: dict[str, Quantity] = {}
+    for container in containers:
+        add_quantities(total, container.limits if limits else container.requests)
+    sidecars: dict[str, Quantity] = {}
     peak: dict[str, Quantity] = {}
-    for each in init:
-        asked = each.limits if limits else each.requests
-        if each.role is Role.SIDECAR:
-            add(total, asked)
-            add(beneath, asked)
-            keep_larger(peak, beneath)
+    for container in init:
+        quantities = container.limits if limits else container.requests
+        if container.role is ContainerRole.SIDECAR:
+            add_quantities(total, quantities)
+            add_quantities(sidecars, quantities)
+            update_maximum(peak, sidecars)
         else:
-            step = dict(asked)
-            add(step, beneath)
-            keep_larger(peak, step)
-    keep_larger(total, peak)
+            step = dict(quantities)
+            add_quantities(step, sidecars)
+            update_maximum(peak, step)
+    update_maximum(total, peak)
     return total
 
 
-def add(total: dict[str, Quantity], more: Quantities) -> None:
+def add_quantities(total: dict[str, Quantity], quantities: Quantities) -> None:
     """Add to a running sum. The first quantity keeps its text, as in Kubernetes."""
-    for name, quantity in more.items():
+    for name, quantity in quantities.items():
         total[name] = total[name] + quantity if name in total else quantity
 
 
-def keep_larger(most: dict[str, Quantity], other: Quantities) -> None:
+def update_maximum(maximum: dict[str, Quantity], quantities: Quantities) -> None:
     """Raise a running maximum."""
-    for name, quantity in other.items():
-        if name not in most or quantity > most[name]:
-            most[name] = quantity
+    for name, quantity in quantities.items():
+        if name not in maximum or quantity > maximum[name]:
+            maximum[name] = quantity
 
 
-def _stored(token: bytes) -> Quantity:
-    return Quantity.from_json(token).rounded_up_to_milli()
+def _parse_stored_quantity(token: bytes) -> Quantity:
+    return Quantity.from_json(token).round_up_to_milli()
 
 
 # Most pods of a cluster ask in a handful of ways.
-_remembered = lru_cache(maxsize=_REMEMBERED_TOKENS)(_stored)
+_parse_cached_quantity = lru_cache(maxsize=_MAX_CACHED_TOKENS)(_parse_stored_quantity)
 
 
-def is_pod_level(name: str) -> bool:
+def is_pod_level_resource(name: str) -> bool:
     """Whether a resource may be set for the whole pod (component-helpers IsSupportedPodLevelResource, v1.36)."""
     return name in ("cpu", "memory") or is_hugepage(name)
 
 
-def _read(spec: PodSpec, read: Callable[[ResourceList | None], Quantities], *, complete: bool) -> PodAsk:
+def _parse_pod(
+    spec: PodSpec, parse_list: Callable[[ResourceList | None], Quantities], *, complete: bool
+) -> PodResources:
     """Every list of a pod; if `complete` with every container's missing requests taken from its limits."""
-    containers = [_read_container(each, Role.CONTAINER, read, complete=complete) for each in spec.containers or ()]
-    init = [_read_container(each, _role_of(each), read, complete=complete) for each in spec.init_containers or ()]
-    pod = PodAsk(tuple(containers), tuple(init), overhead=read(spec.overhead))
+    containers = [
+        _parse_container(each, ContainerRole.CONTAINER, parse_list, complete=complete) for each in spec.containers or ()
+    ]
+    init = [
+        _parse_container(each, _get_role(each), parse_list, complete=complete) for each in spec.init_containers or ()
+    ]
+    resources = PodResources(tuple(containers), tuple(init), overhead=parse_list(spec.overhead))
     if spec.resources is None:
-        return pod
-    return pod._replace(requests=read(spec.resources.requests), limits=read(spec.resources.limits))
+        return resources
+    return resources._replace(requests=parse_list(spec.resources.requests), limits=parse_list(spec.resources.limits))
 
 
-def _read_container(
-    container: Container, role: Role, read: Callable[[ResourceList | None], Quantities], *, complete: bool
-) -> ContainerAsk:
+def _parse_container(
+    container: Container,
+    role: ContainerRole,
+    parse_list: Callable[[ResourceList | None], Quantities],
+    *,
+    complete: bool,
+) -> ContainerResources:
     name, resources = container.name or "", container.resources
     if resources is None:
-        return ContainerAsk(name, role, NOTHING, NOTHING)
-    requests, limits = read(resources.requests), read(resources.limits)
-    return ContainerAsk(name, role, _filled(requests, limits) if complete else requests, limits)
+        return ContainerResources(name, role, NO_QUANTITIES, NO_QUANTITIES)
+    requests, limits = parse_list(resources.requests), parse_list(resources.limits)
+    return ContainerResources(name, role, _fill_in_requests(requests, limits) if complete else requests, limits)
 
 
-def _read_exactly(listed: ResourceList | None) -> Quantities:
-    return {name: Quantity.from_json(raw) for name, raw in listed.items()} if listed else NOTHING
+def _parse_list_exactly(resource_list: ResourceList | None) -> Quantities:
+    return {name: Quantity.from_json(raw) for name, raw in resource_list.items()} if resource_list else NO_QUANTITIES
 
 
-def _rounded(pod: PodAsk) -> PodAsk:
+def _round_up_pod(resources: PodResources) -> PodResources:
     """Every quantity rounded up as by `read_list`."""
-    return PodAsk(
-        tuple([each._replace(requests=_up(each.requests), limits=_up(each.limits)) for each in pod.containers]),
-        tuple([each._replace(requests=_up(each.requests), limits=_up(each.limits)) for each in pod.init]),
-        _up(pod.requests),
-        _up(pod.limits),
-        _up(pod.overhead),
+    return PodResources(
+        tuple(
+            [
+                each._replace(requests=_round_up_list(each.requests), limits=_round_up_list(each.limits))
+                for each in resources.containers
+            ]
+        ),
+        tuple(
+            [
+                each._replace(requests=_round_up_list(each.requests), limits=_round_up_list(each.limits))
+                for each in resources.init
+            ]
+        ),
+        _round_up_list(resources.requests),
+        _round_up_list(resources.limits),
+        _round_up_list(resources.overhead),
     )
 
 
-def _up(listed: Quantities) -> Quantities:
-    return {name: quantity.rounded_up_to_milli() for name, quantity in listed.items()}
+def _round_up_list(quantities: Quantities) -> Quantities:
+    return {name: quantity.round_up_to_milli() for name, quantity in quantities.items()}
 
 
-def _role_of(init_container: Container) -> Role:
-    return Role.SIDECAR if init_container.restart_policy == "Always" else Role.INIT
+def _get_role(init_container: Container) -> ContainerRole:
+    return ContainerRole.SIDECAR if init_container.restart_policy == "Always" else ContainerRole.INIT
 
 
-def _filled(requests: Quantities, limits: Quantities) -> Quantities:
+def _fill_in_requests(requests: Quantities, limits: Quantities) -> Quantities:
     """The requests, those that are missing taken from the limits."""
     if not requests:
         return limits
@@ -187,28 +209,32 @@ def _filled(requests: Quantities, limits: Quantities) -> Quantities:
     return {**requests, **missing} if missing else requests
 
 
-def _with_pod_level(pod: PodAsk) -> PodAsk:
+def _complete_pod_level(resources: PodResources) -> PodResources:
     """The pod with what its pod level leaves open filled in: first hugepages limits, then requests."""
-    pod = pod._replace(limits=_pod_limits(pod)) if pod.limits or pod.requests else pod
-    return pod._replace(requests=_pod_requests(pod)) if pod.limits else pod
+    resources = (
+        resources._replace(limits=_complete_pod_limits(resources))
+        if resources.limits or resources.requests
+        else resources
+    )
+    return resources._replace(requests=_complete_pod_requests(resources)) if resources.limits else resources
 
 
-def _pod_limits(pod: PodAsk) -> Quantities:
+def _complete_pod_limits(resources: PodResources) -> Quantities:
     """Hugepages limits that the pod level lacks, from the containers (defaultHugePagePodLimits)."""
-    filled = dict(pod.limits)
-    for name, quantity in aggregate(pod.containers, pod.init, limits=True).items():
-        if is_hugepage(name) and name not in pod.requests:
+    filled = dict(resources.limits)
+    for name, quantity in aggregate_containers(resources.containers, resources.init, limits=True).items():
+        if is_hugepage(name) and name not in resources.requests:
             filled.setdefault(name, quantity)
     return filled
 
 
-def _pod_requests(pod: PodAsk) -> Quantities:
+def _complete_pod_requests(resources: PodResources) -> Quantities:
     """Requests that the pod level lacks: from the containers, else from its own limits (defaultPodRequests)."""
-    filled = dict(pod.requests)
-    for name, quantity in aggregate(pod.containers, pod.init, limits=False).items():
-        if is_pod_level(name) and is_overcommit_allowed(name):
+    filled = dict(resources.requests)
+    for name, quantity in aggregate_containers(resources.containers, resources.init, limits=False).items():
+        if is_pod_level_resource(name) and is_overcommit_allowed(name):
             filled.setdefault(name, quantity)
-    for name, quantity in pod.limits.items():
-        if is_pod_level(name):
+    for name, quantity in resources.limits.items():
+        if is_pod_level_resource(name):
             filled.setdefault(name, quantity)
     return filled

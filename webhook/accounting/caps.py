@@ -8,16 +8,16 @@ the largest of what it asks for, was promised and has.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from webhook.accounting.amounts import Amounts, bound
-from webhook.accounting.asks import PodAsk, Role, read_pod
+from webhook.accounting.amounts import Amounts, round_down_to_unit
+from webhook.accounting.asks import ContainerRole, PodResources, parse_pod_resources
 from webhook.accounting.names import LIMITS_PREFIX
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.requests import limits_of, requests_of
-from webhook.accounting.resize import View, as_seen
+from webhook.accounting.requests import compute_limits, compute_requests
+from webhook.accounting.resize import ResizeView, apply_status
 from webhook.objects.pods import Pod, PodSpec
 
 PODS = "pods"
-_ENDED = frozenset({"Succeeded", "Failed"})
+_ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Charge:
     unlimited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def charge(pod: Pod, names: Collection[str]) -> Charge:
+def compute_charge(pod: Pod, names: Collection[str]) -> Charge:
     """What a pod costs under the counted names; names it has nothing of are absent.
 
     Raises:
@@ -36,45 +36,49 @@ def charge(pod: Pod, names: Collection[str]) -> Charge:
     """
     if has_ended(pod):
         return Charge()
-    ask = as_seen(read_pod(pod.spec or PodSpec()), pod.status, View.HELD)
-    requests = requests_of(ask).amounts
-    costs = {name: requests[name] for name in names if requests.get(name, 0) > 0}
+    resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
+    requests = compute_requests(resources).amounts
+    amounts = {name: requests[name] for name in names if requests.get(name, 0) > 0}
     if PODS in names:
-        costs[PODS] = 1
-    limited = [name for name in names if name.startswith(LIMITS_PREFIX)]
-    if not limited:
-        return Charge(Amounts(costs))
-    limits = limits_of(ask).amounts
-    costs |= {
-        name: limits[resource] for name in limited if limits.get(resource := name.removeprefix(LIMITS_PREFIX), 0) > 0
+        amounts[PODS] = 1
+    limit_names = [name for name in names if name.startswith(LIMITS_PREFIX)]
+    if not limit_names:
+        return Charge(Amounts(amounts))
+    limits = compute_limits(resources).amounts
+    amounts |= {
+        name: limits[resource]
+        for name in limit_names
+        if limits.get(resource := name.removeprefix(LIMITS_PREFIX), 0) > 0
     }
-    unlimited = {name: _unlimited(ask, name.removeprefix(LIMITS_PREFIX)) for name in limited}
-    return Charge(Amounts(costs), {name: found for name, found in unlimited.items() if found})
+    unlimited = {name: _find_unlimited_containers(resources, name.removeprefix(LIMITS_PREFIX)) for name in limit_names}
+    return Charge(Amounts(amounts), {name: containers for name, containers in unlimited.items() if containers})
 
 
-def ceilings(written: Mapping[str, Quantity]) -> Amounts:
+def compute_hard_limits(quantities: Mapping[str, Quantity]) -> Amounts:
     """What a cap allows, in amounts: rounded down, since half a unit of room is none."""
-    return Amounts({name: bound(name, quantity) for name, quantity in written.items()})
+    return Amounts({name: round_down_to_unit(name, quantity) for name, quantity in quantities.items()})
 
 
 def has_ended(pod: Pod) -> bool:
     """Whether it runs no more, so that it costs nothing (phase Succeeded or Failed)."""
-    return pod.status is not None and pod.status.phase in _ENDED
+    return pod.status is not None and pod.status.phase in _ENDED_PHASES
 
 
-def is_as_asked(pod: Pod) -> bool:
+def is_as_requested(pod: Pod) -> bool:
     """Whether its status changes nothing of what it costs: it has neither ended, nor been given anything yet."""
     status = pod.status
     if status is None:
         return True
-    given = status.container_statuses or status.init_container_statuses or status.resources
-    return not given and status.phase not in _ENDED
+    has_actual_resources = status.container_statuses or status.init_container_statuses or status.resources
+    return not has_actual_resources and status.phase not in _ENDED_PHASES
 
 
-def _unlimited(ask: PodAsk, resource: str) -> tuple[str, ...]:
+def _find_unlimited_containers(resources: PodResources, resource: str) -> tuple[str, ...]:
     """The containers and sidecars without a limit, unless the pod level sets one for them all."""
-    if resource in ask.limits:
+    if resource in resources.limits:
         return ()
     return tuple(
-        each.name for each in (*ask.containers, *ask.init) if each.role is not Role.INIT and resource not in each.limits
+        each.name
+        for each in (*resources.containers, *resources.init)
+        if each.role is not ContainerRole.INIT and resource not in each.limits
     )

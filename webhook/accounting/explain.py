@@ -5,38 +5,43 @@
 
 from collections.abc import Sequence
 
-from webhook.accounting.asks import Role
+from webhook.accounting.asks import ContainerRole
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.requests import Effective, Term
+from webhook.accounting.requests import EffectiveRequest, RequestTerm
 
-_ZERO = Quantity.of(0)
+_ZERO_QUANTITY = Quantity.from_int(0)
 
 
-def explain(effective: Effective, name: str) -> str:
+def explain_request(request: EffectiveRequest, name: str) -> str:
     """One resource's sum: who adds what, what is outdone, what replaces it, and the result."""
-    terms = effective.terms(name)
-    by_role = {role: [each for each in terms if each.role is role] for role in Role}
-    parts = [_running(by_role[Role.CONTAINER], by_role[Role.SIDECAR]), *map(_step, by_role[Role.INIT])]
+    terms = request.list_terms(name)
+    by_role = {role: [each for each in terms if each.role is role] for role in ContainerRole}
+    parts = [
+        _format_running_terms(by_role[ContainerRole.CONTAINER], by_role[ContainerRole.SIDECAR]),
+        *map(_format_init_step, by_role[ContainerRole.INIT]),
+    ]
     parts = [part for part in parts if part]
     line = f"max({', '.join(parts)})" if len(parts) > 1 else "".join(parts) or "containers 0"
-    for each in by_role[Role.POD]:
-        line = f"pod level {each.quantity} (in place of {line})"
-    for each in by_role[Role.OVERHEAD]:
-        line += f" + overhead {each.quantity}" if each.counts else f" (overhead {each.quantity} not added: no limit)"
-    return f"{name} = {line} = {effective.quantities.get(name, _ZERO)}"
+    for term in by_role[ContainerRole.POD]:
+        line = f"pod level {term.quantity} (in place of {line})"
+    for term in by_role[ContainerRole.OVERHEAD]:
+        line += (
+            f" + overhead {term.quantity}" if term.is_counted else f" (overhead {term.quantity} not added: no limit)"
+        )
+    return f"{name} = {line} = {request.quantities.get(name, _ZERO_QUANTITY)}"
 
 
-def _running(containers: Sequence[Term], sidecars: Sequence[Term]) -> str:
+def _format_running_terms(containers: Sequence[RequestTerm], sidecars: Sequence[RequestTerm]) -> str:
     """What runs together: `containers 1 + 2 + sidecars 1`."""
-    named = (("container", containers), ("sidecar", sidecars))
-    return " + ".join(f"{noun}{'s' * (len(terms) > 1)} {_sum(terms)}" for noun, terms in named if terms)
+    role_terms = (("container", containers), ("sidecar", sidecars))
+    return " + ".join(f"{noun}{'s' * (len(terms) > 1)} {_format_sum(terms)}" for noun, terms in role_terms if terms)
 
 
-def _sum(terms: Sequence[Term]) -> str:
+def _format_sum(terms: Sequence[RequestTerm]) -> str:
     return " + ".join(each.quantity.text for each in terms)
 
 
-def _step(step: Term) -> str:
+def _format_init_step(step: RequestTerm) -> str:
     """One init step: `init step "warm" 4`, and what runs beneath it."""
-    beneath = f" + sidecars {step.beneath} beneath" if step.beneath else ""
-    return f'init step "{step.who}" {step.quantity}{beneath}'
+    sidecars = f" + sidecars {step.sidecars} beneath" if step.sidecars else ""
+    return f'init step "{step.container}" {step.quantity}{sidecars}'

@@ -2,89 +2,93 @@
 
 from webhook.accounting.problem import Code
 
-FRACTION_LET_THROUGH = Code(
+FRACTION_ACCEPTED = Code(
     number="TG060",
     slug="fraction-let-through",
-    what="A resource that stands for whole things has a fraction, and Kubernetes stores it.",
-    why="Opaque resources and every name that contains kubernetes.io/ escape Kubernetes' own check. The scheduler then "
+    summary="A resource that stands for whole things has a fraction, and Kubernetes stores it.",
+    explanation="Opaque resources and every name that contains kubernetes.io/ escape Kubernetes' own check. The "
+    "scheduler then "
     "rounds the sum up for each pod, so that two halves cost two.",
-    fails="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 1500m",
-    passes="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
+    invalid_example="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 1500m",
+    valid_example="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
 )
 OPAQUE_LIMIT_MISSING = Code(
     number="TG061",
     slug="opaque-limit-missing",
-    what="An opaque resource is requested without a limit, and Kubernetes stores it.",
-    why="It is handed out whole, as an extended resource is, for which Kubernetes demands the limit.",
-    fails="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
-    passes="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
+    summary="An opaque resource is requested without a limit, and Kubernetes stores it.",
+    explanation="It is handed out whole, as an extended resource is, for which Kubernetes demands the limit.",
+    invalid_example="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
+    valid_example="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 2",
 )
 OPAQUE_REQUEST_NOT_LIMIT = Code(
     number="TG062",
     slug="opaque-request-not-limit",
-    what="Request and limit of an opaque resource differ, and Kubernetes stores it.",
-    why="It is handed out whole: the limit has no effect at all, so it must not say something else.",
-    fails="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 1\n  limits:\n"
+    summary="Request and limit of an opaque resource differ, and Kubernetes stores it.",
+    explanation="It is handed out whole: the limit has no effect at all, so it must not say something else.",
+    invalid_example="resources:\n  requests:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 1\n  limits:\n"
     "    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 3",
-    passes="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 3",
+    valid_example="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 3",
 )
-NODE_NAME_LET_THROUGH = Code(
+NODE_NAME_ACCEPTED = Code(
     number="TG063",
     slug="node-name-let-through",
-    what="A node advertises a resource under a name that no container can ask for.",
-    why="Kubernetes does not check names in a node's status.",
-    fails="status:\n  capacity:\n    Bad_Name!: 5",
-    passes="status:\n  capacity:\n    example.com/good-name: 5",
+    summary="A node advertises a resource under a name that no container can ask for.",
+    explanation="Kubernetes does not check names in a node's status.",
+    invalid_example="status:\n  capacity:\n    Bad_Name!: 5",
+    valid_example="status:\n  capacity:\n    example.com/good-name: 5",
 )
 QUOTA_NEVER_COUNTS = Code(
     number="TG064",
     slug="quota-never-counts",
-    what="A quota limits something that Kubernetes never counts.",
-    why="Extended resources are counted as requests.<name> only; a quota on the bare name or on limits.<name> is "
+    summary="A quota limits something that Kubernetes never counts.",
+    explanation="Extended resources are counted as requests.<name> only; a quota on the bare name or on "
+    "limits.<name> is "
     "stored and limits nothing. Other names that contain kubernetes.io/ are never counted.",
-    fails="hard:\n  nvidia.com/gpu: 4",
-    passes="hard:\n  requests.nvidia.com/gpu: 4",
+    invalid_example="hard:\n  nvidia.com/gpu: 4",
+    valid_example="hard:\n  requests.nvidia.com/gpu: 4",
 )
 QUOTA_FRACTION = Code(
     number="TG065",
     slug="quota-fraction",
-    what="A quota on a resource that stands for whole things has a fraction, and Kubernetes stores it.",
-    why="Nobody can use the half; a limit of 3500m is one of 3.",
-    fails="hard:\n  requests.nvidia.com/gpu: 3500m",
-    passes="hard:\n  requests.nvidia.com/gpu: 3",
+    summary="A quota on a resource that stands for whole things has a fraction, and Kubernetes stores it.",
+    explanation="Nobody can use the half; a limit of 3500m is one of 3.",
+    invalid_example="hard:\n  requests.nvidia.com/gpu: 3500m",
+    valid_example="hard:\n  requests.nvidia.com/gpu: 3",
 )
 LIMIT_RANGE_FRACTION = Code(
     number="TG066",
     slug="limit-range-fraction",
-    what="A LimitRange has a fraction of a resource that stands for whole things, and Kubernetes stores it.",
-    why="A fractional default is filled into containers, and every one of them is refused then.",
-    fails="limits:\n- {type: Container, default: {nvidia.com/gpu: 1500m}}",
-    passes="limits:\n- {type: Container, default: {nvidia.com/gpu: 1}}",
+    summary="A LimitRange has a fraction of a resource that stands for whole things, and Kubernetes stores it.",
+    explanation="A fractional default is filled into containers, and every one of them is refused then.",
+    invalid_example="limits:\n- {type: Container, default: {nvidia.com/gpu: 1500m}}",
+    valid_example="limits:\n- {type: Container, default: {nvidia.com/gpu: 1}}",
 )
 LIMIT_RANGE_NEGATIVE = Code(
     number="TG067",
     slug="limit-range-negative",
-    what="A LimitRange has a value below zero, and Kubernetes stores it.",
-    why="A negative default is filled into containers, and every one of them is refused then; a negative maximum can "
+    summary="A LimitRange has a value below zero, and Kubernetes stores it.",
+    explanation="A negative default is filled into containers, and every one of them is refused then; a negative "
+    "maximum can "
     "never be met.",
-    fails='limits:\n- {type: Container, default: {cpu: "-1"}}',
-    passes="limits:\n- {type: Container, default: {cpu: 1}}",
+    invalid_example='limits:\n- {type: Container, default: {cpu: "-1"}}',
+    valid_example="limits:\n- {type: Container, default: {cpu: 1}}",
 )
 FRACTIONAL_BYTES = Code(
     number="TG068",
     slug="fractional-bytes",
-    what="An amount of memory or storage has a fraction of a byte, and Kubernetes only warns.",
-    why="There is no half a byte: m stands for thousandths, so that 500m of memory is one byte and the container is "
+    summary="An amount of memory or storage has a fraction of a byte, and Kubernetes only warns.",
+    explanation="There is no half a byte: m stands for thousandths, so that 500m of memory is one byte and the "
+    "container is "
     "killed at once. M and Mi stand for millions.",
-    fails="resources:\n  limits:\n    memory: 500m",
-    passes="resources:\n  limits:\n    memory: 500Mi",
+    invalid_example="resources:\n  limits:\n    memory: 500m",
+    valid_example="resources:\n  limits:\n    memory: 500Mi",
 )
 
 CODES: tuple[Code, ...] = (
-    FRACTION_LET_THROUGH,
+    FRACTION_ACCEPTED,
     OPAQUE_LIMIT_MISSING,
     OPAQUE_REQUEST_NOT_LIMIT,
-    NODE_NAME_LET_THROUGH,
+    NODE_NAME_ACCEPTED,
     QUOTA_NEVER_COUNTS,
     QUOTA_FRACTION,
     LIMIT_RANGE_FRACTION,

@@ -10,14 +10,14 @@ from webhook.objects.pods import Container, PodSpec
 
 T = TypeVar("T")
 
-Likeness = tuple[object, ...]
+Fingerprint = tuple[object, ...]
 """Every quantity and name as it was written, and which container writes it."""
 
-_MOST_REMEMBERED = 512
-_LONGEST_REMEMBERED = 4096  # characters; a pod with three containers has some three hundred
+_MAX_ENTRIES = 512
+_MAX_FINGERPRINT_LENGTH = 4096  # characters; a pod with three containers has some three hundred
 
 
-def likeness(spec: PodSpec) -> Likeness | None:
+def compute_fingerprint(spec: PodSpec) -> Fingerprint | None:
     """What the lists of a spec say.
 
     None for what few pods have: ephemeral containers, an overhead, resources of the pod as a whole.
@@ -26,29 +26,29 @@ def likeness(spec: PodSpec) -> Likeness | None:
         return None
     init = spec.init_containers
     return (
-        tuple([_said(each) for each in spec.containers or ()]),
-        tuple([_said(each) for each in init]) if init else (),
+        tuple([_fingerprint_container(each) for each in spec.containers or ()]),
+        tuple([_fingerprint_container(each) for each in init]) if init else (),
     )
 
 
-class ByLikeness(Generic[T]):
+class FingerprintCache(Generic[T]):
     """What was found of pods, within bounds: some hundred ways of asking, none of them very long."""
 
     def __init__(self) -> None:
-        self._found: dict[Likeness, T] = {}
-        self.get = self._found.get
+        self._values: dict[Fingerprint, T] = {}
+        self.get = self._values.get
         """What was found of a likeness; None when nothing was, or it is not remembered."""
 
-    def put(self, alike: Likeness, found: T) -> None:
+    def put(self, fingerprint: Fingerprint, value: T) -> None:
         """Remember what was found of a likeness, if that is not too long."""
-        if _length(alike) > _LONGEST_REMEMBERED:
+        if _measure_length(fingerprint) > _MAX_FINGERPRINT_LENGTH:
             return
-        if len(self._found) >= _MOST_REMEMBERED:
-            self._found.clear()
-        self._found[alike] = found
+        if len(self._values) >= _MAX_ENTRIES:
+            self._values.clear()
+        self._values[fingerprint] = value
 
 
-def _said(container: Container) -> Likeness:
+def _fingerprint_container(container: Container) -> Fingerprint:
     resources = container.resources
     if resources is None:
         return (container.name, container.restart_policy)  # a sidecar may have to have a limit
@@ -64,7 +64,7 @@ def _said(container: Container) -> Likeness:
     )
 
 
-def _length(said: object) -> int:
-    if isinstance(said, tuple):
-        return sum(map(_length, said)) + 1
-    return len(said) if isinstance(said, str | bytes) else 1
+def _measure_length(part: object) -> int:
+    if isinstance(part, tuple):
+        return sum(map(_measure_length, part)) + 1
+    return len(part) if isinstance(part, str | bytes) else 1

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import TypeVar, TypeVarTuple
 
-MAX_LENGTH = 320
+MAX_TEXT_LENGTH = 320
 """The longest text that is remembered: a name of 253 bytes of domain and 63 of name, and some."""
 
-MAX_ANSWERS = 4096
+MAX_RESULTS = 4096
 """How many answers of one function are remembered."""
 
 _Text = TypeVar("_Text", str, bytes)
@@ -19,12 +19,12 @@ _Rest = TypeVarTuple("_Rest")
 _Answer = TypeVar("_Answer")
 
 
-def remembered(function: Callable[[_Text, *_Rest], _Answer]) -> Callable[[_Text, *_Rest], _Answer]:
+def memoize(function: Callable[[_Text, *_Rest], _Answer]) -> Callable[[_Text, *_Rest], _Answer]:
     """Decorate a pure function whose first argument is a text, and whose others are few in their values."""
-    cached = lru_cache(maxsize=MAX_ANSWERS)(function)
+    cached = lru_cache(maxsize=MAX_RESULTS)(function)
 
     @wraps(function)
-    def answer(text: _Text, *rest: *_Rest) -> _Answer:
-        return function(text, *rest) if len(text) > MAX_LENGTH else cached(text, *rest)
+    def call(text: _Text, *rest: *_Rest) -> _Answer:
+        return function(text, *rest) if len(text) > MAX_TEXT_LENGTH else cached(text, *rest)
 
-    return answer
+    return call

@@ -7,8 +7,8 @@ contains `kubernetes.io/`. `family` is tallygate's own view, which looks at the 
 
 from enum import StrEnum
 
-from webhook.accounting.memory import remembered
-from webhook.accounting.name_grammar import qualified_name_faults
+from webhook.accounting.memory import memoize
+from webhook.accounting.name_grammar import find_qualified_name_errors
 
 OPAQUE_PREFIX = "pod.alpha.kubernetes.io/opaque-int-resource-"
 """Names that Kubernetes 1.5 to 1.8 counted in whole units, and still counts, but no longer checks."""
@@ -53,8 +53,8 @@ class Family(StrEnum):
     """A name with a domain that nobody could advertise and a container could not ask for."""
 
 
-@remembered
-def family(name: str) -> Family:
+@memoize
+def classify_name(name: str) -> Family:
     """The family of a name."""
     if name.startswith(OPAQUE_PREFIX):
         return Family.OPAQUE
@@ -65,12 +65,12 @@ def family(name: str) -> Family:
     domain, slash, _ = name.partition("/")
     if not slash or domain == _KUBERNETES_DOMAIN or domain.endswith("." + _KUBERNETES_DOMAIN):
         return Family.NATIVE
-    return Family.EXTENDED if _follows_extended_standard(name) else Family.MALFORMED
+    return Family.EXTENDED if _is_extended_standard(name) else Family.MALFORMED
 
 
 def is_countable(name: str) -> bool:
     """Whether it is counted in whole units by tallygate's rules: extended or opaque."""
-    return family(name) in {Family.EXTENDED, Family.OPAQUE}
+    return classify_name(name) in {Family.EXTENDED, Family.OPAQUE}
 
 
 def is_prefixed_native(name: str) -> bool:
@@ -83,10 +83,10 @@ def is_native(name: str) -> bool:
     return "/" not in name or is_prefixed_native(name)
 
 
-@remembered
+@memoize
 def is_extended(name: str) -> bool:
     """IsExtendedResourceName: not native, and still a qualified name with `requests.` before it."""
-    return not is_native(name) and _follows_extended_standard(name)
+    return not is_native(name) and _is_extended_standard(name)
 
 
 def is_integer(name: str) -> bool:
@@ -111,6 +111,6 @@ def is_scheduler_scalar(name: str) -> bool:
     )
 
 
-def _follows_extended_standard(name: str) -> bool:
+def _is_extended_standard(name: str) -> bool:
     """Whether a quota could name it, so that a domain longer than 244 bytes is too long."""
-    return not name.startswith(REQUESTS_PREFIX) and not qualified_name_faults(REQUESTS_PREFIX + name)
+    return not name.startswith(REQUESTS_PREFIX) and not find_qualified_name_errors(REQUESTS_PREFIX + name)

@@ -6,7 +6,7 @@ words these are. Lengths count bytes, as Go's do.
 
 import re
 
-from webhook.accounting.memory import remembered
+from webhook.accounting.memory import memoize
 
 _NAME_FORM = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DOMAIN_FORM = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -31,37 +31,39 @@ _BAD_DOMAIN = (
 )
 
 
-@remembered
-def qualified_name_faults(name: str) -> tuple[str, ...]:
+@memoize
+def find_qualified_name_errors(name: str) -> tuple[str, ...]:
     """Everything that keeps a name from being a qualified name (`[domain/]name`), in Kubernetes' words."""
     parts = name.split("/")
     if len(parts) > 2:  # noqa: PLR2004 - a domain and a name
         return (_TWO_SLASHES,)
-    domain = _domain_faults(parts[0]) if len(parts) > 1 else ()
-    return (*domain, *_name_faults(parts[-1]))
+    domain_errors = _find_domain_errors(parts[0]) if len(parts) > 1 else ()
+    return (*domain_errors, *_find_name_part_errors(parts[-1]))
 
 
-def _domain_faults(domain: str) -> tuple[str, ...]:
+def _find_domain_errors(domain: str) -> tuple[str, ...]:
     """Faults of what stands before the slash."""
     if not domain:
         return ("prefix part must be non-empty",)
-    long = (f"prefix part must be no more than {_MAX_DOMAIN} bytes",) if _length(domain) > _MAX_DOMAIN else ()
-    return (*long, *(() if _DOMAIN.fullmatch(domain) else (_BAD_DOMAIN,)))
+    length_errors = (
+        (f"prefix part must be no more than {_MAX_DOMAIN} bytes",) if _count_bytes(domain) > _MAX_DOMAIN else ()
+    )
+    return (*length_errors, *(() if _DOMAIN.fullmatch(domain) else (_BAD_DOMAIN,)))
 
 
-def _name_faults(name: str) -> tuple[str, ...]:
+def _find_name_part_errors(name: str) -> tuple[str, ...]:
     """Faults of what stands after the slash, or alone."""
-    length = _length(name)
-    faults = []
+    length = _count_bytes(name)
+    errors = []
     if not length:
-        faults.append("name part must be non-empty")
+        errors.append("name part must be non-empty")
     elif length > _MAX_NAME:
-        faults.append(f"name part must be no more than {_MAX_NAME} bytes")
+        errors.append(f"name part must be no more than {_MAX_NAME} bytes")
     if not _NAME.fullmatch(name):
-        faults.append(f"name part must {_NAME_RULE}")
-    return tuple(faults)
+        errors.append(f"name part must {_NAME_RULE}")
+    return tuple(errors)
 
 
-def _length(text: str) -> int:
+def _count_bytes(text: str) -> int:
     """Bytes of UTF-8. A lone surrogate, which JSON can spell, is U+FFFD to Go, which has three bytes as well."""
     return len(text.encode("utf-8", "surrogatepass"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from webhook.accounting.codes import NAME_MALFORMED, NAME_NOT_ALLOWED, NAME_NOT_EXTENDED
-from webhook.accounting.memory import remembered
+from webhook.accounting.memory import memoize
 from webhook.accounting.name_families import (
     ATTACHABLE_VOLUMES_PREFIX,
     HUGEPAGES_PREFIX,
@@ -19,7 +19,7 @@ from webhook.accounting.name_families import (
     is_hugepage,
     is_native,
 )
-from webhook.accounting.name_grammar import qualified_name_faults
+from webhook.accounting.name_grammar import find_qualified_name_errors
 from webhook.accounting.problem import Code, Reason
 
 _CONTAINER_NAMES = frozenset({"cpu", "ephemeral-storage", "memory"})
@@ -49,11 +49,11 @@ _QUOTA_NAMES = frozenset(
 )
 _STANDARD_NAMES = _QUOTA_NAMES | {"storage"}
 _NODE_NAMES = _CONTAINER_NAMES | {"pods", "storage"}
-_SHOWN = 100
+_MAX_QUOTED_LENGTH = 100
 _QUOTA_HUGEPAGES = (HUGEPAGES_PREFIX, REQUESTS_PREFIX + HUGEPAGES_PREFIX)
 
 
-class Place(StrEnum):
+class NameContext(StrEnum):
     """Where a resource name stands."""
 
     CONTAINER = "container"
@@ -73,7 +73,7 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NameFault:
+class NameProblem:
     """Why a name is not allowed at a place: `detail` in Kubernetes' words, `message` in ours."""
 
     code: str
@@ -82,17 +82,21 @@ class NameFault:
     message: str
 
 
-@remembered
-def faults(name: str, place: Place) -> tuple[NameFault, ...]:
+@memoize
+def find_name_problems(name: str, context: NameContext) -> tuple[NameProblem, ...]:
     """Everything the API server says against a name at a place, in its order."""
-    if place is Place.NODE:
+    if context is NameContext.NODE:
         return ()
-    general = _general_faults(name)
-    if place is Place.POD:
-        return general or _pod_faults(name)
-    if place is Place.QUOTA:
-        return (*general, *_quota_faults(name))
-    return general if place is Place.LIMIT_RANGE_OTHER else (*general, *_container_faults(name))
+    general_problems = _check_any_context(name)
+    if context is NameContext.POD:
+        return general_problems or _check_pod_name(name)
+    if context is NameContext.QUOTA:
+        return (*general_problems, *_check_quota_name(name))
+    return (
+        general_problems
+        if context is NameContext.LIMIT_RANGE_OTHER
+        else (*general_problems, *_check_container_name(name))
+    )
 
 
 def is_standard_quota_name(name: str) -> bool:
@@ -100,39 +104,53 @@ def is_standard_quota_name(name: str) -> bool:
     return name in _QUOTA_NAMES or name.startswith(_QUOTA_HUGEPAGES)
 
 
-@remembered
-def advertising_faults(name: str) -> tuple[NameFault, ...]:
+@memoize
+def find_advertised_name_problems(name: str) -> tuple[NameProblem, ...]:
     """What speaks against a node's having such a resource: no pod could ask for it.
 
     Kubernetes stores any name in a node's status; this rule is tallygate's.
     """
     if name in _NODE_NAMES or name.startswith(ATTACHABLE_VOLUMES_PREFIX):
         return ()
-    return faults(name, Place.CONTAINER)
+    return find_name_problems(name, NameContext.CONTAINER)
 
 
-def _general_faults(name: str) -> tuple[NameFault, ...]:
+def _check_any_context(name: str) -> tuple[NameProblem, ...]:
     """The rules of every place (validateResourceName)."""
-    details = qualified_name_faults(name)
+    details = find_qualified_name_errors(name)
     if details:
-        return tuple(_fault(NAME_MALFORMED, detail, _malformed(name, detail)) for detail in details)
+        return tuple(
+            _create_name_problem(NAME_MALFORMED, detail, _describe_malformed(name, detail)) for detail in details
+        )
     if "/" in name or name in _STANDARD_NAMES or name.startswith(_QUOTA_HUGEPAGES):
         return ()
-    return (_fault(NAME_NOT_ALLOWED, "must be a standard resource type or fully qualified", _unknown(name)),)
+    return (
+        _create_name_problem(
+            NAME_NOT_ALLOWED, "must be a standard resource type or fully qualified", _describe_unknown(name)
+        ),
+    )
 
 
-def _container_faults(name: str) -> tuple[NameFault, ...]:
+def _check_container_name(name: str) -> tuple[NameProblem, ...]:
     """What validateContainerResourceName adds."""
     if "/" not in name:
         if name in _CONTAINER_NAMES or is_hugepage(name):
             return ()
-        return (_fault(NAME_NOT_ALLOWED, "must be a standard resource for containers", _not_for_containers(name)),)
+        return (
+            _create_name_problem(
+                NAME_NOT_ALLOWED, "must be a standard resource for containers", _describe_not_for_containers(name)
+            ),
+        )
     if is_native(name) or is_extended(name):
         return ()
-    return (_fault(NAME_NOT_EXTENDED, "doesn't follow extended resource name standard", _not_extended(name)),)
+    return (
+        _create_name_problem(
+            NAME_NOT_EXTENDED, "doesn't follow extended resource name standard", _describe_not_extended(name)
+        ),
+    )
 
 
-def _pod_faults(name: str) -> tuple[NameFault, ...]:
+def _check_pod_name(name: str) -> tuple[NameProblem, ...]:
     """What validatePodResourceName adds, to a name with nothing else wrong."""
     if name in _POD_NAMES or is_hugepage(name):
         return ()
@@ -140,69 +158,69 @@ def _pod_faults(name: str) -> tuple[NameFault, ...]:
         f"{name!r} cannot be set for a pod as a whole, only cpu, memory and hugepages-<size>; set it on a container"
     )
     detail = 'supported values: "cpu", "hugepages-", "memory"'
-    return (NameFault(NAME_NOT_ALLOWED.number, Reason.NOT_SUPPORTED, detail, message),)
+    return (NameProblem(NAME_NOT_ALLOWED.number, Reason.NOT_SUPPORTED, detail, message),)
 
 
-def _quota_faults(name: str) -> tuple[NameFault, ...]:
+def _check_quota_name(name: str) -> tuple[NameProblem, ...]:
     """What ValidateResourceQuotaResourceName adds."""
     if "/" in name or is_standard_quota_name(name):
         return ()
-    message = f"a quota cannot count {_shown(name)}; for a resource with a domain write requests.<domain>/<name>"
-    return (_fault(NAME_NOT_ALLOWED, "must be a standard resource for quota", message),)
+    message = f"a quota cannot count {_quote(name)}; for a resource with a domain write requests.<domain>/<name>"
+    return (_create_name_problem(NAME_NOT_ALLOWED, "must be a standard resource for quota", message),)
 
 
-def _fault(code: Code, detail: str, message: str) -> NameFault:
+def _create_name_problem(code: Code, detail: str, message: str) -> NameProblem:
     """A fault of the usual reason."""
-    return NameFault(code.number, Reason.INVALID, detail, message)
+    return NameProblem(code.number, Reason.INVALID, detail, message)
 
 
-def _malformed(name: str, detail: str) -> str:
+def _describe_malformed(name: str, detail: str) -> str:
     """Our words for one of the grammar's."""
     if "label key" in detail:
-        return f"the resource name {_shown(name)} has more than one slash; write <domain>/<name>, as in example.com/gpu"
+        return f"the resource name {_quote(name)} has more than one slash; write <domain>/<name>, as in example.com/gpu"
     domain, _, rest = name.rpartition("/")
-    part, said = ("domain", domain) if detail.startswith("prefix") else ("name", rest)
+    part, text = ("domain", domain) if detail.startswith("prefix") else ("name", rest)
     if "non-empty" in detail:
-        return f"the resource name {_shown(name)} has no {part}; write <domain>/<name>, as in example.com/gpu"
+        return f"the resource name {_quote(name)} has no {part}; write <domain>/<name>, as in example.com/gpu"
     if "no more than" in detail:
         return f"the {part} of this resource name is too long: it {detail.partition(' part ')[2]}"
     if part == "domain":
         return (
-            f"{_shown(said)} is no domain for a resource name; use lower-case letters, digits, '-' and '.', with a "
+            f"{_quote(text)} is no domain for a resource name; use lower-case letters, digits, '-' and '.', with a "
             "letter or digit at both ends of each part, as in example.com"
         )
     return (
-        f"{_shown(said)} is no name for a resource; use letters, digits, '-', '_' and '.', with a letter or digit at "
+        f"{_quote(text)} is no name for a resource; use letters, digits, '-', '_' and '.', with a letter or digit at "
         "both ends, as in gpu or mig-1g.5gb"
     )
 
 
-def _unknown(name: str) -> str:
+def _describe_unknown(name: str) -> str:
     """A name without a domain that Kubernetes does not know."""
-    return f"Kubernetes knows no resource {_shown(name)}; one of your own needs a domain, as in example.com/gpu"
+    return f"Kubernetes knows no resource {_quote(name)}; one of your own needs a domain, as in example.com/gpu"
 
 
-def _not_for_containers(name: str) -> str:
+def _describe_not_for_containers(name: str) -> str:
     """A name without a domain that a container cannot ask for."""
     bare = name.removeprefix(REQUESTS_PREFIX).removeprefix(LIMITS_PREFIX)
     if bare in _CONTAINER_NAMES:
         return f"{name!r} is a name for quotas; a container asks for {bare!r}"
     return (
-        f"a container cannot ask for {_shown(name)}, only for cpu, memory, ephemeral-storage, hugepages-<size> and "
+        f"a container cannot ask for {_quote(name)}, only for cpu, memory, ephemeral-storage, hugepages-<size> and "
         "names with a domain, as in example.com/gpu"
     )
 
 
-def _not_extended(name: str) -> str:
+def _describe_not_extended(name: str) -> str:
     """A name with a domain that is no extended resource."""
     bare = name.removeprefix(REQUESTS_PREFIX)
     if bare != name:
-        return f"{_shown(name)} is a name for quotas; a container asks for {_shown(bare)}"
-    if not qualified_name_faults(name):
+        return f"{_quote(name)} is a name for quotas; a container asks for {_quote(bare)}"
+    if not find_qualified_name_errors(name):
         return "the domain of an extended resource has 244 bytes at most, so that a quota can put 'requests.' before it"
-    return f"{_shown(name)} is no name for an extended resource; write <domain>/<name>, as in example.com/gpu"
+    return f"{_quote(name)} is no name for an extended resource; write <domain>/<name>, as in example.com/gpu"
 
 
-def _shown(name: str) -> str:
+def _quote(name: str) -> str:
     """A name as a message quotes it: cut where it is too long to be read."""
-    return repr(name if len(name) <= _SHOWN else name[:_SHOWN] + "…")
+    return repr(name if len(name) <= _MAX_QUOTED_LENGTH else name[:_MAX_QUOTED_LENGTH] + "…")

@@ -7,7 +7,7 @@ from webhook.accounting.name_families import (
     OPAQUE_PREFIX,
     REQUESTS_PREFIX,
     Family,
-    family,
+    classify_name,
     is_countable,
     is_extended,
     is_hugepage,
@@ -17,8 +17,8 @@ from webhook.accounting.name_families import (
     is_prefixed_native,
     is_scheduler_scalar,
 )
-from webhook.accounting.name_grammar import qualified_name_faults
-from webhook.accounting.name_rules import NameFault, Place, advertising_faults, faults
+from webhook.accounting.name_grammar import find_qualified_name_errors
+from webhook.accounting.name_rules import NameContext, NameProblem, find_advertised_name_problems, find_name_problems
 
 __all__ = [
     "ATTACHABLE_VOLUMES_PREFIX",
@@ -27,11 +27,12 @@ __all__ = [
     "OPAQUE_PREFIX",
     "REQUESTS_PREFIX",
     "Family",
-    "NameFault",
-    "Place",
-    "advertising_faults",
-    "family",
-    "faults",
+    "NameContext",
+    "NameProblem",
+    "classify_name",
+    "find_advertised_name_problems",
+    "find_name_problems",
+    "find_qualified_name_errors",
     "is_countable",
     "is_extended",
     "is_hugepage",
@@ -40,5 +41,4 @@ __all__ = [
     "is_overcommit_allowed",
     "is_prefixed_native",
     "is_scheduler_scalar",
-    "qualified_name_faults",
 ]

@@ -8,18 +8,18 @@ resource allocation, and names that the plugin is configured to ignore.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from webhook.accounting.amounts import Amounts, amount
-from webhook.accounting.asks import read_list
+from webhook.accounting.amounts import Amounts, round_up_to_unit
+from webhook.accounting.asks import parse_resource_list
 from webhook.accounting.names import is_scheduler_scalar
-from webhook.accounting.requests import pod_requests
+from webhook.accounting.requests import compute_pod_requests
 from webhook.objects.cluster import Node
 from webhook.objects.pods import Pod, PodSpec
 
-_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True)
-class Insufficient:
+class Shortfall:
     """What a node lacks, in the scheduler's units: milli-cpu, else whole units.
 
     `never`: the request alone is more than the node has, so that no other pod's leaving helps.
@@ -28,13 +28,13 @@ class Insufficient:
     resource: str
     requested: int
     used: int
-    capacity: int
-    never: bool
+    allocatable: int
+    unresolvable: bool
 
     @property
     def free(self) -> int:
         """What is left of it; negative where more is used than there is."""
-        return self.capacity - self.used
+        return self.allocatable - self.used
 
     @property
     def short(self) -> int:
@@ -47,7 +47,7 @@ class Insufficient:
         return "Too many pods" if self.resource == "pods" else f"Insufficient {self.resource}"
 
 
-def insufficient(pod: Pod, node: Node, others: Collection[Pod]) -> tuple[Insufficient, ...]:
+def find_shortfalls(pod: Pod, node: Node, pods: Collection[Pod]) -> tuple[Shortfall, ...]:
     """Everything a node lacks for a pod beside the others on it; empty when it fits.
 
     Only `status.allocatable` is looked at; absent, it is what capacity is. What the scheduler keeps no account of
@@ -56,45 +56,55 @@ def insufficient(pod: Pod, node: Node, others: Collection[Pod]) -> tuple[Insuffi
     Raises:
         QuantityError: a quantity anywhere in them is none.
     """
-    capacity, used = allocatable(node), used_by(others)
-    requested = {name: asked for name, asked in counted(pod).items() if asked > 0}
-    lacking = [_lack(name, asked, used.get(name, 0), capacity.get(name, 0)) for name, asked in requested.items()]
-    full = _lack("pods", 1, len(others), capacity.get("pods", 0))
-    crowded = [Insufficient("pods", 1, full.used, full.capacity, never=False)] if full else []
-    return (*crowded, *[each for each in lacking if each])
+    allocatable, used = parse_allocatable(node), sum_used(pods)
+    requested = {name: asked for name, asked in compute_scheduler_requests(pod).items() if asked > 0}
+    shortfalls = [
+        _find_shortfall(name, asked, used.get(name, 0), allocatable.get(name, 0)) for name, asked in requested.items()
+    ]
+    pods_shortfall = _find_shortfall("pods", 1, len(pods), allocatable.get("pods", 0))
+    pods_shortfalls = (
+        [Shortfall("pods", 1, pods_shortfall.used, pods_shortfall.allocatable, unresolvable=False)]
+        if pods_shortfall
+        else []
+    )
+    return (*pods_shortfalls, *[each for each in shortfalls if each])
 
 
-def counted(pod: Pod) -> Amounts:
+def compute_scheduler_requests(pod: Pod) -> Amounts:
     """What the scheduler counts of a pod that is not on a node yet."""
-    return _counted(pod_requests(pod.spec or PodSpec()).amounts)
+    return _select_scheduler_resources(compute_pod_requests(pod.spec or PodSpec()).amounts)
 
 
-def counted_on_node(pod: Pod) -> Amounts:
+def compute_scheduler_requests_on_node(pod: Pod) -> Amounts:
     """What the scheduler counts of a pod on a node: of one that is being resized, the largest that it may have."""
-    return _counted(pod_requests(pod.spec or PodSpec(), pod.status).amounts)
+    return _select_scheduler_resources(compute_pod_requests(pod.spec or PodSpec(), pod.status).amounts)
 
 
-def used_by(pods: Collection[Pod]) -> Amounts:
+def sum_used(pods: Collection[Pod]) -> Amounts:
     """What pods on a node use together, each rounded up by itself."""
     used = Amounts()
     for pod in pods:
-        used += pod_requests(pod.spec or PodSpec(), pod.status).amounts
+        used += compute_pod_requests(pod.spec or PodSpec(), pod.status).amounts
     return used
 
 
-def allocatable(node: Node) -> Amounts:
+def parse_allocatable(node: Node) -> Amounts:
     """What a node has for pods."""
     if node.status is None:
         return Amounts()
-    listed = node.status.capacity if node.status.allocatable is None else node.status.allocatable
-    return Amounts({name: amount(name, quantity) for name, quantity in read_list(listed).items()})
+    resource_list = node.status.capacity if node.status.allocatable is None else node.status.allocatable
+    return Amounts(
+        {name: round_up_to_unit(name, quantity) for name, quantity in parse_resource_list(resource_list).items()}
+    )
 
 
-def _counted(amounts: Amounts) -> Amounts:
-    return Amounts({name: asked for name, asked in amounts.items() if name in _COMPUTE or is_scheduler_scalar(name)})
+def _select_scheduler_resources(amounts: Amounts) -> Amounts:
+    return Amounts(
+        {name: amount for name, amount in amounts.items() if name in _COMPUTE_RESOURCES or is_scheduler_scalar(name)}
+    )
 
 
-def _lack(name: str, asked: int, used: int, capacity: int) -> Insufficient | None:
-    if asked <= capacity - used:
+def _find_shortfall(name: str, requested: int, used: int, allocatable: int) -> Shortfall | None:
+    if requested <= allocatable - used:
         return None
-    return Insufficient(name, asked, used, capacity, never=asked > capacity)
+    return Shortfall(name, requested, used, allocatable, unresolvable=requested > allocatable)

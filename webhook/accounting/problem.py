@@ -28,10 +28,10 @@ class Code:
 
     number: str
     slug: str
-    what: str
-    why: str
-    fails: str
-    passes: str
+    summary: str
+    explanation: str
+    invalid_example: str
+    valid_example: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,12 +51,12 @@ class Problem:
     detail: str = ""
     value: str = ""
     rule: str = ""
-    by: str = "rule"
+    policy_kind: str = "rule"
 
     @property
     def origin(self) -> str:
         """What to look up: the code, and the rule or cap."""
-        return f"{self.code}, {self.by} {self.rule}" if self.rule else self.code
+        return f"{self.code}, {self.policy_kind} {self.rule}" if self.rule else self.code
 
     def __str__(self) -> str:
         """The sentence for a person: path, message, and in brackets what to look up."""

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from webhook.accounting.memory import remembered
-from webhook.accounting.quantity_form import canonical_text
+from webhook.accounting.memory import memoize
+from webhook.accounting.quantity_form import format_canonical
 from webhook.accounting.quantity_grammar import Format, QuantityError, QuantityTooLargeError
-from webhook.accounting.quantity_reading import INT64_MAX, read, text_of
-from webhook.accounting.scaling import rounded_as_decimal, rounded_down, rounded_up, ten_to
+from webhook.accounting.quantity_reading import INT64_MAX, extract_text, parse_text
+from webhook.accounting.scaling import power_of_ten, round_as_decimal, round_down, round_up
 
 __all__ = ["INT64_MAX", "Format", "Quantity", "QuantityError", "QuantityTooLargeError"]
 
@@ -36,7 +36,7 @@ class Quantity:
     scale: Final[int] = 0
     format: Final[Format] = Format.DECIMAL_SI
     is_decimal: Final[bool] = False
-    echo: Final[str] = ""
+    original_text: Final[str] = ""
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
@@ -60,19 +60,19 @@ class Quantity:
         return _from_json(bytes(raw))
 
     @classmethod
-    def of(cls, units: int) -> Quantity:
+    def from_int(cls, units: int) -> Quantity:
         """A whole number of units (resource.NewQuantity, DecimalSI)."""
         return cls(units)
 
     @property
     def text(self) -> str:
         """As Kubernetes prints it (Quantity.String): as written where that looked canonical, else canonical."""
-        return self.echo or self.canonical
+        return self.original_text or self.canonical
 
     @property
     def canonical(self) -> str:
         """The canonical form (Quantity.CanonicalizeBytes)."""
-        return canonical_text(self.mantissa, self.scale, self.format)
+        return format_canonical(self.mantissa, self.scale, self.format)
 
     @property
     def sign(self) -> int:
@@ -82,12 +82,12 @@ class Quantity:
     @property
     def is_whole(self) -> bool:
         """Whether it is an integer, exactly."""
-        return self.scale >= 0 or self.mantissa % ten_to(-self.scale) == 0
+        return self.scale >= 0 or self.mantissa % power_of_ten(-self.scale) == 0
 
     @property
-    def exceeds_int64(self) -> bool:
+    def is_beyond_int64(self) -> bool:
         """Whether it is too large for Kubernetes, where it would wrap around."""
-        return abs(rounded_up(self.mantissa, self.scale, 0)) > INT64_MAX
+        return abs(round_up(self.mantissa, self.scale, 0)) > INT64_MAX
 
     def value(self) -> int:
         """Whole units, rounded up (Quantity.Value), never wrapped.
@@ -95,21 +95,21 @@ class Quantity:
         Kubernetes rounds negative fractions away from zero when it holds them as int64, and one further up than to the
         next integer when it holds them as decimals (math.go, scaledValue); so does this.
         """
-        return (rounded_as_decimal if self.is_decimal else rounded_up)(self.mantissa, self.scale, 0)
+        return (round_as_decimal if self.is_decimal else round_up)(self.mantissa, self.scale, 0)
 
     def milli(self) -> int:
         """Thousandths, rounded up like `value` (Quantity.MilliValue), never wrapped."""
-        return (rounded_as_decimal if self.is_decimal else rounded_up)(self.mantissa, self.scale, _MILLI)
+        return (round_as_decimal if self.is_decimal else round_up)(self.mantissa, self.scale, _MILLI)
 
     def floor(self) -> int:
         """Whole units, rounded down."""
-        return rounded_down(self.mantissa, self.scale, 0)
+        return round_down(self.mantissa, self.scale, 0)
 
     def floor_milli(self) -> int:
         """Thousandths, rounded down."""
-        return rounded_down(self.mantissa, self.scale, _MILLI)
+        return round_down(self.mantissa, self.scale, _MILLI)
 
-    def rounded_up_to_milli(self) -> Quantity:
+    def round_up_to_milli(self) -> Quantity:
         """What the API server's defaulter makes of it: no finer than thousandths, away from zero.
 
         Quantity.RoundUp(Milli), called for every value of a ResourceList (pkg/apis/core/v1/defaults.go). Itself when
@@ -117,14 +117,14 @@ class Quantity:
         """
         if self.scale >= _MILLI:
             return self
-        return Quantity(rounded_up(self.mantissa, self.scale, _MILLI), _MILLI, self.format, self.is_decimal)
+        return Quantity(round_up(self.mantissa, self.scale, _MILLI), _MILLI, self.format, self.is_decimal)
 
     def __add__(self, other: Quantity) -> Quantity:
         """The exact sum, in this one's format, or the other's when this one is zero (Quantity.Add)."""
         form = self.format if self.mantissa else other.format
-        scale, mine, theirs = _aligned(self, other)
-        total = mine + theirs
-        is_decimal = self.is_decimal or other.is_decimal or not _fit_int64(mine, theirs, total)
+        scale, left, right = _align(self, other)
+        total = left + right
+        is_decimal = self.is_decimal or other.is_decimal or not _is_within_int64(left, right, total)
         return Quantity(total, scale, form, is_decimal)
 
     def __sub__(self, other: Quantity) -> Quantity:
@@ -138,19 +138,19 @@ class Quantity:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Quantity):
             return NotImplemented
-        return _difference(self, other) == 0
+        return _compare(self, other) == 0
 
     def __lt__(self, other: Quantity) -> bool:
-        return _difference(self, other) < 0
+        return _compare(self, other) < 0
 
     def __le__(self, other: Quantity) -> bool:
-        return _difference(self, other) <= 0
+        return _compare(self, other) <= 0
 
     def __gt__(self, other: Quantity) -> bool:
-        return _difference(self, other) > 0
+        return _compare(self, other) > 0
 
     def __ge__(self, other: Quantity) -> bool:
-        return _difference(self, other) >= 0
+        return _compare(self, other) >= 0
 
     def __bool__(self) -> bool:
         """Whether it is not zero."""
@@ -172,42 +172,42 @@ class Quantity:
         return f"Quantity({self.text!r})"
 
 
-@remembered
+@memoize
 def _parse(text: str) -> Quantity:
     """What `parse` does."""
-    return Quantity(*read(text))
+    return Quantity(*parse_text(text))
 
 
-@remembered
+@memoize
 def _from_json(token: bytes) -> Quantity:
     """What `from_json` does."""
-    return Quantity(0) if token == b"null" else Quantity.parse(text_of(token))
+    return Quantity(0) if token == b"null" else Quantity.parse(extract_text(token))
 
 
-def _aligned(one: Quantity, other: Quantity) -> tuple[int, int, int]:
+def _align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
     """The finer scale of two numbers, and both as mantissas of it.
 
     A zero has no scale of its own. In Kubernetes one written with 19 decimals or more has, which shows in nothing but
     the rounding of a negative fraction that is added to it.
     """
-    if one.scale == other.scale:
-        return one.scale, one.mantissa, other.mantissa
-    if not other.mantissa:
-        return one.scale, one.mantissa, 0
-    if not one.mantissa:
-        return other.scale, 0, other.mantissa
-    scale = min(one.scale, other.scale)
-    return scale, one.mantissa * ten_to(one.scale - scale), other.mantissa * ten_to(other.scale - scale)
+    if left.scale == right.scale:
+        return left.scale, left.mantissa, right.mantissa
+    if not right.mantissa:
+        return left.scale, left.mantissa, 0
+    if not left.mantissa:
+        return right.scale, 0, right.mantissa
+    scale = min(left.scale, right.scale)
+    return scale, left.mantissa * power_of_ten(left.scale - scale), right.mantissa * power_of_ten(right.scale - scale)
 
 
-def _difference(one: Quantity, other: Quantity) -> int:
+def _compare(left: Quantity, right: Quantity) -> int:
     """Negative, zero or positive as the first is less than, equal to or greater than the second (Quantity.Cmp)."""
-    if one.scale == other.scale:
-        return one.mantissa - other.mantissa
-    _, mine, theirs = _aligned(one, other)
-    return mine - theirs
+    if left.scale == right.scale:
+        return left.mantissa - right.mantissa
+    _, left_mantissa, right_mantissa = _align(left, right)
+    return left_mantissa - right_mantissa
 
 
-def _fit_int64(mine: int, theirs: int, total: int) -> bool:
+def _is_within_int64(left: int, right: int, total: int) -> bool:
     """Whether two aligned mantissas and their sum all fit an int64."""
-    return abs(mine) <= INT64_MAX and abs(theirs) <= INT64_MAX and abs(total) <= INT64_MAX
+    return abs(left) <= INT64_MAX and abs(right) <= INT64_MAX and abs(total) <= INT64_MAX

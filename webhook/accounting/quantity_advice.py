@@ -4,35 +4,35 @@ import re
 
 from webhook.accounting.quantity import Quantity, QuantityError
 
-_LONGEST = 64
-_SHAPE = re.compile(r"([+-]?)\s*([0-9][0-9_, ]*+(?:\.[0-9]+)?+)\s*([A-Za-z]*+)")
-_THOUSANDS = re.compile(r"[0-9]{1,3}(?:[,_ ][0-9]{3})+(?:\.[0-9]+)?")
-_DECIMAL = {"k": "k", "m": "M", "g": "G", "t": "T", "p": "P", "e": "E"}
-_UNITS = frozenset({"b", "byte", "bytes"})
+_MAX_LENGTH = 64
+_NUMBER_AND_SUFFIX = re.compile(r"([+-]?)\s*([0-9][0-9_, ]*+(?:\.[0-9]+)?+)\s*([A-Za-z]*+)")
+_GROUPED_THOUSANDS = re.compile(r"[0-9]{1,3}(?:[,_ ][0-9]{3})+(?:\.[0-9]+)?")
+_DECIMAL_SUFFIXES = {"k": "k", "m": "M", "g": "G", "t": "T", "p": "P", "e": "E"}
+_BYTE_UNITS = frozenset({"b", "byte", "bytes"})
 
 
-def meant(text: str) -> tuple[str, ...]:
+def suggest_quantities(text: str) -> tuple[str, ...]:
     """Quantities that look like a text that is none: `1GB` is near `1G` and `1Gi`, `1,5` near `1.5`. Empty for most."""
-    shape = _SHAPE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
-    if shape is None:
+    match = _NUMBER_AND_SUFFIX.fullmatch(text.strip()) if len(text) <= _MAX_LENGTH else None
+    if match is None:
         return ()
-    sign, number, suffix = shape.groups()
-    digits = sign + _plain(number.strip())
-    return tuple(digits + each for each in _suffixes(suffix.lower()) if _is_quantity(digits + each))
+    sign, number, suffix = match.groups()
+    digits = sign + _remove_separators(number.strip())
+    return tuple(digits + each for each in _suggest_suffixes(suffix.lower()) if _is_quantity(digits + each))
 
 
-def _plain(number: str) -> str:
+def _remove_separators(number: str) -> str:
     """A number without separators; a comma before anything but thousands is a decimal point."""
-    if _THOUSANDS.fullmatch(number):
+    if _GROUPED_THOUSANDS.fullmatch(number):
         return re.sub("[,_ ]", "", number)
     return number.replace(",", ".").replace("_", "").replace(" ", "")
 
 
-def _suffixes(suffix: str) -> tuple[str, ...]:
+def _suggest_suffixes(suffix: str) -> tuple[str, ...]:
     """The suffixes that a lower-case one may stand for, decimal first."""
-    if not suffix or suffix in _UNITS:
+    if not suffix or suffix in _BYTE_UNITS:
         return ("",)
-    decimal, rest = _DECIMAL.get(suffix[0]), suffix[1:]
+    decimal, rest = _DECIMAL_SUFFIXES.get(suffix[0]), suffix[1:]
     if decimal is None or rest.removesuffix("b") not in {"", "i"}:
         return ()
     binary = decimal.upper() + "i"

@@ -7,16 +7,16 @@ leaves an integer, exponents in threes.
 from functools import lru_cache
 
 from webhook.accounting.quantity_grammar import Format
-from webhook.accounting.scaling import ten_to
+from webhook.accounting.scaling import power_of_ten
 
-_DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_LARGEST_DECIMAL = max(_DECIMAL)
+_DECIMAL_SUFFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+_BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_MAX_DECIMAL_SCALE = max(_DECIMAL_SUFFIXES)
 _KIBI = 1024
 
 
 @lru_cache(maxsize=4096)
-def canonical_text(mantissa: int, scale: int, form: Format) -> str:
+def format_canonical(mantissa: int, scale: int, form: Format) -> str:
     """Write `mantissa * 10**scale`.
 
     A binary form is decimal after all below 1024 and where it would round. Above 999E and 1023Ei Kubernetes runs out
@@ -25,39 +25,39 @@ def canonical_text(mantissa: int, scale: int, form: Format) -> str:
     if mantissa == 0:
         return "0"
     if form is Format.BINARY_SI:
-        whole = _whole(mantissa, scale)
+        whole = _to_integer(mantissa, scale)
         if whole is not None and abs(whole) >= _KIBI:
-            return _binary(whole)
-    return _decimal(mantissa, scale, form)
+            return _format_binary(whole)
+    return _format_decimal(mantissa, scale, form)
 
 
-def _whole(mantissa: int, scale: int) -> int | None:
+def _to_integer(mantissa: int, scale: int) -> int | None:
     """The number as an int, or None when it has a fraction."""
     if scale >= 0:
-        return mantissa * ten_to(scale)
-    whole, fraction = divmod(mantissa, ten_to(-scale))
+        return mantissa * power_of_ten(scale)
+    whole, fraction = divmod(mantissa, power_of_ten(-scale))
     return None if fraction else whole
 
 
-def _binary(number: int) -> str:
+def _format_binary(number: int) -> str:
     """A whole number with the largest binary suffix that divides it."""
     power = 0
-    while power < len(_BINARY) - 1 and number % _KIBI == 0:
+    while power < len(_BINARY_SUFFIXES) - 1 and number % _KIBI == 0:
         number //= _KIBI
         power += 1
-    return f"{number}{_BINARY[power]}"
+    return f"{number}{_BINARY_SUFFIXES[power]}"
 
 
-def _decimal(mantissa: int, scale: int, form: Format) -> str:
+def _format_decimal(mantissa: int, scale: int, form: Format) -> str:
     """A number with a decimal suffix or exponent, of which only multiples of three are written."""
     while mantissa % 10 == 0:
         mantissa //= 10
         scale += 1
     spare = scale % 3
-    if form is not Format.DECIMAL_EXPONENT and scale - spare > _LARGEST_DECIMAL:
-        spare = scale - _LARGEST_DECIMAL
-    mantissa *= ten_to(spare)
+    if form is not Format.DECIMAL_EXPONENT and scale - spare > _MAX_DECIMAL_SCALE:
+        spare = scale - _MAX_DECIMAL_SCALE
+    mantissa *= power_of_ten(spare)
     scale -= spare
     if form is Format.DECIMAL_EXPONENT:
         return f"{mantissa}e{scale}" if scale else str(mantissa)
-    return f"{mantissa}{_DECIMAL[scale]}"
+    return f"{mantissa}{_DECIMAL_SUFFIXES[scale]}"

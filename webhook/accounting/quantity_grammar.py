@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from webhook.errors import TallygateError
 
-MAX_TEXT = 1024
+MAX_QUANTITY_LENGTH = 1024
 """The longest text that is read. Kubernetes has no such bound; the longest number it can hold has 19 digits."""
 
 MAX_MAGNITUDE = 1024
@@ -40,13 +40,13 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class QuantityParts:
     """The parts of a text: `whole` without leading zeros (at least `0`), `fraction` as written.
 
     A text may have no digits at all. The number is `whole.fraction` times 10 (BinarySI: 2) to the power `exponent`.
     """
 
-    negative: bool
+    is_negative: bool
     has_digits: bool
     whole: str
     fraction: str
@@ -55,10 +55,10 @@ class Scanned:
 
 
 # Possessive throughout: a text that does not match is refused after one pass.
-_PARTS = re.compile(r"([+-]?+)(0*+)([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[+-]?+[0-9]*+)")
-_EXPONENT = re.compile(r"[eE]([+-]?)0*+([0-9]*+)")
-_INT64_DIGITS = 19
-_INT64_MAX = 2**63 - 1
+_QUANTITY_PATTERN = re.compile(r"([+-]?+)(0*+)([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[+-]?+[0-9]*+)")
+_EXPONENT_PATTERN = re.compile(r"[eE]([+-]?)0*+([0-9]*+)")
+_MAX_EXPONENT_DIGITS = 19
+_MAX_EXPONENT = 2**63 - 1
 
 _SUFFIXES = {
     "": (0, Format.DECIMAL_SI),
@@ -80,44 +80,46 @@ _SUFFIXES = {
 }
 
 
-def scan(text: str) -> Scanned:
+def scan_quantity(text: str) -> QuantityParts:
     """Take a text apart.
 
     Raises:
         QuantityError: Kubernetes refuses it, in Kubernetes' words.
         QuantityTooLargeError: it is longer than `MAX_TEXT`.
     """
-    if len(text) > MAX_TEXT:
-        raise QuantityTooLargeError(f"too large: a quantity of {len(text)} characters; at most {MAX_TEXT} are read")
-    parts = _PARTS.fullmatch(text)
-    if parts is None or not text:
+    if len(text) > MAX_QUANTITY_LENGTH:
+        raise QuantityTooLargeError(
+            f"too large: a quantity of {len(text)} characters; at most {MAX_QUANTITY_LENGTH} are read"
+        )
+    match = _QUANTITY_PATTERN.fullmatch(text)
+    if match is None or not text:
         raise QuantityError(FORMAT_WRONG)
-    sign, zeros, whole, fraction, suffix = parts.groups()
-    exponent, form = _SUFFIXES.get(suffix) or _exponent(suffix)
-    return Scanned(sign == "-", bool(zeros or whole or fraction), whole or "0", fraction or "", exponent, form)
+    sign, zeros, whole, fraction, suffix = match.groups()
+    exponent, form = _SUFFIXES.get(suffix) or _parse_exponent(suffix)
+    return QuantityParts(sign == "-", bool(zeros or whole or fraction), whole or "0", fraction or "", exponent, form)
 
 
-def _exponent(suffix: str) -> tuple[int, Format]:
+def _parse_exponent(suffix: str) -> tuple[int, Format]:
     """Read `e<int>` or `E<int>`; what does not fit an int64 is refused, as by strconv.ParseInt.
 
     Kubernetes then keeps the lowest 32 bits only, so that 1e4294967296 is 1 to it. Here it stays what it says.
     """
-    parts = _EXPONENT.fullmatch(suffix)
-    if parts is None or not suffix[-1].isdigit() or len(parts[2]) > _INT64_DIGITS:
+    match = _EXPONENT_PATTERN.fullmatch(suffix)
+    if match is None or not suffix[-1].isdigit() or len(match[2]) > _MAX_EXPONENT_DIGITS:
         raise QuantityError(SUFFIX_WRONG)
-    exponent = int(parts[1] + (parts[2] or "0"))
-    if not -_INT64_MAX - 1 <= exponent <= _INT64_MAX:
+    exponent = int(match[1] + (match[2] or "0"))
+    if not -_MAX_EXPONENT - 1 <= exponent <= _MAX_EXPONENT:
         raise QuantityError(SUFFIX_WRONG)
     return exponent, Format.DECIMAL_EXPONENT
 
 
-def check_magnitude(scanned: Scanned) -> None:
+def check_magnitude(parts: QuantityParts) -> None:
     """Refuse a number too large to be worked with, before it is made.
 
     Raises:
         QuantityTooLargeError: it has more than `MAX_MAGNITUDE` digits before the point.
     """
-    if scanned.format is not Format.BINARY_SI and len(scanned.whole) + scanned.exponent > MAX_MAGNITUDE:
+    if parts.format is not Format.BINARY_SI and len(parts.whole) + parts.exponent > MAX_MAGNITUDE:
         raise QuantityTooLargeError(
             f"too large: more than {MAX_MAGNITUDE} digits before the point; Kubernetes counts to 9223372036854775807"
         )

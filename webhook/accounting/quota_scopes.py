@@ -4,12 +4,12 @@ Source: podMatchesScopeFunc in pkg/quota/v1/evaluator/core/pods.go and Matches i
 pkg/quota/v1/generic/evaluator.go, v1.36.
 """
 
-from webhook.accounting.asks import read_pod
-from webhook.objects.cluster import QuotaSpec, ScopeRequirement
+from webhook.accounting.asks import parse_pod_resources
+from webhook.objects.cluster import ResourceQuotaSpec, ScopeRequirement
 from webhook.objects.pods import PodSpec
 
 
-def in_scope(quota: QuotaSpec, pod: PodSpec) -> bool | None:
+def is_in_scope(quota: ResourceQuotaSpec, pod: PodSpec) -> bool | None:
     """Whether all scopes of a quota select a pod; one without scopes selects every pod.
 
     None when that hangs on affinity terms over namespaces, which are not modelled.
@@ -17,13 +17,13 @@ def in_scope(quota: QuotaSpec, pod: PodSpec) -> bool | None:
     Raises:
         QuantityError: a quantity of the pod is none.
     """
-    wanted = [ScopeRequirement(scope_name=scope, operator="Exists") for scope in quota.scopes or ()]
+    requirements = [ScopeRequirement(scope_name=scope, operator="Exists") for scope in quota.scopes or ()]
     if quota.scope_selector is not None:
-        wanted += quota.scope_selector.match_expressions or ()
-    answers = [_selects(each, pod) for each in wanted]
-    if False in answers:
+        requirements += quota.scope_selector.match_expressions or ()
+    results = [_is_selected(each, pod) for each in requirements]
+    if False in results:
         return False
-    return None if None in answers else True
+    return None if None in results else True
 
 
 def is_terminating(pod: PodSpec) -> bool:
@@ -40,14 +40,14 @@ def is_best_effort(pod: PodSpec) -> bool:
     Raises:
         QuantityError: a quantity of the pod is none.
     """
-    ask = read_pod(pod)
-    lists = [ask.requests, ask.limits]
+    resources = parse_pod_resources(pod)
+    lists = [resources.requests, resources.limits]
     if pod.resources is None:
-        lists = [listed for each in (*ask.containers, *ask.init) for listed in (each.requests, each.limits)]
+        lists = [listed for each in (*resources.containers, *resources.init) for listed in (each.requests, each.limits)]
     return not any(listed[name].sign > 0 for listed in lists for name in ("cpu", "memory") if name in listed)
 
 
-def _selects(scope: ScopeRequirement, pod: PodSpec) -> bool | None:
+def _is_selected(scope: ScopeRequirement, pod: PodSpec) -> bool | None:
     """Whether one scope selects a pod. Unknown scopes, and those of volume claims, select none."""
     match scope.scope_name:
         case "Terminating":
@@ -59,14 +59,14 @@ def _selects(scope: ScopeRequirement, pod: PodSpec) -> bool | None:
         case "NotBestEffort":
             return not is_best_effort(pod)
         case "PriorityClass":
-            return _of_priority(scope, pod.priority_class_name or "")
+            return _is_priority_selected(scope, pod.priority_class_name or "")
         case "CrossNamespacePodAffinity":
             return None
         case _:
             return False
 
 
-def _of_priority(scope: ScopeRequirement, priority_class: str) -> bool:
+def _is_priority_selected(scope: ScopeRequirement, priority_class: str) -> bool:
     """A selector over the name of the pod's priority class, which may be absent."""
     match scope.operator:
         case "In":

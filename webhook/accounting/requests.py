@@ -6,79 +6,89 @@ Kubernetes API; scheduler, kubelet and quota all use it.
 
 from typing import NamedTuple
 
-from webhook.accounting.amounts import Amounts, amount
-from webhook.accounting.asks import PodAsk, Quantities, Role, add, aggregate, is_pod_level, read_pod
+from webhook.accounting.amounts import Amounts, round_up_to_unit
+from webhook.accounting.asks import (
+    ContainerRole,
+    PodResources,
+    Quantities,
+    add_quantities,
+    aggregate_containers,
+    is_pod_level_resource,
+    parse_pod_resources,
+)
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.resize import View, as_seen
+from webhook.accounting.resize import ResizeView, apply_status
 from webhook.objects.pods import PodSpec, PodStatus
 
-_ZERO = Quantity.of(0)
+_ZERO = Quantity.from_int(0)
 
 
-class Term(NamedTuple):
+class RequestTerm(NamedTuple):
     """One figure in the sum.
 
     `who` is the container's name, empty for the pod level and overhead; `beneath` what sidecars use under an init
     step; `counts` whether the figure is part of the result, or is outdone by a larger one or replaced.
     """
 
-    who: str
-    role: Role
+    container: str
+    role: ContainerRole
     quantity: Quantity
-    beneath: Quantity
-    counts: bool
+    sidecars: Quantity
+    is_counted: bool
 
 
-class Effective:
+class EffectiveRequest:
     """What a pod needs, by resource.
 
     `quantities` are exact and print as Kubernetes prints them.
     """
 
-    __slots__ = ("_ask", "_is_limits", "quantities")
+    __slots__ = ("_is_limits", "_resources", "quantities")
 
-    def __init__(self, ask: PodAsk, *, limits: bool) -> None:
-        self._ask = ask
+    def __init__(self, resources: PodResources, *, limits: bool) -> None:
+        self._resources = resources
         self._is_limits = limits
-        self.quantities: Quantities = _with_overhead(ask, _base(ask, limits=limits), limits=limits)
+        self.quantities: Quantities = _add_overhead(
+            resources, _aggregate_with_pod_level(resources, limits=limits), limits=limits
+        )
 
     @property
     def amounts(self) -> Amounts:
         """The scheduler's integers (milli-cpu, else whole units), rounded up once after summing."""
-        return Amounts({name: amount(name, quantity) for name, quantity in self.quantities.items()})
+        return Amounts({name: round_up_to_unit(name, quantity) for name, quantity in self.quantities.items()})
 
-    def terms(self, name: str) -> tuple[Term, ...]:
+    def list_terms(self, name: str) -> tuple[RequestTerm, ...]:
         """Every figure that a resource's sum is made of: containers, sidecars, init steps, pod level, overhead."""
-        ask, limits = self._ask, self._is_limits
-        replaced = is_pod_level(name) and name in (ask.limits if limits else ask.requests)
-        running = _running(ask, name, limits=limits)
-        steps = _steps(ask, name, limits=limits)
-        total = sum((each.quantity for each in running), _ZERO)
-        peak = max((each.quantity + each.beneath for each in steps), default=_ZERO)
+        resources, limits = self._resources, self._is_limits
+        is_replaced = is_pod_level_resource(name) and name in (resources.limits if limits else resources.requests)
+        running_terms = _list_running_terms(resources, name, limits=limits)
+        init_terms = _list_init_terms(resources, name, limits=limits)
+        total = sum((each.quantity for each in running_terms), _ZERO)
+        peak = max((each.quantity + each.sidecars for each in init_terms), default=_ZERO)
         is_step = peak > total
         return (
-            *[each._replace(counts=not replaced and not is_step) for each in running],
+            *[each._replace(is_counted=not is_replaced and not is_step) for each in running_terms],
             *[
-                each._replace(counts=not replaced and is_step and each.quantity + each.beneath == peak)
-                for each in steps
+                each._replace(is_counted=not is_replaced and is_step and each.quantity + each.sidecars == peak)
+                for each in init_terms
             ],
-            *self._pod_level_term(name, replaced=replaced),
-            *self._overhead_term(name),
+            *self._list_pod_level_term(name, is_replaced=is_replaced),
+            *self._list_overhead_term(name),
         )
 
-    def _pod_level_term(self, name: str, *, replaced: bool) -> tuple[Term, ...]:
-        listed = self._ask.limits if self._is_limits else self._ask.requests
-        return (Term("", Role.POD, listed[name], _ZERO, counts=True),) if replaced else ()
+    def _list_pod_level_term(self, name: str, *, is_replaced: bool) -> tuple[RequestTerm, ...]:
+        quantities = self._resources.limits if self._is_limits else self._resources.requests
+        return (RequestTerm("", ContainerRole.POD, quantities[name], _ZERO, is_counted=True),) if is_replaced else ()
 
-    def _overhead_term(self, name: str) -> tuple[Term, ...]:
-        if not self._ask.overhead:
+    def _list_overhead_term(self, name: str) -> tuple[RequestTerm, ...]:
+        if not self._resources.overhead:
             return ()
-        overhead = self._ask.overhead.get(name, _ZERO)
-        counts = not self._is_limits or bool(_base(self._ask, limits=True).get(name))
-        return (Term("", Role.OVERHEAD, overhead, _ZERO, counts=counts),)
+        overhead = self._resources.overhead.get(name, _ZERO)
+        is_counted = not self._is_limits or bool(_aggregate_with_pod_level(self._resources, limits=True).get(name))
+        return (RequestTerm("", ContainerRole.OVERHEAD, overhead, _ZERO, is_counted=is_counted),)
 
 
-def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> Effective:
+def compute_pod_requests(spec: PodSpec, status: PodStatus | None = None) -> EffectiveRequest:
     """What a pod of this spec requests, missing requests taken from limits first.
 
     With a status it is the scheduler's view of a pod on a node: a container that is being resized counts with the
@@ -87,58 +97,67 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> Effective:
     Raises:
         QuantityError: one of its quantities is none.
     """
-    return requests_of(as_seen(read_pod(spec), status, View.SCHEDULER))
+    return compute_requests(apply_status(parse_pod_resources(spec), status, ResizeView.SCHEDULER))
 
 
-def pod_limits(spec: PodSpec, status: PodStatus | None = None) -> Effective:
+def compute_pod_limits(spec: PodSpec, status: PodStatus | None = None) -> EffectiveRequest:
     """What a pod of this spec is limited to; a container without a limit adds nothing.
 
     Raises:
         QuantityError: one of its quantities is none.
     """
-    return limits_of(as_seen(read_pod(spec), status, View.SCHEDULER))
+    return compute_limits(apply_status(parse_pod_resources(spec), status, ResizeView.SCHEDULER))
 
 
-def requests_of(pod: PodAsk) -> Effective:
+def compute_requests(resources: PodResources) -> EffectiveRequest:
     """The effective request of what was read already."""
-    return Effective(pod, limits=False)
+    return EffectiveRequest(resources, limits=False)
 
 
-def limits_of(pod: PodAsk) -> Effective:
+def compute_limits(resources: PodResources) -> EffectiveRequest:
     """The effective limits of what was read already. Overhead is added to limits that are not zero only."""
-    return Effective(pod, limits=True)
+    return EffectiveRequest(resources, limits=True)
 
 
-def _base(pod: PodAsk, *, limits: bool) -> dict[str, Quantity]:
+def _aggregate_with_pod_level(resources: PodResources, *, limits: bool) -> dict[str, Quantity]:
     """Containers and init steps, with cpu, memory and hugepages replaced by what the pod level says."""
-    total = aggregate(pod.containers, pod.init, limits=limits)
-    for name, quantity in (pod.limits if limits else pod.requests).items():
-        if is_pod_level(name):
+    total = aggregate_containers(resources.containers, resources.init, limits=limits)
+    for name, quantity in (resources.limits if limits else resources.requests).items():
+        if is_pod_level_resource(name):
             total[name] = quantity
     return total
 
 
-def _with_overhead(pod: PodAsk, total: dict[str, Quantity], *, limits: bool) -> Quantities:
-    if pod.overhead:
-        add(total, {name: more for name, more in pod.overhead.items() if total.get(name)} if limits else pod.overhead)
+def _add_overhead(resources: PodResources, total: dict[str, Quantity], *, limits: bool) -> Quantities:
+    if resources.overhead:
+        add_quantities(
+            total,
+            {name: quantity for name, quantity in resources.overhead.items() if total.get(name)}
+            if limits
+            else resources.overhead,
+        )
     return total
 
 
-def _running(pod: PodAsk, name: str, *, limits: bool) -> list[Term]:
+def _list_running_terms(resources: PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
     """Containers and sidecars, which run together."""
-    together = (*pod.containers, *(each for each in pod.init if each.role is Role.SIDECAR))
-    listed = [(each, each.limits if limits else each.requests) for each in together]
-    return [Term(each.name, each.role, asked[name], _ZERO, counts=True) for each, asked in listed if name in asked]
+    containers = (*resources.containers, *(each for each in resources.init if each.role is ContainerRole.SIDECAR))
+    container_quantities = [(each, each.limits if limits else each.requests) for each in containers]
+    return [
+        RequestTerm(each.name, each.role, quantities[name], _ZERO, is_counted=True)
+        for each, quantities in container_quantities
+        if name in quantities
+    ]
 
 
-def _steps(pod: PodAsk, name: str, *, limits: bool) -> list[Term]:
+def _list_init_terms(resources: PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
     """Init steps, each above the sidecars that were declared before it."""
-    steps: list[Term] = []
-    beneath = _ZERO
-    for each in pod.init:
-        asked = (each.limits if limits else each.requests).get(name)
-        if each.role is Role.SIDECAR:
-            beneath += asked or _ZERO
-        elif asked is not None:
-            steps.append(Term(each.name, each.role, asked, beneath, counts=True))
-    return steps
+    terms: list[RequestTerm] = []
+    sidecars = _ZERO
+    for container in resources.init:
+        quantity = (container.limits if limits else container.requests).get(name)
+        if container.role is ContainerRole.SIDECAR:
+            sidecars += quantity or _ZERO
+        elif quantity is not None:
+            terms.append(RequestTerm(container.name, container.role, quantity, sidecars, is_counted=True))
+    return terms

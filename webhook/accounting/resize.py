@@ -8,22 +8,22 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from webhook.accounting.asks import (
-    NOTHING,
-    ContainerAsk,
-    PodAsk,
+    NO_QUANTITIES,
+    ContainerResources,
+    ContainerRole,
+    PodResources,
     Quantities,
-    Role,
-    is_pod_level,
-    keep_larger,
-    read_list,
+    is_pod_level_resource,
+    parse_resource_list,
+    update_maximum,
 )
 from webhook.accounting.quantity import Quantity
 from webhook.objects.pods import ContainerStatus, PodStatus
 
-_ZERO = Quantity.of(0)
+_ZERO = Quantity.from_int(0)
 
 
-class View(StrEnum):
+class ResizeView(StrEnum):
     """Who looks at a pod that is being resized.
 
     SPEC sees what is asked for. QUOTA sees the larger of asked, promised and actual for each container; SCHEDULER for
@@ -34,29 +34,34 @@ class View(StrEnum):
     SPEC = "spec"
     QUOTA = "quota"
     SCHEDULER = "scheduler"
-    HELD = "held"
+    CHARGED = "held"
 
 
-def as_seen(pod: PodAsk, status: PodStatus | None, view: View) -> PodAsk:
+def apply_status(resources: PodResources, status: PodStatus | None, view: ResizeView) -> PodResources:
     """The pod with what its status says taken into account.
 
     Raises:
         QuantityError: a quantity in the status is none.
     """
-    if status is None or view is View.SPEC:
-        return pod
-    statuses = {each.name: each for each in (*_some(status.container_statuses), *_some(status.init_container_statuses))}
+    if status is None or view is ResizeView.SPEC:
+        return resources
+    statuses = {
+        each.name: each
+        for each in (*_list_statuses(status.container_statuses), *_list_statuses(status.init_container_statuses))
+    }
     if not any(each.resources for each in statuses.values()) and status.resources is None:
-        return pod
-    refused = view is not View.HELD and _is_infeasible(status)
-    seen = pod._replace(
-        containers=tuple([_seen(each, statuses, refused=refused) for each in pod.containers]),
-        init=tuple([_seen(each, statuses, refused=refused) for each in pod.init]),
+        return resources
+    is_infeasible = view is not ResizeView.CHARGED and _is_infeasible(status)
+    resized = resources._replace(
+        containers=tuple(
+            [_apply_container_status(each, statuses, is_infeasible=is_infeasible) for each in resources.containers]
+        ),
+        init=tuple([_apply_container_status(each, statuses, is_infeasible=is_infeasible) for each in resources.init]),
     )
-    return seen if view is View.QUOTA else _pod_level_seen(seen, status, refused=refused)
+    return resized if view is ResizeView.QUOTA else _apply_pod_status(resized, status, is_infeasible=is_infeasible)
 
 
-def _some(statuses: list[ContainerStatus] | None) -> Iterable[ContainerStatus]:
+def _list_statuses(statuses: list[ContainerStatus] | None) -> Iterable[ContainerStatus]:
     return statuses or ()
 
 
@@ -68,37 +73,47 @@ def _is_infeasible(status: PodStatus) -> bool:
     return False
 
 
-def _seen(container: ContainerAsk, statuses: Mapping[str | None, ContainerStatus], *, refused: bool) -> ContainerAsk:
+def _apply_container_status(
+    container: ContainerResources, statuses: Mapping[str | None, ContainerStatus], *, is_infeasible: bool
+) -> ContainerResources:
     """One container; init steps are over before anything can be resized."""
     status = statuses.get(container.name)
-    if container.role is Role.INIT or status is None or status.resources is None:
+    if container.role is ContainerRole.INIT or status is None or status.resources is None:
         return container
-    actual, promised = status.resources, read_list(status.allocated_resources)
-    asked = (NOTHING, NOTHING) if refused else (container.requests, container.limits)
-    requests = _largest(asked[0], read_list(actual.requests), promised)
-    return container._replace(requests=requests, limits=_largest(asked[1], read_list(actual.limits)))
+    actual, allocated = status.resources, parse_resource_list(status.allocated_resources)
+    requested = (NO_QUANTITIES, NO_QUANTITIES) if is_infeasible else (container.requests, container.limits)
+    requests = _compute_maximum(requested[0], parse_resource_list(actual.requests), allocated)
+    return container._replace(
+        requests=requests, limits=_compute_maximum(requested[1], parse_resource_list(actual.limits))
+    )
 
 
-def _pod_level_seen(pod: PodAsk, status: PodStatus, *, refused: bool) -> PodAsk:
+def _apply_pod_status(resources: PodResources, status: PodStatus, *, is_infeasible: bool) -> PodResources:
     """The pod level: only what the spec names counts, and what it names is zero when nobody says more."""
     actual = status.resources
     if actual is None:
-        return pod
-    asked = (NOTHING, NOTHING) if refused else (pod.requests, pod.limits)
-    requests = _largest(asked[0], read_list(actual.requests), read_list(status.allocated_resources))
-    if refused and actual.limits is None:  # Kubernetes takes absent limits here for no say at all, and keeps the spec's
-        return pod._replace(requests=_named(pod.requests, requests))
-    limits = _largest(asked[1], read_list(actual.limits))
-    return pod._replace(requests=_named(pod.requests, requests), limits=_named(pod.limits, limits))
+        return resources
+    requested = (NO_QUANTITIES, NO_QUANTITIES) if is_infeasible else (resources.requests, resources.limits)
+    requests = _compute_maximum(
+        requested[0], parse_resource_list(actual.requests), parse_resource_list(status.allocated_resources)
+    )
+    if (
+        is_infeasible and actual.limits is None
+    ):  # Kubernetes takes absent limits here for no say at all, and keeps the spec's
+        return resources._replace(requests=_select_requested(resources.requests, requests))
+    limits = _compute_maximum(requested[1], parse_resource_list(actual.limits))
+    return resources._replace(
+        requests=_select_requested(resources.requests, requests), limits=_select_requested(resources.limits, limits)
+    )
 
 
-def _named(asked: Quantities, seen: Quantities) -> Quantities:
-    return {name: seen.get(name, _ZERO) for name in asked if is_pod_level(name)}
+def _select_requested(requested: Quantities, quantities: Quantities) -> Quantities:
+    return {name: quantities.get(name, _ZERO) for name in requested if is_pod_level_resource(name)}
 
 
-def _largest(*lists: Quantities) -> Quantities:
+def _compute_maximum(*lists: Quantities) -> Quantities:
     """The largest of each."""
-    most: dict[str, Quantity] = {}
-    for each in lists:
-        keep_larger(most, each)
-    return most
+    maximum: dict[str, Quantity] = {}
+    for quantities in lists:
+        update_maximum(maximum, quantities)
+    return maximum

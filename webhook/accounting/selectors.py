@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from webhook.accounting.label_rules import label_value_faults
-from webhook.accounting.name_grammar import qualified_name_faults
-from webhook.accounting.validation.printing import printed
+from webhook.accounting.label_rules import find_label_value_errors
+from webhook.accounting.name_grammar import find_qualified_name_errors
+from webhook.accounting.validation.printing import encode_go_json
 from webhook.errors import TallygateError
-from webhook.objects.selectors import LabelSelector, Requirement
+from webhook.objects.selectors import LabelSelector, SelectorRequirement
 
 _OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 
@@ -21,14 +21,14 @@ class SelectorError(TallygateError):
     """A label selector with a requirement that is none."""
 
 
-class Condition(NamedTuple):
+class LabelCondition(NamedTuple):
     """What must be true of one label. `operator` is In, NotIn, Exists or DoesNotExist."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether it is true of these labels. NotIn is true where there is no such label."""
         value = labels.get(self.key)
         match self.operator:
@@ -45,7 +45,7 @@ class Condition(NamedTuple):
 class Selector(NamedTuple):
     """Conditions that must all hold; None matches nothing at all, no condition everything."""
 
-    conditions: tuple[Condition, ...] | None
+    conditions: tuple[LabelCondition, ...] | None
 
     @property
     def is_empty(self) -> bool:
@@ -54,64 +54,67 @@ class Selector(NamedTuple):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether it selects what has these labels."""
-        return self.conditions is not None and all(each.holds(labels) for each in self.conditions)
+        return self.conditions is not None and all(each.matches(labels) for each in self.conditions)
 
-    def narrowed(self, other: Selector) -> Selector:
+    def intersect(self, other: Selector) -> Selector:
         """What both match."""
         if self.conditions is None or other.conditions is None:
-            return NOTHING
+            return MATCH_NOTHING
         return Selector((*self.conditions, *other.conditions))
 
 
-NOTHING = Selector(None)
-EVERYTHING = Selector(())
+MATCH_NOTHING = Selector(None)
+MATCH_EVERYTHING = Selector(())
 
 
-def having(labels: Mapping[str, str]) -> Selector:
+def create_selector(labels: Mapping[str, str]) -> Selector:
     """What has all these labels, which may be anything (SelectorFromSet)."""
-    return Selector(tuple(Condition(key, "In", frozenset({value})) for key, value in labels.items()))
+    return Selector(tuple(LabelCondition(key, "In", frozenset({value})) for key, value in labels.items()))
 
 
-def selector_of(written: LabelSelector | None) -> Selector:
+def parse_selector(label_selector: LabelSelector | None) -> Selector:
     """A selector as it is written; one that is absent matches nothing.
 
     Raises:
         SelectorError: one of its requirements is none, so that Kubernetes takes the whole for an error; in its words.
     """
-    if written is None:
-        return NOTHING
-    requirements = tuple(_requirements(written))
-    for each in requirements:
-        faults = tuple(_faults(each))
-        if faults:
-            raise SelectorError(listed(faults))
-    return Selector(tuple(Condition(each.key, each.operator, frozenset(each.values or ())) for each in requirements))
+    if label_selector is None:
+        return MATCH_NOTHING
+    requirements = tuple(_list_requirements(label_selector))
+    for requirement in requirements:
+        errors = tuple(_find_requirement_errors(requirement))
+        if errors:
+            raise SelectorError(join_errors(errors))
+    return Selector(
+        tuple(LabelCondition(each.key, each.operator, frozenset(each.values or ())) for each in requirements)
+    )
 
 
-def listed(faults: Sequence[str]) -> str:
+def join_errors(errors: Sequence[str]) -> str:
     """Several faults as one (NewAggregate in apimachinery pkg/util/errors/errors.go)."""
-    told = tuple(dict.fromkeys(faults))
-    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    unique_errors = tuple(dict.fromkeys(errors))
+    return unique_errors[0] if len(unique_errors) == 1 else f"[{', '.join(unique_errors)}]"
 
 
-def _requirements(written: LabelSelector) -> Iterator[Requirement]:
-    for key, value in (written.match_labels or {}).items():
-        yield Requirement(key, "In", [value])
-    yield from written.match_expressions or ()
+def _list_requirements(label_selector: LabelSelector) -> Iterator[SelectorRequirement]:
+    for key, value in (label_selector.match_labels or {}).items():
+        yield SelectorRequirement(key, "In", [value])
+    yield from label_selector.match_expressions or ()
 
 
-def _faults(requirement: Requirement) -> Iterator[str]:
+def _find_requirement_errors(requirement: SelectorRequirement) -> Iterator[str]:
     """What keeps a requirement from being one (NewRequirement)."""
     values = requirement.values or []
     if requirement.operator not in _OPERATORS:
-        yield f"{printed(requirement.operator)} is not a valid label selector operator"
+        yield f"{encode_go_json(requirement.operator)} is not a valid label selector operator"
         return
-    if key_faults := qualified_name_faults(requirement.key):
-        yield f"key: Invalid value: {printed(requirement.key)}: {'; '.join(key_faults)}"
+    if key_errors := find_qualified_name_errors(requirement.key):
+        yield f"key: Invalid value: {encode_go_json(requirement.key)}: {'; '.join(key_errors)}"
     if requirement.operator in ("In", "NotIn") and not values:
         yield "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
     if requirement.operator in ("Exists", "DoesNotExist") and values:
-        yield f"values: Invalid value: {printed(values)}: values set must be empty for exists and does not exist"
+        yield f"values: Invalid value: {encode_go_json(values)}: values set must be empty for exists and does not exist"
     for index, value in enumerate(values):
-        if value_faults := label_value_faults(value):
-            yield f"values[{index}][{requirement.key}]: Invalid value: {printed(value)}: {'; '.join(value_faults)}"
+        if value_errors := find_label_value_errors(value):
+            detail = "; ".join(value_errors)
+            yield f"values[{index}][{requirement.key}]: Invalid value: {encode_go_json(value)}: {detail}"

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.caps import charge
+from webhook.accounting.caps import compute_charge
 from webhook.objects.pods import Pod
 
 
@@ -15,6 +15,6 @@ def tally(pods: Iterable[Pod], names: Collection[str]) -> Amounts:
     """
     total = dict.fromkeys(names, 0)
     for pod in pods:
-        for name, cost in charge(pod, names).amounts.items():
+        for name, cost in compute_charge(pod, names).amounts.items():
             total[name] += cost
     return Amounts(total)

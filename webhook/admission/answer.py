@@ -13,7 +13,7 @@ from webhook.accounting.problem import Problem, Reason
 from webhook.admission.change import CREATE, Change, Phase
 from webhook.admission.review import encode
 from webhook.admission.verdict import ALLOWED, Verdict
-from webhook.objects.meta import Bare
+from webhook.objects.meta import PartialObjectMetadata
 
 UNPROCESSABLE = 422
 FORBIDDEN = 403
@@ -165,7 +165,7 @@ def _who(change: Change) -> str:
 
 def _generate_name(change: Change) -> str:
     try:
-        metadata = msgspec.json.decode(change.object, type=Bare).metadata
+        metadata = msgspec.json.decode(change.object, type=PartialObjectMetadata).metadata
     except msgspec.DecodeError:  # judged by a part of it that can be read
         return ""
     return (metadata.generate_name if metadata else None) or ""

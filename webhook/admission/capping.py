@@ -11,8 +11,8 @@ from functools import lru_cache
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.caps import Charge, ceilings, charge, is_as_asked
-from webhook.accounting.likeness import ByLikeness, Likeness
+from webhook.accounting.caps import Charge, compute_charge, compute_hard_limits, is_as_requested
+from webhook.accounting.likeness import Fingerprint, FingerprintCache
 from webhook.objects.pods import Pod
 from webhook.policy.model import NamespaceCap, PodFilter, PolicySet
 from webhook.policy.resolve import matches_labels, matches_namespace
@@ -38,13 +38,13 @@ class Counted:
     names: frozenset[str] = field(init=False)
     """What it counts, bounded or only watched."""
     _is_choosy: bool = field(init=False, repr=False, compare=False)
-    _charges: ByLikeness[Charge] = field(init=False, default_factory=ByLikeness, repr=False, compare=False)
+    _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", frozenset(self.hard.keys() | self.soft.keys()))
         object.__setattr__(self, "_is_choosy", self.cap.pods != _EVERY_POD)
 
-    def held(self, pod: Pod | None, alike: Likeness | None = None) -> Charge:
+    def held(self, pod: Pod | None, alike: Fingerprint | None = None) -> Charge:
         """What a pod holds under this cap: nothing when there is none, or when the cap does not count it.
 
         `alike` is its likeness, where that was asked for already.
@@ -54,11 +54,11 @@ class Counted:
         """
         if pod is None or (self._is_choosy and not _counts(self.cap.pods, pod)):
             return _NO_CHARGE
-        if alike is None or not is_as_asked(pod):
-            return charge(pod, self.names)
+        if alike is None or not is_as_requested(pod):
+            return compute_charge(pod, self.names)
         found = self._charges.get(alike)
         if found is None:
-            found = charge(pod, self.names)
+            found = compute_charge(pod, self.names)
             self._charges.put(alike, found)
         return found
 
@@ -105,7 +105,7 @@ def cap_of(key: str) -> str:
 
 
 def _counted(cap: NamespaceCap) -> Counted:
-    return Counted(cap, f"{cap.name}-{_fingerprint(cap)}", ceilings(cap.hard), ceilings(cap.soft))
+    return Counted(cap, f"{cap.name}-{_fingerprint(cap)}", compute_hard_limits(cap.hard), compute_hard_limits(cap.soft))
 
 
 def _fingerprint(cap: NamespaceCap) -> str:

@@ -6,7 +6,7 @@ of labelling, finishing or deleting it.
 
 import re
 
-from webhook.accounting.names import Place
+from webhook.accounting.names import NameContext
 from webhook.accounting.problem import Problem
 from webhook.admission.change import CREATE, Change, Phase
 from webhook.admission.examine import Found, Same, examine
@@ -67,7 +67,7 @@ class _Judgement:
             return ALLOWED
         verdict = self._examined(judged, view, selection, phase)
         if verdict is ALLOWED and self.change.old is None:
-            selection.faultless.put(alike, found=True)
+            selection.faultless.put(alike, value=True)
         return verdict
 
     def _examined(self, judged: Judged, view: PodView | None, selection: Selection, phase: Phase) -> Verdict:
@@ -108,7 +108,7 @@ class _Judgement:
         """Say of each rule that would have something to check that it was not judged."""
         unjudged = Selection(self.selection.unknown, ())
         names = {
-            counted_name(written) if site.place is Place.QUOTA else written
+            counted_name(written) if site.place is NameContext.QUOTA else written
             for site in places
             for _, entries in site.lists
             for written in entries

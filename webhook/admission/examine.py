@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from webhook.accounting.explain import explain
-from webhook.accounting.names import Place
+from webhook.accounting.explain import explain_request
+from webhook.accounting.names import NameContext
 from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.quantity import Quantity, QuantityError
-from webhook.accounting.requests import pod_requests
+from webhook.accounting.requests import compute_pod_requests
 from webhook.admission import quantities
 from webhook.admission.codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT, TOO_LARGE
 from webhook.admission.plan import Plan, RuleFault
@@ -18,7 +18,7 @@ from webhook.admission.workloads import PodView
 from webhook.objects.pods import PodSpec, ResourceList
 from webhook.policy.model import Bounds, Enforcement, Equality, ResourceRule
 
-_VERBS = {Place.NODE: "advertise", Place.QUOTA: "write", Place.LIMIT_RANGE: "write"}
+_VERBS = {NameContext.NODE: "advertise", NameContext.QUOTA: "write", NameContext.LIMIT_RANGE: "write"}
 """What one does with an amount where no pod asks for it."""
 
 MOST_FOUND = 1000
@@ -85,7 +85,7 @@ def examine(  # noqa: PLR0913  # two settings by name, of which callers rarely n
     large = False
     for site in places:
         path, identity, place, lists, pair, bounded = site
-        quota = place is Place.QUOTA
+        quota = place is NameContext.QUOTA
         verb = _VERBS.get(place, quantities.ASK)
         for field, entries in lists:
             for written, raw in entries.items():
@@ -164,7 +164,7 @@ def _different(plan: Plan, request: bytes, limit: bytes) -> Fault | None:
     if asked == most:
         return None
     larger = max(asked, most)
-    choice = larger if larger.is_whole or not plan.whole else Quantity.of(larger.value())
+    choice = larger if larger.is_whole or not plan.whole else Quantity.from_int(larger.value())
     message = (
         f"request {asked} and limit {most} of {plan.name} differ; it cannot be overcommitted: set both to {choice}"
     )
@@ -173,23 +173,23 @@ def _different(plan: Plan, request: bytes, limit: bytes) -> Fault | None:
 
 def _choice(plan: Plan, quantity: Quantity) -> Quantity:
     """The amount to advise: one that no other check of this plan refuses for being a fraction."""
-    return quantity if quantity.is_whole or not plan.whole else Quantity.of(quantity.value())
+    return quantity if quantity.is_whole or not plan.whole else Quantity.from_int(quantity.value())
 
 
 def _sums(view: PodView, spec: PodSpec, names: set[str], selection: Selection) -> Iterator[Found]:
     try:
-        effective = pod_requests(spec)
+        effective = compute_pod_requests(spec)
     except QuantityError:
         return  # some entry is unreadable, and its rule says so
     for name in sorted(names & effective.quantities.keys()):
         total, plan = effective.quantities[name], selection.plan(name)
         where = f"{view.path}spec"
         for rule in plan.whole:
-            if total.exceeds_int64:
+            if total.is_beyond_int64:
                 yield _found(where, rule, quantities.too_large(f"{total} {name} in all"), ("sum", name, total.text))
         for rule, bounds in plan.per_pod:
             for message in _outside(
-                f"the pod asks for {total} {name} in all ({explain(effective, name)})", total, bounds
+                f"the pod asks for {total} {name} in all ({explain_request(effective, name)})", total, bounds
             ):
                 fault = Fault(POD_BOUND.number, Reason.INVALID, total.text, message)
                 yield _found(where, rule, fault, ("sum", name, total.text))

@@ -5,7 +5,7 @@ Made once per name and kept, it remembers what it found of each written quantity
 
 from dataclasses import dataclass
 
-from webhook.accounting.names import Place, advertising_faults, faults, is_countable
+from webhook.accounting.names import NameContext, find_advertised_name_problems, find_name_problems, is_countable
 from webhook.accounting.problem import Reason
 from webhook.admission import quantities
 from webhook.admission.codes import MALFORMED_NAME
@@ -51,13 +51,17 @@ class Plan:
         self.per_pod = tuple((rule, rule.checks.per_pod) for rule in rules if rule.checks.per_pod)
         self._bounded = tuple((rule, rule.checks.per_container) for rule in rules if rule.checks.per_container)
         self._found: dict[tuple[bytes, bool, str], Reading] = {}
-        self._names: dict[tuple[str, Place], tuple[RuleFault, ...]] = {}
+        self._names: dict[tuple[str, NameContext], tuple[RuleFault, ...]] = {}
 
-    def name_faults(self, written: str, place: Place) -> tuple[RuleFault, ...]:
+    def name_faults(self, written: str, place: NameContext) -> tuple[RuleFault, ...]:
         """What is wrong with the name as written at this place (a quota writes `requests.` in front)."""
         found = self._names.get((written, place))
         if found is None:
-            wrong = advertising_faults(written) if place is Place.NODE else faults(written, place)
+            wrong = (
+                find_advertised_name_problems(written)
+                if place is NameContext.NODE
+                else find_name_problems(written, place)
+            )
             # The first is the cause; Kubernetes goes on to say what else does not hold of such a name.
             found = self._names[written, place] = tuple(
                 RuleFault(rule, Fault(MALFORMED_NAME.number, Reason.INVALID, written, fault.message))

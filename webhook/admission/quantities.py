@@ -24,7 +24,7 @@ ASK = "ask for"
 
 _SHOWN = 60
 # A container with a quantity takes some 48 bytes, so that the API server's 3 MiB hold no 2^17 of them.
-_LARGE = Quantity.of(INT64_MAX // 2**17)
+_LARGE = Quantity.from_int(INT64_MAX // 2**17)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def whole(name: str, token: bytes, verb: str = ASK) -> Iterator[Fault]:
             UNREADABLE, _shown(token), f"{_shown(token)} is not a quantity ({error}): write a number such as 2"
         )
         return
-    if quantity.exceeds_int64:
+    if quantity.is_beyond_int64:
         yield too_large(quantity.text)
         return
     if quantity.sign < 0:

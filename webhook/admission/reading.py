@@ -1,6 +1,6 @@
 """Reading: how one change is judged, and its object, decoded when somebody asks for it, and once."""
 
-from webhook.accounting.likeness import Likeness, likeness
+from webhook.accounting.likeness import Fingerprint, compute_fingerprint
 from webhook.admission.change import Change
 from webhook.admission.review import ReviewError
 from webhook.admission.workloads import Judged, Target, target
@@ -28,7 +28,7 @@ class Reading:
         self.change = change
         self.target = target(change)
         self._judged: Judged | None = None
-        self._likeness: tuple[Likeness | None] | None = None
+        self._likeness: tuple[Fingerprint | None] | None = None
 
     def judged(self, found: Target) -> Judged:
         """The object, which is `found` to be judged so.
@@ -40,8 +40,8 @@ class Reading:
             self._judged = decoded(found, self.change, self.change.object)
         return self._judged
 
-    def likeness(self, pod: Pod) -> Likeness | None:
+    def likeness(self, pod: Pod) -> Fingerprint | None:
         """That of the object's own pod."""
         if self._likeness is None:
-            self._likeness = (likeness(pod.spec) if pod.spec is not None else None,)
+            self._likeness = (compute_fingerprint(pod.spec) if pod.spec is not None else None,)
         return self._likeness[0]

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from webhook.admission.workloads import Judged
-from webhook.objects.workloads import CronJob, IntOrPercent, Strategy, TemplateSpec, Workload
+from webhook.objects.workloads import CronJob, DeploymentStrategy, IntOrPercent, Workload, WorkloadSpec
 
 _PERCENT = re.compile(r"(\d{1,9})%", re.ASCII)
 _QUARTER = "25%"
@@ -43,17 +43,17 @@ def replicas(kind: str, judged: Judged) -> Replicas | None:
     if kind == "DaemonSet":
         return Replicas(1, "pods")
     count = max(_or(judged.spec.replicas, 1), 0)
-    return _rolled(count, judged.spec.strategy or Strategy()) if kind == "Deployment" else Replicas(count)
+    return _rolled(count, judged.spec.strategy or DeploymentStrategy()) if kind == "Deployment" else Replicas(count)
 
 
-def _of_job(spec: TemplateSpec) -> Replicas:
+def _of_job(spec: WorkloadSpec) -> Replicas:
     if spec.suspend:
         return Replicas(0)
     parallel = _or(spec.parallelism, 1)
     return Replicas(max(min(parallel, _or(spec.completions, parallel)), 0), "parallel pods")
 
 
-def _rolled(count: int, strategy: Strategy) -> Replicas:
+def _rolled(count: int, strategy: DeploymentStrategy) -> Replicas:
     if strategy.type == _RECREATE:
         return Replicas(count)
     rolling = strategy.rolling_update

@@ -8,7 +8,7 @@ asks and how the object is labelled (`Selection.narrowed`, only where some rule 
 from collections.abc import Mapping
 from functools import lru_cache
 
-from webhook.accounting.likeness import ByLikeness
+from webhook.accounting.likeness import FingerprintCache
 from webhook.admission.change import User
 from webhook.admission.plan import Plan
 from webhook.policy.model import Equality, PolicySet, ResourceRule
@@ -36,7 +36,7 @@ class Selection:
         self.sums_pods = any(rule.checks.per_pod for rule in rules)
         self._asking = tuple(rule for rule in rules if _asks_who_or_what(rule))
         self._plans: dict[str, Plan] = {}
-        self.faultless: ByLikeness[bool] = ByLikeness()
+        self.faultless: FingerprintCache[bool] = FingerprintCache()
         self._without = lru_cache(maxsize=64)(self._leave_out)
 
     def narrowed(self, user: User, labels: Labels) -> "Selection":

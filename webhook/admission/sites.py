@@ -6,7 +6,7 @@ Rules see sites, not kinds; what differs between a container, a node and a quota
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.accounting.names import Place
+from webhook.accounting.names import NameContext
 from webhook.admission.workloads import Judged, PodView
 from webhook.objects.cluster import LimitRange, Node, ResourceQuota
 from webhook.objects.pods import Container, PodSpec, ResourceList, ResourceRequirements
@@ -23,7 +23,7 @@ class Site(NamedTuple):
 
     path: str
     identity: str
-    place: Place
+    place: NameContext
     lists: tuple[tuple[str, ResourceList], ...]
     pair: tuple[ResourceList, ResourceList] | None = None
     bounded: bool = False
@@ -39,7 +39,7 @@ def sites(judged: Judged, view: PodView | None) -> list[Site]:
             return _node_sites(judged)
         case ResourceQuota():
             hard = judged.spec.hard if judged.spec else None
-            return [Site("spec.", "hard", Place.QUOTA, (("hard", hard),))] if hard else []
+            return [Site("spec.", "hard", NameContext.QUOTA, (("hard", hard),))] if hard else []
         case LimitRange():
             return list(_limit_range_sites(judged))
         case _:
@@ -57,16 +57,18 @@ def _pod_sites(spec: PodSpec, prefix: str) -> Iterator[Site]:
                 yield _container_site(f"{prefix}spec.{field}[{index}]", field, container, container.resources)
     if spec.resources is not None:
         pair = (spec.resources.requests or _EMPTY, spec.resources.limits or _EMPTY)
-        yield Site(f"{prefix}spec.resources.", "pod", Place.POD, _named(pair), pair)
+        yield Site(f"{prefix}spec.resources.", "pod", NameContext.POD, _named(pair), pair)
     if spec.overhead:
-        yield Site(f"{prefix}spec.", "overhead", Place.OVERHEAD, (("overhead", spec.overhead),))
+        yield Site(f"{prefix}spec.", "overhead", NameContext.OVERHEAD, (("overhead", spec.overhead),))
 
 
 def _container_site(path: str, field: str, container: Container, resources: ResourceRequirements) -> Site:
     pair = (resources.requests or _EMPTY, resources.limits or _EMPTY)
     # An ephemeral container may have no resources at all, so there is nothing to be equal or filled in.
     paired = pair if field != "ephemeralContainers" else None
-    return Site(f"{path}.resources.", f"{field}/{container.name}", Place.CONTAINER, _named(pair), paired, bounded=True)
+    return Site(
+        f"{path}.resources.", f"{field}/{container.name}", NameContext.CONTAINER, _named(pair), paired, bounded=True
+    )
 
 
 def _named(pair: tuple[ResourceList, ResourceList]) -> tuple[tuple[str, ResourceList], ...]:
@@ -78,7 +80,7 @@ def _node_sites(node: Node) -> list[Site]:
     if status is None:
         return []
     lists = (("capacity", status.capacity or _EMPTY), ("allocatable", status.allocatable or _EMPTY))
-    return [Site("status.", "status", Place.NODE, lists)]
+    return [Site("status.", "status", NameContext.NODE, lists)]
 
 
 def _limit_range_sites(limit_range: LimitRange) -> Iterator[Site]:
@@ -90,7 +92,7 @@ def _limit_range_sites(limit_range: LimitRange) -> Iterator[Site]:
             ("default", item.default or _EMPTY),
             ("defaultRequest", item.default_request or _EMPTY),
         )
-        yield Site(f"spec.limits[{index}].", f"limits/{item.type}", Place.LIMIT_RANGE, lists)
+        yield Site(f"spec.limits[{index}].", f"limits/{item.type}", NameContext.LIMIT_RANGE, lists)
 
 
 def counted_name(key: str) -> str:

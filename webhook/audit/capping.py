@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Code, Problem, Reason
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
@@ -48,18 +48,19 @@ class Capping:
     def _of(self, counted: Counted, key: LedgerKey) -> Iterator[Finding]:
         members = self._sight.members(counted, key)
         held = self._held(counted, members) if members else Amounts()
-        hard = held.over(counted.hard)
+        hard = held.find_excess(counted.hard)
         for name in sorted(hard):
             message = (
-                f"{_cap(counted)} allows {shown(name, counted.hard[name])} {name}, and its pods hold "
-                f"{shown(name, held[name])}, {shown(name, hard[name])} too much{self._most(counted, key, name)}: "
+                f"{_cap(counted)} allows {format_amount(name, counted.hard[name])} {name}, and its pods hold "
+                f"{format_amount(name, held[name])}, {format_amount(name, hard[name])} too "
+                f"much{self._most(counted, key, name)}: "
                 f"nothing more is let in until pods end; end some, or raise the cap"
             )
             yield _finding(counted, key, name, NAMESPACE_OVER_CAP, Enforcement.DENY, message)
-        for name in sorted(held.over(counted.soft).keys() - hard.keys()):
+        for name in sorted(held.find_excess(counted.soft).keys() - hard.keys()):
             message = (
-                f"{_cap(counted)} holds {shown(name, held[name])} {name}, above its soft "
-                f"{shown(name, counted.soft[name])}{self._most(counted, key, name)}"
+                f"{_cap(counted)} holds {format_amount(name, held[name])} {name}, above its soft "
+                f"{format_amount(name, counted.soft[name])}{self._most(counted, key, name)}"
             )
             yield _finding(counted, key, name, OVER_SOFT_CAP, Enforcement.WARN, message)
 
@@ -86,6 +87,6 @@ def _finding(  # noqa: PLR0913, PLR0917  # the parts of one finding
     counted: Counted, key: LedgerKey, name: str, code: Code, enforcement: Enforcement, message: str
 ) -> Finding:
     cap = counted.cap.name
-    problem = Problem("", code.number, Reason.FORBIDDEN, message, value=name, rule=cap, by="cap")
+    problem = Problem("", code.number, Reason.FORBIDDEN, message, value=name, rule=cap, policy_kind="cap")
     subject = Subject("v1", "Namespace", "", key.namespace) if key.namespace else Subject("", "NamespaceCap", "", cap)
     return Finding(subject, enforcement, problem, key.namespace)

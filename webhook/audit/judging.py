@@ -129,7 +129,7 @@ class Judging:
             self.kept.add(finding)
 
     def _finding(self, subject: Subject, enforcement: Enforcement, problem: Problem) -> Finding:
-        why = self._whys.get(problem.rule, "") if problem.by == "rule" else ""
+        why = self._whys.get(problem.rule, "") if problem.policy_kind == "rule" else ""
         return Finding(subject, enforcement, problem, subject.namespace, why)
 
     def _unreadable(self, remark: str) -> None:

@@ -36,7 +36,7 @@ class Kept:
         """Count a finding, and keep it if there is room or something weaker can make room for it."""
         problem, enforcement = finding.problem, finding.enforcement
         self._counts[finding.home][enforcement] += 1
-        self.by_policy[Policy(problem.by, problem.rule, enforcement)] += 1
+        self.by_policy[Policy(problem.policy_kind, problem.rule, enforcement)] += 1
         there = self._of.setdefault(finding.home, {each: [] for each in STRICTEST_FIRST})
         if self._room <= 0 or sum(map(len, there.values())) >= self._most_of_one:
             weaker = next((each for each in reversed(STRICTEST_FIRST) if there[each]), enforcement)

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster, take
+from webhook.accounting.cluster import Cluster, ingest
 from webhook.accounting.quantity import QuantityError
 from webhook.audit.kinds import NODE, path
 from webhook.audit.pages import AuditError, ForbiddenError, Pages
@@ -38,6 +38,6 @@ def keep(cluster: Cluster, kind: str, items: Iterable[msgspec.Raw]) -> None:
     """
     try:
         for item in items:
-            take(cluster, kind, item)
+            ingest(cluster, kind, item)
     except (QuantityError, ValueError) as error:
         raise AuditError(f"a {kind} is not as an API server would have stored it: {error}") from error

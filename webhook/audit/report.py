@@ -128,7 +128,7 @@ def _result(finding: Finding) -> Result:
     properties = {"field": _clipped(problem.field, _LONGEST), "why": _clipped(finding.why, _WHY)}
     made = {
         "source": NAME,
-        "category": _CATEGORY[problem.by],
+        "category": _CATEGORY[problem.policy_kind],
         "policy": problem.rule,
         "rule": problem.code,
         "result": result,

@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from webhook.accounting.amounts import is_milli
-from webhook.accounting.explain import explain
+from webhook.accounting.explain import explain_request
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.quota import quota_charge
-from webhook.accounting.requests import Effective, Term, pod_limits, pod_requests
+from webhook.accounting.quota import compute_quota_charge
+from webhook.accounting.requests import EffectiveRequest, RequestTerm, compute_pod_limits, compute_pod_requests
 from webhook.cli.report.table import harmless, table
 from webhook.objects.pods import Pod, PodSpec
 
@@ -23,8 +23,8 @@ class Sums:
     title: str
     place: str
     field: str
-    requests: Effective
-    limits: Effective
+    requests: EffectiveRequest
+    limits: EffectiveRequest
     quota: Mapping[str, Quantity]
 
     def as_data(self) -> dict[str, Any]:
@@ -46,7 +46,9 @@ def sums(title: str, place: str, field: str, pod: Pod) -> Sums:
         QuantityError: one of its quantities is none.
     """
     spec = pod.spec or PodSpec()
-    return Sums(title, place, field, pod_requests(spec), pod_limits(spec), quota_charge(pod, None))
+    return Sums(
+        title, place, field, compute_pod_requests(spec), compute_pod_limits(spec), compute_quota_charge(pod, None)
+    )
 
 
 def render(shown: Sums) -> RenderableType:
@@ -60,40 +62,40 @@ def render(shown: Sums) -> RenderableType:
     )
 
 
-def _table(head: str, effective: Effective) -> RenderableType:
+def _table(head: str, effective: EffectiveRequest) -> RenderableType:
     names = sorted(effective.quantities)
     if not names:
         return Text(f"no {head.lower()}")
     return table((head, "QUANTITY", "AMOUNT", "HOW"), [_row(name, effective) for name in names])
 
 
-def _row(name: str, effective: Effective) -> tuple[str, str, str, str]:
-    how = explain(effective, name).removeprefix(f"{name} = ")
+def _row(name: str, effective: EffectiveRequest) -> tuple[str, str, str, str]:
+    how = explain_request(effective, name).removeprefix(f"{name} = ")
     return name, str(effective.quantities[name]), _amount(name, effective), how
 
 
-def _amount(name: str, effective: Effective) -> str:
+def _amount(name: str, effective: EffectiveRequest) -> str:
     return f"{effective.amounts[name]}{' milli-cpu' if is_milli(name) else ''}"
 
 
-def _resources(effective: Effective) -> dict[str, Any]:
+def _resources(effective: EffectiveRequest) -> dict[str, Any]:
     return {
         name: {
             "quantity": str(quantity),
             "amount": effective.amounts[name],
             "unit": "milli" if is_milli(name) else "whole",
-            "how": explain(effective, name),
-            "terms": [_term(term) for term in effective.terms(name)],
+            "how": explain_request(effective, name),
+            "terms": [_term(term) for term in effective.list_terms(name)],
         }
         for name, quantity in sorted(effective.quantities.items())
     }
 
 
-def _term(term: Term) -> dict[str, Any]:
+def _term(term: RequestTerm) -> dict[str, Any]:
     return {
-        "who": term.who,
+        "who": term.container,
         "role": term.role.value,
         "quantity": str(term.quantity),
-        "beneath": str(term.beneath),
-        "counts": term.counts,
+        "beneath": str(term.sidecars),
+        "counts": term.is_counted,
     }

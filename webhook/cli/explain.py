@@ -20,7 +20,7 @@ _POD = "pod"
 
 def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Codes that begin so, each with what it is."""
-    codes = [CompletionItem(code.number, help=code.what) for code in catalogue.ALL]
+    codes = [CompletionItem(code.number, help=code.summary) for code in catalogue.ALL]
     return [item for item in (CompletionItem(_POD), *codes) if str(item.value).startswith(incomplete)]
 
 
@@ -61,7 +61,7 @@ def explain(subject: str | None, filename: str | None, output: str) -> None:
 
 def _list_codes(output: str) -> None:
     if output == "table":
-        write.show(table(("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.what) for code in catalogue.ALL]))
+        write.show(table(("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.summary) for code in catalogue.ALL]))
     else:
         write.show_data([_data(code) for code in catalogue.ALL], output)
 
@@ -77,12 +77,12 @@ def _explain_codes(codes: tuple[Code, ...], output: str) -> None:
 def _page(code: Code) -> Lines:
     return Lines(
         Text(f"{code.number} {code.slug}", "bold"),
-        Text(code.what),
-        Text(f"\n{code.why}\n"),
+        Text(code.summary),
+        Text(f"\n{code.explanation}\n"),
         Text("This fails:", "red"),
-        Text(_indented(code.fails)),
+        Text(_indented(code.invalid_example)),
         Text("This passes:", "green"),
-        Text(_indented(code.passes)),
+        Text(_indented(code.valid_example)),
     )
 
 
@@ -90,10 +90,10 @@ def _data(code: Code) -> dict[str, str]:
     return {
         "code": code.number,
         "name": code.slug,
-        "what": code.what,
-        "why": code.why,
-        "fails": code.fails,
-        "passes": code.passes,
+        "what": code.summary,
+        "why": code.explanation,
+        "fails": code.invalid_example,
+        "passes": code.valid_example,
     }
 
 

@@ -85,7 +85,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
 
 def _rooms(wanted: Sequence[Candidate], world: World) -> Iterator[tuple[Candidate, Headroom]]:
     for each in shown("counting room", wanted):
-        candidate = each.ranked(world.cluster.priorities)
+        candidate = each.ranked(world.cluster.priority_classes)
         try:
             room = room_for(candidate.pod, world.cluster)
         except QuantityError as error:

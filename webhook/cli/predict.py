@@ -140,7 +140,9 @@ def _outcomes(wanted: Sequence[Candidate], world: World, scoring: Scoring, *, by
     with visiting(world.cluster, scoring) as visit:
         for each in shown("placing pods", wanted):
             try:
-                yield outcome(each.ranked(world.cluster.priorities), world.cluster, visit, scoring, by_node=by_node)
+                yield outcome(
+                    each.ranked(world.cluster.priority_classes), world.cluster, visit, scoring, by_node=by_node
+                )
             except QuantityError as error:
                 raise Misuse(f"{each.subject}: {error}; `tallygate check` says where") from error
             except TallygateError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Problem, Reason
 from webhook.admission.codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
 from webhook.gate.holders import said
@@ -23,7 +23,7 @@ def refusals(booked: Booked, tell: Tell = lambda *_: _NOTHING) -> Iterator[Probl
         hard = booked.asked.counted.hard[name]
         old = booked.asked.old.get(name, 0)
         asks = booked.asked.new.get(name, 0) - old
-        on_top = f" on top of {shown(name, old)}" if old else ""
+        on_top = f" on top of {format_amount(name, old)}" if old else ""
         free = max(hard - held.get(name, 0) - promised.get(name, 0), 0)
         beside = tell(booked, name)
         holders = f"; held most by {said(name, beside.holders)}" if beside.holders else ""
@@ -31,25 +31,27 @@ def refusals(booked: Booked, tell: Tell = lambda *_: _NOTHING) -> Iterator[Probl
             "",
             OVER_CAP.number,
             Reason.FORBIDDEN,
-            f"asks {shown(name, asks)} {name}{on_top}, cap {cap.name} {_scope(booked)} holds "
-            f"{shown(name, held.get(name, 0))} of {shown(name, hard)}, {shown(name, promised.get(name, 0))} promised, "
-            f"free {shown(name, free)}{holders}: {_advice(booked, name, old, free)}{_back(booked, name, beside)}",
-            value=shown(name, asks),
+            f"asks {format_amount(name, asks)} {name}{on_top}, cap {cap.name} {_scope(booked)} holds "
+            f"{format_amount(name, held.get(name, 0))} of {format_amount(name, hard)}, "
+            f"{format_amount(name, promised.get(name, 0))} promised, "
+            f"free {format_amount(name, free)}{holders}: "
+            f"{_advice(booked, name, old, free)}{_back(booked, name, beside)}",
+            value=format_amount(name, asks),
             rule=cap.name,
-            by="cap",
+            policy_kind="cap",
         )
 
 
 def _advice(booked: Booked, name: str, old: int, free: int) -> str:
     """What would pass. Waiting helps only a pod that the cap could hold at all."""
     hard = booked.asked.counted.hard[name]
-    less = f"ask for {shown(name, old + free)} or less"
+    less = f"ask for {format_amount(name, old + free)} or less"
     if booked.asked.new.get(name, 0) <= hard:
         return f"{less}, or wait until pods end" if free else "wait until pods end"
     if free:
         return less
     if hard > 0:
-        return f"ask for {shown(name, hard)} or less, and wait until pods end"
+        return f"ask for {format_amount(name, hard)} or less, and wait until pods end"
     return f"nothing of it may be held {_where(booked)}"
 
 
@@ -71,10 +73,11 @@ def soft_warnings(booked: Booked) -> Iterator[Problem]:
             "",
             OVER_SOFT_CAP.number,
             Reason.FORBIDDEN,
-            f"cap {counted.cap.name} {_scope(booked)} is at {shown(name, charged[name])} {name}, above its soft "
-            f"{shown(name, counted.soft[name])} (hard {_hard(counted.hard, name)})",
+            f"cap {counted.cap.name} {_scope(booked)} is at {format_amount(name, charged[name])} {name}, above its "
+            "soft "
+            f"{format_amount(name, counted.soft[name])} (hard {_hard(counted.hard, name)})",
             rule=counted.cap.name,
-            by="cap",
+            policy_kind="cap",
         )
 
 
@@ -86,7 +89,7 @@ def exceeded(booked: Booked) -> bool:
 def _taken_over(booked: Booked, bounds: Amounts) -> set[str]:
     """The names over these bounds of which this ask has added some."""
     charged = booked.ledger.charged()
-    return charged.over(bounds).keys() & charged.short_of(booked.before.charged()).keys()
+    return charged.find_excess(bounds).keys() & charged.find_shortfall(booked.before.charged()).keys()
 
 
 def no_limit(cap: str, counted: str, containers: tuple[str, ...], path: str = "") -> Problem:
@@ -97,7 +100,7 @@ def no_limit(cap: str, counted: str, containers: tuple[str, ...], path: str = ""
         Reason.REQUIRED,
         f"cap {cap} counts {counted}, and there is no such limit on {', '.join(containers)}: set one",
         rule=cap,
-        by="cap",
+        policy_kind="cap",
     )
 
 
@@ -112,4 +115,4 @@ def _scope(booked: Booked) -> str:
 
 
 def _hard(hard: Amounts, name: str) -> str:
-    return shown(name, hard[name]) if name in hard else "none"
+    return format_amount(name, hard[name]) if name in hard else "none"

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.caps import Charge, has_ended
-from webhook.accounting.likeness import Likeness
+from webhook.accounting.likeness import Fingerprint
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity import QuantityError
 from webhook.admission.capping import CapIndex, Counted
@@ -232,7 +232,7 @@ def _pods(reading: Reading) -> tuple[Pod, Pod | None]:
     return new, old if isinstance(old, Pod) else None
 
 
-def _held(counted: Counted, pod: Pod | None, alike: Likeness | None = None) -> Charge:
+def _held(counted: Counted, pod: Pod | None, alike: Fingerprint | None = None) -> Charge:
     try:
         return counted.held(pod, alike)
     except QuantityError as error:

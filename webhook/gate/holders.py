@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from webhook.accounting.amounts import shown
+from webhook.accounting.amounts import format_amount
 from webhook.objects.pods import Pod
 from webhook.state.ledger import Ledger
 from webhook.state.watch.shapes import Shape
@@ -110,7 +110,7 @@ def by_workload(heaps: Iterable[Heap], ledger: Ledger, owners: Owners, named: Na
 
 def said(name: str, holders: Iterable[Holder]) -> str:
     """Holders in words: `Deployment trainer (4), Pod notebook (2, terminating)`."""
-    return ", ".join(f"{holder.who} ({shown(name, holder.amount)}{_marks(name, holder)})" for holder in holders)
+    return ", ".join(f"{holder.who} ({format_amount(name, holder.amount)}{_marks(name, holder)})" for holder in holders)
 
 
 def _add_single(sums: Sums, name: str, heaps: list[Heap], named: Named) -> None:
@@ -123,7 +123,7 @@ def _add_single(sums: Sums, name: str, heaps: list[Heap], named: Named) -> None:
 
 def _marks(name: str, holder: Holder) -> str:
     parts = (("terminating", holder.going), ("promised", holder.promised))
-    marks = (word if part == holder.amount else f"{shown(name, part)} {word}" for word, part in parts if part)
+    marks = (word if part == holder.amount else f"{format_amount(name, part)} {word}" for word, part in parts if part)
     return "".join(f", {mark}" for mark in marks)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Problem, Reason
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.change import UPDATE, Change
@@ -49,13 +49,14 @@ def _overfilled(counted: Counted, held: Amounts, ledger: Ledger | None) -> Itera
     before = ledger.charged() if ledger is not None and counted.cap.shared else _NOTHING
     after = before + held
     cap, where = counted.cap.name, "shared by its namespaces" if counted.cap.shared else "of this namespace"
-    for name in sorted(after.over(counted.hard).keys() & held.keys()):
-        holds, hard = shown(name, after[name]), shown(name, counted.hard[name])
+    for name in sorted(after.find_excess(counted.hard).keys() & held.keys()):
+        holds, hard = format_amount(name, after[name]), format_amount(name, counted.hard[name])
         text = (
-            f"its pods hold {shown(name, held[name])} {name}, and with them cap {cap} {where} holds {holds} of {hard}: "
+            f"its pods hold {format_amount(name, held[name])} {name}, and with them cap {cap} {where} holds {holds} "
+            f"of {hard}: "
             "they stay, and nothing more is let in until enough pods end"
         )
-        yield Problem("metadata.labels", NAMESPACE_OVER_CAP.number, Reason.FORBIDDEN, text, rule=cap, by="cap")
+        yield Problem("metadata.labels", NAMESPACE_OVER_CAP.number, Reason.FORBIDDEN, text, rule=cap, policy_kind="cap")
 
 
 def _key(counted: Counted, namespace: str) -> LedgerKey:

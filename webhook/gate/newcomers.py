@@ -10,9 +10,9 @@ from webhook.admission.workloads import PodView, Target, target
 from webhook.errors import TallygateError
 from webhook.gate.foresight import WORKLOADS, changed
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import PlacedPod, PlacedSpec
+from webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
 
-_POD = msgspec.json.Decoder(PlacedPod)
+_POD = msgspec.json.Decoder(SchedulingPod)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ONE_PER_NODE = "DaemonSet"
 _NOTHING = msgspec.Raw(b"null")
@@ -48,7 +48,7 @@ class Newcomers(msgspec.Struct, frozen=True):
     is not known, or claims come with them.
     """
 
-    pod: PlacedPod
+    pod: SchedulingPod
     path: str = ""
     copies: int | None = 1
     words: str = ""
@@ -82,7 +82,7 @@ def newcomers(change: Change) -> Newcomers | None:
 
 def _by_itself(change: Change) -> Newcomers | None:
     pod = _placed(change, "")
-    spec = pod.spec or PlacedSpec()
+    spec = pod.spec or SchedulingPodSpec()
     return None if spec.node_name else Newcomers(pod, wait=bool(spec.scheduling_gates) or _is_unranked(spec))
 
 
@@ -95,14 +95,14 @@ def _of_workload(change: Change, found: Target) -> Newcomers | None:
     if stored is not None and not asked.rolls and more <= 0:
         return None
     pod = _placed(change, asked.path)
-    spec = pod.spec or PlacedSpec()
+    spec = pod.spec or SchedulingPodSpec()
     words = f"more {asked.pods.word}" if stored else asked.pods.word
     wait = asked.rolls or not more or bool(spec.scheduling_gates) or _is_unranked(spec) or _makes_claims(change)
     copies = None if change.kind == _ONE_PER_NODE else max(more, 1)
     return Newcomers(pod, asked.path, copies, words, wait)
 
 
-def _placed(change: Change, path: str) -> PlacedPod:
+def _placed(change: Change, path: str) -> SchedulingPod:
     """The pod with all that decides where it can run; it is in the change's namespace, and its labels are its own."""
     content = msgspec.Raw(bytes(change.object))
     for step in filter(None, path.split(".")):
@@ -129,7 +129,7 @@ def _makes_claims(change: Change) -> bool:
     return spec is not None and bytes(_FIELDS.decode(spec).get("volumeClaimTemplates", _NOTHING)) not in _EMPTY
 
 
-def _is_unranked(spec: PlacedSpec) -> bool:
+def _is_unranked(spec: SchedulingPodSpec) -> bool:
     """Whether a class is named whose priority has not been filled in."""
     return spec.priority is None and bool(spec.priority_class_name)
 

@@ -91,7 +91,7 @@ class Promise(msgspec.Struct, frozen=True):
             case Deferred():
                 return Step(answer, None if found is not None or self.mode is Mode.LOOK else ledger)
             case Refused(excess=excess):
-                more = self.asked.new.short_of(self.asked.old)
+                more = self.asked.new.find_shortfall(self.asked.old)
                 refused = Amounts({name: more[name] for name in excess})
                 return Step(Booked(self.asked, ledger, answer.ledger, excess), refused=refused)
             case Granted(free=free):

@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 
-from webhook.accounting.amounts import shown
+from webhook.accounting.amounts import format_amount
 from webhook.accounting.cluster import Cluster
-from webhook.accounting.cluster.devices import PREFIX
+from webhook.accounting.cluster.devices import DEVICE_CLASS_PREFIX
 from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
 from webhook.accounting.fit.answer import Answer, Kind, open_questions
 from webhook.accounting.fit.everywhere import everywhere
@@ -42,9 +42,9 @@ class Prospect:
         self._pod = incoming
         self._cluster = cluster
         self._words = words
-        devices = cluster.devices
+        devices = cluster.device_classes
         self.strange = [
-            name for name in incoming.requests if not is_advertised(cluster, name) and devices.of(name) is None
+            name for name in incoming.requests if not is_advertised(cluster, name) and devices.find_class(name) is None
         ]
 
     def found(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[Found]:
@@ -53,8 +53,8 @@ class Prospect:
         Nothing is found where there are no nodes, since none has come yet, nor of devices that are named by their class
         where there are no classes, which not every snapshot has.
         """
-        by_class = any(name.startswith(PREFIX) for name in self.strange)
-        if not len(self._cluster.nodes) or (by_class and not len(self._cluster.devices)):
+        by_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.strange)
+        if not len(self._cluster.nodes) or (by_class and not len(self._cluster.device_classes)):
             return
         for rule in rules:
             unknown = self._unknown(rule) if rule.checks.advertised else ()
@@ -83,8 +83,8 @@ class Prospect:
         return Found(problem, rule, (code.number, rule.name, name))
 
     def _advice(self, name: str) -> str:
-        if name.startswith(PREFIX):
-            return f"there is no DeviceClass {name.removeprefix(PREFIX)}, so that no node can run this"
+        if name.startswith(DEVICE_CLASS_PREFIX):
+            return f"there is no DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)}, so that no node can run this"
         known = list(islice((each for each in advertised(self._cluster) if each != _PODS), _MOST_NAMES))
         meant = resource_meant(name, known)
         if meant is None:
@@ -119,7 +119,7 @@ class Prospect:
         if not found.largest:
             return _why(found.sentence)
         asks = " and ".join(
-            f"{shown(name, self._pod.requests[name])} {name}, {_most(name, largest)}"
+            f"{format_amount(name, self._pod.requests[name])} {name}, {_most(name, largest)}"
             for name, largest in found.largest.items()
         )
         return f"it asks for {asks}"
@@ -194,7 +194,7 @@ def _not_denying(rule: ResourceRule) -> ResourceRule:
 
 
 def _most(name: str, largest: int) -> str:
-    return f"the largest node has {shown(name, largest)}" if largest else "no node has any"
+    return f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
 
 
 def _sentence(said: Answer) -> str:

@@ -7,13 +7,13 @@ a LimitRange's defaults or a priority class; so where a scope hangs on that, not
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from webhook.accounting.amounts import Amounts, amount, bound
+from webhook.accounting.amounts import Amounts, round_down_to_unit, round_up_to_unit
 from webhook.accounting.quantity import Quantity, QuantityError
-from webhook.accounting.quota import quota_charge
-from webhook.accounting.quota_scopes import in_scope
+from webhook.accounting.quota import compute_quota_charge
+from webhook.accounting.quota_scopes import is_in_scope
 from webhook.admission.codes import WORKLOAD_OVER_QUOTA
 from webhook.gate.room import Bound, Foreseen, Workload, foretold, times
-from webhook.objects.cluster import QuotaSpec, QuotaStatus, ResourceQuota
+from webhook.objects.cluster import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from webhook.objects.pods import Pod, PodSpec, ResourceList
 
 _NOTHING = Amounts()
@@ -39,8 +39,8 @@ def over_quotas(asked: Workload, stored: Workload | None, quotas: Sequence[Resou
 
 
 def _over(asked: Workload, stored: Workload | None, quota: ResourceQuota) -> Iterator[Foreseen]:
-    spec, status = quota.spec or QuotaSpec(), quota.status or QuotaStatus()
-    hard, used = _amounts(spec.hard, bound), _amounts(status.used, amount)
+    spec, status = quota.spec or ResourceQuotaSpec(), quota.status or ResourceQuotaStatus()
+    hard, used = _amounts(spec.hard, round_down_to_unit), _amounts(status.used, round_up_to_unit)
     computed = used.keys() & (status.hard or {}).keys()  # of others what is used is not known yet
     known = Amounts({name: most for name, most in hard.items() if name in computed})
     allows = Bound(f"quota {_name(quota)} of this namespace", known, *_CODES)
@@ -48,20 +48,20 @@ def _over(asked: Workload, stored: Workload | None, quota: ResourceQuota) -> Ite
     yield from foretold(asked, allows, _costs(asked.template, spec), before, lambda: used)
 
 
-def _costs(template: Pod, spec: QuotaSpec) -> Amounts:
+def _costs(template: Pod, spec: ResourceQuotaSpec) -> Amounts:
     """What one of the pods will surely add to a quota."""
     if not _surely_selects(spec, template.spec or PodSpec()):
         return _NOTHING
-    charge = quota_charge(template, None)
-    return Amounts({name: cost for name, each in charge.items() if (cost := amount(name, each)) > 0})
+    charge = compute_quota_charge(template, None)
+    return Amounts({name: cost for name, each in charge.items() if (cost := round_up_to_unit(name, each)) > 0})
 
 
-def _surely_selects(spec: QuotaSpec, pod: PodSpec) -> bool:
+def _surely_selects(spec: ResourceQuotaSpec, pod: PodSpec) -> bool:
     expressions = (spec.scope_selector.match_expressions if spec.scope_selector else None) or ()
     scopes = {*(spec.scopes or ()), *(each.scope_name for each in expressions)}
     if scopes & _HANG_ON_MORE or ("PriorityClass" in scopes and not pod.priority_class_name):
         return False
-    return in_scope(spec, pod) is True
+    return is_in_scope(spec, pod) is True
 
 
 def _amounts(listed: ResourceList | None, read: Callable[[str, Quantity], int]) -> Amounts:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.caps import Charge
 from webhook.accounting.problem import Code, Problem, Reason
 from webhook.admission.replicas import Replicas
@@ -55,7 +55,7 @@ Charged = Callable[[], Amounts | None]
 def foretold(asked: Workload, bound: Bound, each: Amounts, before: Amounts, charged: Charged) -> Iterator[Foreseen]:
     """What will become of the pods: of which each costs so much, and so much is counted already."""
     wanted = times(each, asked.pods.count)
-    more = wanted.short_of(before)
+    more = wanted.find_shortfall(before)
     for name in sorted(each.keys() & bound.hard.keys()):
         sight = _Sight(asked, bound, name, each[name])
         if wanted.get(name, 0) > bound.hard[name]:
@@ -106,7 +106,7 @@ class _Sight:
     def waits(self, charged: int, more: int) -> Iterator[Foreseen]:
         """Not all of what is new has room at the moment, or of what a rollout starts first."""
         free = max(self.bound.hard[self.name] - charged, 0)
-        left = f"{self._bound()} and has {shown(self.name, free)} free"
+        left = f"{self._bound()} and has {format_amount(self.name, free)} free"
         if more > free:
             waiting = -(-(more - free) // self.each)
             text = (
@@ -120,14 +120,17 @@ class _Sight:
 
     def _ask(self, count: int) -> str:
         word = self.asked.pods.word if count != 1 else self.asked.pods.word.removesuffix("s")
-        return f"{count} {word} {'ask' if count != 1 else 'asks'} {shown(self.name, count * self.each)} {self.name}"
+        return (
+            f"{count} {word} {'ask' if count != 1 else 'asks'} {format_amount(self.name, count * self.each)} "
+            f"{self.name}"
+        )
 
     def _ask_rolling(self) -> str:
         pods = self.asked.pods
         return f"with a rollout's {pods.surge} more, {self._ask(pods.count + pods.surge)}"
 
     def _bound(self) -> str:
-        return f"{self.bound.called} allows {shown(self.name, self.bound.hard[self.name])}"
+        return f"{self.bound.called} allows {format_amount(self.name, self.bound.hard[self.name])}"
 
     def _foreseen(self, code: Code, text: str, *, final: bool) -> Foreseen:
-        return Foreseen(Problem("", code.number, Reason.FORBIDDEN, text, rule=self.bound.cap, by="cap"), final)
+        return Foreseen(Problem("", code.number, Reason.FORBIDDEN, text, rule=self.bound.cap, policy_kind="cap"), final)

@@ -12,7 +12,7 @@ from webhook.admission.change import UPDATE, Change
 from webhook.admission.review import ReviewError
 from webhook.admission.workloads import SCALED
 from webhook.errors import TallygateError
-from webhook.objects.meta import Bare, ObjectMeta
+from webhook.objects.meta import ObjectMeta, PartialObjectMetadata
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -29,7 +29,7 @@ class _Scale(msgspec.Struct, frozen=True):
 
 
 _SCALE = msgspec.json.Decoder(_Scale)
-_STORED = msgspec.json.Decoder(Bare)
+_STORED = msgspec.json.Decoder(PartialObjectMetadata)
 
 
 class Workloads(Protocol):

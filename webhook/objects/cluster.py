@@ -34,7 +34,7 @@ class ScopeSelector(msgspec.Struct, rename="camel", frozen=True):
     match_expressions: list[ScopeRequirement] | None = None
 
 
-class QuotaSpec(msgspec.Struct, rename="camel", frozen=True):
+class ResourceQuotaSpec(msgspec.Struct, rename="camel", frozen=True):
     """`spec` of a ResourceQuota."""
 
     hard: ResourceList | None = None
@@ -42,7 +42,7 @@ class QuotaSpec(msgspec.Struct, rename="camel", frozen=True):
     scope_selector: ScopeSelector | None = None
 
 
-class QuotaStatus(msgspec.Struct, rename="camel", frozen=True):
+class ResourceQuotaStatus(msgspec.Struct, rename="camel", frozen=True):
     """`status` of a ResourceQuota."""
 
     hard: ResourceList | None = None
@@ -53,8 +53,8 @@ class ResourceQuota(msgspec.Struct, rename="camel", frozen=True):
     """A ResourceQuota."""
 
     metadata: ObjectMeta | None = None
-    spec: QuotaSpec | None = None
-    status: QuotaStatus | None = None
+    spec: ResourceQuotaSpec | None = None
+    status: ResourceQuotaStatus | None = None
 
 
 class LimitRangeItem(msgspec.Struct, rename="camel", frozen=True):

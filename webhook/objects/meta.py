@@ -30,7 +30,7 @@ class ObjectMeta(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True
     owner_references: list[OwnerReference] | None = None
 
 
-class Bare(msgspec.Struct, rename="camel", frozen=True):
+class PartialObjectMetadata(msgspec.Struct, rename="camel", frozen=True):
     """Any object, read only as far as who it is."""
 
     api_version: str | None = None

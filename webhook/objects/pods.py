@@ -8,7 +8,7 @@ ResourceList = dict[str, msgspec.Raw]
 """Resource name to quantity, the quantity as the JSON text that was sent (`"3Ki"`, `3`, `null` …)."""
 
 
-class ClaimReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class ResourceClaimReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One entry of `resources.claims`."""
 
     name: str | None = None
@@ -20,7 +20,7 @@ class ResourceRequirements(msgspec.Struct, rename="camel", frozen=True, omit_def
 
     requests: ResourceList | None = None
     limits: ResourceList | None = None
-    claims: list[ClaimReference] | None = None
+    claims: list[ResourceClaimReference] | None = None
 
 
 class Container(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

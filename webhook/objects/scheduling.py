@@ -20,17 +20,17 @@ class ContainerPort(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     protocol: str | None = None
 
 
-class RestartRule(msgspec.Struct, frozen=True, omit_defaults=True):
+class ContainerRestartRule(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of `restartPolicyRules` of a container."""
 
     action: str = ""
 
 
-class PlacedContainer(Container, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingContainer(Container, rename="camel", frozen=True, omit_defaults=True):
     """A container with its ports, and what it needs a node to be able to do."""
 
     ports: list[ContainerPort] | None = None
-    restart_policy_rules: list[RestartRule] | None = None
+    restart_policy_rules: list[ContainerRestartRule] | None = None
 
 
 class Toleration(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -42,7 +42,7 @@ class Toleration(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True
     effect: str | None = None
 
 
-class PreferredTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class PreferredSchedulingTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """Which nodes a pod likes better than others."""
 
     weight: int = 0
@@ -53,7 +53,7 @@ class NodeAffinity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=Tr
     """`affinity.nodeAffinity`."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
 
 
 class PodAffinityTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -81,7 +81,7 @@ class Affinity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class SpreadConstraint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class TopologySpreadConstraint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One entry of `spec.topologySpreadConstraints`."""
 
     max_skew: int = 1
@@ -100,7 +100,7 @@ class SchedulingGate(msgspec.Struct, rename="camel", frozen=True, omit_defaults=
     name: str = ""
 
 
-class ClaimVolume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class ClaimVolumeSource(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`persistentVolumeClaim` of a volume."""
 
     claim_name: str = ""
@@ -136,14 +136,14 @@ class CephImage(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True)
     read_only: bool | None = None
 
 
-class NamedDisk(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class DiskReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`azureDisk`, `cinder` or `portworxVolume` of a volume."""
 
     disk_uri: str = msgspec.field(name="diskURI", default="")
     volume_id: str = msgspec.field(name="volumeID", default="")
 
 
-class Present(msgspec.Struct, frozen=True):
+class Presence(msgspec.Struct, frozen=True):
     """An object of which only its being there matters."""
 
 
@@ -151,25 +151,25 @@ class Volume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One entry of `spec.volumes`, as far as it says where the pod can run."""
 
     name: str = ""
-    persistent_volume_claim: ClaimVolume | None = None
-    ephemeral: Present | None = None
+    persistent_volume_claim: ClaimVolumeSource | None = None
+    ephemeral: Presence | None = None
     gce_persistent_disk: GoogleDisk | None = None
     aws_elastic_block_store: AmazonDisk | None = None
     rbd: CephImage | None = None
     iscsi: ScsiDisk | None = None
-    azure_disk: NamedDisk | None = None
-    cinder: NamedDisk | None = None
-    portworx_volume: NamedDisk | None = None
+    azure_disk: DiskReference | None = None
+    cinder: DiskReference | None = None
+    portworx_volume: DiskReference | None = None
 
 
-class PlacedSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingPodSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True):
     """`spec` of a pod with all that decides where it can run."""
 
-    containers: list[PlacedContainer] | None = None  # type: ignore[assignment]  # read-only, so that narrower is safe
-    init_containers: list[PlacedContainer] | None = None  # type: ignore[assignment]  # as above
+    containers: list[SchedulingContainer] | None = None  # type: ignore[assignment]  # read-only, so that narrower is safe
+    init_containers: list[SchedulingContainer] | None = None  # type: ignore[assignment]  # as above
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
-    topology_spread_constraints: list[SpreadConstraint] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
     volumes: list[Volume] | None = None
     priority: int | None = None
@@ -180,18 +180,18 @@ class PlacedSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True):
     host_users: bool | None = None
 
 
-class PlacedStatus(PodStatus, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingPodStatus(PodStatus, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a pod with what matters when others are to make room."""
 
     nominated_node_name: str | None = None
     start_time: str | None = None
 
 
-class PlacedPod(Pod, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingPod(Pod, rename="camel", frozen=True, omit_defaults=True):
     """A pod, or a pod template, with all that decides where it can run."""
 
-    spec: PlacedSpec | None = None
-    status: PlacedStatus | None = None
+    spec: SchedulingPodSpec | None = None
+    status: SchedulingPodStatus | None = None
 
 
 class Taint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -209,17 +209,17 @@ class NodeSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     unschedulable: bool | None = None
 
 
-class PlacingStatus(NodeStatus, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingNodeStatus(NodeStatus, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a node with what it says that it can do."""
 
     declared_features: list[str] | None = None
 
 
-class PlacingNode(Node, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingNode(Node, rename="camel", frozen=True, omit_defaults=True):
     """A node with all that decides what can run on it."""
 
     spec: NodeSpec | None = None
-    status: PlacingStatus | None = None
+    status: SchedulingNodeStatus | None = None
 
 
 class PriorityClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -231,25 +231,25 @@ class PriorityClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     preemption_policy: str | None = None
 
 
-class DisruptionBudgetSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class PodDisruptionBudgetSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec` of a PodDisruptionBudget."""
 
     selector: LabelSelector | None = None
 
 
-class DisruptionBudgetStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class PodDisruptionBudgetStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a PodDisruptionBudget."""
 
     disruptions_allowed: int = 0
     disrupted_pods: StringMap | None = None
 
 
-class DisruptionBudget(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class PodDisruptionBudget(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """A PodDisruptionBudget (policy/v1)."""
 
     metadata: ObjectMeta | None = None
-    spec: DisruptionBudgetSpec | None = None
-    status: DisruptionBudgetStatus | None = None
+    spec: PodDisruptionBudgetSpec | None = None
+    status: PodDisruptionBudgetStatus | None = None
 
 
 class DeviceClassSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

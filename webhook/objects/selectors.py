@@ -5,7 +5,7 @@ import msgspec
 from webhook.objects.meta import StringMap
 
 
-class Requirement(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class SelectorRequirement(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One expression of a selector: a key, an operator, and the values it is compared with."""
 
     key: str = ""
@@ -17,14 +17,14 @@ class LabelSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     """A label selector (k8s.io/apimachinery/pkg/apis/meta/v1, LabelSelector)."""
 
     match_labels: StringMap | None = None
-    match_expressions: list[Requirement] | None = None
+    match_expressions: list[SelectorRequirement] | None = None
 
 
 class NodeSelectorTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One of the terms of a node selector, of which any may match."""
 
-    match_expressions: list[Requirement] | None = None
-    match_fields: list[Requirement] | None = None
+    match_expressions: list[SelectorRequirement] | None = None
+    match_fields: list[SelectorRequirement] | None = None
 
 
 class NodeSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -4,42 +4,42 @@ import msgspec
 
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import ResourceList
-from webhook.objects.scheduling import Present
+from webhook.objects.scheduling import Presence
 from webhook.objects.selectors import LabelSelector, NodeSelector
 
 
-class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
+class ClaimOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of `metadata.ownerReferences`, with who the owner is."""
 
     uid: str = ""
     controller: bool | None = None
 
 
-class OwnedMeta(ObjectMeta, rename="camel", frozen=True, omit_defaults=True):
+class ClaimMeta(ObjectMeta, rename="camel", frozen=True, omit_defaults=True):
     """`metadata` of an object that may be another's."""
 
-    owner_references: list[Owner] | None = None  # type: ignore[assignment]  # read-only, and read for another purpose
+    owner_references: list[ClaimOwner] | None = None  # type: ignore[assignment]  # read-only, and read for another purpose
 
 
-class ClaimResources(msgspec.Struct, frozen=True, omit_defaults=True):
+class VolumeClaimResources(msgspec.Struct, frozen=True, omit_defaults=True):
     """`resources` of a claim."""
 
     requests: ResourceList | None = None
 
 
-class ClaimSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class VolumeClaimSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec` of a PersistentVolumeClaim."""
 
     access_modes: list[str] | None = None
     selector: LabelSelector | None = None
-    resources: ClaimResources | None = None
+    resources: VolumeClaimResources | None = None
     volume_name: str | None = None
     storage_class_name: str | None = None
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
 
 
-class Phase(msgspec.Struct, frozen=True, omit_defaults=True):
+class VolumePhase(msgspec.Struct, frozen=True, omit_defaults=True):
     """`status` of a claim or a volume."""
 
     phase: str | None = None
@@ -48,12 +48,12 @@ class Phase(msgspec.Struct, frozen=True, omit_defaults=True):
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, omit_defaults=True):
     """A PersistentVolumeClaim."""
 
-    metadata: OwnedMeta | None = None
-    spec: ClaimSpec | None = None
-    status: Phase | None = None
+    metadata: ClaimMeta | None = None
+    spec: VolumeClaimSpec | None = None
+    status: VolumePhase | None = None
 
 
-class ClaimRef(msgspec.Struct, frozen=True, omit_defaults=True):
+class VolumeClaimRef(msgspec.Struct, frozen=True, omit_defaults=True):
     """`claimRef` of a volume: the claim that it is for."""
 
     namespace: str = ""
@@ -68,7 +68,7 @@ class CsiSource(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True)
     volume_handle: str = ""
 
 
-class VolumeAffinity(msgspec.Struct, frozen=True, omit_defaults=True):
+class VolumeNodeAffinity(msgspec.Struct, frozen=True, omit_defaults=True):
     """`nodeAffinity` of a volume."""
 
     required: NodeSelector | None = None
@@ -79,17 +79,17 @@ class VolumeSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True
 
     capacity: ResourceList | None = None
     access_modes: list[str] | None = None
-    claim_ref: ClaimRef | None = None
+    claim_ref: VolumeClaimRef | None = None
     storage_class_name: str | None = None
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
-    node_affinity: VolumeAffinity | None = None
+    node_affinity: VolumeNodeAffinity | None = None
     csi: CsiSource | None = None
-    gce_persistent_disk: Present | None = None
-    aws_elastic_block_store: Present | None = None
-    azure_disk: Present | None = None
-    cinder: Present | None = None
-    portworx_volume: Present | None = None
+    gce_persistent_disk: Presence | None = None
+    aws_elastic_block_store: Presence | None = None
+    azure_disk: Presence | None = None
+    cinder: Presence | None = None
+    portworx_volume: Presence | None = None
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -97,20 +97,20 @@ class PersistentVolume(msgspec.Struct, frozen=True, omit_defaults=True):
 
     metadata: ObjectMeta | None = None
     spec: VolumeSpec | None = None
-    status: Phase | None = None
+    status: VolumePhase | None = None
 
 
-class TopologyRequirement(msgspec.Struct, frozen=True, omit_defaults=True):
+class TopologySelectorRequirement(msgspec.Struct, frozen=True, omit_defaults=True):
     """One expression of `allowedTopologies`: a label and the values that it may have."""
 
     key: str = ""
     values: list[str] | None = None
 
 
-class TopologyTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class TopologySelectorTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One of the terms of `allowedTopologies`, of which any may match."""
 
-    match_label_expressions: list[TopologyRequirement] | None = None
+    match_label_expressions: list[TopologySelectorRequirement] | None = None
 
 
 class StorageClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -119,7 +119,7 @@ class StorageClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=Tr
     metadata: ObjectMeta | None = None
     provisioner: str = ""
     volume_binding_mode: str | None = None
-    allowed_topologies: list[TopologyTerm] | None = None
+    allowed_topologies: list[TopologySelectorTerm] | None = None
 
 
 class AttachLimit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -128,7 +128,7 @@ class AttachLimit(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int | None = None
 
 
-class NodeDriver(msgspec.Struct, frozen=True, omit_defaults=True):
+class CsiNodeDriver(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of `spec.drivers` of a CSINode."""
 
     name: str = ""
@@ -138,7 +138,7 @@ class NodeDriver(msgspec.Struct, frozen=True, omit_defaults=True):
 class CsiNodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """`spec` of a CSINode."""
 
-    drivers: list[NodeDriver] | None = None
+    drivers: list[CsiNodeDriver] | None = None
 
 
 class CsiNode(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -161,7 +161,7 @@ class CsiDriver(msgspec.Struct, frozen=True, omit_defaults=True):
     spec: CsiDriverSpec | None = None
 
 
-class StorageCapacity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class CsiStorageCapacity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """A CSIStorageCapacity: how much a class has left in one part of the cluster. Absent quantities are empty here."""
 
     metadata: ObjectMeta | None = None
@@ -171,22 +171,22 @@ class StorageCapacity(msgspec.Struct, rename="camel", frozen=True, omit_defaults
     maximum_volume_size: msgspec.Raw = msgspec.Raw()
 
 
-class AttachmentSource(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class VolumeAttachmentSource(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`source` of an attachment."""
 
     persistent_volume_name: str | None = None
 
 
-class AttachmentSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+class VolumeAttachmentSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec` of a VolumeAttachment."""
 
     attacher: str = ""
     node_name: str = ""
-    source: AttachmentSource | None = None
+    source: VolumeAttachmentSource | None = None
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, omit_defaults=True):
     """A VolumeAttachment: a volume that is, or is to be, attached to a node."""
 
     metadata: ObjectMeta | None = None
-    spec: AttachmentSpec | None = None
+    spec: VolumeAttachmentSpec | None = None

@@ -16,14 +16,14 @@ class RollingUpdate(msgspec.Struct, rename="camel", frozen=True):
     max_unavailable: IntOrPercent | None = None
 
 
-class Strategy(msgspec.Struct, rename="camel", frozen=True):
+class DeploymentStrategy(msgspec.Struct, rename="camel", frozen=True):
     """`spec.strategy` of a Deployment."""
 
     type: str | None = None
     rolling_update: RollingUpdate | None = None
 
 
-class TemplateSpec(msgspec.Struct, rename="camel", frozen=True):
+class WorkloadSpec(msgspec.Struct, rename="camel", frozen=True):
     """`spec` of a Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController or Job."""
 
     template: Pod | None = None
@@ -31,14 +31,14 @@ class TemplateSpec(msgspec.Struct, rename="camel", frozen=True):
     parallelism: int | None = None
     completions: int | None = None
     suspend: bool | None = None
-    strategy: Strategy | None = None
+    strategy: DeploymentStrategy | None = None
 
 
 class Workload(msgspec.Struct, rename="camel", frozen=True):
     """A kind whose template stands at `spec.template`."""
 
     metadata: ObjectMeta | None = None
-    spec: TemplateSpec | None = None
+    spec: WorkloadSpec | None = None
 
 
 class CronJobSpec(msgspec.Struct, rename="camel", frozen=True):

@@ -25,7 +25,7 @@ def least_allowed(every: tuple[Bounds, ...]) -> Quantity | None:
     choices = next((bounds.one_of for bounds in every if bounds.one_of), ())
     if choices:
         return min((each for each in choices if all(allows(bounds, each) for bounds in every)), default=None)
-    lowest = max((bounds.min for bounds in every if bounds.min is not None), default=Quantity.of(0))
+    lowest = max((bounds.min for bounds in every if bounds.min is not None), default=Quantity.from_int(0))
     units = [bounds.multiple_of.milli() for bounds in every if bounds.multiple_of is not None]
     if units:
         if 0 in units:

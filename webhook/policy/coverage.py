@@ -5,7 +5,7 @@ For lint, so about names that are well formed. `covers` is never wrongly true; `
 
 from functools import lru_cache
 
-from webhook.accounting.names import OPAQUE_PREFIX, Family, family
+from webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name
 from webhook.policy import globs
 from webhook.policy.model import LabelRequirement, LabelSelector, Match, NamespaceSelector, Operator, Subjects
 from webhook.policy.resolve import FAMILIES
@@ -31,11 +31,15 @@ def pattern_family(pattern: str) -> Family | None:
     if pattern in FAMILIES:
         return FAMILIES[pattern]
     if globs.is_literal(pattern):
-        return family(pattern)
+        return classify_name(pattern)
     if pattern.startswith(OPAQUE_PREFIX):
         return Family.OPAQUE
     domain, slash, _ = pattern.partition("/")
-    return family(f"{domain}/x") if slash and globs.is_literal(domain) and domain != "pod.alpha.kubernetes.io" else None
+    return (
+        classify_name(f"{domain}/x")
+        if slash and globs.is_literal(domain) and domain != "pod.alpha.kubernetes.io"
+        else None
+    )
 
 
 def is_countable_pattern(pattern: str) -> bool:

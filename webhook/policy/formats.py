@@ -10,8 +10,8 @@ from typing import Any
 
 from jsonschema import FormatChecker
 
-from webhook.accounting.name_grammar import qualified_name_faults
-from webhook.accounting.name_rules import Place, faults
+from webhook.accounting.name_grammar import find_qualified_name_errors
+from webhook.accounting.name_rules import NameContext, find_name_problems
 from webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
 from webhook.accounting.quantity import Quantity, QuantityError
 from webhook.errors import TallygateError
@@ -67,7 +67,7 @@ def check_quantity(text: str) -> None:
         raise FormatError(BAD_QUANTITY, f"{shown(text)} has no digit before its suffix; write one as in 8 or 64Gi")
     if quantity.sign < 0:
         raise FormatError(BAD_QUANTITY, f"{text} is negative; write 0 or more")
-    if quantity.exceeds_int64:
+    if quantity.is_beyond_int64:
         raise FormatError(BAD_QUANTITY, f"{text} is more than Kubernetes can count (2^63-1); write less")
 
 
@@ -147,7 +147,7 @@ def _check_glob(form: re.Pattern[str], text: str, glob: str, letters: str, examp
 
 def check_label_key(text: str) -> None:
     """A label or annotation key (apimachinery IsQualifiedName)."""
-    found = qualified_name_faults(text)
+    found = find_qualified_name_errors(text)
     if found:
         wanted = (
             "write letters, digits, '-', '_' and '.', with a domain and '/' before it or not, as in example.com/team"
@@ -188,7 +188,7 @@ def check_counted_name(text: str) -> None:
     if name in _OBJECT_COUNTS or name.startswith("count/") or "storageclass.storage.k8s.io/" in name:
         kept = "caps count what pods ask for; limit objects and storage with a ResourceQuota"
         raise FormatError(BAD_COUNTED_NAME, f"{shown(text)} is not counted here: {kept}")
-    found = faults(name, Place.CONTAINER)
+    found = find_name_problems(name, NameContext.CONTAINER)
     if found:
         meant = resource_meant(name)
         hint = f'; did you mean "{prefix}{meant}"?' if meant else ""

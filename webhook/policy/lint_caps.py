@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from webhook.accounting.names import LIMITS_PREFIX, Family, family, is_countable
+from webhook.accounting.names import LIMITS_PREFIX, Family, classify_name, is_countable
 from webhook.accounting.quantity import Quantity
 from webhook.policy.codes import (
     CHECKS_NOTHING,
@@ -50,7 +50,7 @@ def _amount(field: str, name: str, quantity: Quantity) -> Iterator[Remark]:
     if not quantity.is_whole and (counted == PODS or is_countable(counted)):
         text = f"{quantity} is a fraction of what is counted in whole units; write {quantity.value()}"
         yield error(field, FRACTIONAL, text)
-    if name != counted and family(counted) is Family.EXTENDED:
+    if name != counted and classify_name(counted) is Family.EXTENDED:
         yield warning(field, SAME_AS_PLAIN, f"the limit of an extended resource is always its request; write {counted}")
 
 

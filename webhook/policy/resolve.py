@@ -7,7 +7,7 @@ needs labels that nobody knows it is `None`, never a guess.
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from webhook.accounting.names import Family, family
+from webhook.accounting.names import Family, classify_name
 from webhook.policy.globs import compiled, matches
 from webhook.policy.model import LabelRequirement, LabelSelector, NamespaceSelector, Operator, Subjects
 
@@ -44,7 +44,7 @@ _cached = lru_cache(maxsize=16384)(_matches)
 
 def _one(pattern: str, name: str) -> bool:
     wanted = FAMILIES.get(pattern)
-    return matches(pattern, name) if wanted is None else family(name) is wanted
+    return matches(pattern, name) if wanted is None else classify_name(name) is wanted
 
 
 def matches_namespace(selector: NamespaceSelector | None, name: str, labels: Mapping[str, str] | None) -> bool | None:

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster import Cluster, Placed, Port, placed
-from webhook.accounting.cluster.categories import ABSENT, Categories
-from webhook.accounting.cluster.integers import Integers
+from webhook.accounting.cluster import Cluster, HostPort, PodInfo, create_pod_info
+from webhook.accounting.cluster.categories import ABSENT, CategoryColumn
+from webhook.accounting.cluster.integers import IntegerColumn
 from webhook.accounting.quantity import QuantityError
-from webhook.objects.scheduling import PlacedPod, PlacingNode
+from webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 _NODES = st.sampled_from(["n0", "n1", "n2"])
 _UIDS = st.sampled_from(["u0", "u1", "u2", "u3"])
@@ -24,13 +24,13 @@ _LISTS = st.dictionaries(st.sampled_from(["cpu", "example.com/gpu", "pods"]), _A
 _TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
 
 
-def _node(name: str, labels: dict[str, str], taints: list[dict[str, str]], has: dict[str, str]) -> PlacingNode:
+def _node(name: str, labels: dict[str, str], taints: list[dict[str, str]], has: dict[str, str]) -> SchedulingNode:
     node = {
         "metadata": {"name": name, "labels": labels},
         "spec": {"taints": taints, "unschedulable": bool(taints)},
         "status": {"allocatable": has},
     }
-    return msgspec.json.decode(msgspec.json.encode(node), type=PlacingNode)
+    return msgspec.json.decode(msgspec.json.encode(node), type=SchedulingNode)
 
 
 def _pod(  # noqa: PLR0913  # what a pod is drawn from
@@ -43,7 +43,7 @@ def _pod(  # noqa: PLR0913  # what a pod is drawn from
     shuns: bool,
     leaving: bool,
     priority: int = 0,
-) -> PlacedPod:
+) -> SchedulingPod:
     container = {"name": "c", "resources": {"requests": asks}, "ports": [{"hostPort": 80}] if "cpu" in asks else []}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]}
     pod = {
@@ -53,31 +53,34 @@ def _pod(  # noqa: PLR0913  # what a pod is drawn from
         | ({"affinity": {"podAntiAffinity": terms}} if shuns else {}),
         "status": {"phase": "Running"},
     }
-    return msgspec.json.decode(msgspec.json.encode(pod), type=PlacedPod)
+    return msgspec.json.decode(msgspec.json.encode(pod), type=SchedulingPod)
 
 
 def _content(cluster: Cluster) -> dict[str, object]:
     """All that anybody can ask a cluster, by names."""
     nodes = cluster.nodes
-    places = {nodes.name(place): place for place in nodes.places().tolist()}
+    places = {nodes.get_name(place): place for place in nodes.get_indices().tolist()}
     return {
-        "has": {name: nodes.has(place) for name, place in places.items()},
-        "uses": {name: nodes.uses(place) for name, place in places.items()},
+        "has": {name: nodes.get_allocatable(place) for name, place in places.items()},
+        "uses": {name: nodes.get_used(place) for name, place in places.items()},
         "pods": {name: nodes.pods[place] for name, place in places.items()},
-        "weights": {name: [nodes.weights[each][place] for each in nodes.weights] for name, place in places.items()},
-        "labels": {name: nodes.labels(place) for name, place in places.items()},
+        "weights": {
+            name: [nodes.non_zero_requests[each][place] for each in nodes.non_zero_requests]
+            for name, place in places.items()
+        },
+        "labels": {name: nodes.get_labels(place) for name, place in places.items()},
         "by label": {
             (name, key): column.value(place)
             for name, place in places.items()
             for key in ("app", "zone")
-            if (column := nodes.label(key)) is not None and column.ids[place] != ABSENT
+            if (column := nodes.find_label_column(key)) is not None and column.ids[place] != ABSENT
         },
         "taints": {name: nodes.taints.value(place) for name, place in places.items()},
         "closed": {name: bool(nodes.unschedulable[place]) for name, place in places.items()},
-        "on": {name: set(cluster.on(place)) for name, place in places.items()},
+        "on": {name: set(cluster.get_node_pods(place)) for name, place in places.items()},
         "ports": {
-            nodes.name(place): dict(addresses)
-            for place, addresses in cluster.takers(Port("TCP", 80, "0.0.0.0")).items()  # noqa: S104  # every address
+            nodes.get_name(place): dict(addresses)
+            for place, addresses in cluster.get_port_users(HostPort("TCP", 80, "0.0.0.0")).items()  # noqa: S104  # every address
         },
         "shapes": {
             namespace: sorted(
@@ -85,19 +88,21 @@ def _content(cluster: Cluster) -> dict[str, object]:
                     sorted(shape.labels.items()),
                     sorted(shape.requests.items()),
                     bool(shape.anti_affinity),
-                    sorted((nodes.name(place), pods) for place, pods in shape.on.items()),
-                    sorted((nodes.name(place), pods) for place, pods in shape.leaving.items()),
+                    sorted((nodes.get_name(place), pods) for place, pods in shape.pod_counts.items()),
+                    sorted((nodes.get_name(place), pods) for place, pods in shape.terminating_counts.items()),
                 )
-                for shape in cluster.labelled.within(namespace)
+                for shape in cluster.label_index.find_in_namespace(namespace)
             )
-            for namespace in sorted(cluster.labelled.namespaces())
+            for namespace in sorted(cluster.label_index.namespaces())
         },
-        "repelling": len(cluster.repelling),
+        "repelling": len(cluster.anti_affinity_index),
         "below": {
-            (priority, name, resource): int(cluster.ranks.below(priority, resource, used.array)[place])
+            (priority, name, resource): int(
+                cluster.priority_usage.sum_lower_priorities(priority, resource, used.array)[place]
+            )
             for priority in range(-1, 4)
             for resource in ("cpu", "example.com/gpu", "pods")
-            if (used := nodes.pods if resource == "pods" else nodes.used(resource)) is not None
+            if (used := nodes.pods if resource == "pods" else nodes.find_used_column(resource)) is not None
             for name, place in places.items()
             if used[place]
         },
@@ -110,8 +115,8 @@ class Changing(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster()
-        self.nodes: dict[str, PlacingNode] = {}
-        self.pods: dict[str, PlacedPod] = {}
+        self.nodes: dict[str, SchedulingNode] = {}
+        self.pods: dict[str, SchedulingPod] = {}
 
     @rule(name=_NODES, labels=_LABELS, taints=_TAINTS, has=_LISTS)
     def put_node(self, name: str, labels: dict[str, str], taints: list[dict[str, str]], has: dict[str, str]) -> None:
@@ -169,8 +174,8 @@ class Changing(RuleBasedStateMachine):
         assert len(self.cluster) == len(self.pods)
 
 
-def _on(cluster: Cluster, pod: PlacedPod) -> Placed:
-    found = placed(pod, cluster.shapes)
+def _on(cluster: Cluster, pod: SchedulingPod) -> PodInfo:
+    found = create_pod_info(pod, cluster.groups)
     assert found is not None
     return found
 
@@ -187,8 +192,8 @@ def test_places_of_what_is_gone_are_given_to_others() -> None:
         )
         cluster.remove_pod("u")
         cluster.remove_node(f"n{number}")
-    assert (cluster.nodes.size, len(cluster.nodes), len(cluster.shapes)) == (64, 0, 0)
-    assert cluster.nodes.label("host") is None
+    assert (cluster.nodes.size, len(cluster.nodes), len(cluster.groups)) == (64, 0, 0)
+    assert cluster.nodes.find_label_column("host") is None
 
 
 def test_more_nodes_than_there_were_places_for() -> None:
@@ -196,12 +201,12 @@ def test_more_nodes_than_there_were_places_for() -> None:
     for number in range(200):
         cluster.put_node(_node(f"n{number}", {"zone": str(number % 3)}, [], {"cpu": str(number)}))
     assert len(cluster.nodes) == 200
-    place = cluster.nodes.place("n150")
+    place = cluster.nodes.find_index("n150")
     assert place is not None
-    assert cluster.nodes.has(place) == Amounts({"cpu": 150_000})
-    zone = cluster.nodes.label("zone")
+    assert cluster.nodes.get_allocatable(place) == Amounts({"cpu": 150_000})
+    zone = cluster.nodes.find_label_column("zone")
     assert zone is not None
-    assert int(zone.among(["0"]).sum()) == 67
+    assert int(zone.mask_values(["0"]).sum()) == 67
 
 
 def test_a_node_that_cannot_be_read_changes_nothing() -> None:
@@ -215,7 +220,7 @@ def test_a_node_that_cannot_be_read_changes_nothing() -> None:
 
 @pytest.mark.parametrize("number", [(1 << 62) - 1, 1 << 62, 1 << 63, -(1 << 62), 10**40])
 def test_integers_are_exact_whatever_their_size(number: int) -> None:
-    column = Integers(2)
+    column = IntegerColumn(2)
     column[1] = 5
     column[0] = number
     column[0] += 1
@@ -225,7 +230,7 @@ def test_integers_are_exact_whatever_their_size(number: int) -> None:
 
 
 def test_a_category_is_forgotten_with_its_last_place() -> None:
-    column: Categories[str] = Categories(3)
+    column: CategoryColumn[str] = CategoryColumn(3)
     column.put(0, "a")
     column.put(1, "a")
     column.put(0, "b")
@@ -234,7 +239,7 @@ def test_a_category_is_forgotten_with_its_last_place() -> None:
     assert column.number("a") == ABSENT
     column.put(2, "c")
     assert len(column) == 2
-    assert column.where(lambda value: value > "b").tolist() == [False, False, True]
+    assert column.mask_matching(lambda value: value > "b").tolist() == [False, False, True]
 
 
 def test_what_those_below_a_priority_take_is_summed_exactly() -> None:
@@ -245,8 +250,8 @@ def test_what_those_below_a_priority_take_is_summed_exactly() -> None:
         cluster.put_pod(
             _on(cluster, _pod(f"u{number}", "red", {}, "n", asks, shuns=False, leaving=False, priority=number))
         )
-    used = cluster.nodes.used("example.com/gpu")
+    used = cluster.nodes.find_used_column("example.com/gpu")
     assert used is not None
     for priority in range(6):
-        assert cluster.ranks.below(priority, "example.com/gpu", used.array)[0] == priority << 61
-        assert cluster.ranks.below(priority, "pods", cluster.nodes.pods.array)[0] == priority
+        assert cluster.priority_usage.sum_lower_priorities(priority, "example.com/gpu", used.array)[0] == priority << 61
+        assert cluster.priority_usage.sum_lower_priorities(priority, "pods", cluster.nodes.pods.array)[0] == priority

@@ -5,22 +5,22 @@ from collections.abc import Mapping
 import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, node_of, pod, pod_of
-from webhook.accounting.cluster import Cluster, Placed, placed
-from webhook.accounting.selectors import EVERYTHING, NOTHING, Selector, having
+from webhook.accounting.cluster import Cluster, PodInfo, create_pod_info
+from webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector, create_selector
 
 _RED = frozenset({"red"})
 
 
-def _placed(cluster: Cluster, uid: str, on: str, labels: Mapping[str, str], namespace: str = "red") -> Placed:
+def _placed(cluster: Cluster, uid: str, on: str, labels: Mapping[str, str], namespace: str = "red") -> PodInfo:
     written = pod(uid, on=on, labels=labels)
     written["metadata"]["namespace"] = namespace
-    found = placed(pod_of(written), cluster.shapes)
+    found = create_pod_info(pod_of(written), cluster.groups)
     assert found is not None
     return found
 
 
 def _counted(cluster: Cluster, selector: Selector, namespaces: frozenset[str] | None = _RED) -> list[int]:
-    tally = cluster.tallies.of(selector, namespaces, cluster.nodes.size)
+    tally = cluster.selector_counts.count_pods(selector, namespaces, cluster.nodes.size)
     return [int(pods) for pods in tally.pods[: len(cluster.nodes)]]
 
 
@@ -30,7 +30,7 @@ def cluster() -> Cluster:
 
 
 def test_pods_that_come_and_go_are_counted(cluster: Cluster) -> None:
-    app = having({"app": "a"})
+    app = create_selector({"app": "a"})
     assert _counted(cluster, app) == [0, 0]
     cluster.put_pod(_placed(cluster, "u0", "n0", {"app": "a"}))
     cluster.put_pod(_placed(cluster, "u1", "n1", {"app": "a", "rev": "1"}))
@@ -45,21 +45,21 @@ def test_pods_that_come_and_go_are_counted(cluster: Cluster) -> None:
 def test_a_pod_that_starts_to_leave_is_counted_as_leaving_too(cluster: Cluster) -> None:
     there = _placed(cluster, "u", "n0", {"app": "a"})
     cluster.put_pod(there)
-    tally = cluster.tallies.of(EVERYTHING, None, cluster.nodes.size)
-    assert (tally.pods[0], tally.leaving[0]) == (1, 0)
-    cluster.put_pod(there._replace(is_leaving=True))
-    tally = cluster.tallies.of(EVERYTHING, None, cluster.nodes.size)
-    assert (tally.pods[0], tally.leaving[0]) == (1, 1)
+    tally = cluster.selector_counts.count_pods(MATCH_EVERYTHING, None, cluster.nodes.size)
+    assert (tally.pods[0], tally.terminating[0]) == (1, 0)
+    cluster.put_pod(there._replace(is_terminating=True))
+    tally = cluster.selector_counts.count_pods(MATCH_EVERYTHING, None, cluster.nodes.size)
+    assert (tally.pods[0], tally.terminating[0]) == (1, 1)
 
 
 def test_what_selects_nothing_counts_nothing(cluster: Cluster) -> None:
     cluster.put_pod(_placed(cluster, "u", "n0", {}))
-    assert _counted(cluster, NOTHING) == [0, 0]
-    assert _counted(cluster, EVERYTHING) == [1, 0]
+    assert _counted(cluster, MATCH_NOTHING) == [0, 0]
+    assert _counted(cluster, MATCH_EVERYTHING) == [1, 0]
 
 
 def test_many_changes_at_once_are_counted_anew(cluster: Cluster) -> None:
-    app = having({"app": "a"})
+    app = create_selector({"app": "a"})
     assert _counted(cluster, app) == [0, 0]
     for number in range(5000):
         cluster.put_pod(_placed(cluster, f"u{number}", f"n{number % 2}", {"app": "ab"[number % 3 == 0]}))
@@ -67,7 +67,7 @@ def test_many_changes_at_once_are_counted_anew(cluster: Cluster) -> None:
 
 
 def test_many_selectors_take_turns(cluster: Cluster) -> None:
-    selectors = [having({"app": f"a{number}"}) for number in range(200)]
+    selectors = [create_selector({"app": f"a{number}"}) for number in range(200)]
     for number, each in enumerate(selectors):
         assert _counted(cluster, each) == [0, 0]
         cluster.put_pod(_placed(cluster, f"u{number}", "n1", {"app": f"a{number}"}))
@@ -75,8 +75,8 @@ def test_many_selectors_take_turns(cluster: Cluster) -> None:
 
 
 def test_nodes_that_come_later_have_their_pods_counted(cluster: Cluster) -> None:
-    assert _counted(cluster, EVERYTHING) == [0, 0]
+    assert _counted(cluster, MATCH_EVERYTHING) == [0, 0]
     for number in range(2, 300):
         cluster.put_node(node_of(node(f"n{number}")))
     cluster.put_pod(_placed(cluster, "u", "n299", {}))
-    assert sum(_counted(cluster, EVERYTHING)) == 1
+    assert sum(_counted(cluster, MATCH_EVERYTHING)) == 1

@@ -5,18 +5,18 @@ from typing import Any
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster, placed
-from webhook.objects.scheduling import PlacedPod, PlacingNode
+from webhook.accounting.cluster import Cluster, create_pod_info
+from webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 
-def node_of(written: Mapping[str, Any]) -> PlacingNode:
+def node_of(written: Mapping[str, Any]) -> SchedulingNode:
     """A node from its JSON."""
-    return msgspec.json.decode(msgspec.json.encode(written), type=PlacingNode)
+    return msgspec.json.decode(msgspec.json.encode(written), type=SchedulingNode)
 
 
-def pod_of(written: Mapping[str, Any]) -> PlacedPod:
+def pod_of(written: Mapping[str, Any]) -> SchedulingPod:
     """A pod from its JSON."""
-    return msgspec.json.decode(msgspec.json.encode(written), type=PlacedPod)
+    return msgspec.json.decode(msgspec.json.encode(written), type=SchedulingPod)
 
 
 def cluster_of(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]] = ()) -> Cluster:
@@ -25,7 +25,7 @@ def cluster_of(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, A
     for node in nodes:
         cluster.put_node(node_of(node))
     for pod in pods:
-        found = placed(pod_of(pod), cluster.shapes)
+        found = create_pod_info(pod_of(pod), cluster.groups)
         if found is not None:
             cluster.put_pod(found)
     return cluster

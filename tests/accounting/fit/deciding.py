@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from tests.accounting.fit.clusters import cluster_of, pod_of
-from webhook.accounting.cluster import Cluster, take
-from webhook.accounting.cluster.storage import Storage
+from webhook.accounting.cluster import Cluster, ingest
+from webhook.accounting.cluster.storage import StorageIndex
 from webhook.accounting.fit.verdict import verdict
 
 Json = Mapping[str, Any]
@@ -32,7 +32,7 @@ def decided(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json],
 def whole(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json]) -> Cluster:
     """A cluster of which everything is known."""
     cluster = cluster_of(nodes, pods)
-    cluster.storage = Storage()
+    cluster.storage = StorageIndex()
     for each in others:
-        take(cluster, each.get("kind", ""), msgspec.json.encode(each))
+        ingest(cluster, each.get("kind", ""), msgspec.json.encode(each))
     return cluster

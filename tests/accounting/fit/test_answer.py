@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.cluster import Cluster, take
+from webhook.accounting.cluster import Cluster, ingest
 from webhook.accounting.fit.answer import Answer, Kind, NodeAnswer, answer, node_answer
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.room import visiting
-from webhook.accounting.node_fit import Insufficient
+from webhook.accounting.node_fit import Shortfall
 
 _BANANAS = "example.com_banana"
 _NAME = "example.com/banana"
@@ -103,7 +103,7 @@ def test_a_resource_that_devices_stand_for_is_not_short_where_no_node_advertises
     """kube-scheduler 1.36 leaves it to DynamicResources then (shouldDelegateResourceToDRA)."""
     cluster = cluster_of([node("with", **{_BANANAS: "1"}), node("without")])
     served = {"metadata": {"name": "fruit"}, "spec": {"extendedResourceName": _NAME}}
-    take(cluster, "DeviceClass", msgspec.json.encode(served))
+    ingest(cluster, "DeviceClass", msgspec.json.encode(served))
     found = _answer(cluster, pod(asks={_BANANAS: "2"}))
     assert (found.kind, found.places) == (Kind.UNKNOWN, ("without",))
     assert found.unknown == ("example.com/banana: which devices of class fruit are free for it is not modelled",)
@@ -120,7 +120,7 @@ def test_a_node_says_what_it_lacks_and_who_holds_it() -> None:
     ]
     cluster = cluster_of([node("full", cpu="4", **{_BANANAS: "5"}), node("tiny", **{_BANANAS: "1"})], olds)
     said = _said(cluster, pod(asks={_BANANAS: "2"}))
-    assert said["full"].shortfalls == (Insufficient(_NAME, 2, 4, 5, never=False),)
+    assert said["full"].shortfalls == (Shortfall(_NAME, 2, 4, 5, unresolvable=False),)
     assert [(each.pod.name, dict(each.amounts)) for each in said["full"].holders] == [
         ("large", {_NAME: 3}),
         ("small", {_NAME: 1}),

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.accounting.fit import company_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node_of, pod_of
 from tests.effort import examples
-from webhook.accounting.cluster import Cluster, placed
+from webhook.accounting.cluster import Cluster, create_pod_info
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places
@@ -48,7 +48,7 @@ class Asking(RuleBasedStateMachine):
     def put_pod(self, uid: str, drawn: Json) -> None:
         """A pod comes, or is another now."""
         self.pods[uid] = drawn | {"metadata": drawn["metadata"] | {"uid": uid}}
-        found = placed(pod_of(self.pods[uid]), self.cluster.shapes)
+        found = create_pod_info(pod_of(self.pods[uid]), self.cluster.groups)
         assert found is not None
         self.cluster.put_pod(found)
 
@@ -76,14 +76,14 @@ class Asking(RuleBasedStateMachine):
         for each in self.asked:
             said = _said(each, self.cluster)
             assert said == _said(each, anew)
-            for place in self.cluster.nodes.places():
+            for place in self.cluster.nodes.get_indices():
                 alone = _said(each, self.cluster, np.array([place]))
                 assert alone.items() <= said.items()
 
 
 def _said(pod: Incoming, cluster: Cluster, places: Places | None = None) -> dict[str, tuple[str, ...]]:
     said = filtered(pod, cluster, places)
-    return {cluster.nodes.name(place): said.reasons(place) for place in said.places.tolist()}
+    return {cluster.nodes.get_name(place): said.reasons(place) for place in said.places.tolist()}
 
 
 Asking.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=20)

@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 from tests.accounting.fit import company_draws as draws
 from tests.accounting.fit.clusters import cluster_of, pod_of
 from tests.accounting.scheduling.plain.admitted import admitted
-from tests.accounting.scheduling.plain.cluster import NodeInfo, PodInfo
+from tests.accounting.scheduling.plain.cluster import NodeInfo
+from tests.accounting.scheduling.plain.cluster import PodInfo as ReferencePodInfo
 from tests.accounting.scheduling.plain.cluster import cluster_of as plain_cluster_of
 from tests.accounting.scheduling.plain.inter_pod_affinity import InterPodAffinity
 from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
 from tests.accounting.scheduling.plain.pod_topology_spread import PodTopologySpread
 from tests.accounting.scheduling.plain.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from tests.effort import examples
-from webhook.accounting.cluster import Cluster, Placed, placed
-from webhook.accounting.cluster.supposing import supposing
+from webhook.accounting.cluster import Cluster, PodInfo, create_pod_info
+from webhook.accounting.cluster.supposing import fork
 from webhook.accounting.fit import neighbours, spread
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Filter
@@ -47,11 +48,11 @@ _waiting = draws.stored_pods(st.just("n0"))
 
 def _said(pod: Json, cluster: Cluster, judge: Filter) -> dict[str, Status]:
     """What our filter says of each node."""
-    places = cluster.nodes.places()
-    said = {cluster.nodes.name(place): SUCCESS for place in places.tolist()}
+    places = cluster.nodes.get_indices()
+    said = {cluster.nodes.get_name(place): SUCCESS for place in places.tolist()}
     for each in judge(Incoming.of(pod_of(pod)), cluster, places):
         for index in each.nodes.nonzero()[0].tolist():
-            name = cluster.nodes.name(int(places[index]))
+            name = cluster.nodes.get_name(int(places[index]))
             assert said[name] is SUCCESS, "a node says one thing only"
             said[name] = unresolvable(each.reason) if each.for_good[index] else unschedulable(each.reason)
     return said
@@ -63,7 +64,7 @@ class _Asked:
     def __init__(self, plugin: Plugin, pod: Json, drawn: _Drawn) -> None:
         others = draws.namespace_objects(drawn.namespaces)
         self._plugin, self._cycle = plugin, Cycle(plain_cluster_of(drawn.nodes, drawn.pods, others))
-        self._pod = PodInfo(admitted(pod, others), on_node=False)
+        self._pod = ReferencePodInfo(admitted(pod, others), on_node=False)
         _, status = plugin.pre_filter(self._cycle, self._pod)
         self._is_skipped = status.code is Code.SKIP
 
@@ -75,7 +76,7 @@ class _Asked:
             return {each.name: SUCCESS for each in self.nodes()}
         return {each.name: self._plugin.filter(self._cycle, self._pod, each) for each in self.nodes()}
 
-    def count(self, other: PodInfo, node: NodeInfo, by: int) -> None:
+    def count(self, other: ReferencePodInfo, node: NodeInfo, by: int) -> None:
         if not self._is_skipped:
             self._plugin.count(self._cycle, self._pod, other, node, by)
 
@@ -98,13 +99,13 @@ def test_what_is_supposed_of_a_node_counts_as_it_does_when_others_are_to_make_ro
         asked = _Asked(plugin, pod, drawn)
         node = next((each for each in asked.nodes() if each.name == name), None)
         if node is not None:
-            with supposing(cluster) as suppose:
+            with fork(cluster) as suppose:
                 for other in [each for number, each in enumerate(node.pods) if number in gone]:
-                    suppose.away(_there(cluster, other))
+                    suppose.remove(_there(cluster, other))
                     asked.count(other, node, -1)
                 for number, each in enumerate(waiting):
-                    suppose.there(_promised(each, f"w{number}", name, cluster))
-                    asked.count(PodInfo(each, on_node=True), node, 1)
+                    suppose.assume(_promised(each, f"w{number}", name, cluster))
+                    asked.count(ReferencePodInfo(each, on_node=True), node, 1)
                 assert _said(pod, cluster, judge)[name] == asked.said()[name], plugin.name
         assert _said(pod, cluster, judge) == _Asked(plugin, pod, drawn).said(), plugin.name
 
@@ -115,14 +116,14 @@ def _cluster(drawn: _Drawn) -> Cluster:
     return cluster
 
 
-def _there(cluster: Cluster, other: PodInfo) -> Placed:
-    there = cluster.pod(str(other.pod["metadata"]["uid"]))
+def _there(cluster: Cluster, other: ReferencePodInfo) -> PodInfo:
+    there = cluster.find_pod(str(other.pod["metadata"]["uid"]))
     assert there is not None
     return there
 
 
-def _promised(waiting: Json, uid: str, node: str, cluster: Cluster) -> Placed:
+def _promised(waiting: Json, uid: str, node: str, cluster: Cluster) -> PodInfo:
     """A pod that waits for a node."""
-    found = placed(pod_of(waiting), cluster.shapes)
+    found = create_pod_info(pod_of(waiting), cluster.groups)
     assert found is not None
-    return found._replace(uid=uid, node="", nominated=node)
+    return found._replace(uid=uid, node="", nominated_node=node)

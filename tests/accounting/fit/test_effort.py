@@ -86,6 +86,6 @@ def test_a_term_walks_over_the_fewest_that_it_may_be_about(
 
 def test_a_constraint_walks_over_those_of_the_pods_own_namespace() -> None:
     cluster = cluster_of([node("n")], [pod("p", on="n"), pod("q", on="n", labels={"app": "a"})])
-    cluster.shapes.of(pod_of(pod("r", on="n", labels={"app": "b"})))
+    cluster.groups.intern(pod_of(pod("r", on="n", labels={"app": "b"})))
     spread: Json = {"topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
     assert walks(Incoming.of(pod_of(pod(topologySpreadConstraints=[spread]))), cluster) == 2

@@ -87,6 +87,6 @@ def test_counting_and_placing_give_the_same(rooms: list[Object], there: list[Obj
     found = headroom(new, cluster)
     with visiting(cluster) as visit:
         places = visit.settle(new, 1000)
-        assert found.copies == Counter(cluster.nodes.name(place) for place in places)
+        assert found.copies == Counter(cluster.nodes.get_name(place) for place in places)
         assert found.sentence == sentence(filtered(Incoming.of(new), cluster))
     assert len(cluster) == before

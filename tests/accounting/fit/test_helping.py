@@ -24,7 +24,7 @@ Object = dict[str, Any]
 
 
 def _remedies(cluster: Cluster, written: Object) -> tuple[Remedy, ...]:
-    return remedies(Incoming.of(pod_of(written)), cluster, cluster.nodes.places())
+    return remedies(Incoming.of(pod_of(written)), cluster, cluster.nodes.get_indices())
 
 
 def _leaving(cluster: Cluster, written: Object, *staying: str) -> tuple[Leaving, ...]:
@@ -125,7 +125,7 @@ def test_once_they_have_left_the_pod_fits_and_not_before(
         for spared in (*each.pods, None):
             gone = {one.name for one in each.pods if one is not spared}
             left = cluster_of(nodes, [one for one in pods if one["metadata"]["name"] not in gone])
-            place = left.nodes.place(each.node)
+            place = left.nodes.find_index(each.node)
             assert (place in filtered(incoming, left).fitting) is (spared is None)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.cluster import Cluster, placed
-from webhook.accounting.cluster.supposing import supposing
+from webhook.accounting.cluster import Cluster, create_pod_info
+from webhook.accounting.cluster.supposing import fork
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.sentence import sentence
@@ -51,7 +51,7 @@ def _said(new: Json, cluster: Cluster) -> str:
     """The sentence; or the names of the nodes that fit."""
     said = filtered(Incoming.of(pod_of(new)), cluster)
     if len(said.fitting):
-        return " ".join(sorted(cluster.nodes.name(place) for place in said.fitting.tolist()))
+        return " ".join(sorted(cluster.nodes.get_name(place) for place in said.fitting.tolist()))
     return sentence(said).removeprefix(f"0/{len(cluster.nodes)} nodes are available: ")
 
 
@@ -174,7 +174,7 @@ def test_each_node_says_the_first_reason_only() -> None:
     new = _pod("web", affinity=_near(_term()) | _away(_term("host", "x")))
     assert _said(new, cluster) == f"1 {_FAR}, 1 {_GUARDED}, 2 {_AVOIDED}."
     said = filtered(Incoming.of(pod_of(new)), cluster)
-    assert sorted(cluster.nodes.name(place) for place in said.helpful.tolist()) == ["a1", "a2", "a3"]
+    assert sorted(cluster.nodes.get_name(place) for place in said.helpful.tolist()) == ["a1", "a2", "a3"]
 
 
 def test_label_keys_of_a_pod_that_is_not_stored_are_merged_into_its_terms() -> None:
@@ -197,7 +197,7 @@ def test_label_keys_of_a_pod_that_is_thought_to_be_there_are_merged_too() -> Non
     )
     for uid, said in (("", "a1 a2 b1 c1"), ("stored", "b1 c1")):
         there["metadata"]["uid"] = uid
-        found = placed(pod_of(there), cluster.shapes)
+        found = create_pod_info(pod_of(there), cluster.groups)
         assert found is not None
         cluster.put_pod(found)
         assert _said(pod("web", labels={"app": "web", "rev": "2"}), cluster) == said
@@ -232,9 +232,9 @@ def test_who_is_only_thought_to_be_there_is_not_heard_by_a_pod_without_terms() -
         ([], _away(_term(app="nobody")), "b1 c1"),
     ):
         cluster = _cluster(_NODES, [waiting, *others])
-        (promised,) = [each for each in cluster.pods() if each.nominated]
-        with supposing(cluster) as suppose:
-            suppose.there(promised)
+        (promised,) = [each for each in cluster.list_pods() if each.nominated_node]
+        with fork(cluster) as suppose:
+            suppose.assume(promised)
             assert _said(_pod("web", affinity=affinity), cluster) == said
 
 

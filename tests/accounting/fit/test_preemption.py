@@ -183,7 +183,7 @@ def test_a_cluster_is_as_it_was_though_a_filter_fails(monkeypatch: pytest.Monkey
     cluster = whole([node("n0", cpu="2")], [_pod("a", "n0"), _pod("b", "n0")], [])
 
     def fail_once_alone(*_: object) -> list[Any]:
-        if not len(cluster.on(0)):
+        if not len(cluster.get_node_pods(0)):
             raise ZeroDivisionError
         return []
 
@@ -191,6 +191,6 @@ def test_a_cluster_is_as_it_was_though_a_filter_fails(monkeypatch: pytest.Monkey
     monkeypatch.setattr(filtering, "FILTERS", filters)
     with pytest.raises(ZeroDivisionError):
         verdict(pod_of(pod("new", asks={"cpu": "2"}, priority=100)), cluster)
-    assert [each.name for each in cluster.on(0).values()] == ["a", "b"]
-    assert cluster.nodes.uses(0) == {"cpu": 2000}
-    assert np.array_equal(cluster.nodes.places(), [0])
+    assert [each.name for each in cluster.get_node_pods(0).values()] == ["a", "b"]
+    assert cluster.nodes.get_used(0) == {"cpu": 2000}
+    assert np.array_equal(cluster.nodes.get_indices(), [0])

@@ -35,18 +35,20 @@ def test_a_cluster_is_afterwards_as_it_was(nodes: list[Json], pods: list[Json], 
 
 def _seen(cluster: Cluster) -> Json:
     """All that can be asked of a cluster, the order of pods on a node with it."""
-    places = cluster.nodes.places().tolist()
-    shapes = {pod.shape for pod in cluster.pods()}
+    places = cluster.nodes.get_indices().tolist()
+    shapes = {pod.group for pod in cluster.list_pods()}
     return {
-        "pods": {place: list(cluster.on(place)) for place in places},
-        "promised": {place: set(waiting) for place, waiting in cluster.nominated().items()},
-        "used": {place: (dict(cluster.nodes.uses(place)), cluster.nodes.pods[place]) for place in places},
-        "shapes": {id(shape): (dict(shape.on), dict(shape.leaving)) for shape in shapes},
-        "ports": [{place: dict(taken) for place, taken in cluster.takers(port).items()} for port in _ports(cluster)],
-        "mounting": dict(cluster.mounting()),
-        "supposed": dict(cluster.supposed),
+        "pods": {place: list(cluster.get_node_pods(place)) for place in places},
+        "promised": {place: set(waiting) for place, waiting in cluster.get_nominated_pods().items()},
+        "used": {place: (dict(cluster.nodes.get_used(place)), cluster.nodes.pods[place]) for place in places},
+        "shapes": {id(shape): (dict(shape.pod_counts), dict(shape.terminating_counts)) for shape in shapes},
+        "ports": [
+            {place: dict(taken) for place, taken in cluster.get_port_users(port).items()} for port in _ports(cluster)
+        ],
+        "mounting": dict(cluster.get_volume_counts()),
+        "supposed": dict(cluster.fork_changes),
     }
 
 
 def _ports(cluster: Cluster) -> list[Any]:
-    return sorted({port for pod in cluster.pods() for port in pod.shape.ports})
+    return sorted({port for pod in cluster.list_pods() for port in pod.group.ports})

@@ -17,7 +17,7 @@ _GPU = "nvidia.com_gpu"
 
 
 def _names(cluster: Cluster, places: tuple[int, ...]) -> list[str]:
-    return [cluster.nodes.name(place) for place in places]
+    return [cluster.nodes.get_name(place) for place in places]
 
 
 def test_copies_go_one_by_one_where_most_is_left() -> None:
@@ -30,9 +30,9 @@ def test_copies_go_one_by_one_where_most_is_left() -> None:
 
 def test_the_cluster_is_as_before_afterwards() -> None:
     cluster = cluster_of([node("n", cpu="8")], [pod("old", on="n", asks={"cpu": "1"})])
-    before = cluster.nodes.uses(0), cluster.nodes.pods[0], len(cluster), len(cluster.shapes)
+    before = cluster.nodes.get_used(0), cluster.nodes.pods[0], len(cluster), len(cluster.groups)
     room_for(pod_of(pod(asks={"cpu": "1"})), cluster, 5)
-    assert (cluster.nodes.uses(0), cluster.nodes.pods[0], len(cluster), len(cluster.shapes)) == before
+    assert (cluster.nodes.get_used(0), cluster.nodes.pods[0], len(cluster), len(cluster.groups)) == before
 
 
 def test_the_cluster_is_as_before_after_a_crash() -> None:
@@ -111,7 +111,7 @@ def test_the_room_that_is_counted_is_the_room_that_is_found(
     assert len(room.places) == most_of(wanted, cluster)
     for number, place in enumerate(room.places):
         assert place in filtered(Incoming.of(wanted), cluster).fitting
-        where = cluster.nodes.name(place)
+        where = cluster.nodes.get_name(place)
         cluster = cluster_of(
             [node(f"n{each}", **has) for each, has in enumerate(nodes)],
             there := [*there, pod(f"new-{number}", on=where, asks=asks)],

@@ -9,13 +9,13 @@ from tests.accounting.fit import company_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
 from webhook.accounting.cluster import Cluster
-from webhook.accounting.cluster.terms import stored
+from webhook.accounting.cluster.terms import merge_label_keys
 from webhook.accounting.fit.ahead import liking
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.room import visiting
 from webhook.accounting.fit.scores import Scoring, Strategy
-from webhook.objects.scheduling import PlacedPod
+from webhook.objects.scheduling import SchedulingPod
 
 Json = dict[str, Any]
 
@@ -33,9 +33,9 @@ _SHUNNING: Json = {
 }
 
 
-def _one_by_one(wanted: PlacedPod, cluster: Cluster, copies: int, scoring: Scoring) -> list[int]:
+def _one_by_one(wanted: SchedulingPod, cluster: Cluster, copies: int, scoring: Scoring) -> list[int]:
     """Where copies go: of every node everything is asked before each."""
-    settled, places = stored(wanted), list[int]()
+    settled, places = merge_label_keys(wanted), list[int]()
     incoming = Incoming.of(settled)
     with visiting(cluster, scoring) as visit:
         for _ in range(copies):
@@ -43,7 +43,7 @@ def _one_by_one(wanted: PlacedPod, cluster: Cluster, copies: int, scoring: Scori
             if not len(fitting):
                 break
             liked = liking(incoming, cluster, fitting, scoring)
-            places.append(min(fitting[liked == liked.max()].tolist(), key=cluster.nodes.name))
+            places.append(min(fitting[liked == liked.max()].tolist(), key=cluster.nodes.get_name))
             visit.put(settled, places[-1])
     return places
 
@@ -99,4 +99,4 @@ def test_where_a_node_is_promised_to_another_that_one_is_yielded_to() -> None:
     wanted = pod_of(pod(labels={"app": "a"}, asks={"cpu": "2"}, affinity=_SHUNNING, priority=0))
     with visiting(cluster) as visit:
         places = visit.settle(wanted, 9)
-    assert [cluster.nodes.name(place) for place in places] == ["b", "c"]
+    assert [cluster.nodes.get_name(place) for place in places] == ["b", "c"]

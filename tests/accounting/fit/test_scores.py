@@ -19,8 +19,8 @@ _CASES = [
 @pytest.mark.parametrize("case", _CASES, ids=[f"{number}-{case['strategy']}" for number, case in enumerate(_CASES)])
 def test_nodes_score_as_the_scheduler_scores_them(case: dict[str, Any]) -> None:
     cluster, incoming = cluster_of(case["nodes"], case["pods"]), Incoming.of(pod_of(case["pod"]))
-    places = cluster.nodes.places()
-    names = [cluster.nodes.name(place) for place in places.tolist()]
+    places = cluster.nodes.get_indices()
+    names = [cluster.nodes.get_name(place) for place in places.tolist()]
     scoring = Scoring(Strategy(case["strategy"]), case["weights"], [(at, score) for at, score in case["shape"]])
     allocation = scores.allocation(incoming, cluster, places, scoring).tolist()
     balance = scores.balance(incoming, cluster, places, sorted(case["weights"])).tolist()
@@ -31,14 +31,14 @@ def test_nodes_score_as_the_scheduler_scores_them(case: dict[str, Any]) -> None:
 def test_amounts_too_large_for_64_bits_are_scored_all_the_same() -> None:
     cluster = cluster_of([node("n", memory="4Ei", cpu="4")], [pod("old", on="n", asks={"memory": "3Ei", "cpu": "1"})])
     incoming = Incoming.of(pod_of(pod("new", asks={"memory": "1Ei", "cpu": "1"})))
-    assert scores.allocation(incoming, cluster, cluster.nodes.places()).tolist() == [(0 + 50) // 2]
+    assert scores.allocation(incoming, cluster, cluster.nodes.get_indices()).tolist() == [(0 + 50) // 2]
 
 
 @pytest.mark.parametrize("strategy", Strategy)
 def test_a_pod_that_asks_for_more_than_fits_in_64_bits_is_scored_all_the_same(strategy: Strategy) -> None:
     cluster = cluster_of([node("n", memory="4Gi", cpu="4")])
     incoming = Incoming.of(pod_of(pod(asks={"memory": "100E", "cpu": "1"})))
-    places = cluster.nodes.places()
+    places = cluster.nodes.get_indices()
     score = {"LeastAllocated": (0 + 75) // 2, "MostAllocated": (100 + 25) // 2, "RequestedToCapacityRatio": 63}
     assert scores.allocation(incoming, cluster, places, Scoring(strategy)).tolist() == [score[strategy]]
     assert scores.balance(incoming, cluster, places).tolist() == [50 + (50 + 62 - 100) // 2]
@@ -49,6 +49,6 @@ def test_where_no_node_has_what_is_asked_for_in_such_numbers_all_score_alike() -
     incoming = Incoming.of(pod_of(pod(asks={"cpu": "10E"})))
     for nodes in ([], [node("n")]):
         cluster = cluster_of(nodes)
-        places = cluster.nodes.places()
+        places = cluster.nodes.get_indices()
         assert scores.allocation(incoming, cluster, places).tolist() == [0] * len(nodes)
         assert scores.balance(incoming, cluster, places).tolist() == [75] * len(nodes)

@@ -12,7 +12,7 @@ from tests.accounting.fit import preemption_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.accounting.fit.deciding import whole
 from tests.effort import examples
-from webhook.accounting.cluster import Cluster, take
+from webhook.accounting.cluster import Cluster, ingest
 from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
@@ -20,7 +20,7 @@ from webhook.accounting.fit.never import never
 from webhook.accounting.fit.room import room_for
 from webhook.accounting.fit.shortage import shortage
 from webhook.accounting.fit.verdict import verdict
-from webhook.objects.scheduling import PlacedPod
+from webhook.objects.scheduling import SchedulingPod
 
 Json = dict[str, Any]
 
@@ -36,18 +36,18 @@ def made(*gpus: int) -> Cluster:
     for name, amount in zip("abcdef", gpus, strict=False):
         meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
         node = {"metadata": meta, "status": {"allocatable": {_GPU: str(amount), "pods": "3"}}}
-        take(cluster, "Node", json.dumps(node).encode())
+        ingest(cluster, "Node", json.dumps(node).encode())
     return cluster
 
 
-def newcomer(gpus: int, **spec: Any) -> PlacedPod:
+def newcomer(gpus: int, **spec: Any) -> SchedulingPod:
     """A pod with so many GPUs."""
     container = {"name": "c", "resources": {"requests": {_GPU: str(gpus)}, "limits": {_GPU: str(gpus)}}}
     body = {
         "metadata": {"name": "p", "labels": {"app": "x"}},
         "spec": {"containers": [container], "priority": 0, **spec},
     }
-    return msgspec.json.decode(json.dumps(body), type=PlacedPod)
+    return msgspec.json.decode(json.dumps(body), type=SchedulingPod)
 
 
 @given(
@@ -77,7 +77,7 @@ def test_who_is_asked_to_leave_is_one_of_those_whom_the_scheduler_may_ask(
     if said.fits:
         assert found is None
     elif candidates:
-        told = {(cluster.nodes.name(each.place), each.victims) for each in candidates}
+        told = {(cluster.nodes.get_name(each.place), each.victims) for each in candidates}
         assert found is not None
         assert found.leaving is not None
         assert (found.leaving.node, found.leaving.pods) in told

@@ -6,7 +6,7 @@ import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster import Cluster
-from webhook.accounting.cluster.supposing import supposing
+from webhook.accounting.cluster.supposing import fork
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.sentence import sentence
@@ -165,7 +165,7 @@ def test_where_a_pod_may_go(new: Json, nodes: list[Json], pods: list[Json], said
 def test_a_missing_label_is_for_good_and_a_skew_is_not() -> None:
     cluster = cluster_of([*_TWO, _node("c1")], _ON_A)
     said = filtered(Incoming.of(pod_of(_new(_constraint()))), cluster)
-    assert [cluster.nodes.name(place) for place in said.helpful.tolist()] == ["a1"]
+    assert [cluster.nodes.get_name(place) for place in said.helpful.tolist()] == ["a1"]
 
 
 def test_label_keys_select_those_with_the_pods_own_values() -> None:
@@ -189,11 +189,11 @@ def test_a_pod_being_deleted_that_is_thought_away_counts_less_than_nothing() -> 
     """The first count passes over it, but its leaving is subtracted (updateWithPod)."""
     cluster = cluster_of(_TWO, [*_ON_A, _web("w2", "a1", deletionTimestamp="2026-01-01T00:00:00Z")])
     new = Incoming.of(pod_of(_new(_constraint())))
-    there = cluster.pod("uid-w2")
+    there = cluster.find_pod("uid-w2")
     assert there is not None
     assert _fitting(new, cluster) == ["b1"]
-    with supposing(cluster) as suppose:
-        suppose.away(there)
+    with fork(cluster) as suppose:
+        suppose.remove(there)
         assert _fitting(new, cluster) == ["a1", "b1"]
     assert _fitting(new, cluster) == ["b1"]
 
@@ -203,14 +203,14 @@ def test_an_empty_selector_counts_those_that_are_thought_to_be_there() -> None:
     waiting = pod("w", labels=_WEB) | {"status": {"nominatedNodeName": "a1"}}
     cluster = cluster_of(_TWO, [*_ON_A, waiting])
     new = Incoming.of(pod_of(_new(_constraint(labelSelector={}))))
-    (promised,) = [each for each in cluster.pods() if each.nominated]
-    with supposing(cluster) as suppose:
-        suppose.there(promised)
+    (promised,) = [each for each in cluster.list_pods() if each.nominated_node]
+    with fork(cluster) as suppose:
+        suppose.assume(promised)
         assert _fitting(new, cluster) == ["b1"]
 
 
 def _fitting(new: Incoming, cluster: Cluster) -> list[str]:
-    return sorted(cluster.nodes.name(place) for place in filtered(new, cluster).fitting.tolist())
+    return sorted(cluster.nodes.get_name(place) for place in filtered(new, cluster).fitting.tolist())
 
 
 def test_a_selector_that_is_none_ends_the_attempt() -> None:

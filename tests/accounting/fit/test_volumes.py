@@ -5,7 +5,7 @@ import pytest
 from tests.accounting.fit.clusters import node, pod, pod_of
 from tests.accounting.fit.deciding import decided, whole
 from tests.accounting.fit.storing import Json, claim, limited, mounting, storage_class, volume
-from webhook.accounting.cluster.storage import Storage
+from webhook.accounting.cluster.storage import StorageIndex
 from webhook.accounting.fit.verdict import verdict
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.storage import PersistentVolume, VolumeAttachment
@@ -242,13 +242,13 @@ def test_where_a_volume_built_into_kubernetes_is_reached_is_named_as_unknown() -
 
 
 def test_what_is_removed_is_found_no_more_and_a_volume_moves_with_its_class() -> None:
-    storage = Storage()
+    storage = StorageIndex()
     first = PersistentVolume(ObjectMeta(name="pv", annotations={"volume.beta.kubernetes.io/storage-class": "a"}))
     storage.put(first)
-    assert storage.of_class("a").keys() == {"pv"}
+    assert storage.get_class_volumes("a").keys() == {"pv"}
     storage.put(PersistentVolume(ObjectMeta(name="pv")))
-    assert [set(storage.of_class(name)) for name in ("a", "")] == [set(), {"pv"}]
+    assert [set(storage.get_class_volumes(name)) for name in ("a", "")] == [set(), {"pv"}]
     storage.put(VolumeAttachment(ObjectMeta(name="at")))
     storage.remove(PersistentVolume(ObjectMeta(name="pv")))
     storage.remove(VolumeAttachment(ObjectMeta(name="at")))
-    assert (storage.volumes, list(storage.attachments("")), dict(storage.of_class(""))) == ({}, [], {})
+    assert (storage.volumes, list(storage.list_attachments("")), dict(storage.get_class_volumes(""))) == ({}, [], {})

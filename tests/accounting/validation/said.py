@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from webhook.accounting.problem import Problem
-from webhook.accounting.validation import cause_message
+from webhook.accounting.validation import format_cause_message
 
 DOMAIN = (
     "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
@@ -35,7 +35,7 @@ def details(problems: Iterable[Problem]) -> list[str]:
 
 def causes(problems: Iterable[Problem]) -> list[str]:
     """Field and message of each as Kubernetes would put them into an answer."""
-    return [f"{each.field}: {cause_message(each)}" for each in problems]
+    return [f"{each.field}: {format_cause_message(each)}" for each in problems]
 
 
 def codes(problems: Iterable[Problem]) -> list[tuple[str, str]]:

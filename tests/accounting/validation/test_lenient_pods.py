@@ -6,7 +6,7 @@ import pytest
 
 from tests.accounting.objects import container, pod, sidecar
 from tests.accounting.validation.said import codes
-from webhook.accounting.validation import pod_lets_through, validate_pod
+from webhook.accounting.validation import check_pod_strictly, validate_pod
 from webhook.objects.pods import Pod
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
@@ -46,7 +46,7 @@ def both(name: str) -> list[tuple[str, str]]:
     ],
 )
 def test_a_container(requests: Any, limits: Any, expected: list[tuple[str, str]]) -> None:
-    assert codes(pod_lets_through(pod(container("a", requests, limits)))) == expected
+    assert codes(check_pod_strictly(pod(container("a", requests, limits)))) == expected
 
 
 def test_kubernetes_itself_says_nothing_of_them() -> None:
@@ -57,7 +57,9 @@ def test_kubernetes_itself_says_nothing_of_them() -> None:
 def test_init_containers_sidecars_and_overhead_too() -> None:
     half = {OPAQUE: "500m"}
     init = [container("i", None, half), sidecar("s", half)]
-    fields = [field for field, _ in codes(pod_lets_through(pod(initContainers=init, overhead=half), "spec.template."))]
+    fields = [
+        field for field, _ in codes(check_pod_strictly(pod(initContainers=init, overhead=half), "spec.template."))
+    ]
     assert fields == [
         f"spec.template.spec.initContainers[0].resources.limits[{OPAQUE}]",
         f"spec.template.spec.initContainers[0].resources.requests[{OPAQUE}]",
@@ -68,19 +70,19 @@ def test_init_containers_sidecars_and_overhead_too() -> None:
 
 
 def test_a_template_is_not_completed_first() -> None:
-    assert codes(pod_lets_through(pod(container("a", None, {OPAQUE: "500m"})), template=True)) == [
+    assert codes(check_pod_strictly(pod(container("a", None, {OPAQUE: "500m"})), template=True)) == [
         (f"{AT}.limits[{OPAQUE}]", "TG060")
     ]
 
 
 def test_what_cannot_be_read_is_left_to_validation() -> None:
-    assert pod_lets_through(pod(container("a", {OPAQUE: "two"}, {OPAQUE: 2}))) == []
+    assert check_pod_strictly(pod(container("a", {OPAQUE: "two"}, {OPAQUE: 2}))) == []
 
 
 def test_a_pod_without_a_spec() -> None:
-    assert pod_lets_through(Pod()) == []
+    assert check_pod_strictly(Pod()) == []
 
 
 def test_the_message_says_what_would_pass() -> None:
-    (found,) = pod_lets_through(pod(container("a", None, {OPAQUE: "1500m"})), template=True)
+    (found,) = check_pod_strictly(pod(container("a", None, {OPAQUE: "1500m"})), template=True)
     assert found.message.startswith(f"1500m is not a whole number; {OPAQUE} is counted in whole units: use 1 or 2")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.accounting.objects import Listed, limit_range
 from tests.accounting.validation.said import EXTENDED, FOR_CONTAINERS, STANDARD, causes, codes, said
-from webhook.accounting.validation import limit_range_lets_through, validate_limit_range
+from webhook.accounting.validation import check_limit_range_strictly, validate_limit_range
 from webhook.objects.cluster import LimitRange
 
 GPU = "example.com/gpu"
@@ -176,7 +176,7 @@ def test_what_is_too_large_is_told() -> None:
 
 
 def test_an_empty_one_is_valid() -> None:
-    assert validate_limit_range(LimitRange()) == limit_range_lets_through(LimitRange()) == []
+    assert validate_limit_range(LimitRange()) == check_limit_range_strictly(LimitRange()) == []
 
 
 @pytest.mark.parametrize(
@@ -200,4 +200,4 @@ def test_an_empty_one_is_valid() -> None:
     ],
 )
 def test_what_kubernetes_lets_through(item: Listed, expected: list[tuple[str, str]]) -> None:
-    assert codes(limit_range_lets_through(limit_range(item))) == expected
+    assert codes(check_limit_range_strictly(limit_range(item))) == expected

@@ -6,7 +6,7 @@ import pytest
 
 from tests.accounting.objects import node
 from tests.accounting.validation.said import INTEGER, NEGATIVE, causes, codes, said
-from webhook.accounting.validation import node_lets_through, validate_node
+from webhook.accounting.validation import check_node_strictly, validate_node
 from webhook.objects.cluster import Node
 
 GPU = "example.com/gpu"
@@ -37,7 +37,7 @@ def test_what_the_api_server_says(capacity: Any, allocatable: Any, expected: lis
 
 
 def test_a_node_without_a_status_is_valid() -> None:
-    assert validate_node(Node()) == node_lets_through(Node()) == []
+    assert validate_node(Node()) == check_node_strictly(Node()) == []
 
 
 def test_the_value_is_shown() -> None:
@@ -71,11 +71,11 @@ def test_an_unreadable_quantity_is_told_beside_the_rest() -> None:
     ],
 )
 def test_what_it_lets_through(capacity: Any, expected: list[str]) -> None:
-    found = node_lets_through(node(capacity, {}))
+    found = check_node_strictly(node(capacity, {}))
     assert [each.code for each in found] == expected
     assert all(each.detail == "" and each.field.startswith("status.capacity") for each in found)
 
 
 def test_it_is_told_for_allocatable_too() -> None:
-    found = node_lets_through(node({"Bad_Name!": 5}))
+    found = check_node_strictly(node({"Bad_Name!": 5}))
     assert {each.field for each in found} == {"status.capacity.Bad_Name!", "status.allocatable.Bad_Name!"}

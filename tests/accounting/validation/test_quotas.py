@@ -17,8 +17,8 @@ from tests.accounting.validation.said import (
     codes,
     details,
 )
-from webhook.accounting.validation import quota_lets_through, validate_quota
-from webhook.accounting.validation.scopes import MOST
+from webhook.accounting.validation import check_quota_strictly, validate_quota
+from webhook.accounting.validation.scopes import MAX_SCOPE_PROBLEMS
 from webhook.objects.cluster import ResourceQuota
 
 GPU = "example.com/gpu"
@@ -83,8 +83,8 @@ def test_the_status_is_judged_too() -> None:
 
 
 def test_an_empty_quota_is_valid() -> None:
-    assert validate_quota(ResourceQuota()) == quota_lets_through(ResourceQuota()) == []
-    assert validate_quota(quota()) == quota_lets_through(quota()) == []
+    assert validate_quota(ResourceQuota()) == check_quota_strictly(ResourceQuota()) == []
+    assert validate_quota(quota()) == check_quota_strictly(quota()) == []
 
 
 def test_an_unreadable_value_is_told_beside_the_rest() -> None:
@@ -236,7 +236,7 @@ def test_messages_say_what_would_pass() -> None:
     ],
 )
 def test_what_kubernetes_lets_through(key: str, value: Any, expected: list[str]) -> None:
-    assert [each.code for each in quota_lets_through(quota({key: value}))] == expected
+    assert [each.code for each in check_quota_strictly(quota({key: value}))] == expected
 
 
 @pytest.mark.parametrize(
@@ -248,12 +248,12 @@ def test_what_kubernetes_lets_through(key: str, value: Any, expected: list[str])
     ],
 )
 def test_a_key_that_never_counts_has_a_better_one(key: str, advice: str) -> None:
-    (found,) = quota_lets_through(quota({key: 4}))
+    (found,) = check_quota_strictly(quota({key: 4}))
     assert found.message.endswith(advice)
 
 
 def test_scopes_times_keys_are_bounded() -> None:
     hard = {f"hugepages-{size}Mi": 1 for size in range(1, 400)}
-    assert len(validate_quota(quota(hard, scopes=["BestEffort"] * 400))) == MOST
+    assert len(validate_quota(quota(hard, scopes=["BestEffort"] * 400))) == MAX_SCOPE_PROBLEMS
     expressions = [{"scopeName": "BestEffort", "operator": "Exists"}] * 400
-    assert len(validate_quota(quota(hard, scopeSelector={"matchExpressions": expressions}))) == MOST
+    assert len(validate_quota(quota(hard, scopeSelector={"matchExpressions": expressions}))) == MAX_SCOPE_PROBLEMS

@@ -50,7 +50,7 @@ def lands_by_uid(ledger: Ledger, uid: str, _by: str) -> bool:
 
 def retry_without_write(ledger: Ledger, wanted: Reservation) -> Answer:
     row = ledger.rows.get(wanted.uid)
-    if row is not None and not wanted.new.short_of(row.to):
+    if row is not None and not wanted.new.find_shortfall(row.to):
         return Granted(ledger, free=True)
     return reserve(ledger, wanted)
 
@@ -93,7 +93,7 @@ def guards_growth(ledger: Ledger, wanted: Reservation) -> Answer:
     answer = reserve(ledger, wanted)
     if isinstance(answer, Refused):
         after = reserve(ledger, replace(wanted, exceeds=True))
-        if isinstance(after, Granted) and not after.ledger.promised.short_of(ledger.promised):
+        if isinstance(after, Granted) and not after.ledger.promised.find_shortfall(ledger.promised):
             return after
     return answer
 
@@ -141,7 +141,7 @@ def _rebased(row: Row, counted: Amounts) -> Row:
 
 
 def by_size(row: Row, counted: Amounts) -> Row | None:
-    return _rebased(row, counted) if row.to.short_of(counted) else None
+    return _rebased(row, counted) if row.to.find_shortfall(counted) else None
 
 
 def settles_one(ledger: Ledger, view: View) -> Ledger | Behind:

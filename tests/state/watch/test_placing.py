@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.state.watch.pods import GPU, pod
-from webhook.accounting.cluster import Cluster, take
+from webhook.accounting.cluster import Cluster, ingest
 from webhook.state.watch.devices import DEVICES
 from webhook.state.watch.events import Event, Replaced
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceView
@@ -63,8 +63,11 @@ def shown(cluster: Cluster) -> dict[str, Any]:
     """What a cluster holds."""
     nodes = cluster.nodes
     return {
-        "nodes": {nodes.name(place): (nodes.has(place), nodes.uses(place)) for place in nodes.places().tolist()},
-        "pods": {each.uid: (each.node, each.nominated, dict(each.shape.requests)) for each in cluster.pods()},
+        "nodes": {
+            nodes.get_name(place): (nodes.get_allocatable(place), nodes.get_used(place))
+            for place in nodes.get_indices().tolist()
+        },
+        "pods": {each.uid: (each.node, each.nominated_node, dict(each.group.requests)) for each in cluster.list_pods()},
     }
 
 
@@ -72,9 +75,9 @@ def listed(followed: Followed, items: list[dict[str, Any]]) -> dict[str, Any]:
     """What it would be, made from nothing."""
     cluster = Cluster()
     for row in followed.nodes.rows():
-        take(cluster, "Node", row.content)
+        ingest(cluster, "Node", row.content)
     for item in items:
-        take(cluster, "Pod", json.dumps(item).encode())
+        ingest(cluster, "Pod", json.dumps(item).encode())
     return shown(cluster)
 
 
@@ -84,11 +87,11 @@ def test_a_node_is_known_with_whom_it_lets_in() -> None:
     followed.node("ADDED", "n1", "4", taints=[taint], unschedulable=True)
     with followed.view.held(1.0) as cluster:
         assert cluster is not None
-        place = cluster.nodes.place("n1")
+        place = cluster.nodes.find_index("n1")
         assert place is not None
         assert cluster.nodes.unschedulable[place]
-        assert cluster.nodes.taints.where(lambda taints: [each.key for each in taints] == ["only"])[place]
-        assert cluster.nodes.features.where(lambda declared: declared == {"F"})[place]
+        assert cluster.nodes.taints.mask_matching(lambda taints: [each.key for each in taints] == ["only"])[place]
+        assert cluster.nodes.features.mask_matching(lambda declared: declared == {"F"})[place]
 
 
 def test_before_pods_were_listed_there_are_none_to_go_by() -> None:
@@ -142,9 +145,9 @@ def test_device_classes_come_change_and_go() -> None:
         devices.apply(DEVICES.event(json.dumps({"type": kind, "object": item}).encode()))
         with followed.view.held(1.0) as cluster:
             assert cluster is not None
-            assert cluster.devices.of("example.com/gpu") == found
+            assert cluster.device_classes.find_class("example.com/gpu") == found
             own = "fast" if kind != "DELETED" else None
-            assert cluster.devices.of("deviceclass.resource.kubernetes.io/fast") == own
+            assert cluster.device_classes.find_class("deviceclass.resource.kubernetes.io/fast") == own
 
 
 def test_a_pod_that_keeps_thousands_away_keeps_nobody_away() -> None:
@@ -157,7 +160,7 @@ def test_a_pod_that_keeps_thousands_away_keeps_nobody_away() -> None:
         followed.list(pod("u1", 1, "1", spec={"nodeName": "n1", "affinity": affinity}))
         with followed.view.held(1.0) as cluster:
             assert cluster is not None
-            assert (len(cluster.repelling), len(cluster)) == (kept, 1)
+            assert (len(cluster.anti_affinity_index), len(cluster)) == (kept, 1)
 
 
 def test_a_pod_with_thousands_of_labels_has_none_and_takes_its_room() -> None:
@@ -168,8 +171,8 @@ def test_a_pod_with_thousands_of_labels_has_none_and_takes_its_room() -> None:
         followed.list(item)
         with followed.view.held(1.0) as cluster:
             assert cluster is not None
-            (there,) = cluster.pods()
-            assert len(there.shape.labels) == kept
+            (there,) = cluster.list_pods()
+            assert len(there.group.labels) == kept
         assert followed.shown()["nodes"]["n1"][1] == {GPU: 2}
 
 

@@ -6,9 +6,18 @@ Not to be used by two threads at once.
 """
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.nodes import Nodes
-from webhook.accounting.cluster.pods import Placed, placed
-from webhook.accounting.cluster.shapes import Port, Shape, Shapes
-from webhook.accounting.cluster.taking import take
+from webhook.accounting.cluster.nodes import NodeColumns
+from webhook.accounting.cluster.pods import PodInfo, create_pod_info
+from webhook.accounting.cluster.shapes import HostPort, SchedulingGroup, SchedulingGroupInterner
+from webhook.accounting.cluster.taking import ingest
 
-__all__ = ["Cluster", "Nodes", "Placed", "Port", "Shape", "Shapes", "placed", "take"]
+__all__ = [
+    "Cluster",
+    "HostPort",
+    "NodeColumns",
+    "PodInfo",
+    "SchedulingGroup",
+    "SchedulingGroupInterner",
+    "create_pod_info",
+    "ingest",
+]

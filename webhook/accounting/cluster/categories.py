@@ -12,20 +12,20 @@ ABSENT = -1
 """The number of a place that has no value."""
 
 
-class Categories(Generic[K]):
+class CategoryColumn(Generic[K]):
     """A column of `size` places without a value.
 
     `ids` gives each place's number, `ABSENT` where it has none. A number is used again once nothing has its value.
     """
 
-    __slots__ = ("_counts", "_free", "_numbers", "_values", "ids")
+    __slots__ = ("_counts", "_free_numbers", "_number_by_value", "_values", "ids")
 
     def __init__(self, size: int) -> None:
         self.ids: NDArray[np.int32] = np.full(size, ABSENT, dtype=np.int32)
         self._values: list[K | None] = []
         self._counts: list[int] = []
-        self._numbers: dict[K, int] = {}
-        self._free: list[int] = []
+        self._number_by_value: dict[K, int] = {}
+        self._free_numbers: list[int] = []
 
     def __len__(self) -> int:
         """How many numbers there may be; each is smaller."""
@@ -33,67 +33,67 @@ class Categories(Generic[K]):
 
     def __bool__(self) -> bool:
         """Whether any place has a value."""
-        return bool(self._numbers)
+        return bool(self._number_by_value)
 
-    def put(self, place: int, value: K | None) -> None:
+    def put(self, index: int, value: K | None) -> None:
         """Give a place another value, or none."""
-        before = int(self.ids[place])
-        number = ABSENT if value is None else self._number(value)
-        self.ids[place] = number
-        if before != ABSENT:
-            self._release(before)
+        old_number = int(self.ids[index])
+        number = ABSENT if value is None else self._acquire_number(value)
+        self.ids[index] = number
+        if old_number != ABSENT:
+            self._release_number(old_number)
 
-    def value(self, place: int) -> K | None:
+    def value(self, index: int) -> K | None:
         """The value of a place."""
-        number = int(self.ids[place])
+        number = int(self.ids[index])
         return None if number == ABSENT else self._values[number]
 
     def numbers(self) -> dict[K, int]:
         """Every value that a place has, with its number. Not to be changed."""
-        return self._numbers
+        return self._number_by_value
 
     def number(self, value: K) -> int:
         """The number of a value, `ABSENT` if no place has it."""
-        return self._numbers.get(value, ABSENT)
+        return self._number_by_value.get(value, ABSENT)
 
-    def among(self, values: Iterable[K]) -> NDArray[np.bool_]:
+    def mask_values(self, values: Iterable[K]) -> NDArray[np.bool_]:
         """The places that have one of these values."""
         table = np.zeros(len(self._values) + 1, dtype=np.bool_)  # the last one is that of ABSENT
-        table[[number for value in values if (number := self._numbers.get(value)) is not None]] = True
-        found: NDArray[np.bool_] = table[self.ids]
-        return found
+        table[[number for value in values if (number := self._number_by_value.get(value)) is not None]] = True
+        mask: NDArray[np.bool_] = table[self.ids]
+        return mask
 
-    def where(self, test: Callable[[K], bool]) -> NDArray[np.bool_]:
+    def mask_matching(self, test: Callable[[K], bool]) -> NDArray[np.bool_]:
         """The places that have a value which passes the test; each value is tested once."""
-        return self.among([value for value in self._numbers if test(value)])
+        return self.mask_values([value for value in self._number_by_value if test(value)])
 
     def grow(self, size: int) -> None:
         """Make it `size` long, with places without a value behind those that are there."""
-        more = np.full(size - len(self.ids), ABSENT, dtype=np.int32)
-        self.ids = np.concatenate([self.ids, more])
+        padding = np.full(size - len(self.ids), ABSENT, dtype=np.int32)
+        self.ids = np.concatenate([self.ids, padding])
 
-    def _number(self, value: K) -> int:
-        number = self._numbers.get(value)
+    def _acquire_number(self, value: K) -> int:
+        number = self._number_by_value.get(value)
         if number is None:
-            number = self._new_number(value)
+            number = self._allocate_number(value)
         self._counts[number] += 1
         return number
 
-    def _new_number(self, value: K) -> int:
-        if self._free:
-            number = self._free.pop()
+    def _allocate_number(self, value: K) -> int:
+        if self._free_numbers:
+            number = self._free_numbers.pop()
             self._values[number] = value
         else:
             number = len(self._values)
             self._values.append(value)
             self._counts.append(0)
-        self._numbers[value] = number
+        self._number_by_value[value] = number
         return number
 
-    def _release(self, number: int) -> None:
+    def _release_number(self, number: int) -> None:
         self._counts[number] -= 1
         value = self._values[number]
         if not self._counts[number] and value is not None:
-            del self._numbers[value]
+            del self._number_by_value[value]
             self._values[number] = None
-            self._free.append(number)
+            self._free_numbers.append(number)

@@ -6,19 +6,19 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from webhook.accounting.cluster.devices import DeviceClasses
-from webhook.accounting.cluster.labelled import Labelled
-from webhook.accounting.cluster.nodes import Nodes
-from webhook.accounting.cluster.pods import Placed
-from webhook.accounting.cluster.ranks import Ranks
-from webhook.accounting.cluster.repelling import Repelling
-from webhook.accounting.cluster.shapes import Port, Shapes
-from webhook.accounting.cluster.storage import Storage
-from webhook.accounting.cluster.tallies import Tallies
-from webhook.objects.scheduling import DisruptionBudget, PlacingNode, PriorityClass
+from webhook.accounting.cluster.labelled import LabelIndex
+from webhook.accounting.cluster.nodes import NodeColumns
+from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.ranks import PriorityUsage
+from webhook.accounting.cluster.repelling import AntiAffinityIndex
+from webhook.accounting.cluster.shapes import HostPort, SchedulingGroupInterner
+from webhook.accounting.cluster.storage import StorageIndex
+from webhook.accounting.cluster.tallies import SelectorCounts
+from webhook.objects.scheduling import PodDisruptionBudget, PriorityClass, SchedulingNode
 
 K = TypeVar("K")
 
-_NOBODY: Mapping[str, Placed] = MappingProxyType({})
+_NO_PODS: Mapping[str, PodInfo] = MappingProxyType({})
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -32,31 +32,31 @@ class Cluster:
     """
 
     def __init__(self) -> None:
-        self.nodes = Nodes()
-        self.shapes = Shapes()
+        self.nodes = NodeColumns()
+        self.groups = SchedulingGroupInterner()
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self.priorities: dict[str, PriorityClass] = {}
-        self.budgets: list[DisruptionBudget] = []
-        self.storage: Storage | None = None
-        self.devices = DeviceClasses()
-        self.supposed: dict[str, tuple[Placed, int]] = {}
-        self.labelled = Labelled()
-        self.repelling = Repelling()
-        self.tallies = Tallies(self.labelled)
-        self.ranks = Ranks()
-        self._pods: dict[str, Placed] = {}
-        self._on: dict[int, dict[str, Placed]] = {}
-        self._nominated: dict[int, dict[str, Placed]] = {}
-        self._ports: dict[tuple[str, int], dict[int, Counter[str]]] = {}
-        self._claims: dict[tuple[str, str], dict[int, int]] = {}
-        self._mounting: dict[int, int] = {}
-        self._making: dict[int, int] = {}
+        self.priority_classes: dict[str, PriorityClass] = {}
+        self.budgets: list[PodDisruptionBudget] = []
+        self.storage: StorageIndex | None = None
+        self.device_classes = DeviceClasses()
+        self.fork_changes: dict[str, tuple[PodInfo, int]] = {}
+        self.label_index = LabelIndex()
+        self.anti_affinity_index = AntiAffinityIndex()
+        self.selector_counts = SelectorCounts(self.label_index)
+        self.priority_usage = PriorityUsage()
+        self._pods: dict[str, PodInfo] = {}
+        self._pods_by_node: dict[int, dict[str, PodInfo]] = {}
+        self._nominated_by_node: dict[int, dict[str, PodInfo]] = {}
+        self._port_users: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+        self._claim_users: dict[tuple[str, str], dict[int, int]] = {}
+        self._volume_counts: dict[int, int] = {}
+        self._ephemeral_volume_counts: dict[int, int] = {}
 
     def __len__(self) -> int:
         """How many pods there are."""
         return len(self._pods)
 
-    def put_node(self, node: PlacingNode) -> None:
+    def put_node(self, node: SchedulingNode) -> None:
         """Keep a node as it is now.
 
         Raises:
@@ -68,122 +68,122 @@ class Cluster:
         """Keep a node no longer; the pods on it stay where they are until they are removed."""
         self.nodes.remove(name)
 
-    def put_pod(self, pod: Placed) -> None:
+    def put_pod(self, pod: PodInfo) -> None:
         """Keep a pod as it is now."""
         self.remove_pod(pod.uid)
         self._pods[pod.uid] = pod
-        place = self.nodes.reserve(pod.node or pod.nominated)
+        index = self.nodes.acquire_index(pod.node or pod.nominated_node)
         if pod.node:
-            self._on.setdefault(place, {})[pod.uid] = pod
-            self._stand(pod, place, 1)
+            self._pods_by_node.setdefault(index, {})[pod.uid] = pod
+            self._count_pod(pod, index, 1)
         else:
-            self._nominated.setdefault(place, {})[pod.uid] = pod
+            self._nominated_by_node.setdefault(index, {})[pod.uid] = pod
 
-    def remove_pod(self, uid: str) -> Placed | None:
+    def remove_pod(self, uid: str) -> PodInfo | None:
         """Keep a pod no longer; what it was, if it was there."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return None
-        place = self.nodes.reserve(pod.node or pod.nominated)
-        there = self._on if pod.node else self._nominated
-        del there[place][uid]
-        if not there[place]:
-            del there[place]
+        index = self.nodes.acquire_index(pod.node or pod.nominated_node)
+        pods_by_node = self._pods_by_node if pod.node else self._nominated_by_node
+        del pods_by_node[index][uid]
+        if not pods_by_node[index]:
+            del pods_by_node[index]
         if pod.node:
-            self._stand(pod, place, -1)
-        if place not in self._nominated:
-            self.nodes.release(place)
+            self._count_pod(pod, index, -1)
+        if index not in self._nominated_by_node:
+            self.nodes.release_index(index)
         return pod
 
-    def pod(self, uid: str) -> Placed | None:
+    def find_pod(self, uid: str) -> PodInfo | None:
         """A pod that is there."""
         return self._pods.get(uid)
 
-    def pods(self) -> Iterable[Placed]:
+    def list_pods(self) -> Iterable[PodInfo]:
         """Every pod that is there."""
         return self._pods.values()
 
-    def on(self, place: int) -> Mapping[str, Placed]:
+    def get_node_pods(self, index: int) -> Mapping[str, PodInfo]:
         """The pods on the node at a place, by UID."""
-        return self._on.get(place, _NOBODY)
+        return self._pods_by_node.get(index, _NO_PODS)
 
-    def nominated(self) -> Mapping[int, Mapping[str, Placed]]:
+    def get_nominated_pods(self) -> Mapping[int, Mapping[str, PodInfo]]:
         """The pods to which a node is promised, by its place and by UID."""
-        return self._nominated
+        return self._nominated_by_node
 
-    def arrange(self, place: int, uids: Iterable[str]) -> None:
+    def reorder_node_pods(self, index: int, uids: Iterable[str]) -> None:
         """Let the pods on a node follow one another in this order, which is the one in which `on` tells them."""
-        there = self._on.get(place, {})
-        self._on[place] = {uid: there[uid] for uid in uids}
+        pods = self._pods_by_node.get(index, {})
+        self._pods_by_node[index] = {uid: pods[uid] for uid in uids}
 
-    def claimants(self, namespace: str, claim: str) -> int:
+    def count_claim_users(self, namespace: str, claim: str) -> int:
         """How many volumes of pods on nodes that are there name this claim."""
-        nodes, on = self.nodes, self._claims.get((namespace, claim), {})
-        return sum(volumes for place, volumes in on.items() if nodes.place(nodes.name(place)) is not None)
+        nodes, counts = self.nodes, self._claim_users.get((namespace, claim), {})
+        return sum(volumes for index, volumes in counts.items() if nodes.find_index(nodes.get_name(index)) is not None)
 
-    def mounting(self) -> Mapping[int, int]:
+    def get_volume_counts(self) -> Mapping[int, int]:
         """How many volumes, of those that say something about nodes, pods have at each place that has any."""
-        return self._mounting
+        return self._volume_counts
 
-    def making(self) -> Mapping[int, int]:
+    def get_ephemeral_volume_counts(self) -> Mapping[int, int]:
         """How many volumes with a claim that was made for the pod there are at each place that has any."""
-        return self._making
+        return self._ephemeral_volume_counts
 
-    def labels_of(self, namespace: str) -> Mapping[str, str]:
+    def get_namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace; none where it is not known."""
         return self.namespaces.get(namespace, _NO_LABELS)
 
-    def takers(self, port: Port) -> Mapping[int, Counter[str]]:
+    def get_port_users(self, port: HostPort) -> Mapping[int, Counter[str]]:
         """Who has this port at some address: how many pods, by address, by place."""
-        return self._ports.get((port.protocol, port.number), {})
+        return self._port_users.get((port.protocol, port.number), {})
 
-    def _stand(self, pod: Placed, place: int, pods: int) -> None:
+    def _count_pod(self, pod: PodInfo, index: int, count: int) -> None:
         """Count a pod (1) on a node, or count it no more (-1)."""
-        shape = pod.shape
-        self.nodes.use(place, shape.requests, shape.weight, pods)
-        self.ranks.count(shape.priority, place, shape.requests, pods, self.nodes.size)
-        if not shape.on:
-            self.labelled.add(shape)
-        _count(shape.on, place, pods)
-        if not shape.on:
-            self.labelled.remove(shape)
-        if pod.is_leaving:
-            _count(shape.leaving, place, pods)
-        self.tallies.change(shape, place, pods, pods if pod.is_leaving else 0)
-        for term in shape.anti_affinity:
-            self.repelling.count(term, place, pods)
-        for port in shape.ports:
-            self._take(port, place, pods)
+        group = pod.group
+        self.nodes.add_usage(index, group.requests, group.non_zero_requests, count)
+        self.priority_usage.count(group.priority, index, group.requests, count, self.nodes.size)
+        if not group.pod_counts:
+            self.label_index.add(group)
+        _add_count(group.pod_counts, index, count)
+        if not group.pod_counts:
+            self.label_index.remove(group)
+        if pod.is_terminating:
+            _add_count(group.terminating_counts, index, count)
+        self.selector_counts.record_change(group, index, count, count if pod.is_terminating else 0)
+        for term in group.anti_affinity:
+            self.anti_affinity_index.count(term, index, count)
+        for port in group.ports:
+            self._count_port(port, index, count)
         if pod.volumes:
-            self._mount(pod, place, pods)
+            self._count_volumes(pod, index, count)
 
-    def _mount(self, pod: Placed, place: int, pods: int) -> None:
+    def _count_volumes(self, pod: PodInfo, index: int, count: int) -> None:
         """Count a pod's volumes, or count them no more."""
-        _count(self._mounting, place, pods * len(pod.volumes))
+        _add_count(self._volume_counts, index, count * len(pod.volumes))
         for volume in pod.volumes:
             if volume.persistent_volume_claim is not None:
-                self._claim((pod.namespace, volume.persistent_volume_claim.claim_name), place, pods)
+                self._count_claim((pod.namespace, volume.persistent_volume_claim.claim_name), index, count)
             elif volume.ephemeral is not None:
-                _count(self._making, place, pods)
+                _add_count(self._ephemeral_volume_counts, index, count)
 
-    def _claim(self, claim: tuple[str, str], place: int, pods: int) -> None:
-        on = self._claims.setdefault(claim, {})
-        _count(on, place, pods)
-        if not on:
-            del self._claims[claim]
+    def _count_claim(self, claim: tuple[str, str], index: int, count: int) -> None:
+        counts = self._claim_users.setdefault(claim, {})
+        _add_count(counts, index, count)
+        if not counts:
+            del self._claim_users[claim]
 
-    def _take(self, port: Port, place: int, pods: int) -> None:
-        takers = self._ports.setdefault((port.protocol, port.number), {})
-        addresses = takers.setdefault(place, Counter())
-        _count(addresses, port.address, pods)
+    def _count_port(self, port: HostPort, index: int, count: int) -> None:
+        users_by_node = self._port_users.setdefault((port.protocol, port.number), {})
+        addresses = users_by_node.setdefault(index, Counter())
+        _add_count(addresses, port.address, count)
         if not addresses:
-            del takers[place]
-        if not takers:
-            del self._ports[port.protocol, port.number]
+            del users_by_node[index]
+        if not users_by_node:
+            del self._port_users[port.protocol, port.number]
 
 
-def _count(counts: dict[K, int], key: K, more: int) -> None:
-    total = counts.get(key, 0) + more
+def _add_count(counts: dict[K, int], key: K, increment: int) -> None:
+    total = counts.get(key, 0) + increment
     if total:
         counts[key] = total
     else:

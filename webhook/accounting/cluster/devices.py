@@ -6,7 +6,7 @@ Source: dynamic-resource-allocation deviceclass/extendedresourcecache, v1.36; KE
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import DeviceClass
 
-PREFIX = "deviceclass.resource.kubernetes.io/"
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Every class has a resource of its own (ResourceDeviceClassPrefix in k8s.io/api resource/v1)."""
 
 
@@ -14,36 +14,36 @@ class DeviceClasses:
     """The device classes of a cluster by name."""
 
     def __init__(self) -> None:
-        self._resources: dict[str, str] = {}
-        self._serving: dict[str, dict[str, None]] = {}
+        self._resource_by_class: dict[str, str] = {}
+        self._classes_by_resource: dict[str, dict[str, None]] = {}
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._resources)
+        return len(self._resource_by_class)
 
-    def put(self, found: DeviceClass) -> None:
+    def put(self, device_class: DeviceClass) -> None:
         """Keep a class as it is now."""
-        name = (found.metadata or ObjectMeta()).name or ""
-        resource = (found.spec.extended_resource_name if found.spec else None) or ""
-        if self._resources.get(name) == resource:
+        name = (device_class.metadata or ObjectMeta()).name or ""
+        resource = (device_class.spec.extended_resource_name if device_class.spec else None) or ""
+        if self._resource_by_class.get(name) == resource:
             return
         self.remove(name)
-        self._resources[name] = resource
+        self._resource_by_class[name] = resource
         if resource:
-            self._serving.setdefault(resource, {})[name] = None
+            self._classes_by_resource.setdefault(resource, {})[name] = None
 
     def remove(self, name: str) -> None:
         """Keep a class no longer."""
-        resource = self._resources.pop(name, "")
-        serving = self._serving.get(resource)
-        if serving is not None:
-            del serving[name]
-            if not serving:
-                del self._serving[resource]
+        resource = self._resource_by_class.pop(name, "")
+        classes = self._classes_by_resource.get(resource)
+        if classes is not None:
+            del classes[name]
+            if not classes:
+                del self._classes_by_resource[resource]
 
-    def of(self, resource: str) -> str | None:
+    def find_class(self, resource: str) -> str | None:
         """The class whose devices a node without the resource hands out for it; None when there is none."""
-        own = resource.removeprefix(PREFIX)
-        if own != resource and own in self._resources:
-            return own
-        return next(iter(self._serving.get(resource, ())), None)
+        class_name = resource.removeprefix(DEVICE_CLASS_PREFIX)
+        if class_name != resource and class_name in self._resource_by_class:
+            return class_name
+        return next(iter(self._classes_by_resource.get(resource, ())), None)

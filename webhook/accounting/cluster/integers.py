@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST = 1 << 62  # the difference of two smaller ones fits in 64 bits
+_INT64_SAFE = 1 << 62  # the difference of two smaller ones fits in 64 bits
 
 
-class Integers:
+class IntegerColumn:
     """A column of `size` zeros."""
 
     __slots__ = ("array",)
@@ -20,15 +20,15 @@ class Integers:
     def __init__(self, size: int) -> None:
         self.array: NDArray[Any] = np.zeros(size, dtype=np.int64)
 
-    def __getitem__(self, place: int) -> int:
-        return int(self.array[place])
+    def __getitem__(self, index: int) -> int:
+        return int(self.array[index])
 
-    def __setitem__(self, place: int, number: int) -> None:
-        if not -_MOST < number < _MOST and self.array.dtype != object:
+    def __setitem__(self, index: int, number: int) -> None:
+        if not -_INT64_SAFE < number < _INT64_SAFE and self.array.dtype != object:
             self.array = self.array.astype(object)
-        self.array[place] = number
+        self.array[index] = number
 
     def grow(self, size: int) -> None:
         """Make it `size` long, with zeros behind what is there."""
-        more = np.zeros(size - len(self.array), dtype=self.array.dtype)
-        self.array = np.concatenate([self.array, more])
+        padding = np.zeros(size - len(self.array), dtype=self.array.dtype)
+        self.array = np.concatenate([self.array, padding])

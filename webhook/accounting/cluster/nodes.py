@@ -7,171 +7,173 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster.categories import Categories
-from webhook.accounting.cluster.integers import Integers
-from webhook.accounting.node_fit import allocatable
+from webhook.accounting.cluster.categories import CategoryColumn
+from webhook.accounting.cluster.integers import IntegerColumn
+from webhook.accounting.node_fit import parse_allocatable
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import NodeSpec, PlacingNode, Taint
+from webhook.objects.scheduling import NodeSpec, SchedulingNode, Taint
 
-_FIRST_SIZE = 64
+_INITIAL_SIZE = 64
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-class Nodes:
+class NodeColumns:
     """Nodes by place. A place is kept as long as there is the node or a pod that says it is on it.
 
     Amounts are the scheduler's: milli-cpu, else whole units.
     """
 
     def __init__(self) -> None:
-        self._size = _FIRST_SIZE
-        self._places: dict[str, int] = {}
+        self._size = _INITIAL_SIZE
+        self._index_by_name: dict[str, int] = {}
         self._names: list[str] = []
-        self._free: list[int] = []
+        self._free_indices: list[int] = []
         self._labels: list[Mapping[str, str]] = []
-        self._there = np.zeros(_FIRST_SIZE, dtype=np.bool_)
-        self._known: NDArray[np.intp] | None = None
-        self._allocatable: dict[str, Integers] = {}
-        self._used: dict[str, Integers] = {}
-        self._by_label: dict[str, Categories[str]] = {}
-        self.taints: Categories[tuple[Taint, ...]] = Categories(_FIRST_SIZE)
-        self.features: Categories[frozenset[str]] = Categories(_FIRST_SIZE)
-        self.unschedulable = np.zeros(_FIRST_SIZE, dtype=np.bool_)
-        self.pods = Integers(_FIRST_SIZE)
-        self.weights = {"cpu": Integers(_FIRST_SIZE), "memory": Integers(_FIRST_SIZE)}
+        self._exists = np.zeros(_INITIAL_SIZE, dtype=np.bool_)
+        self._indices: NDArray[np.intp] | None = None
+        self._allocatable: dict[str, IntegerColumn] = {}
+        self._used: dict[str, IntegerColumn] = {}
+        self._by_label: dict[str, CategoryColumn[str]] = {}
+        self.taints: CategoryColumn[tuple[Taint, ...]] = CategoryColumn(_INITIAL_SIZE)
+        self.features: CategoryColumn[frozenset[str]] = CategoryColumn(_INITIAL_SIZE)
+        self.unschedulable = np.zeros(_INITIAL_SIZE, dtype=np.bool_)
+        self.pods = IntegerColumn(_INITIAL_SIZE)
+        self.non_zero_requests = {"cpu": IntegerColumn(_INITIAL_SIZE), "memory": IntegerColumn(_INITIAL_SIZE)}
 
     def __len__(self) -> int:
         """How many nodes there are."""
-        return len(self.places())
+        return len(self.get_indices())
 
     @property
     def size(self) -> int:
         """How long every column is."""
         return self._size
 
-    def places(self) -> NDArray[np.intp]:
+    def get_indices(self) -> NDArray[np.intp]:
         """The places of the nodes that are there, ascending."""
-        if self._known is None:
-            self._known = np.flatnonzero(self._there)
-        return self._known
+        if self._indices is None:
+            self._indices = np.flatnonzero(self._exists)
+        return self._indices
 
-    def place(self, name: str) -> int | None:
+    def find_index(self, name: str) -> int | None:
         """The place of a node that is there."""
-        place = self._places.get(name)
-        return place if place is not None and self._there[place] else None
+        index = self._index_by_name.get(name)
+        return index if index is not None and self._exists[index] else None
 
-    def name(self, place: int) -> str:
+    def get_name(self, index: int) -> str:
         """The name of the node at a place."""
-        return self._names[place]
+        return self._names[index]
 
-    def labels(self, place: int) -> Mapping[str, str]:
+    def get_labels(self, index: int) -> Mapping[str, str]:
         """The labels of the node at a place."""
-        return self._labels[place]
+        return self._labels[index]
 
-    def label(self, key: str) -> Categories[str] | None:
+    def find_label_column(self, key: str) -> CategoryColumn[str] | None:
         """The column of a label; None when no node has it."""
         return self._by_label.get(key)
 
-    def resources(self) -> frozenset[str]:
+    def list_resources(self) -> frozenset[str]:
         """Every name that some node has, or has had, an allocatable of."""
         return frozenset(self._allocatable)
 
-    def allocatable(self, resource: str) -> Integers | None:
+    def find_allocatable_column(self, resource: str) -> IntegerColumn | None:
         """What each node has of a resource for pods; None when no node has any."""
         return self._allocatable.get(resource)
 
-    def used(self, resource: str) -> Integers | None:
+    def find_used_column(self, resource: str) -> IntegerColumn | None:
         """What pods use of a resource on each node; None when no pod uses any."""
         return self._used.get(resource)
 
-    def has(self, place: int) -> Amounts:
+    def get_allocatable(self, index: int) -> Amounts:
         """Everything that one node has for pods; what it has none of is left out."""
-        return _at(self._allocatable, place)
+        return _read_amounts(self._allocatable, index)
 
-    def uses(self, place: int) -> Amounts:
+    def get_used(self, index: int) -> Amounts:
         """Everything that pods use on one node; what they use none of is left out."""
-        return _at(self._used, place)
+        return _read_amounts(self._used, index)
 
-    def put(self, node: PlacingNode) -> int:
+    def put(self, node: SchedulingNode) -> int:
         """Keep a node as it is now; its place.
 
         Raises:
             QuantityError: a quantity of its allocatable is none; nothing has changed then.
         """
-        meta, spec, amounts = node.metadata or ObjectMeta(), node.spec or NodeSpec(), allocatable(node)
-        place = self.reserve(meta.name or "")
-        self._put_amounts(place, amounts)
-        self._put_labels(place, meta.labels or _NO_LABELS)
-        self.taints.put(place, tuple(spec.taints) if spec.taints else None)
-        declared = node.status.declared_features if node.status else None
-        self.features.put(place, frozenset(declared) if declared else None)
-        self.unschedulable[place] = bool(spec.unschedulable)
-        if not self._there[place]:
-            self._there[place], self._known = True, None
-        return place
+        meta, spec, amounts = node.metadata or ObjectMeta(), node.spec or NodeSpec(), parse_allocatable(node)
+        index = self.acquire_index(meta.name or "")
+        self._put_allocatable(index, amounts)
+        self._put_labels(index, meta.labels or _NO_LABELS)
+        self.taints.put(index, tuple(spec.taints) if spec.taints else None)
+        features = node.status.declared_features if node.status else None
+        self.features.put(index, frozenset(features) if features else None)
+        self.unschedulable[index] = bool(spec.unschedulable)
+        if not self._exists[index]:
+            self._exists[index], self._indices = True, None
+        return index
 
     def remove(self, name: str) -> None:
         """Keep a node no longer. Pods that say they are on it may outlast it."""
-        place = self.place(name)
-        if place is None:
+        index = self.find_index(name)
+        if index is None:
             return
-        self._put_amounts(place, Amounts())
-        self._put_labels(place, _NO_LABELS)
-        self.taints.put(place, None)
-        self.features.put(place, None)
-        self.unschedulable[place] = False
-        self._there[place], self._known = False, None
-        self.release(place)
+        self._put_allocatable(index, Amounts())
+        self._put_labels(index, _NO_LABELS)
+        self.taints.put(index, None)
+        self.features.put(index, None)
+        self.unschedulable[index] = False
+        self._exists[index], self._indices = False, None
+        self.release_index(index)
 
-    def reserve(self, name: str) -> int:
+    def acquire_index(self, name: str) -> int:
         """The place of a node, there or not."""
-        place = self._places.get(name)
-        if place is None:
-            place = self._places[name] = self._new_place(name)
-        return place
+        index = self._index_by_name.get(name)
+        if index is None:
+            index = self._index_by_name[name] = self._allocate_index(name)
+        return index
 
-    def release(self, place: int) -> None:
+    def release_index(self, index: int) -> None:
         """Give a place back if neither a node nor a pod is there."""
-        if not self._there[place] and not self.pods[place] and self._names[place] in self._places:
-            del self._places[self._names[place]]
-            self._names[place] = ""
-            self._free.append(place)
+        if not self._exists[index] and not self.pods[index] and self._names[index] in self._index_by_name:
+            del self._index_by_name[self._names[index]]
+            self._names[index] = ""
+            self._free_indices.append(index)
 
-    def use(self, place: int, amounts: Mapping[str, int], weight: Mapping[str, int], pods: int) -> None:
+    def add_usage(
+        self, index: int, amounts: Mapping[str, int], non_zero_requests: Mapping[str, int], count: int
+    ) -> None:
         """Add a pod's amounts and weight, so many times, to what is used; -1 takes them away."""
         for name, amount in amounts.items():
             column = self._used.get(name)
             if column is None:
-                column = self._used[name] = Integers(self._size)
-            column[place] += pods * amount
-        for name, amount in weight.items():
-            self.weights[name][place] += pods * amount
-        self.pods[place] += pods
+                column = self._used[name] = IntegerColumn(self._size)
+            column[index] += count * amount
+        for name, amount in non_zero_requests.items():
+            self.non_zero_requests[name][index] += count * amount
+        self.pods[index] += count
 
-    def _put_amounts(self, place: int, amounts: Mapping[str, int]) -> None:
+    def _put_allocatable(self, index: int, amounts: Mapping[str, int]) -> None:
         for name in amounts:
             if name not in self._allocatable:
-                self._allocatable[name] = Integers(self._size)
+                self._allocatable[name] = IntegerColumn(self._size)
         for name, column in self._allocatable.items():
-            column[place] = amounts.get(name, 0)
+            column[index] = amounts.get(name, 0)
 
-    def _put_labels(self, place: int, labels: Mapping[str, str]) -> None:
-        for key in self._labels[place].keys() - labels.keys():
+    def _put_labels(self, index: int, labels: Mapping[str, str]) -> None:
+        for key in self._labels[index].keys() - labels.keys():
             column = self._by_label[key]
-            column.put(place, None)
+            column.put(index, None)
             if not column:
                 del self._by_label[key]
         for key, value in labels.items():
             if key not in self._by_label:
-                self._by_label[key] = Categories(self._size)
-            self._by_label[key].put(place, value)
-        self._labels[place] = labels
+                self._by_label[key] = CategoryColumn(self._size)
+            self._by_label[key].put(index, value)
+        self._labels[index] = labels
 
-    def _new_place(self, name: str) -> int:
-        if self._free:
-            place = self._free.pop()
-            self._names[place] = name
-            return place
+    def _allocate_index(self, name: str) -> int:
+        if self._free_indices:
+            index = self._free_indices.pop()
+            self._names[index] = name
+            return index
         if len(self._names) == self._size:
             self._grow(2 * self._size)
         self._names.append(name)
@@ -179,10 +181,15 @@ class Nodes:
         return len(self._names) - 1
 
     def _grow(self, size: int) -> None:
-        more = np.zeros(size - self._size, dtype=np.bool_)
-        self._there = np.concatenate([self._there, more])
-        self.unschedulable = np.concatenate([self.unschedulable, more])
-        for integers in (*self._allocatable.values(), *self._used.values(), *self.weights.values(), self.pods):
+        padding = np.zeros(size - self._size, dtype=np.bool_)
+        self._exists = np.concatenate([self._exists, padding])
+        self.unschedulable = np.concatenate([self.unschedulable, padding])
+        for integers in (
+            *self._allocatable.values(),
+            *self._used.values(),
+            *self.non_zero_requests.values(),
+            self.pods,
+        ):
             integers.grow(size)
         for column in self._by_label.values():
             column.grow(size)
@@ -191,5 +198,5 @@ class Nodes:
         self._size = size
 
 
-def _at(columns: Mapping[str, Integers], place: int) -> Amounts:
-    return Amounts({name: amount for name, column in columns.items() if (amount := column[place])})
+def _read_amounts(columns: Mapping[str, IntegerColumn], index: int) -> Amounts:
+    return Amounts({name: amount for name, column in columns.items() if (amount := column[index])})

@@ -5,55 +5,55 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.cluster.integers import Integers
+from webhook.accounting.cluster.integers import IntegerColumn
 
-_PODS = "pods"
-Numbers = NDArray[np.int64]
+_POD_COUNT = "pods"
+IntegerArray = NDArray[np.int64]
 
 
-class _Rank:
+class _PriorityColumns:
     """The pods of one priority: how many there are, and what they take, by resource and place."""
 
     def __init__(self) -> None:
         self.pods = 0
-        self.taken: dict[str, Integers] = {}
+        self.used: dict[str, IntegerColumn] = {}
 
 
-class Ranks:
+class PriorityUsage:
     """The pods on nodes, rank by rank. There are as many ranks as priorities that somebody on a node has."""
 
     def __init__(self) -> None:
-        self._ranks: dict[int, _Rank] = {}
+        self._by_priority: dict[int, _PriorityColumns] = {}
 
-    def count(self, priority: int, place: int, amounts: Mapping[str, int], pods: int, size: int) -> None:
+    def count(self, priority: int, index: int, amounts: Mapping[str, int], pods: int, size: int) -> None:
         """Count a pod of this priority at a place so many times; -1 takes it away. Columns are `size` long."""
-        rank = self._ranks.get(priority)
-        if rank is None:
-            rank = self._ranks[priority] = _Rank()
-        rank.pods += pods
-        if not rank.pods:
-            del self._ranks[priority]
+        columns = self._by_priority.get(priority)
+        if columns is None:
+            columns = self._by_priority[priority] = _PriorityColumns()
+        columns.pods += pods
+        if not columns.pods:
+            del self._by_priority[priority]
             return
-        _add(rank.taken, _PODS, place, pods, size)
+        _add_amount(columns.used, _POD_COUNT, index, pods, size)
         for name, amount in amounts.items():
-            _add(rank.taken, name, place, pods * amount, size)
+            _add_amount(columns.used, name, index, pods * amount, size)
 
-    def below(self, priority: int, resource: str, used: Numbers) -> Numbers:
+    def sum_lower_priorities(self, priority: int, resource: str, used: IntegerArray) -> IntegerArray:
         """How much pods of a lower priority take of what is `used` of a resource at each place; `pods` is one, too."""
         total = np.zeros_like(used)  # as exact as what it is a part of
-        for each, rank in self._ranks.items():
-            taken = rank.taken.get(resource) if each < priority else None
-            if taken is not None:
-                if len(taken.array) < len(used):
-                    taken.grow(len(used))
-                total = total + taken.array
+        for other_priority, columns in self._by_priority.items():
+            column = columns.used.get(resource) if other_priority < priority else None
+            if column is not None:
+                if len(column.array) < len(used):
+                    column.grow(len(used))
+                total = total + column.array
         return total
 
 
-def _add(taken: dict[str, Integers], name: str, place: int, amount: int, size: int) -> None:
-    column = taken.get(name)
+def _add_amount(columns: dict[str, IntegerColumn], name: str, index: int, amount: int, size: int) -> None:
+    column = columns.get(name)
     if column is None:
-        column = taken[name] = Integers(size)
+        column = columns[name] = IntegerColumn(size)
     elif len(column.array) < size:
         column.grow(size)
-    column[place] += amount
+    column[index] += amount

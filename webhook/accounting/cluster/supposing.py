@@ -4,60 +4,60 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.pods import PodInfo
 
 
-class Supposition:
+class ClusterFork:
     """What is thought to be different. Each pod is thought away, or there, as often as one likes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._real: dict[str, Placed] = {}
-        self._order: dict[int, list[str]] = {}
+        self._original_pods: dict[str, PodInfo] = {}
+        self._original_order: dict[int, list[str]] = {}
 
-    def away(self, pod: Placed) -> None:
+    def remove(self, pod: PodInfo) -> None:
         """Think a pod away that is on a node."""
-        self._remember(pod)
+        self._save_original(pod)
         self._cluster.remove_pod(pod.uid)
-        self._suppose(pod, -1)
+        self._record_change(pod, -1)
 
-    def back(self, pod: Placed) -> None:
+    def restore(self, pod: PodInfo) -> None:
         """Think a pod back that was thought away."""
         self._cluster.put_pod(pod)
-        self._suppose(pod, 0)
+        self._record_change(pod, 0)
 
-    def there(self, pod: Placed) -> None:
+    def assume(self, pod: PodInfo) -> None:
         """Think a pod onto the node that it is promised."""
-        self._remember(pod)
-        moved = pod._replace(node=pod.nominated, nominated="")
-        self._cluster.put_pod(moved)
-        self._suppose(moved, 1)
+        self._save_original(pod)
+        assumed = pod._replace(node=pod.nominated_node, nominated_node="")
+        self._cluster.put_pod(assumed)
+        self._record_change(assumed, 1)
 
-    def forget(self) -> None:
+    def revert(self) -> None:
         """Let all be as it is, the order of pods on their nodes too."""
-        for uid, pod in self._real.items():
+        for uid, pod in self._original_pods.items():
             self._cluster.put_pod(pod)
-            self._cluster.supposed.pop(uid, None)
-        for place, uids in self._order.items():
+            self._cluster.fork_changes.pop(uid, None)
+        for index, uids in self._original_order.items():
             if uids:
-                self._cluster.arrange(place, uids)
+                self._cluster.reorder_node_pods(index, uids)
 
-    def _suppose(self, pod: Placed, more: int) -> None:
+    def _record_change(self, pod: PodInfo, change: int) -> None:
         """Say so, as the latest of all."""
-        self._cluster.supposed.pop(pod.uid, None)
-        self._cluster.supposed[pod.uid] = (pod, more)
+        self._cluster.fork_changes.pop(pod.uid, None)
+        self._cluster.fork_changes[pod.uid] = (pod, change)
 
-    def _remember(self, pod: Placed) -> None:
-        place = self._cluster.nodes.reserve(pod.node or pod.nominated)
-        self._order.setdefault(place, list(self._cluster.on(place)))
-        self._real.setdefault(pod.uid, pod)
+    def _save_original(self, pod: PodInfo) -> None:
+        index = self._cluster.nodes.acquire_index(pod.node or pod.nominated_node)
+        self._original_order.setdefault(index, list(self._cluster.get_node_pods(index)))
+        self._original_pods.setdefault(pod.uid, pod)
 
 
 @contextmanager
-def supposing(cluster: Cluster) -> Iterator[Supposition]:
+def fork(cluster: Cluster) -> Iterator[ClusterFork]:
     """A supposition, forgotten at the end, come what may."""
-    supposition = Supposition(cluster)
+    cluster_fork = ClusterFork(cluster)
     try:
-        yield supposition
+        yield cluster_fork
     finally:
-        supposition.forget()
+        cluster_fork.revert()

@@ -5,37 +5,37 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import placed
-from webhook.accounting.cluster.storage import Storage, StorageObject
+from webhook.accounting.cluster.pods import create_pod_info
+from webhook.accounting.cluster.storage import StorageIndex, StorageObject
 from webhook.objects.cluster import Namespace
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import DeviceClass, DisruptionBudget, PlacedPod, PlacingNode, PriorityClass
+from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode, SchedulingPod
 from webhook.objects.storage import (
     CsiDriver,
     CsiNode,
+    CsiStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
-    StorageCapacity,
     StorageClass,
     VolumeAttachment,
 )
 
-Content = bytes | msgspec.Raw
+ObjectJson = bytes | msgspec.Raw
 """The JSON of one object."""
 
-STORAGE: Mapping[str, type[StorageObject]] = {
+STORAGE_TYPES: Mapping[str, type[StorageObject]] = {
     "PersistentVolumeClaim": PersistentVolumeClaim,
     "PersistentVolume": PersistentVolume,
     "StorageClass": StorageClass,
     "CSINode": CsiNode,
     "CSIDriver": CsiDriver,
-    "CSIStorageCapacity": StorageCapacity,
+    "CSIStorageCapacity": CsiStorageCapacity,
     "VolumeAttachment": VolumeAttachment,
 }
 """The kinds that say something about volumes."""
 
 
-def take(cluster: Cluster, kind: str, content: Content) -> bool:
+def ingest(cluster: Cluster, kind: str, content: ObjectJson) -> bool:
     """Keep an object in a cluster; False, and nothing is done, for a kind that says nothing about where pods run.
 
     With the first object about volumes all that there is of them counts as known.
@@ -44,52 +44,55 @@ def take(cluster: Cluster, kind: str, content: Content) -> bool:
         QuantityError: a quantity that it asks for, or has, is none.
         ValueError: it is not of its kind.
     """
-    keep = _KEEPING.get(kind)
-    if keep is None:
+    put_object = _HANDLERS.get(kind)
+    if put_object is None:
         return False
-    keep(cluster, content)
+    put_object(cluster, content)
     return True
 
 
-def _storing(kind: type[StorageObject]) -> Callable[[Cluster, Content], None]:
-    decoder = msgspec.json.Decoder(kind)
+def _create_storage_handler(object_type: type[StorageObject]) -> Callable[[Cluster, ObjectJson], None]:
+    decoder = msgspec.json.Decoder(object_type)
 
-    def keep(cluster: Cluster, content: Content) -> None:
+    def put_storage_object(cluster: Cluster, content: ObjectJson) -> None:
         if cluster.storage is None:
-            cluster.storage = Storage()
+            cluster.storage = StorageIndex()
         cluster.storage.put(decoder.decode(content))
 
-    return keep
+    return put_storage_object
 
 
-_NODE, _POD = msgspec.json.Decoder(PlacingNode), msgspec.json.Decoder(PlacedPod)
-_NAMESPACE = msgspec.json.Decoder(Namespace)
-_DEVICES = msgspec.json.Decoder(DeviceClass)
-_PRIORITY, _BUDGET = msgspec.json.Decoder(PriorityClass), msgspec.json.Decoder(DisruptionBudget)
+_NODE_DECODER, _POD_DECODER = msgspec.json.Decoder(SchedulingNode), msgspec.json.Decoder(SchedulingPod)
+_NAMESPACE_DECODER = msgspec.json.Decoder(Namespace)
+_DEVICE_CLASS_DECODER = msgspec.json.Decoder(DeviceClass)
+_PRIORITY_CLASS_DECODER, _BUDGET_DECODER = (
+    msgspec.json.Decoder(PriorityClass),
+    msgspec.json.Decoder(PodDisruptionBudget),
+)
 
 
-def _keep_pod(cluster: Cluster, content: Content) -> None:
-    found = placed(_POD.decode(content), cluster.shapes)
-    if found is not None:
-        cluster.put_pod(found)
+def _put_pod(cluster: Cluster, content: ObjectJson) -> None:
+    pod = create_pod_info(_POD_DECODER.decode(content), cluster.groups)
+    if pod is not None:
+        cluster.put_pod(pod)
 
 
-def _keep_namespace(cluster: Cluster, content: Content) -> None:
-    meta = _NAMESPACE.decode(content).metadata or ObjectMeta()
+def _put_namespace(cluster: Cluster, content: ObjectJson) -> None:
+    meta = _NAMESPACE_DECODER.decode(content).metadata or ObjectMeta()
     cluster.namespaces[meta.name or ""] = meta.labels or {}
 
 
-def _keep_priority(cluster: Cluster, content: Content) -> None:
-    found = _PRIORITY.decode(content)
-    cluster.priorities[(found.metadata.name if found.metadata else None) or ""] = found
+def _put_priority_class(cluster: Cluster, content: ObjectJson) -> None:
+    priority_class = _PRIORITY_CLASS_DECODER.decode(content)
+    cluster.priority_classes[(priority_class.metadata.name if priority_class.metadata else None) or ""] = priority_class
 
 
-_KEEPING: Mapping[str, Callable[[Cluster, Content], None]] = {
-    "Node": lambda cluster, content: cluster.put_node(_NODE.decode(content)),
-    "Pod": _keep_pod,
-    "Namespace": _keep_namespace,
-    "PriorityClass": _keep_priority,
-    "DeviceClass": lambda cluster, content: cluster.devices.put(_DEVICES.decode(content)),
-    "PodDisruptionBudget": lambda cluster, content: cluster.budgets.append(_BUDGET.decode(content)),
-    **{kind: _storing(decoded) for kind, decoded in STORAGE.items()},
+_HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
+    "Node": lambda cluster, content: cluster.put_node(_NODE_DECODER.decode(content)),
+    "Pod": _put_pod,
+    "Namespace": _put_namespace,
+    "PriorityClass": _put_priority_class,
+    "DeviceClass": lambda cluster, content: cluster.device_classes.put(_DEVICE_CLASS_DECODER.decode(content)),
+    "PodDisruptionBudget": lambda cluster, content: cluster.budgets.append(_BUDGET_DECODER.decode(content)),
+    **{kind: _create_storage_handler(decoded) for kind, decoded in STORAGE_TYPES.items()},
 }

@@ -7,78 +7,78 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.cluster.labelled import Labelled
-from webhook.accounting.cluster.shapes import Shape
+from webhook.accounting.cluster.labelled import LabelIndex
+from webhook.accounting.cluster.shapes import SchedulingGroup
 from webhook.accounting.selectors import Selector
 
-_MOST_TALLIES = 64
-_MOST_CHANGES = 1000  # going through more would cost what counting anew does
+_MAX_CACHED_COUNTS = 64
+_MAX_CHANGES = 1000  # going through more would cost what counting anew does
 
 
-class Tally:
+class NodePodCounts:
     """Pods at each place: all of them, and those that are being deleted. `seen` changes are in it."""
 
-    __slots__ = ("leaving", "pods", "seen")
+    __slots__ = ("applied_changes", "pods", "terminating")
 
-    def __init__(self, shapes: Iterable[Shape], size: int, seen: int) -> None:
-        listed = list(shapes)
-        self.pods = _summed([each.on for each in listed], size)
-        self.leaving = _summed([each.leaving for each in listed], size)
-        self.seen = seen
+    def __init__(self, groups: Iterable[SchedulingGroup], size: int, applied_changes: int) -> None:
+        group_list = list(groups)
+        self.pods = _sum_by_node([each.pod_counts for each in group_list], size)
+        self.terminating = _sum_by_node([each.terminating_counts for each in group_list], size)
+        self.applied_changes = applied_changes
 
     def grow(self, size: int) -> None:
         """Make it `size` long, with nobody at the places behind those that are there."""
-        nobody = np.zeros(size - len(self.pods), dtype=np.int64)
-        self.pods, self.leaving = np.concatenate([self.pods, nobody]), np.concatenate([self.leaving, nobody])
+        padding = np.zeros(size - len(self.pods), dtype=np.int64)
+        self.pods, self.terminating = np.concatenate([self.pods, padding]), np.concatenate([self.terminating, padding])
 
 
 class _Change(NamedTuple):
     """So many pods more, or fewer, of one shape at one place."""
 
-    shape: Shape
-    place: int
+    group: SchedulingGroup
+    node_index: int
     pods: int
-    leaving: int
+    terminating: int
 
 
-class Tallies:
+class SelectorCounts:
     """Those that were asked for lately."""
 
-    def __init__(self, labelled: Labelled) -> None:
-        self._labelled = labelled
-        self._kept: dict[tuple[Selector, frozenset[str] | None], Tally] = {}
+    def __init__(self, label_index: LabelIndex) -> None:
+        self._label_index = label_index
+        self._cache: dict[tuple[Selector, frozenset[str] | None], NodePodCounts] = {}
         self._changes: list[_Change] = []
 
-    def change(self, shape: Shape, place: int, pods: int, leaving: int) -> None:
+    def record_change(self, group: SchedulingGroup, index: int, pods: int, terminating: int) -> None:
         """Let those that are kept know of it: the shape's pods have changed by so many there."""
-        if not self._kept:
+        if not self._cache:
             return
-        if len(self._changes) == _MOST_CHANGES:
-            self._kept.clear()
+        if len(self._changes) == _MAX_CHANGES:
+            self._cache.clear()
             self._changes.clear()
             return
-        self._changes.append(_Change(shape, place, pods, leaving))
+        self._changes.append(_Change(group, index, pods, terminating))
 
-    def of(self, selector: Selector, namespaces: frozenset[str] | None, size: int) -> Tally:
+    def count_pods(self, selector: Selector, namespaces: frozenset[str] | None, size: int) -> NodePodCounts:
         """The pods that a selector selects in these namespaces, None for all, at `size` places. Not to be changed."""
-        tally = self._kept.pop((selector, namespaces), None)
-        if tally is None:
-            tally = Tally(self._labelled.matching(selector, namespaces), size, len(self._changes))
-            if len(self._kept) == _MOST_TALLIES:
-                del self._kept[next(iter(self._kept))]
-        self._kept[selector, namespaces] = tally  # the last asked for stands last
-        if len(tally.pods) < size:
-            tally.grow(size)
-        for each in self._changes[tally.seen :]:
-            if (namespaces is None or each.shape.namespace in namespaces) and selector.matches(each.shape.labels):
-                tally.pods[each.place] += each.pods
-                tally.leaving[each.place] += each.leaving
-        tally.seen = len(self._changes)
-        return tally
+        counts = self._cache.pop((selector, namespaces), None)
+        if counts is None:
+            counts = NodePodCounts(self._label_index.find_matching(selector, namespaces), size, len(self._changes))
+            if len(self._cache) == _MAX_CACHED_COUNTS:
+                del self._cache[next(iter(self._cache))]
+        self._cache[selector, namespaces] = counts  # the last asked for stands last
+        if len(counts.pods) < size:
+            counts.grow(size)
+        for change in self._changes[counts.applied_changes :]:
+            if (namespaces is None or change.group.namespace in namespaces) and selector.matches(change.group.labels):
+                counts.pods[change.node_index] += change.pods
+                counts.terminating[change.node_index] += change.terminating
+        counts.applied_changes = len(self._changes)
+        return counts
 
 
-def _summed(counted: list[Mapping[int, int]], size: int) -> NDArray[np.int64]:
+def _sum_by_node(counts: list[Mapping[int, int]], size: int) -> NDArray[np.int64]:
     """How many are counted at each place, by all mappings together."""
-    places = np.fromiter(chain.from_iterable(counted), dtype=np.intp)
-    numbers = np.fromiter(chain.from_iterable(each.values() for each in counted), dtype=np.float64)
-    return np.bincount(places, weights=numbers, minlength=size).astype(np.int64)
+    indices = np.fromiter(chain.from_iterable(counts), dtype=np.intp)
+    numbers = np.fromiter(chain.from_iterable(each.values() for each in counts), dtype=np.float64)
+    return np.bincount(indices, weights=numbers, minlength=size).astype(np.int64)

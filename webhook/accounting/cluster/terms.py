@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.accounting.selectors import Selector, selector_of
-from webhook.objects.scheduling import Affinity, PlacedPod, PodAffinity, PodAffinityTerm
-from webhook.objects.selectors import LabelSelector, Requirement
+from webhook.accounting.selectors import Selector, parse_selector
+from webhook.objects.scheduling import Affinity, PodAffinity, PodAffinityTerm, SchedulingPod
+from webhook.objects.selectors import LabelSelector, SelectorRequirement
 
 
-class Term(NamedTuple):
+class AffinityTerm(NamedTuple):
     """Pods with these labels, in namespaces with these names or labels, on nodes with one value of the topology key."""
 
     topology_key: str
@@ -22,29 +22,29 @@ class Term(NamedTuple):
     namespaces: frozenset[str]
     namespace_selector: Selector
 
-    def is_about(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    def matches(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
         """Whether it is about a pod with these labels in this namespace."""
-        is_there = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
-        return is_there and self.selector.matches(labels)
+        is_in_namespaces = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+        return is_in_namespaces and self.selector.matches(labels)
 
 
-def terms(required: Iterable[PodAffinityTerm], namespace: str) -> tuple[Term, ...]:
+def parse_terms(required: Iterable[PodAffinityTerm], namespace: str) -> tuple[AffinityTerm, ...]:
     """The terms of a pod in a namespace. One that names no namespaces at all is about the pod's own.
 
     Raises:
         SelectorError: a requirement of a selector is none.
     """
-    return tuple(_term(each, namespace) for each in required)
+    return tuple(_parse_term(each, namespace) for each in required)
 
 
-def required_terms(affinity: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
+def get_required_terms(affinity: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
     """The terms that must hold."""
     if affinity is None:
         return ()
     return tuple(affinity.required_during_scheduling_ignored_during_execution or ())
 
 
-def stored(pod: PlacedPod) -> PlacedPod:
+def merge_label_keys(pod: SchedulingPod) -> SchedulingPod:
     """A pod as the API server stores it: with `matchLabelKeys` and `mismatchLabelKeys` in the selectors of its terms.
 
     A pod that has a UID is as it is stored already, and its labels may have changed since. (A spread constraint's keys
@@ -55,35 +55,35 @@ def stored(pod: PlacedPod) -> PlacedPod:
         return pod
     merged = Affinity(
         affinity.node_affinity,
-        _merged(affinity.pod_affinity, meta.labels),
-        _merged(affinity.pod_anti_affinity, meta.labels),
+        _merge_affinity_keys(affinity.pod_affinity, meta.labels),
+        _merge_affinity_keys(affinity.pod_anti_affinity, meta.labels),
     )
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=merged))
 
 
-def _term(term: PodAffinityTerm, namespace: str) -> Term:
-    is_at_home = not term.namespaces and term.namespace_selector is None
-    return Term(
+def _parse_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
+    is_own_namespace_only = not term.namespaces and term.namespace_selector is None
+    return AffinityTerm(
         term.topology_key,
-        selector_of(term.label_selector),
-        frozenset({namespace} if is_at_home else term.namespaces or ()),
-        selector_of(term.namespace_selector),
+        parse_selector(term.label_selector),
+        frozenset({namespace} if is_own_namespace_only else term.namespaces or ()),
+        parse_selector(term.namespace_selector),
     )
 
 
-def _merged(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
+def _merge_affinity_keys(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
     if affinity is None:
         return None
-    return PodAffinity([_with_keys(each, labels) for each in required_terms(affinity)])
+    return PodAffinity([_merge_term_keys(each, labels) for each in get_required_terms(affinity)])
 
 
-def _with_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
+def _merge_term_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
     """A term with what its keys stand for. A selector that is absent matches nothing, whatever is added."""
     keys = [(key, "In") for key in term.match_label_keys or ()]
     keys += [(key, "NotIn") for key in term.mismatch_label_keys or ()]
-    added = [Requirement(key, operator, [labels[key]]) for key, operator in keys if key in labels]
-    written = term.label_selector
-    if written is None or not added:
+    requirements = [SelectorRequirement(key, operator, [labels[key]]) for key, operator in keys if key in labels]
+    selector = term.label_selector
+    if selector is None or not requirements:
         return term
-    merged = LabelSelector(written.match_labels, [*(written.match_expressions or ()), *added])
+    merged = LabelSelector(selector.match_labels, [*(selector.match_expressions or ()), *requirements])
     return msgspec.structs.replace(term, label_selector=merged)

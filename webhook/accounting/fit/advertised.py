@@ -15,15 +15,15 @@ def is_advertised(cluster: Cluster, resource: str) -> bool:
 def advertisers(cluster: Cluster, resource: str, most: int) -> Sequence[str]:
     """The names of so many of the nodes that have any of a resource, the first in order."""
     having = _having(cluster, resource)
-    places = [] if having is None else cluster.nodes.places()[having].tolist()
-    return sorted(map(cluster.nodes.name, places))[:most]
+    places = [] if having is None else cluster.nodes.get_indices()[having].tolist()
+    return sorted(map(cluster.nodes.get_name, places))[:most]
 
 
 def advertised(cluster: Cluster) -> Sequence[str]:
     """Every resource of which some node has any, in order."""
-    return sorted(name for name in cluster.nodes.resources() if is_advertised(cluster, name))
+    return sorted(name for name in cluster.nodes.list_resources() if is_advertised(cluster, name))
 
 
 def _having(cluster: Cluster, resource: str) -> Mask | None:
-    column = cluster.nodes.allocatable(resource)
-    return None if column is None else column.array[cluster.nodes.places()] > 0
+    column = cluster.nodes.find_allocatable_column(resource)
+    return None if column is None else column.array[cluster.nodes.get_indices()] > 0

@@ -7,7 +7,7 @@ asked about the next ones too, in one go.
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.shapes import Shape
+from webhook.accounting.cluster.shapes import SchedulingGroup
 from webhook.accounting.fit import scores
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places
@@ -27,7 +27,7 @@ def liking(
 class Ahead:
     """Scores of nodes for one copy more. Nobody but who asks puts anything on nodes meanwhile, and only copies."""
 
-    def __init__(self, pod: Incoming, shape: Shape, cluster: Cluster, scoring: Scoring) -> None:
+    def __init__(self, pod: Incoming, shape: SchedulingGroup, cluster: Cluster, scoring: Scoring) -> None:
         self._pod, self._shape, self._cluster, self._scoring = pod, shape, cluster, scoring
         self._next: dict[int, list[int]] = {}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.pods import PodInfo
 from webhook.accounting.fit import resources, strangers
 from webhook.accounting.fit.filtering import Filtered
 from webhook.accounting.fit.impossible import impossible
@@ -14,8 +14,8 @@ from webhook.accounting.fit.priority import prioritised
 from webhook.accounting.fit.room import Visit
 from webhook.accounting.fit.verdict import Verdict, verdict
 from webhook.accounting.fit.volumes.unknown import unknown
-from webhook.accounting.node_fit import Insufficient
-from webhook.objects.scheduling import PlacedPod
+from webhook.accounting.node_fit import Shortfall
+from webhook.objects.scheduling import SchedulingPod
 
 MOST_HOLDERS = 5
 """Pods that are told of a node."""
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 class Holder:
     """A pod on a node that lacks something of which that pod has `amounts`."""
 
-    pod: Placed
+    pod: PodInfo
     amounts: Mapping[str, int]
 
 
@@ -50,7 +50,7 @@ class NodeAnswer:
 
     name: str
     reasons: tuple[str, ...]
-    shortfalls: tuple[Insufficient, ...] = ()
+    shortfalls: tuple[Shortfall, ...] = ()
     ever: bool = True
     holders: tuple[Holder, ...] = ()
 
@@ -76,7 +76,7 @@ class Answer:
         return len(self.places)
 
 
-def answer(pod: PlacedPod, cluster: Cluster, visit: Visit, copies: int = 1) -> Answer:
+def answer(pod: SchedulingPod, cluster: Cluster, visit: Visit, copies: int = 1) -> Answer:
     """Place copies of a pod on a cluster, for as long as the visit lasts, and say what becomes of them.
 
     Raises:
@@ -84,10 +84,10 @@ def answer(pod: PlacedPod, cluster: Cluster, visit: Visit, copies: int = 1) -> A
         NoPriorityClassError: it names a class that is not there.
         SelectorError: a claim of it has a selector that is none.
     """
-    incoming = Incoming.of(prioritised(pod, cluster.priorities))
+    incoming = Incoming.of(prioritised(pod, cluster.priority_classes))
     questions = tuple(open_questions(incoming, cluster))
     places = () if incoming.spec.scheduling_gates else visit.settle(pod, copies)
-    names = tuple(cluster.nodes.name(place) for place in places)
+    names = tuple(cluster.nodes.get_name(place) for place in places)
     if len(names) == copies:
         return Answer(Kind.UNKNOWN if questions else Kind.NOW, copies, names, questions)
     said = verdict(pod, cluster)
@@ -103,7 +103,7 @@ def open_questions(pod: Incoming, cluster: Cluster) -> Iterator[str]:
     if pod.spec.resource_claims:
         yield "resource claims: which devices are free for them is not modelled"
     for name in pod.requests:
-        if (device_class := cluster.devices.of(name)) is not None:
+        if (device_class := cluster.device_classes.find_class(name)) is not None:
             yield f"{name}: which devices of class {device_class} are free for it is not modelled"
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
         yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
@@ -114,11 +114,11 @@ def node_answer(pod: Incoming, cluster: Cluster, said: Filtered, place: int) -> 
     nodes = cluster.nodes
     reasons = said.reasons(place)
     if not reasons:
-        return NodeAnswer(nodes.name(place), ())
+        return NodeAnswer(nodes.get_name(place), ())
     lacking = resources.shortfalls(pod, cluster, place)
     (never,) = impossible(pod, cluster, said.places[said.places == place]).tolist()
     return NodeAnswer(
-        nodes.name(place), reasons, lacking, not never, () if never else _holders(cluster, place, lacking)
+        nodes.get_name(place), reasons, lacking, not never, () if never else _holders(cluster, place, lacking)
     )
 
 
@@ -135,17 +135,17 @@ def too_little(pod: Incoming, cluster: Cluster) -> Mapping[str, int]:
 
 
 def _largest(cluster: Cluster, resource: str) -> int:
-    column = cluster.nodes.allocatable(resource)
-    return 0 if column is None else int(column.array[cluster.nodes.places()].max(initial=0))
+    column = cluster.nodes.find_allocatable_column(resource)
+    return 0 if column is None else int(column.array[cluster.nodes.get_indices()].max(initial=0))
 
 
-def _holders(cluster: Cluster, place: int, lacking: Iterable[Insufficient]) -> tuple[Holder, ...]:
+def _holders(cluster: Cluster, place: int, lacking: Iterable[Shortfall]) -> tuple[Holder, ...]:
     """The pods that have most of what is short there; of several things, of the first."""
     names = [each.resource for each in lacking if each.resource != _PODS]
     held = [
         Holder(pod, amounts)
-        for pod in cluster.on(place).values()
-        if (amounts := {name: pod.shape.requests[name] for name in names if name in pod.shape.requests})
+        for pod in cluster.get_node_pods(place).values()
+        if (amounts := {name: pod.group.requests[name] for name in names if name in pod.group.requests})
     ]
     held.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
     return tuple(held[:MOST_HOLDERS])

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from webhook.accounting.cluster.terms import Term, required_terms, terms
+from webhook.accounting.cluster.terms import AffinityTerm, get_required_terms, parse_terms
 from webhook.accounting.fit.constraints import Constraint, hard_constraints
-from webhook.accounting.selectors import SelectorError, listed
-from webhook.objects.scheduling import Affinity, PlacedSpec, PodAffinity
+from webhook.accounting.selectors import SelectorError, join_errors
+from webhook.objects.scheduling import Affinity, PodAffinity, SchedulingPodSpec
 
 _GETTING = (
     'running PreFilter plugin "PodTopologySpread": get constraints from pod: '
@@ -26,14 +26,14 @@ class Company(NamedTuple):
     `failure` what ends the attempt. The API server refuses such a pod.
     """
 
-    affinity: tuple[Term, ...] = ()
-    anti_affinity: tuple[Term, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
     spread: tuple[Constraint, ...] = ()
     refusal: str = ""
     failure: str = ""
 
 
-def company(spec: PlacedSpec, namespace: str, labels: Mapping[str, str]) -> Company:
+def company(spec: SchedulingPodSpec, namespace: str, labels: Mapping[str, str]) -> Company:
     """What a pod with these labels says of others. Its keys of labels are in the selectors of its terms already."""
     try:
         spread = hard_constraints(spec, labels)
@@ -44,12 +44,12 @@ def company(spec: PlacedSpec, namespace: str, labels: Mapping[str, str]) -> Comp
     away, away_fault = _read(affinity.pod_anti_affinity, namespace)
     faults = [f"requiredAffinityTerms: {near_fault}"] if near_fault else []
     faults += [f"requiredAntiAffinityTerms: {away_fault}"] if away_fault else []
-    return Company(refusal=f"parsing pod: {listed(faults)}") if faults else Company(near, away, spread)
+    return Company(refusal=f"parsing pod: {join_errors(faults)}") if faults else Company(near, away, spread)
 
 
-def _read(affinity: PodAffinity | None, namespace: str) -> tuple[tuple[Term, ...], str]:
+def _read(affinity: PodAffinity | None, namespace: str) -> tuple[tuple[AffinityTerm, ...], str]:
     """The terms that must hold, and what is wrong with the first of them that is no term."""
     try:
-        return terms(required_terms(affinity), namespace), ""
+        return parse_terms(get_required_terms(affinity), namespace), ""
     except SelectorError as error:
         return (), str(error)

@@ -7,8 +7,8 @@ scheduler makes up for pods without any are about scores alone.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from webhook.accounting.selectors import Selector, having, selector_of
-from webhook.objects.scheduling import PlacedSpec, SpreadConstraint
+from webhook.accounting.selectors import Selector, create_selector, parse_selector
+from webhook.objects.scheduling import SchedulingPodSpec, TopologySpreadConstraint
 
 
 class Constraint(NamedTuple):
@@ -26,7 +26,7 @@ class Constraint(NamedTuple):
     heeds_taints: bool
 
 
-def hard_constraints(spec: PlacedSpec, labels: Mapping[str, str]) -> tuple[Constraint, ...]:
+def hard_constraints(spec: SchedulingPodSpec, labels: Mapping[str, str]) -> tuple[Constraint, ...]:
     """The constraints that must hold, of a pod with these labels.
 
     Raises:
@@ -36,11 +36,11 @@ def hard_constraints(spec: PlacedSpec, labels: Mapping[str, str]) -> tuple[Const
     return tuple(_constraint(each, labels) for each in written if each.when_unsatisfiable == "DoNotSchedule")
 
 
-def _constraint(written: SpreadConstraint, labels: Mapping[str, str]) -> Constraint:
+def _constraint(written: TopologySpreadConstraint, labels: Mapping[str, str]) -> Constraint:
     own = {key: labels[key] for key in written.match_label_keys or () if key in labels}
     return Constraint(
         written.topology_key,
-        selector_of(written.label_selector).narrowed(having(own)),
+        parse_selector(written.label_selector).intersect(create_selector(own)),
         written.max_skew,
         1 if written.min_domains is None else written.min_domains,
         (written.node_affinity_policy or "Honor") == "Honor",

@@ -7,16 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webhook.accounting.cluster.categories import ABSENT
-from webhook.accounting.cluster.nodes import Nodes
+from webhook.accounting.cluster.nodes import NodeColumns
 from webhook.accounting.fit.rejection import Mask, Places
 
 Domains = NDArray[np.int32]
 """The number of each place's domain, `ABSENT` where it is in none."""
 
 
-def domains(nodes: Nodes, key: str) -> tuple[Domains, int]:
+def domains(nodes: NodeColumns, key: str) -> tuple[Domains, int]:
     """The domains of a label, and how many numbers there may be; each is smaller."""
-    column = nodes.label(key)
+    column = nodes.find_label_column(key)
     if column is None:
         return np.full(nodes.size, ABSENT, dtype=np.int32), 0
     return column.ids, len(column)
@@ -27,7 +27,7 @@ def places_of(counted: Iterable[Mapping[int, int]]) -> Places:
     return np.fromiter(chain.from_iterable(counted), dtype=np.intp)
 
 
-def sharing(nodes: Nodes, key: str, taken: Places) -> Mask:
+def sharing(nodes: NodeColumns, key: str, taken: Places) -> Mask:
     """Of each place, whether it is in one domain with one of those that are taken."""
     ids, numbers = domains(nodes, key)
     table = np.zeros(numbers + 1, dtype=np.bool_)  # the last one is that of ABSENT

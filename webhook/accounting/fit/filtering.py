@@ -11,8 +11,8 @@ from itertools import chain
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import Placed
-from webhook.accounting.cluster.supposing import supposing
+from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.supposing import fork
 from webhook.accounting.fit import features, neighbours, node_affinity, promised, resources, spread, taints
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Filter, Mask, Places, Rejection, for_good
@@ -115,7 +115,7 @@ _NAMING = "NodeAffinity"  # the only plugin of the default profile that says bef
 
 def filtered(pod: Incoming, cluster: Cluster, places: Places | None = None) -> Filtered:
     """What the nodes of a cluster, or these of them, say to a pod."""
-    asked = cluster.nodes.places() if places is None else places
+    asked = cluster.nodes.get_indices() if places is None else places
     for refusal in REFUSALS:
         reason = refusal(pod, cluster)
         if reason is not None:
@@ -142,8 +142,8 @@ def _narrowed(pod: Incoming, cluster: Cluster, asked: Places, names: frozenset[s
     The node that is promised to the pod is asked before all, named or not; the plugin that rejects it there is then
     told among those that left the others out.
     """
-    promise = cluster.nodes.place(pod.nominated) if pod.nominated else None
-    named = [place for name in names if (place := cluster.nodes.place(name)) is not None]
+    promise = cluster.nodes.find_index(pod.nominated) if pod.nominated else None
+    named = [place for name in names if (place := cluster.nodes.find_index(name)) is not None]
     (tried,) = np.isin(asked, [*named, *([] if promise is None else [promise])]).nonzero()
     said = [_spread(each, tried, len(asked)) for each in judged(pod, cluster, asked[tried]).rejections]
     plugins = {_NAMING, *(each.plugin for each in said if each.nodes[asked == promise].any())}
@@ -166,12 +166,12 @@ def judged(pod: Incoming, cluster: Cluster, asked: Places) -> Filtered:
     return Filtered(asked, (*chain.from_iterable(beside), *(_elsewhere(each, rejected) for each in alone)))
 
 
-def _beside(pod: Incoming, cluster: Cluster, asked: Places, index: int, rivals: Iterable[Placed]) -> list[Rejection]:
+def _beside(pod: Incoming, cluster: Cluster, asked: Places, index: int, rivals: Iterable[PodInfo]) -> list[Rejection]:
     """What one of the nodes says while pods are thought there that it is promised to."""
     at = np.array([index])
-    with supposing(cluster) as suppose:
+    with fork(cluster) as suppose:
         for rival in rivals:
-            suppose.there(rival)
+            suppose.assume(rival)
         return [_spread(each, at, len(asked)) for each in _heard(pod, cluster, asked[at])]
 
 

@@ -16,7 +16,7 @@ from webhook.accounting.fit.resources import PORTS_TAKEN
 from webhook.accounting.fit.room import copies_on, free, is_by_itself, most_pods, visiting
 from webhook.accounting.fit.scores import Numbers
 from webhook.accounting.fit.sentence import sentence, summed_up
-from webhook.objects.scheduling import PlacedPod
+from webhook.objects.scheduling import SchedulingPod
 
 _PODS = "pods"
 
@@ -39,7 +39,7 @@ class Headroom:
         return sum(self.copies.values())
 
 
-def headroom(pod: PlacedPod, cluster: Cluster) -> Headroom:
+def headroom(pod: SchedulingPod, cluster: Cluster) -> Headroom:
     """The room for copies of a pod. The cluster is as before afterwards.
 
     Raises:
@@ -47,7 +47,7 @@ def headroom(pod: PlacedPod, cluster: Cluster) -> Headroom:
         NoPriorityClassError: it names a class that is not there.
         SelectorError: a claim of it has a selector that is none.
     """
-    prepared = prioritised(pod, cluster.priorities)
+    prepared = prioritised(pod, cluster.priority_classes)
     incoming = Incoming.of(prepared)
     by_itself = is_by_itself(incoming)
     copies, said, limits = _apart(incoming, cluster) if by_itself else _together(prepared, incoming, cluster)
@@ -60,19 +60,21 @@ def _apart(pod: Incoming, cluster: Cluster) -> tuple[Mapping[str, int], Filtered
     said = filtered(pod, cluster)
     fitting = said.fitting
     room = copies_on(pod, cluster, fitting)
-    copies = {cluster.nodes.name(place): int(many) for place, many in zip(fitting.tolist(), room, strict=True)}
+    copies = {cluster.nodes.get_name(place): int(many) for place, many in zip(fitting.tolist(), room, strict=True)}
     limits = _counts(said)
     for reason, nodes in _full(pod, cluster, fitting, room):
         limits[reason] += int(nodes.sum())
     return copies, said, +limits
 
 
-def _together(pod: PlacedPod, incoming: Incoming, cluster: Cluster) -> tuple[Mapping[str, int], Filtered, Counter[str]]:
+def _together(
+    pod: SchedulingPod, incoming: Incoming, cluster: Cluster
+) -> tuple[Mapping[str, int], Filtered, Counter[str]]:
     """Of all others: placed one after the other, until there is no room."""
     with visiting(cluster) as visit:
         places = visit.settle(pod, most_pods(cluster))
         said = filtered(incoming, cluster)
-    return dict(Counter(cluster.nodes.name(place) for place in places)), said, +_counts(said)
+    return dict(Counter(cluster.nodes.get_name(place) for place in places)), said, +_counts(said)
 
 
 def _counts(said: Filtered) -> Counter[str]:
@@ -94,8 +96,8 @@ def _full(pod: Incoming, cluster: Cluster, places: Places, room: Numbers) -> Ite
 
 def _lacks(cluster: Cluster, pod: Incoming, places: Places, name: str, wanted: Numbers) -> Mask:
     left = free(cluster, places, name)
-    for place, promised in cluster.nominated().items():
-        rivals = [each for each in promised.values() if each.shape.priority >= pod.priority and each.uid != pod.uid]
-        taken = len(rivals) if name == _PODS else sum(each.shape.requests.get(name, 0) for each in rivals)
+    for place, promised in cluster.get_nominated_pods().items():
+        rivals = [each for each in promised.values() if each.group.priority >= pod.priority and each.uid != pod.uid]
+        taken = len(rivals) if name == _PODS else sum(each.group.requests.get(name, 0) for each in rivals)
         left = np.where(places == place, left - taken, left)
     return np.asarray(left < wanted, dtype=np.bool_)

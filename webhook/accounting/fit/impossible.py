@@ -20,7 +20,7 @@ _PODS = "pods"
 def too_small(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
     """Nodes that have less than the pod asks for, or room for no pod at all, when they are empty."""
     for name, asked in {_PODS: 1, **pod.requests}.items():
-        column = cluster.nodes.allocatable(name)
+        column = cluster.nodes.find_allocatable_column(name)
         capacity = np.zeros(len(places), dtype=np.int64) if column is None else column.array[places]
         short = np.asarray(capacity < asked, dtype=np.bool_)
         yield for_good(f"Insufficient {name}", short & ~handed_out(cluster, places, name))
@@ -41,7 +41,7 @@ def impossible(pod: Incoming, cluster: Cluster, places: Places) -> Mask:
     never = np.zeros(len(places), dtype=np.bool_)
     names = node_affinity.named(pod)
     if names is not None:
-        never |= ~np.isin(places, [place for name in names if (place := cluster.nodes.place(name)) is not None])
+        never |= ~np.isin(places, [place for name in names if (place := cluster.nodes.find_index(name)) is not None])
     for each in LASTING:
         for rejection in each(pod, cluster, places):
             never |= rejection.nodes

@@ -9,13 +9,13 @@ from types import MappingProxyType
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster.shapes import Port, host_ports
-from webhook.accounting.cluster.terms import stored
+from webhook.accounting.cluster.shapes import HostPort, list_host_ports
+from webhook.accounting.cluster.terms import merge_label_keys
 from webhook.accounting.fit.company import Company, company
-from webhook.accounting.node_fit import counted
-from webhook.accounting.weight import newcomer_weight
+from webhook.accounting.node_fit import compute_scheduler_requests
+from webhook.accounting.weight import compute_incoming_non_zero_requests
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import PlacedPod, PlacedSpec
+from webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
@@ -32,27 +32,27 @@ class Incoming(msgspec.Struct, frozen=True, eq=False, dict=True):
     namespace: str
     name: str
     labels: Mapping[str, str]
-    spec: PlacedSpec
+    spec: SchedulingPodSpec
     requests: Amounts
-    ports: tuple[Port, ...]
+    ports: tuple[HostPort, ...]
     priority: int
     company: Company
     nominated: str
-    pod: PlacedPod
+    pod: SchedulingPod
 
     @cached_property
     def weight(self) -> Amounts:
         """What it weighs when nodes are compared, which is asked of few."""
-        return newcomer_weight(self.pod)
+        return compute_incoming_non_zero_requests(self.pod)
 
     @staticmethod
-    def of(pod: PlacedPod) -> Incoming:
+    def of(pod: SchedulingPod) -> Incoming:
         """Read a pod.
 
         Raises:
             QuantityError: a quantity that it asks for is none.
         """
-        meta, spec = pod.metadata or ObjectMeta(), stored(pod).spec or PlacedSpec()
+        meta, spec = pod.metadata or ObjectMeta(), merge_label_keys(pod).spec or SchedulingPodSpec()
         labels, namespace = meta.labels or _NO_LABELS, meta.namespace or "default"
         return Incoming(
             meta.uid or "",
@@ -60,8 +60,8 @@ class Incoming(msgspec.Struct, frozen=True, eq=False, dict=True):
             meta.name or meta.generate_name or "",
             labels,
             spec,
-            Amounts({name: asked for name, asked in counted(pod).items() if asked > 0}),
-            host_ports(spec),
+            Amounts({name: asked for name, asked in compute_scheduler_requests(pod).items() if asked > 0}),
+            list_host_ports(spec),
             spec.priority or 0,
             company(spec, namespace, labels),
             (pod.status.nominated_node_name if pod.status else None) or "",

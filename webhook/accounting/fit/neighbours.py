@@ -11,16 +11,16 @@ from types import MappingProxyType
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.nodes import Nodes
-from webhook.accounting.cluster.terms import Term
+from webhook.accounting.cluster.nodes import NodeColumns
+from webhook.accounting.cluster.terms import AffinityTerm
 from webhook.accounting.fit.domains import domains, places_of, sharing
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good, for_now
-from webhook.accounting.selectors import EVERYTHING, NOTHING, Selector
+from webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
-_Standing = tuple[Term, Mapping[int, int]]
+_Standing = tuple[AffinityTerm, Mapping[int, int]]
 """A term of pods on nodes, and how many of them are at which places."""
 
 
@@ -56,10 +56,10 @@ def _near(pod: Incoming, cluster: Cluster) -> Mask:
     return _all(sharing(nodes, key, taken) for key in inside)
 
 
-def _together(terms: Iterable[Term], cluster: Cluster) -> tuple[Selector, frozenset[str] | None]:
+def _together(terms: Iterable[AffinityTerm], cluster: Cluster) -> tuple[Selector, frozenset[str] | None]:
     """Whom all of some terms are about: selected by what, in which namespaces; None for all."""
     reaches = [within for each in terms if (within := reach(each, cluster)) is not None]
-    selector = reduce(Selector.narrowed, (each.selector for each in terms), EVERYTHING)
+    selector = reduce(Selector.intersect, (each.selector for each in terms), MATCH_EVERYTHING)
     return selector, frozenset.intersection(*reaches) if reaches else None
 
 
@@ -73,12 +73,16 @@ def _avoided(pod: Incoming, cluster: Cluster) -> Mask:
 
 def _taken(selector: Selector, reach: frozenset[str] | None, cluster: Cluster) -> Places:
     """The places that have a pod which is selected in these namespaces."""
-    return np.flatnonzero(cluster.tallies.of(selector, reach, cluster.nodes.size).pods)
+    return np.flatnonzero(cluster.selector_counts.count_pods(selector, reach, cluster.nodes.size).pods)
 
 
 def _guarded(pod: Incoming, cluster: Cluster) -> Mask:
     """The places in a domain with a pod that avoids the pod."""
-    standing = list(cluster.repelling.against(pod.namespace, cluster.labels_of(pod.namespace), pod.labels))
+    standing = list(
+        cluster.anti_affinity_index.find_terms_against(
+            pod.namespace, cluster.get_namespace_labels(pod.namespace), pod.labels
+        )
+    )
     guarded = np.zeros(cluster.nodes.size, dtype=np.bool_)
     if _is_passed_over(pod, cluster, standing):
         return guarded
@@ -96,10 +100,10 @@ def _is_passed_over(pod: Incoming, cluster: Cluster, standing: Iterable[_Standin
         return False
     thought = [
         (term, place, sign)
-        for other, sign in cluster.supposed.values()
-        if (place := cluster.nodes.place(other.node)) is not None
-        for term in other.shape.anti_affinity
-        if term.is_about(pod.namespace, cluster.labels_of(pod.namespace), pod.labels)
+        for other, sign in cluster.fork_changes.values()
+        if (place := cluster.nodes.find_index(other.node)) is not None
+        for term in other.group.anti_affinity
+        if term.matches(pod.namespace, cluster.get_namespace_labels(pod.namespace), pod.labels)
     ]
     if not any(sign > 0 for _, _, sign in thought):
         return False
@@ -109,7 +113,7 @@ def _is_passed_over(pod: Incoming, cluster: Cluster, standing: Iterable[_Standin
     return not any(_is_inside(cluster.nodes, term, place) for (term, place), pods in real.items() if pods > 0)
 
 
-def _is_inside(nodes: Nodes, term: Term, place: int) -> bool:
+def _is_inside(nodes: NodeColumns, term: AffinityTerm, place: int) -> bool:
     return bool(domains(nodes, term.topology_key)[0][place] >= 0)
 
 
@@ -120,7 +124,7 @@ def _by_key(standing: Iterable[_Standing]) -> Mapping[str, list[Mapping[int, int
     return grouped
 
 
-def reach(term: Term, cluster: Cluster) -> frozenset[str] | None:
+def reach(term: AffinityTerm, cluster: Cluster) -> frozenset[str] | None:
     """The namespaces that a term of the pod is about; None for all.
 
     A selector finds those that are known and have the labels. One that matches no labels at all too, such as a NotIn,
@@ -130,7 +134,7 @@ def reach(term: Term, cluster: Cluster) -> frozenset[str] | None:
     selector = term.namespace_selector
     if selector.matches(_NO_LABELS):
         return None
-    if selector == NOTHING:
+    if selector == MATCH_NOTHING:
         return term.namespaces
     return term.namespaces | {name for name, labels in cluster.namespaces.items() if selector.matches(labels)}
 

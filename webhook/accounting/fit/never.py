@@ -11,7 +11,7 @@ from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.impossible import impossible
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.sentence import sentence
-from webhook.objects.scheduling import PlacedPod, PlacedSpec
+from webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +24,15 @@ class Never:
 
 def never(incoming: Incoming, cluster: Cluster) -> Never | None:
     """Why no node can ever run a pod; None where one could, where there are no nodes, or where that is not known."""
-    places = cluster.nodes.places()
+    places = cluster.nodes.get_indices()
     if not len(places) or not impossible(incoming, cluster, places).all() or any(open_questions(incoming, cluster)):
         return None
     return Never(too_little(incoming, cluster), sentence(filtered(incoming, cluster)))
 
 
-def ranked(pod: PlacedPod) -> PlacedPod:
+def ranked(pod: SchedulingPod) -> SchedulingPod:
     """The pod with a priority, which is no matter to nodes, where it has none yet."""
-    spec = pod.spec or PlacedSpec()
+    spec = pod.spec or SchedulingPodSpec()
     if spec.priority is not None:
         return pod
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, priority=0))

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.nodes import Nodes
+from webhook.accounting.cluster.nodes import NodeColumns
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
-from webhook.accounting.label_rules import is_requirement, whole_number
-from webhook.objects.selectors import NodeSelector, NodeSelectorTerm, Requirement
+from webhook.accounting.label_rules import is_valid_requirement, parse_int64
+from webhook.objects.selectors import NodeSelector, NodeSelectorTerm, SelectorRequirement
 
 _NAME = "metadata.name"
 
@@ -28,11 +28,11 @@ def unwanted(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Reject
 def misnamed(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
     """All nodes but the one that the pod names itself (plugins/nodename)."""
     if pod.spec.node_name:
-        place = cluster.nodes.place(pod.spec.node_name)
+        place = cluster.nodes.find_index(pod.spec.node_name)
         yield for_good("node(s) didn't match the requested node name", places != (-1 if place is None else place))
 
 
-def selected(pod: Incoming, nodes: Nodes) -> Mask | None:
+def selected(pod: Incoming, nodes: NodeColumns) -> Mask | None:
     """The places that the pod's selector and affinity both match; None when it has neither."""
     affinity = required(pod)
     if not pod.spec.node_selector and affinity is None:
@@ -49,7 +49,7 @@ def required(pod: Incoming) -> NodeSelector | None:
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
 
-def matching(selector: NodeSelector, nodes: Nodes) -> Mask:
+def matching(selector: NodeSelector, nodes: NodeColumns) -> Mask:
     """The places that one of the terms matches. A term that says nothing, or nonsense, matches nothing."""
     matched = np.zeros(nodes.size, dtype=np.bool_)
     for term in selector.node_selector_terms or ():
@@ -84,17 +84,17 @@ def contradiction(pod: Incoming, _cluster: Cluster) -> str | None:
     return "pod affinity terms conflict" if names is not None and not names else None
 
 
-def is_field(field: Requirement) -> bool:
+def is_field(field: SelectorRequirement) -> bool:
     """Whether a requirement on a field is one: an operator that fields have, and one value."""
     return field.operator in ("In", "NotIn") and len(field.values or ()) == 1
 
 
 def _is_term(term: NodeSelectorTerm) -> bool:
     labels, fields = term.match_expressions or (), term.match_fields or ()
-    return bool(labels or fields) and all(map(is_requirement, labels)) and all(map(is_field, fields))
+    return bool(labels or fields) and all(map(is_valid_requirement, labels)) and all(map(is_field, fields))
 
 
-def _matched_by(term: NodeSelectorTerm, nodes: Nodes) -> Mask:
+def _matched_by(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
     matched = np.ones(nodes.size, dtype=np.bool_)
     for requirement in term.match_expressions or ():
         matched &= _holding(requirement, nodes)
@@ -103,7 +103,7 @@ def _matched_by(term: NodeSelectorTerm, nodes: Nodes) -> Mask:
     return matched
 
 
-def _holding(requirement: Requirement, nodes: Nodes) -> Mask:
+def _holding(requirement: SelectorRequirement, nodes: NodeColumns) -> Mask:
     """The places whose labels satisfy one expression."""
     match requirement.operator:
         case "In":
@@ -118,33 +118,33 @@ def _holding(requirement: Requirement, nodes: Nodes) -> Mask:
             return _compared(requirement, nodes)
 
 
-def _compared(requirement: Requirement, nodes: Nodes) -> Mask:
+def _compared(requirement: SelectorRequirement, nodes: NodeColumns) -> Mask:
     """Gt and Lt: both sides are whole numbers of 64 bits, or nothing matches."""
     (text,) = requirement.values or ("",)
-    limit, column = whole_number(text), nodes.label(requirement.key)
+    limit, column = parse_int64(text), nodes.find_label_column(requirement.key)
     if column is None or limit is None:
         return np.zeros(nodes.size, dtype=np.bool_)
     if requirement.operator == "Gt":
-        return column.where(lambda value: (number := whole_number(value)) is not None and number > limit)
-    return column.where(lambda value: (number := whole_number(value)) is not None and number < limit)
+        return column.mask_matching(lambda value: (number := parse_int64(value)) is not None and number > limit)
+    return column.mask_matching(lambda value: (number := parse_int64(value)) is not None and number < limit)
 
 
-def _named_by(field: Requirement, nodes: Nodes) -> Mask:
+def _named_by(field: SelectorRequirement, nodes: NodeColumns) -> Mask:
     """Whether the node's name is the one, or is not. No other field of a node can be selected by."""
     (value,) = field.values or ("",)
     named = np.zeros(nodes.size, dtype=np.bool_)
-    if field.key == _NAME and (place := nodes.place(value)) is not None:
+    if field.key == _NAME and (place := nodes.find_index(value)) is not None:
         named[place] = True
     elif field.key != _NAME:  # a field that no node has is as good as empty (fields.Set.Get)
         named[:] = not value
     return named if field.operator == "In" else ~named
 
 
-def _among(nodes: Nodes, key: str, values: Sequence[str] | Iterable[str]) -> Mask:
-    column = nodes.label(key)
-    return np.zeros(nodes.size, dtype=np.bool_) if column is None else column.among(values)
+def _among(nodes: NodeColumns, key: str, values: Sequence[str] | Iterable[str]) -> Mask:
+    column = nodes.find_label_column(key)
+    return np.zeros(nodes.size, dtype=np.bool_) if column is None else column.mask_values(values)
 
 
-def _present(nodes: Nodes, key: str) -> Mask:
-    column = nodes.label(key)
+def _present(nodes: NodeColumns, key: str) -> Mask:
+    column = nodes.find_label_column(key)
     return np.zeros(nodes.size, dtype=np.bool_) if column is None else column.ids >= 0

@@ -8,10 +8,10 @@ server knowingly lets them through ("they can success when cluster has only one 
 from collections.abc import Iterator
 
 from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.label_rules import label_value_faults, whole_number
-from webhook.accounting.selectors import listed
-from webhook.accounting.validation.printing import printed
-from webhook.objects.selectors import NodeSelectorTerm, Requirement
+from webhook.accounting.label_rules import find_label_value_errors, parse_int64
+from webhook.accounting.selectors import join_errors
+from webhook.accounting.validation.printing import encode_go_json
+from webhook.objects.selectors import NodeSelectorTerm, SelectorRequirement
 
 _NO_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
 
@@ -26,7 +26,7 @@ def stumbling(pod: Incoming) -> str:
         if term.weight
         for fault in _faults(f"[{index}]", term.preference or NodeSelectorTerm())
     ]
-    return f'running PreScore plugin "NodeAffinity": {listed(faults)}' if faults else ""
+    return f'running PreScore plugin "NodeAffinity": {join_errors(faults)}' if faults else ""
 
 
 def _faults(path: str, term: NodeSelectorTerm) -> Iterator[str]:
@@ -34,12 +34,12 @@ def _faults(path: str, term: NodeSelectorTerm) -> Iterator[str]:
         yield from _value_faults(f"{path}.matchExpressions[{index}].values", requirement)
 
 
-def _value_faults(path: str, requirement: Requirement) -> Iterator[str]:
+def _value_faults(path: str, requirement: SelectorRequirement) -> Iterator[str]:
     values = list(enumerate(requirement.values or ()))
     if requirement.operator in ("Gt", "Lt"):
         for index, value in values:
-            if whole_number(value) is None:
-                yield f"{path}[{index}]: Invalid value: {printed(value)}: {_NO_NUMBER}"
+            if parse_int64(value) is None:
+                yield f"{path}[{index}]: Invalid value: {encode_go_json(value)}: {_NO_NUMBER}"
     for index, value in values:
-        if faults := label_value_faults(value):
-            yield f"{path}[{index}][{requirement.key}]: Invalid value: {printed(value)}: {'; '.join(faults)}"
+        if faults := find_label_value_errors(value):
+            yield f"{path}[{index}][{requirement.key}]: Invalid value: {encode_go_json(value)}: {'; '.join(faults)}"

@@ -9,7 +9,7 @@ import msgspec
 
 from webhook.errors import TallygateError
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import PlacedPod, PlacedSpec, PriorityClass
+from webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
 
 _SYSTEM = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 _PREEMPTING = "PreemptLowerPriority"
@@ -19,13 +19,13 @@ class NoPriorityClassError(TallygateError):
     """A pod names a PriorityClass that is not there; the API server would refuse it."""
 
 
-def prioritised(pod: PlacedPod, classes: Mapping[str, PriorityClass]) -> PlacedPod:
+def prioritised(pod: SchedulingPod, classes: Mapping[str, PriorityClass]) -> SchedulingPod:
     """The pod with the priority and the preemption policy that it is stored with. A stored pod has them.
 
     Raises:
         NoPriorityClassError: it names a class that is not among these.
     """
-    spec = pod.spec or PlacedSpec()
+    spec = pod.spec or SchedulingPodSpec()
     if spec.priority is not None:
         return pod
     found = _named(spec.priority_class_name, classes) if spec.priority_class_name else _default(classes)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import resources, taints
 from webhook.accounting.fit.filtering import filtered
@@ -72,7 +72,7 @@ def _tried(pod: Incoming, cluster: Cluster, places: Places, changes: Sequence[_C
     for place in sorted(fitting, key=lambda each: resources.shortness(pod, cluster, each)):
         words = [each.word(pod, cluster, place) for each in changes]
         if all(words):
-            yield " and ".join(words), cluster.nodes.name(place)
+            yield " and ".join(words), cluster.nodes.get_name(place)
 
 
 def _respecified(pod: Incoming, **fields: object) -> Incoming:
@@ -117,7 +117,7 @@ def _unselected(pod: Incoming, _cluster: Cluster) -> Incoming | None:
 
 
 def _label(pod: Incoming, cluster: Cluster, place: int) -> str:
-    wanted, has = pod.spec.node_selector or {}, cluster.nodes.labels(place)
+    wanted, has = pod.spec.node_selector or {}, cluster.nodes.get_labels(place)
     missing = [f"{key}={value}" for key, value in sorted(wanted.items()) if has.get(key) != value]
     return f"label the node {', '.join(missing)}" if missing else ""
 
@@ -151,7 +151,7 @@ def _modest(pod: Incoming, _cluster: Cluster) -> Incoming | None:
 def _more(pod: Incoming, cluster: Cluster, place: int) -> str:
     """How much of each the node lacks."""
     lacking = resources.shortfalls(pod, cluster, place)
-    more = [f"{shown(each.resource, each.short)} more {each.resource}" for each in lacking]
+    more = [f"{format_amount(each.resource, each.short)} more {each.resource}" for each in lacking]
     return f"{' and '.join(more)} on the node" if more else ""
 
 

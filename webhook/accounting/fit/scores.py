@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.integers import Integers
-from webhook.accounting.cluster.shapes import Shape
+from webhook.accounting.cluster.integers import IntegerColumn
+from webhook.accounting.cluster.shapes import SchedulingGroup
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places
 from webhook.accounting.name_families import is_scheduler_scalar
@@ -59,7 +59,7 @@ DEFAULT = Scoring()
 class Copies(NamedTuple):
     """Pods of a shape that are thought to be there already: so many at each of the places that are asked about."""
 
-    shape: Shape
+    shape: SchedulingGroup
     numbers: NDArray[np.int64]
 
 
@@ -135,14 +135,19 @@ def _columns(  # noqa: PLR0913  # what a column is made from
 ) -> tuple[Numbers, Numbers]:
     """What nodes have of a resource, and what would be used of it with the pod; zeros where it does not count."""
     nodes, asked = cluster.nodes, (pod.weight if weighed else pod.requests).get(name, 0)
-    has = nodes.allocatable(name)
+    has = nodes.find_allocatable_column(name)
     if has is None or (not asked and is_scheduler_scalar(name)):
         return np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
-    by_weight = weighed and name in nodes.weights
-    capacity, before = _roomy(has, places), _roomy(nodes.weights[name] if by_weight else nodes.used(name), places)
+    by_weight = weighed and name in nodes.non_zero_requests
+    capacity, before = (
+        _roomy(has, places),
+        _roomy(nodes.non_zero_requests[name] if by_weight else nodes.find_used_column(name), places),
+    )
     if copies is not None:
         shape = copies.shape
-        before = _with_copies(before, copies.numbers, (shape.weight if by_weight else shape.requests).get(name, 0))
+        before = _with_copies(
+            before, copies.numbers, (shape.non_zero_requests if by_weight else shape.requests).get(name, 0)
+        )
     return capacity, np.where(capacity > 0, _changed(before, asked), 0)
 
 
@@ -157,7 +162,7 @@ def _changed(numbers: Numbers, by: int) -> Numbers:
     return numbers + by if abs(by) < _EXACT else numbers.astype(object) + by
 
 
-def _roomy(column: Integers | None, places: Places) -> Numbers:
+def _roomy(column: IntegerColumn | None, places: Places) -> Numbers:
     """A column's numbers, in a type in which they can be multiplied."""
     if column is None:
         return np.zeros(len(places), dtype=np.int64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.pods import PodInfo
 from webhook.accounting.fit import neighbours, spread
 from webhook.accounting.fit.filtering import Filtered, filtered
 from webhook.accounting.fit.incoming import Incoming
@@ -17,7 +17,7 @@ from webhook.accounting.fit.preemption.vain import in_vain
 from webhook.accounting.fit.rejection import Places
 from webhook.accounting.fit.room import copies_on, is_by_itself, visiting
 from webhook.accounting.fit.verdict import told
-from webhook.objects.scheduling import PlacedPod
+from webhook.objects.scheduling import SchedulingPod
 
 _NEVER = "Never"
 _MOST_TRIED = 3  # on each, every pod of a lower priority is thought away and back
@@ -28,7 +28,7 @@ class Leaving:
     """On this node `pods` would have to leave, all of a lower priority; others may be asked on another."""
 
     node: str
-    pods: tuple[Placed, ...]
+    pods: tuple[PodInfo, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Shortage:
     leaving: Leaving | None = None
 
 
-def shortage(pod: PlacedPod, incoming: Incoming, cluster: Cluster, copies: int, first: Filtered) -> Shortage | None:
+def shortage(pod: SchedulingPod, incoming: Incoming, cluster: Cluster, copies: int, first: Filtered) -> Shortage | None:
     """What keeps some of so many copies out, of which nodes say `first` to the first.
 
     None when all have room, and when it is not soon told whether others would be asked to leave.
@@ -63,7 +63,7 @@ def _of_next(placed: int, pod: Incoming, cluster: Cluster, said: Filtered) -> Sh
     for place in places[:_MOST_TRIED].tolist():
         found = dry_run(pod, cluster, place)
         if isinstance(found, Candidate):
-            return Shortage(placed, leaving=Leaving(cluster.nodes.name(place), found.victims))
+            return Shortage(placed, leaving=Leaving(cluster.nodes.get_name(place), found.victims))
     return None if len(places) > _MOST_TRIED else Shortage(placed, told(pod, cluster, said).sentence)
 
 

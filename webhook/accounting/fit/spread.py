@@ -40,7 +40,7 @@ def uneven(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejectio
 
 def _labelled(pod: Incoming, cluster: Cluster) -> Places:
     """The nodes that are in a domain of every constraint; no others count for any."""
-    places = cluster.nodes.places()
+    places = cluster.nodes.get_indices()
     for each in pod.company.spread:
         places = places[domains(cluster.nodes, each.key)[0][places] >= 0]
     return places
@@ -84,11 +84,11 @@ def _matching(constraint: Constraint, pod: Incoming, cluster: Cluster) -> Counts
     if nobody:
         pods = np.zeros(size, dtype=np.int64)
     else:
-        tally = cluster.tallies.of(selector, frozenset({pod.namespace}), size)
-        pods = tally.pods - tally.leaving
-    for other, sign in cluster.supposed.values():
-        place = cluster.nodes.place(other.node)
-        passed_over = (nobody or other.is_leaving) and other.namespace == pod.namespace
-        if place is not None and passed_over and selector.matches(other.shape.labels):
+        tally = cluster.selector_counts.count_pods(selector, frozenset({pod.namespace}), size)
+        pods = tally.pods - tally.terminating
+    for other, sign in cluster.fork_changes.values():
+        place = cluster.nodes.find_index(other.node)
+        passed_over = (nobody or other.is_terminating) and other.namespace == pod.namespace
+        if place is not None and passed_over and selector.matches(other.group.labels):
             pods[place] += sign
     return pods

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.terms import Term
+from webhook.accounting.cluster.terms import AffinityTerm
 from webhook.accounting.fit.incoming import Incoming
 
 _MOST_NAMED = 3
@@ -21,12 +21,12 @@ def _asked_for(pod: Incoming, cluster: Cluster) -> set[str]:
     """The namespaces whose labels say whom some term is about: the pod's own terms, or those of pods on nodes."""
     found: set[str] = set()
     if any(map(_looks, (*pod.company.affinity, *pod.company.anti_affinity))):
-        found |= cluster.labelled.namespaces() | {pod.namespace}
-    standing = cluster.repelling.choosing(pod.namespace, pod.labels)
+        found |= cluster.label_index.namespaces() | {pod.namespace}
+    standing = cluster.anti_affinity_index.find_candidate_terms(pod.namespace, pod.labels)
     if any(_looks(each) and each.selector.matches(pod.labels) for each in standing):
         found.add(pod.namespace)
     return found
 
 
-def _looks(term: Term) -> bool:
+def _looks(term: AffinityTerm) -> bool:
     return bool(term.namespace_selector.conditions)

@@ -31,7 +31,7 @@ def tainted(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejecti
 def keeps_out(pod: Incoming, cluster: Cluster) -> Mask:
     """At which places of a cluster a taint keeps the pod out. Each set of taints is looked at once."""
     tolerated = _Tolerated(pod.spec.tolerations or ())
-    return cluster.nodes.taints.where(
+    return cluster.nodes.taints.mask_matching(
         lambda taints: not all(map(tolerated.has, (each for each in taints if each.effect in KEEPING_OUT)))
     )
 

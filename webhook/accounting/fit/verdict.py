@@ -16,7 +16,7 @@ from webhook.accounting.fit.preference import stumbling
 from webhook.accounting.fit.priority import prioritised
 from webhook.accounting.fit.sentence import sentence
 from webhook.accounting.fit.volumes.unknown import unknown
-from webhook.objects.scheduling import PlacedPod
+from webhook.objects.scheduling import SchedulingPod
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 """What the API server writes into the status of a pod that has gates."""
@@ -49,7 +49,7 @@ class Verdict:
         return bool(self.nodes)
 
 
-def verdict(pod: PlacedPod, cluster: Cluster) -> Verdict:
+def verdict(pod: SchedulingPod, cluster: Cluster) -> Verdict:
     """What becomes of a pod that is tried on a cluster now.
 
     Raises:
@@ -57,7 +57,7 @@ def verdict(pod: PlacedPod, cluster: Cluster) -> Verdict:
         NoPriorityClassError: it names a class that is not there.
         SelectorError: a claim of it has a selector that is none.
     """
-    incoming = Incoming.of(prioritised(pod, cluster.priorities))
+    incoming = Incoming.of(prioritised(pod, cluster.priority_classes))
     if incoming.spec.scheduling_gates:
         return Verdict((), GATED, nominated=_before(incoming))
     said = filtered(incoming, cluster)
@@ -78,7 +78,7 @@ def told(pod: Incoming, cluster: Cluster, said: Filtered) -> Verdict:
     if said.refused is not None:
         return Verdict((), sentence(said, _NOT_ASKED), nominated=_before(pod))
     preemption = preempted(pod, cluster, said)
-    promised = tuple(cluster.nodes.name(each.place) for each in preemption.best)
+    promised = tuple(cluster.nodes.get_name(each.place) for each in preemption.best)
     kept = _before(pod) if preemption.keeps_promise else ()
     return Verdict((), sentence(said, afterword(preemption)), preemption=preemption, nominated=promised or kept)
 
@@ -98,5 +98,5 @@ def afterword(preemption: Preemption) -> str:
 
 def _taken_from(pod: Incoming, cluster: Cluster, said: Filtered) -> Iterator[str]:
     """The names of the nodes that fit; only the one that is promised to the pod, if it is among them."""
-    names = [cluster.nodes.name(place) for place in said.fitting.tolist()]
+    names = [cluster.nodes.get_name(place) for place in said.fitting.tolist()]
     return iter([pod.nominated] if pod.nominated in names else names)

@@ -7,23 +7,23 @@ ours alone and have no `detail`.
 """
 
 from webhook.accounting.validation.lenient import (
-    limit_range_lets_through,
-    node_lets_through,
-    pod_lets_through,
-    quota_lets_through,
+    check_limit_range_strictly,
+    check_node_strictly,
+    check_pod_strictly,
+    check_quota_strictly,
 )
 from webhook.accounting.validation.limit_ranges import validate_limit_range
 from webhook.accounting.validation.nodes import validate_node
 from webhook.accounting.validation.pods import validate_pod
-from webhook.accounting.validation.printing import cause_message
+from webhook.accounting.validation.printing import format_cause_message
 from webhook.accounting.validation.quotas import validate_quota
 
 __all__ = [
-    "cause_message",
-    "limit_range_lets_through",
-    "node_lets_through",
-    "pod_lets_through",
-    "quota_lets_through",
+    "check_limit_range_strictly",
+    "check_node_strictly",
+    "check_pod_strictly",
+    "check_quota_strictly",
+    "format_cause_message",
     "validate_limit_range",
     "validate_node",
     "validate_pod",

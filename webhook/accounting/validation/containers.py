@@ -6,7 +6,7 @@ Source: validateResourceRequirements in pkg/apis/core/validation/validation.go, 
 from functools import lru_cache
 
 from webhook.accounting.asks import Quantities
-from webhook.accounting.name_rules import Place
+from webhook.accounting.name_rules import NameContext
 from webhook.accounting.names import HUGEPAGES_PREFIX, is_hugepage, is_overcommit_allowed
 from webhook.accounting.problem import Code, Problem, Reason
 from webhook.accounting.quantity import Format, Quantity, QuantityError
@@ -17,23 +17,23 @@ from webhook.accounting.resource_codes import (
     REQUEST_ABOVE_LIMIT,
     REQUEST_NOT_LIMIT,
 )
-from webhook.accounting.validation.printing import printed
-from webhook.accounting.validation.values import is_sound, name_problems, value_problems
+from webhook.accounting.validation.printing import encode_go_json
+from webhook.accounting.validation.values import check_name, check_value, is_surely_valid
 
 _QOS_NAMES = frozenset({"cpu", "memory"})
 
 
-def resource_problems(path: str, requests: Quantities, limits: Quantities, place: Place) -> list[Problem]:
+def check_resources(path: str, requests: Quantities, limits: Quantities, context: NameContext) -> list[Problem]:
     """Everything that is wrong with a `resources` at a path: names, values, requests against limits, huge pages."""
     problems: list[Problem] = []
     for name, quantity in limits.items():
-        if not is_sound(name, quantity, place):
-            problems += _entry_problems(f"{path}.limits[{name}]", name, quantity, place)
+        if not is_surely_valid(name, quantity, context):
+            problems += _check_entry(f"{path}.limits[{name}]", name, quantity, context)
     for name, quantity in requests.items():
-        if not is_sound(name, quantity, place):
-            problems += _entry_problems(f"{path}.requests[{name}]", name, quantity, place)
+        if not is_surely_valid(name, quantity, context):
+            problems += _check_entry(f"{path}.requests[{name}]", name, quantity, context)
         if quantity is not limits.get(name):
-            problems += _against_limit(path, name, quantity, limits.get(name))
+            problems += _check_request_against_limit(path, name, quantity, limits.get(name))
     names = requests.keys() | limits.keys()
     if any(map(is_hugepage, names)) and not names & _QOS_NAMES:
         message = "huge pages are asked for, but neither cpu nor memory; ask for one of them too"
@@ -45,55 +45,57 @@ def resource_problems(path: str, requests: Quantities, limits: Quantities, place
 
 def is_whole_pages(name: str, quantity: Quantity) -> bool:
     """Whether huge pages are asked for in whole ones (IsHugePageResourceValueDivisible). Zero pages are whole."""
-    size = _page_size(name)
+    size = _parse_page_size(name)
     return size > 0 and quantity.value() % size == 0
 
 
-def _entry_problems(path: str, name: str, quantity: Quantity, place: Place) -> list[Problem]:
+def _check_entry(path: str, name: str, quantity: Quantity, context: NameContext) -> list[Problem]:
     """One entry of requests or limits by itself."""
-    problems = name_problems(path, name, place) + value_problems(path, name, quantity)
+    problems = check_name(path, name, context) + check_value(path, name, quantity)
     if is_hugepage(name) and not is_whole_pages(name, quantity):
         detail = f"{quantity} is not positive integer multiple of {name}"
-        problems.append(_invalid(path, NOT_WHOLE_PAGES, _not_whole_pages(name, quantity), detail, quantity))
+        problems.append(
+            _create_invalid_problem(path, NOT_WHOLE_PAGES, _describe_not_whole_pages(name, quantity), detail, quantity)
+        )
     return problems
 
 
-def _not_whole_pages(name: str, quantity: Quantity) -> str:
+def _describe_not_whole_pages(name: str, quantity: Quantity) -> str:
     """Part of a page, and the whole pages beside it."""
-    size, page = _page_size(name), name.removeprefix(HUGEPAGES_PREFIX)
+    size, page = _parse_page_size(name), name.removeprefix(HUGEPAGES_PREFIX)
     if not size:
         return f"{page!r} is no page size; write one as in hugepages-2Mi"
     above = -(-quantity.value() // size) * size
-    near = [Quantity(each, format=Format.BINARY_SI).text for each in (above - size, above) if each >= 0]
-    return f"{quantity} is not a whole number of pages of {page}: use {' or '.join(near or ['0'])}"
+    suggestions = [Quantity(each, format=Format.BINARY_SI).text for each in (above - size, above) if each >= 0]
+    return f"{quantity} is not a whole number of pages of {page}: use {' or '.join(suggestions or ['0'])}"
 
 
-def _against_limit(path: str, name: str, request: Quantity, limit: Quantity | None) -> list[Problem]:
+def _check_request_against_limit(path: str, name: str, request: Quantity, limit: Quantity | None) -> list[Problem]:
     """A request beside its limit. The path of Kubernetes' errors ends before the name."""
-    overcommit = is_overcommit_allowed(name)
+    is_overcommit = is_overcommit_allowed(name)
     if limit is None:
-        return [] if overcommit else [_limit_missing(path, name, request)]
-    if not overcommit and request != limit:
+        return [] if is_overcommit else [_create_limit_missing_problem(path, name, request)]
+    if not is_overcommit and request != limit:
         detail = f"must be equal to {name} limit of {limit}"
         message = f"the request of {request} {name} differs from its limit of {limit}; set both to the same"
-        return [_invalid(f"{path}.requests", REQUEST_NOT_LIMIT, message, detail, request)]
+        return [_create_invalid_problem(f"{path}.requests", REQUEST_NOT_LIMIT, message, detail, request)]
     if request > limit:
         detail = f"must be less than or equal to {name} limit of {limit}"
         message = (
             f"the request of {request} {name} is more than its limit of {limit}; lower the request or raise the limit"
         )
-        return [_invalid(f"{path}.requests", REQUEST_ABOVE_LIMIT, message, detail, request)]
+        return [_create_invalid_problem(f"{path}.requests", REQUEST_ABOVE_LIMIT, message, detail, request)]
     return []
 
 
-def _limit_missing(path: str, name: str, request: Quantity) -> Problem:
+def _create_limit_missing_problem(path: str, name: str, request: Quantity) -> Problem:
     message = f"{name} is requested without a limit; it cannot be overcommitted: set the limit to {request}"
     detail = "Limit must be set for non overcommitable resources"
     return Problem(f"{path}.limits", LIMIT_MISSING.number, Reason.REQUIRED, message, detail)
 
 
 @lru_cache(maxsize=256)
-def _page_size(name: str) -> int:
+def _parse_page_size(name: str) -> int:
     """Bytes in a page, by the name; 0 when the name says none (HugePageSizeFromResourceName)."""
     try:
         size = Quantity.parse(name.removeprefix(HUGEPAGES_PREFIX))
@@ -102,5 +104,5 @@ def _page_size(name: str) -> int:
     return size.value() if size.sign > 0 and size.milli() % 1000 == 0 else 0
 
 
-def _invalid(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
-    return Problem(path, code.number, Reason.INVALID, message, detail, printed(quantity.text))
+def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
+    return Problem(path, code.number, Reason.INVALID, message, detail, encode_go_json(quantity.text))

@@ -4,15 +4,15 @@ Source: ValidateNodeResources in pkg/apis/core/validation/validation.go and SetD
 pkg/apis/core/v1/defaults.go, v1.36.
 """
 
-from webhook.accounting.asks import read_list
+from webhook.accounting.asks import parse_resource_list
 from webhook.accounting.problem import Problem
-from webhook.accounting.validation.unreadable import list_problems, readable
-from webhook.accounting.validation.values import value_problems
+from webhook.accounting.validation.unreadable import check_resource_list, drop_unreadable
+from webhook.accounting.validation.values import check_value
 from webhook.objects.cluster import Node
 from webhook.objects.pods import ResourceList
 
 
-def node_lists(node: Node) -> tuple[tuple[str, ResourceList | None], ...]:
+def list_node_resources(node: Node) -> tuple[tuple[str, ResourceList | None], ...]:
     """Both lists of a node's status with their paths. Absent allocatable is what capacity is."""
     if node.status is None:
         return ()
@@ -23,13 +23,13 @@ def node_lists(node: Node) -> tuple[tuple[str, ResourceList | None], ...]:
 def validate_node(node: Node) -> list[Problem]:
     """Everything the API server says of a node's resources. It does not look at names."""
     problems: list[Problem] = []
-    for path, listed in node_lists(node):
-        problems += list_problems(path, listed)
-        for name, quantity in read_list(readable(listed)).items():
-            problems += value_problems(entry_path(path, name), name, quantity)
+    for path, resource_list in list_node_resources(node):
+        problems += check_resource_list(path, resource_list)
+        for name, quantity in parse_resource_list(drop_unreadable(resource_list)).items():
+            problems += check_value(format_entry_path(path, name), name, quantity)
     return problems
 
 
-def entry_path(path: str, name: str) -> str:
+def format_entry_path(path: str, name: str) -> str:
     """The path of one resource; Kubernetes puts a dot before it, but writes an empty name as an index."""
     return f"{path}.{name}" if name else f"{path}[]"

@@ -5,8 +5,8 @@ Source: validatePodResources and validatePodResourceConsistency in pkg/apis/core
 
 from collections.abc import Collection
 
-from webhook.accounting.asks import PodAsk, aggregate
-from webhook.accounting.name_rules import Place
+from webhook.accounting.asks import PodResources, aggregate_containers
+from webhook.accounting.name_rules import NameContext
 from webhook.accounting.names import is_hugepage
 from webhook.accounting.problem import Code, Problem, Reason
 from webhook.accounting.quantity import Quantity
@@ -16,13 +16,13 @@ from webhook.accounting.resource_codes import (
     POD_CLAIMS,
     WINDOWS_POD_RESOURCES,
 )
-from webhook.accounting.validation.claims import claim_problems
-from webhook.accounting.validation.containers import resource_problems
-from webhook.accounting.validation.printing import printed
+from webhook.accounting.validation.claims import check_claims
+from webhook.accounting.validation.containers import check_resources
+from webhook.accounting.validation.printing import encode_go_json
 from webhook.objects.pods import PodSpec
 
 
-def pod_level_problems(path: str, spec: PodSpec, ask: PodAsk, claims: Collection[str]) -> list[Problem]:
+def check_pod_level(path: str, spec: PodSpec, resources: PodResources, claims: Collection[str]) -> list[Problem]:
     """Everything that is wrong with `spec.resources`, which is at a path."""
     if spec.resources is None:
         return []
@@ -36,55 +36,74 @@ def pod_level_problems(path: str, spec: PodSpec, ask: PodAsk, claims: Collection
         detail = "claims may not be set for Resources at pod-level"
         message = "a pod as a whole cannot use claims; refer to them from its containers"
         problems.append(Problem(f"{path}.claims", POD_CLAIMS.number, Reason.FORBIDDEN, message, detail))
-    problems += resource_problems(path, ask.requests, ask.limits, Place.POD)
-    problems += claim_problems(f"{path}.claims", spec.resources.claims, claims)
-    return problems + _too_small(path, ask) + _too_small_limits(path, ask) + _container_limits(path, ask)
+    problems += check_resources(path, resources.requests, resources.limits, NameContext.POD)
+    problems += check_claims(f"{path}.claims", spec.resources.claims, claims)
+    return (
+        problems
+        + _check_requests_cover_containers(path, resources)
+        + _check_limits_cover_containers(path, resources)
+        + _check_container_limits(path, resources)
+    )
 
 
-def _too_small(path: str, ask: PodAsk) -> list[Problem]:
+def _check_requests_cover_containers(path: str, resources: PodResources) -> list[Problem]:
     """Requests of the whole pod that its containers exceed together."""
-    needed = aggregate(ask.containers, ask.init, limits=False)
-    short = {name: total for name, total in needed.items() if name in ask.requests and total > ask.requests[name]}
+    container_totals = aggregate_containers(resources.containers, resources.init, limits=False)
+    exceeding = {
+        name: total
+        for name, total in container_totals.items()
+        if name in resources.requests and total > resources.requests[name]
+    }
     return [
-        _below_containers(f"{path}.requests[{name}]", "requests", ask.requests[name], total)
-        for name, total in short.items()
+        _create_below_containers_problem(f"{path}.requests[{name}]", "requests", resources.requests[name], total)
+        for name, total in exceeding.items()
     ]
 
 
-def _too_small_limits(path: str, ask: PodAsk) -> list[Problem]:
+def _check_limits_cover_containers(path: str, resources: PodResources) -> list[Problem]:
     """The same for limits, of huge pages only, since they cannot be overcommitted."""
-    needed = aggregate(ask.containers, ask.init, limits=True)
-    short = {name: total for name, total in needed.items() if name in ask.limits and total > ask.limits[name]}
+    container_totals = aggregate_containers(resources.containers, resources.init, limits=True)
+    exceeding = {
+        name: total
+        for name, total in container_totals.items()
+        if name in resources.limits and total > resources.limits[name]
+    }
     return [
-        _below_containers(f"{path}.limits[{name}]", "limits", ask.limits[name], total)
-        for name, total in short.items()
+        _create_below_containers_problem(f"{path}.limits[{name}]", "limits", resources.limits[name], total)
+        for name, total in exceeding.items()
         if is_hugepage(name)
     ]
 
 
-def _below_containers(path: str, what: str, given: Quantity, needed: Quantity) -> Problem:
-    detail = f"must be greater than or equal to aggregate container {what} of {needed}"
+def _create_below_containers_problem(
+    path: str, list_name: str, pod_quantity: Quantity, container_total: Quantity
+) -> Problem:
+    detail = f"must be greater than or equal to aggregate container {list_name} of {container_total}"
     message = (
-        f"{given} for the pod as a whole is less than its containers' {what} of {needed} together; set {needed} or more"
+        f"{pod_quantity} for the pod as a whole is less than its containers' {list_name} of {container_total} "
+        "together; "
+        f"set {container_total} or more"
     )
-    return _invalid(path, POD_BELOW_CONTAINERS, message, detail, given)
+    return _create_invalid_problem(path, POD_BELOW_CONTAINERS, message, detail, pod_quantity)
 
 
-def _container_limits(path: str, ask: PodAsk) -> list[Problem]:
+def _check_container_limits(path: str, resources: PodResources) -> list[Problem]:
     """Containers whose limit exceeds the pod's. Kubernetes' path for it names no field that exists."""
     return [
-        _above_pod(f"{path}.containers[{index}][{name}].limits", limit, ask.limits[name])
-        for index, container in enumerate(ask.containers)
+        _create_above_pod_problem(f"{path}.containers[{index}][{name}].limits", limit, resources.limits[name])
+        for index, container in enumerate(resources.containers)
         for name, limit in container.limits.items()
-        if name in ask.limits and limit > ask.limits[name]
+        if name in resources.limits and limit > resources.limits[name]
     ]
 
 
-def _above_pod(path: str, limit: Quantity, most: Quantity) -> Problem:
-    detail = f"must be less than or equal to pod limits of {most}"
-    message = f"this container's limit of {limit} is more than the whole pod's of {most}; lower it or raise the pod's"
-    return _invalid(path, CONTAINER_ABOVE_POD, message, detail, limit)
+def _create_above_pod_problem(path: str, limit: Quantity, pod_limit: Quantity) -> Problem:
+    detail = f"must be less than or equal to pod limits of {pod_limit}"
+    message = (
+        f"this container's limit of {limit} is more than the whole pod's of {pod_limit}; lower it or raise the pod's"
+    )
+    return _create_invalid_problem(path, CONTAINER_ABOVE_POD, message, detail, limit)
 
 
-def _invalid(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
-    return Problem(path, code.number, Reason.INVALID, message, detail, printed(quantity.text))
+def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
+    return Problem(path, code.number, Reason.INVALID, message, detail, encode_go_json(quantity.text))

@@ -5,15 +5,21 @@ Source: ValidatePodSpec in pkg/apis/core/validation/validation.go, v1.36, as far
 
 from collections.abc import Collection
 
-from webhook.accounting.asks import NOTHING, ContainerAsk, PodAsk, read_list, read_pod
-from webhook.accounting.name_rules import Place
+from webhook.accounting.asks import (
+    NO_QUANTITIES,
+    ContainerResources,
+    PodResources,
+    parse_pod_resources,
+    parse_resource_list,
+)
+from webhook.accounting.name_rules import NameContext
 from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.quantity import QuantityError
 from webhook.accounting.resource_codes import EPHEMERAL_RESOURCES
-from webhook.accounting.validation.claims import claim_names, claim_problems
-from webhook.accounting.validation.containers import resource_problems
-from webhook.accounting.validation.pod_level import pod_level_problems
-from webhook.accounting.validation.unreadable import pod_problems, readable_pod
+from webhook.accounting.validation.claims import check_claims, list_claim_names
+from webhook.accounting.validation.containers import check_resources
+from webhook.accounting.validation.pod_level import check_pod_level
+from webhook.accounting.validation.unreadable import check_pod_readable, drop_unreadable_in_pod
 from webhook.objects.pods import Container, Pod, PodSpec, ResourceRequirements
 
 
@@ -27,47 +33,59 @@ def validate_pod(pod: Pod, prefix: str = "", *, template: bool = False) -> list[
         return []
     path = f"{prefix}spec"
     try:
-        return _spec_problems(path, pod.spec, read_pod(pod.spec, complete=not template))
+        return _check_spec(path, pod.spec, parse_pod_resources(pod.spec, complete=not template))
     except QuantityError:
-        spec = readable_pod(pod.spec)
-        return pod_problems(path, pod.spec) + _spec_problems(path, spec, read_pod(spec, complete=not template))
+        spec = drop_unreadable_in_pod(pod.spec)
+        return check_pod_readable(path, pod.spec) + _check_spec(
+            path, spec, parse_pod_resources(spec, complete=not template)
+        )
 
 
-def _spec_problems(path: str, spec: PodSpec, ask: PodAsk) -> list[Problem]:
+def _check_spec(path: str, spec: PodSpec, resources: PodResources) -> list[Problem]:
     """Containers of every kind, the pod level and overhead, in the order of the API server."""
-    claims = claim_names(spec.resource_claims)
-    problems = _container_problems(f"{path}.containers", spec.containers, ask.containers, claims)
-    problems += _container_problems(f"{path}.initContainers", spec.init_containers, ask.init, claims)
-    problems += _ephemeral_problems(f"{path}.ephemeralContainers", spec.ephemeral_containers, claims)
-    problems += pod_level_problems(f"{path}.resources", spec, ask, claims)
-    if ask.overhead:
-        problems += resource_problems(f"{path}.overhead", NOTHING, ask.overhead, Place.OVERHEAD)
+    claims = list_claim_names(spec.resource_claims)
+    problems = _check_containers(f"{path}.containers", spec.containers, resources.containers, claims)
+    problems += _check_containers(f"{path}.initContainers", spec.init_containers, resources.init, claims)
+    problems += _check_ephemeral_containers(f"{path}.ephemeralContainers", spec.ephemeral_containers, claims)
+    problems += check_pod_level(f"{path}.resources", spec, resources, claims)
+    if resources.overhead:
+        problems += check_resources(f"{path}.overhead", NO_QUANTITIES, resources.overhead, NameContext.OVERHEAD)
     return problems
 
 
-def _container_problems(
-    path: str, containers: list[Container] | None, asks: tuple[ContainerAsk, ...], claims: Collection[str]
+def _check_containers(
+    path: str,
+    containers: list[Container] | None,
+    parsed_containers: tuple[ContainerResources, ...],
+    claims: Collection[str],
 ) -> list[Problem]:
     problems: list[Problem] = []
-    for index, (container, ask) in enumerate(zip(containers or (), asks, strict=True)):
+    for index, (container, parsed) in enumerate(zip(containers or (), parsed_containers, strict=True)):
         if container.resources is not None:
-            at = f"{path}[{index}].resources"
-            problems += resource_problems(at, ask.requests, ask.limits, Place.CONTAINER)
-            problems += claim_problems(f"{at}.claims", container.resources.claims, claims)
+            resources_path = f"{path}[{index}].resources"
+            problems += check_resources(resources_path, parsed.requests, parsed.limits, NameContext.CONTAINER)
+            problems += check_claims(f"{resources_path}.claims", container.resources.claims, claims)
     return problems
 
 
-def _ephemeral_problems(path: str, containers: list[Container] | None, claims: Collection[str]) -> list[Problem]:
+def _check_ephemeral_containers(
+    path: str, containers: list[Container] | None, claims: Collection[str]
+) -> list[Problem]:
     """Ephemeral containers must not set resources; what they set is judged all the same."""
     problems: list[Problem] = []
     for index, container in enumerate(containers or ()):
         resources = container.resources
         if resources is None or resources == ResourceRequirements():
             continue
-        at = f"{path}[{index}].resources"
-        problems += resource_problems(at, read_list(resources.requests), read_list(resources.limits), Place.CONTAINER)
-        problems += claim_problems(f"{at}.claims", resources.claims, claims)
+        resources_path = f"{path}[{index}].resources"
+        problems += check_resources(
+            resources_path,
+            parse_resource_list(resources.requests),
+            parse_resource_list(resources.limits),
+            NameContext.CONTAINER,
+        )
+        problems += check_claims(f"{resources_path}.claims", resources.claims, claims)
         message = "an ephemeral container cannot set resources; remove them"
         detail = "cannot be set for an Ephemeral Container"
-        problems.append(Problem(at, EPHEMERAL_RESOURCES.number, Reason.FORBIDDEN, message, detail))
+        problems.append(Problem(resources_path, EPHEMERAL_RESOURCES.number, Reason.FORBIDDEN, message, detail))
     return problems

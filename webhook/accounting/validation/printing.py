@@ -10,7 +10,7 @@ from webhook.accounting.problem import Problem, Reason
 
 # encoding/json writes these as escapes, so that JSON may stand inside HTML.
 _GO_ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
-_WORDS = {
+_REASON_TEXTS = {
     Reason.INVALID: "Invalid value",
     Reason.REQUIRED: "Required value",
     Reason.FORBIDDEN: "Forbidden",
@@ -20,12 +20,12 @@ _WORDS = {
 }
 
 
-def printed(value: Any) -> str:
+def encode_go_json(value: Any) -> str:
     """A value as JSON, the way Go writes it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_GO_ESCAPES)
 
 
-def cause_message(problem: Problem) -> str:
+def format_cause_message(problem: Problem) -> str:
     """What Kubernetes would put into `status.details.causes[].message` for one of its own problems."""
-    parts = (_WORDS[problem.reason], problem.value, problem.detail)
+    parts = (_REASON_TEXTS[problem.reason], problem.value, problem.detail)
     return ": ".join(part for part in parts if part)

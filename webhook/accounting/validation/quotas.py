@@ -3,12 +3,12 @@
 Source: ValidateResourceQuota and what it calls in pkg/apis/core/validation/validation.go, v1.36.
 """
 
-from webhook.accounting.asks import read_list
-from webhook.accounting.name_rules import Place
+from webhook.accounting.asks import parse_resource_list
+from webhook.accounting.name_rules import NameContext
 from webhook.accounting.problem import Problem
-from webhook.accounting.validation.scopes import scope_problems, selector_problems
-from webhook.accounting.validation.unreadable import list_problems, readable
-from webhook.accounting.validation.values import name_problems, value_problems
+from webhook.accounting.validation.scopes import check_scope_selector, check_scopes
+from webhook.accounting.validation.unreadable import check_resource_list, drop_unreadable
+from webhook.accounting.validation.values import check_name, check_value
 from webhook.objects.cluster import ResourceQuota
 from webhook.objects.pods import ResourceList
 
@@ -17,18 +17,18 @@ def validate_quota(quota: ResourceQuota) -> list[Problem]:
     """Everything the API server says of a ResourceQuota, its status included."""
     problems: list[Problem] = []
     if quota.spec is not None:
-        problems += _list_problems("spec.hard", quota.spec.hard)
-        problems += scope_problems("spec.scopes", quota.spec)
-        problems += selector_problems("spec.scopeSelector.matchExpressions", quota.spec)
+        problems += _check_quota_list("spec.hard", quota.spec.hard)
+        problems += check_scopes("spec.scopes", quota.spec)
+        problems += check_scope_selector("spec.scopeSelector.matchExpressions", quota.spec)
     if quota.status is not None:
-        problems += _list_problems("status.hard", quota.status.hard)
-        problems += _list_problems("status.used", quota.status.used)
+        problems += _check_quota_list("status.hard", quota.status.hard)
+        problems += _check_quota_list("status.used", quota.status.used)
     return problems
 
 
-def _list_problems(path: str, listed: ResourceList | None) -> list[Problem]:
-    problems = list_problems(path, listed)
-    for name, quantity in read_list(readable(listed)).items():
-        at = f"{path}[{name}]"
-        problems += name_problems(at, name, Place.QUOTA) + value_problems(at, name, quantity)
+def _check_quota_list(path: str, resource_list: ResourceList | None) -> list[Problem]:
+    problems = check_resource_list(path, resource_list)
+    for name, quantity in parse_resource_list(drop_unreadable(resource_list)).items():
+        entry_path = f"{path}[{name}]"
+        problems += check_name(entry_path, name, NameContext.QUOTA) + check_value(entry_path, name, quantity)
     return problems

@@ -11,71 +11,73 @@ from typing import Any
 from webhook.accounting.name_rules import is_standard_quota_name
 from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.resource_codes import SCOPE_OPERATOR, SCOPE_UNKNOWN, SCOPE_UNSUITABLE, SCOPES_CONFLICT
-from webhook.accounting.validation.printing import printed
-from webhook.objects.cluster import QuotaSpec, ScopeRequirement
+from webhook.accounting.validation.printing import encode_go_json
+from webhook.objects.cluster import ResourceQuotaSpec, ScopeRequirement
 
-MOST = 1000
+MAX_SCOPE_PROBLEMS = 1000
 """How many problems of one kind are told."""
 
-_PODS = frozenset({"pods"})
-_COMPUTE = _PODS | {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
-_SUITS = {
-    "Terminating": _COMPUTE,
-    "NotTerminating": _COMPUTE,
-    "BestEffort": _PODS,
-    "NotBestEffort": _COMPUTE,
-    "PriorityClass": _COMPUTE,
-    "CrossNamespacePodAffinity": _COMPUTE,
+_POD_KEYS = frozenset({"pods"})
+_COMPUTE_KEYS = _POD_KEYS | {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
+_KEYS_BY_SCOPE = {
+    "Terminating": _COMPUTE_KEYS,
+    "NotTerminating": _COMPUTE_KEYS,
+    "BestEffort": _POD_KEYS,
+    "NotBestEffort": _COMPUTE_KEYS,
+    "PriorityClass": _COMPUTE_KEYS,
+    "CrossNamespacePodAffinity": _COMPUTE_KEYS,
     "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
-_EXISTS_ONLY = _SUITS.keys() - {"PriorityClass", "VolumeAttributesClass"}
-_OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+_EXISTS_ONLY_SCOPES = _KEYS_BY_SCOPE.keys() - {"PriorityClass", "VolumeAttributesClass"}
+_OPPOSITE_SCOPES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _EXISTS_DETAIL = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
 
 
-def scope_problems(path: str, spec: QuotaSpec) -> list[Problem]:
+def check_scopes(path: str, spec: ResourceQuotaSpec) -> list[Problem]:
     """What is wrong with `spec.scopes`; the first `MOST` of it, since scopes and keys multiply."""
-    return list(islice(_scope_problems(path, spec, spec.scopes or []), MOST))
+    return list(islice(_check_each_scope(path, spec, spec.scopes or []), MAX_SCOPE_PROBLEMS))
 
 
-def selector_problems(path: str, spec: QuotaSpec) -> list[Problem]:
+def check_scope_selector(path: str, spec: ResourceQuotaSpec) -> list[Problem]:
     """What is wrong with the expressions of `spec.scopeSelector`, likewise.
 
     Kubernetes' paths do not say which expression it is.
     """
     expressions = (spec.scope_selector and spec.scope_selector.match_expressions) or []
-    return list(islice(_expression_problems(path, spec, expressions), MOST))
+    return list(islice(_check_each_expression(path, spec, expressions), MAX_SCOPE_PROBLEMS))
 
 
-def _scope_problems(path: str, spec: QuotaSpec, scopes: list[str]) -> Iterator[Problem]:
-    shown, keys = printed(spec.scopes), _standard_keys(spec)
+def _check_each_scope(path: str, spec: ResourceQuotaSpec, scopes: list[str]) -> Iterator[Problem]:
+    value, keys = encode_go_json(spec.scopes), _list_standard_keys(spec)
     for scope in scopes:
-        if scope not in _SUITS:
-            yield _unknown(path, scope, shown)
-        yield from _unsuitable(path, scope, keys, shown)
-    yield from _conflicts(path, scopes, shown)
+        if scope not in _KEYS_BY_SCOPE:
+            yield _create_unknown_scope_problem(path, scope, value)
+        yield from _check_suitable_keys(path, scope, keys, value)
+    yield from _check_conflicts(path, scopes, value)
 
 
-def _expression_problems(path: str, spec: QuotaSpec, expressions: list[ScopeRequirement]) -> Iterator[Problem]:
-    shown, keys = printed(_internal(expressions)), _standard_keys(spec)
-    for each in expressions:
-        scope = each.scope_name or ""
-        if scope not in _SUITS:
-            yield _unknown(f"{path}.scopeName", scope, printed(scope))
-        yield from _unsuitable(path, scope, keys, shown)
-        yield from _operator_problems(path, each)
-    yield from _conflicts(path, [each.scope_name or "" for each in expressions], printed(spec.scopes))
+def _check_each_expression(
+    path: str, spec: ResourceQuotaSpec, expressions: list[ScopeRequirement]
+) -> Iterator[Problem]:
+    value, keys = encode_go_json(_build_internal_selector(expressions)), _list_standard_keys(spec)
+    for expression in expressions:
+        scope = expression.scope_name or ""
+        if scope not in _KEYS_BY_SCOPE:
+            yield _create_unknown_scope_problem(f"{path}.scopeName", scope, encode_go_json(scope))
+        yield from _check_suitable_keys(path, scope, keys, value)
+        yield from _check_operator(path, expression)
+    yield from _check_conflicts(path, [each.scope_name or "" for each in expressions], encode_go_json(spec.scopes))
 
 
-def _standard_keys(spec: QuotaSpec) -> list[str]:
+def _list_standard_keys(spec: ResourceQuotaSpec) -> list[str]:
     """The limited keys that scopes are checked against: those with a domain are not looked at."""
     return [key for key in sorted(spec.hard or ()) if is_standard_quota_name(key)]
 
 
-def _internal(expressions: list[ScopeRequirement]) -> Any:
+def _build_internal_selector(expressions: list[ScopeRequirement]) -> Any:
     """The selector as Kubernetes prints it, which is its internal form."""
     return {
         "MatchExpressions": [
@@ -85,65 +87,74 @@ def _internal(expressions: list[ScopeRequirement]) -> Any:
     }
 
 
-def _unknown(path: str, scope: str, shown: str) -> Problem:
-    message = f"there is no scope {scope!r}; use one of {', '.join(_SUITS)}"
-    return Problem(path, SCOPE_UNKNOWN.number, Reason.INVALID, message, "unsupported scope", shown)
+def _create_unknown_scope_problem(path: str, scope: str, value: str) -> Problem:
+    message = f"there is no scope {scope!r}; use one of {', '.join(_KEYS_BY_SCOPE)}"
+    return Problem(path, SCOPE_UNKNOWN.number, Reason.INVALID, message, "unsupported scope", value)
 
 
-def _unsuitable(path: str, scope: str, keys: list[str], shown: str) -> Iterator[Problem]:
+def _check_suitable_keys(path: str, scope: str, keys: list[str], value: str) -> Iterator[Problem]:
     """One problem for each limited key that the scope cannot select."""
-    suits = _SUITS.get(scope, keys)
+    suitable_keys = _KEYS_BY_SCOPE.get(scope, keys)
     for key in keys:
-        if key not in suits:
-            message, detail = _unsuitable_message(scope, key), "unsupported scope applied to resource"
-            yield Problem(path, SCOPE_UNSUITABLE.number, Reason.INVALID, message, detail, shown)
+        if key not in suitable_keys:
+            message, detail = _describe_unsuitable(scope, key), "unsupported scope applied to resource"
+            yield Problem(path, SCOPE_UNSUITABLE.number, Reason.INVALID, message, detail, value)
 
 
-def _unsuitable_message(scope: str, key: str) -> str:
+def _describe_unsuitable(scope: str, key: str) -> str:
     return (
-        f"scope {scope} cannot apply to {key}; it goes with {', '.join(sorted(_SUITS[scope]))}: use a quota of its own"
+        f"scope {scope} cannot apply to {key}; it goes with {', '.join(sorted(_KEYS_BY_SCOPE[scope]))}: use a "
+        "quota of its own"
     )
 
 
-def _conflicts(path: str, scopes: Collection[str], shown: str) -> list[Problem]:
+def _check_conflicts(path: str, scopes: Collection[str], value: str) -> list[Problem]:
     """Opposite scopes."""
-    given, code, detail = set(scopes), SCOPES_CONFLICT.number, "conflicting scopes"
+    scope_set, code, detail = set(scopes), SCOPES_CONFLICT.number, "conflicting scopes"
     return [
-        Problem(path, code, Reason.INVALID, _conflict_message(pair), detail, shown)
-        for pair in _OPPOSITES
-        if pair <= given
+        Problem(path, code, Reason.INVALID, _describe_conflict(pair), detail, value)
+        for pair in _OPPOSITE_SCOPES
+        if pair <= scope_set
     ]
 
 
-def _conflict_message(pair: Collection[str]) -> str:
-    one, other = sorted(pair)
-    return f"no pod is both {one} and {other}; leave one of them"
+def _describe_conflict(pair: Collection[str]) -> str:
+    first, second = sorted(pair)
+    return f"no pod is both {first} and {second}; leave one of them"
 
 
-def _operator_problems(path: str, each: ScopeRequirement) -> list[Problem]:
+def _check_operator(path: str, expression: ScopeRequirement) -> list[Problem]:
     """What is wrong with an expression's operator and values."""
-    operator, values = each.operator or "", each.values or []
+    operator, values = expression.operator or "", expression.values or []
     problems = []
-    if each.scope_name in _EXISTS_ONLY and operator != "Exists":
-        message = f"scope {each.scope_name} takes the operator Exists only, not {operator!r}"
-        problems.append(_operator(f"{path}.operator", Reason.INVALID, message, _EXISTS_DETAIL, printed(operator)))
+    if expression.scope_name in _EXISTS_ONLY_SCOPES and operator != "Exists":
+        message = f"scope {expression.scope_name} takes the operator Exists only, not {operator!r}"
+        problems.append(
+            _create_operator_problem(
+                f"{path}.operator", Reason.INVALID, message, _EXISTS_DETAIL, encode_go_json(operator)
+            )
+        )
     if operator in ("In", "NotIn"):
         if not values:
             detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
             message = f"operator {operator} needs values"
-            problems.append(_operator(f"{path}.values", Reason.REQUIRED, message, detail))
+            problems.append(_create_operator_problem(f"{path}.values", Reason.REQUIRED, message, detail))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
             message = f"operator {operator} takes no values"
-            problems.append(_operator(f"{path}.values", Reason.INVALID, message, detail, printed(values)))
+            problems.append(
+                _create_operator_problem(f"{path}.values", Reason.INVALID, message, detail, encode_go_json(values))
+            )
     else:
         message = f"there is no operator {operator!r}; use In, NotIn, Exists or DoesNotExist"
         problems.append(
-            _operator(f"{path}.operator", Reason.INVALID, message, "not a valid selector operator", printed(operator))
+            _create_operator_problem(
+                f"{path}.operator", Reason.INVALID, message, "not a valid selector operator", encode_go_json(operator)
+            )
         )
     return problems
 
 
-def _operator(path: str, reason: Reason, message: str, detail: str, value: str = "") -> Problem:
+def _create_operator_problem(path: str, reason: Reason, message: str, detail: str, value: str = "") -> Problem:
     return Problem(path, SCOPE_OPERATOR.number, reason, message, detail, value)

@@ -10,54 +10,54 @@ from webhook.accounting.codes import TOO_LARGE, UNREADABLE_QUANTITY
 from webhook.accounting.names import is_hugepage
 from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.quantity import Quantity, QuantityError, QuantityTooLargeError
-from webhook.accounting.quantity_advice import meant
+from webhook.accounting.quantity_advice import suggest_quantities
 from webhook.objects.pods import Container, PodSpec, ResourceList, ResourceRequirements
 
-_SHOWN = 60  # bytes of a token that are worth showing
+_MAX_SHOWN_BYTES = 60  # bytes of a token that are worth showing
 
 
-def list_problems(path: str, listed: ResourceList | None) -> list[Problem]:
+def check_resource_list(path: str, resource_list: ResourceList | None) -> list[Problem]:
     """One problem for each value of a list at a path (`spec.hard`) that is no quantity."""
     problems = []
-    for name, raw in (listed or {}).items():
+    for name, raw in (resource_list or {}).items():
         try:
             Quantity.from_json(raw)
         except QuantityError as error:
-            problems.append(_problem(f"{path}[{name}]", bytes(raw), error))
+            problems.append(_create_unreadable_problem(f"{path}[{name}]", bytes(raw), error))
     return problems
 
 
-def readable(listed: ResourceList | None) -> ResourceList | None:
+def drop_unreadable(resource_list: ResourceList | None) -> ResourceList | None:
     """The list without what cannot be read."""
-    return listed and {name: raw for name, raw in listed.items() if _is_readable(raw)}
+    return resource_list and {name: raw for name, raw in resource_list.items() if _is_readable(raw)}
 
 
-def pod_problems(path: str, spec: PodSpec) -> list[Problem]:
+def check_pod_readable(path: str, spec: PodSpec) -> list[Problem]:
     """One problem for each value anywhere in a pod spec that is no quantity."""
     problems: list[Problem] = []
-    for key, containers in _containers(spec):
-        for index, each in enumerate(containers):
-            problems += _resource_problems(f"{path}.{key}[{index}].resources", each.resources)
+    for key, containers in _list_containers(spec):
+        for index, container in enumerate(containers):
+            problems += _check_container_resources(f"{path}.{key}[{index}].resources", container.resources)
     return (
         problems
-        + _resource_problems(f"{path}.resources", spec.resources)
-        + list_problems(f"{path}.overhead", spec.overhead)
+        + _check_container_resources(f"{path}.resources", spec.resources)
+        + check_resource_list(f"{path}.overhead", spec.overhead)
     )
 
 
-def readable_pod(spec: PodSpec) -> PodSpec:
+def drop_unreadable_in_pod(spec: PodSpec) -> PodSpec:
     """The pod spec without what cannot be read."""
     return replace(
         spec,
-        containers=_readable_containers(spec.containers),
-        init_containers=_readable_containers(spec.init_containers),
-        ephemeral_containers=_readable_containers(spec.ephemeral_containers),
-        resources=_readable_resources(spec.resources),
-        overhead=readable(spec.overhead),
+        containers=_drop_in_containers(spec.containers),
+        init_containers=_drop_in_containers(spec.init_containers),
+        ephemeral_containers=_drop_in_containers(spec.ephemeral_containers),
+        resources=_drop_in_resources(spec.resources),
+        overhead=drop_unreadable(spec.overhead),
     )
 
 
-def _containers(spec: PodSpec) -> tuple[tuple[str, list[Container]], ...]:
+def _list_containers(spec: PodSpec) -> tuple[tuple[str, list[Container]], ...]:
     return (
         ("containers", spec.containers or []),
         ("initContainers", spec.init_containers or []),
@@ -65,29 +65,33 @@ def _containers(spec: PodSpec) -> tuple[tuple[str, list[Container]], ...]:
     )
 
 
-def _resource_problems(path: str, resources: ResourceRequirements | None) -> list[Problem]:
+def _check_container_resources(path: str, resources: ResourceRequirements | None) -> list[Problem]:
     if resources is None:
         return []
-    return list_problems(f"{path}.limits", resources.limits) + list_problems(f"{path}.requests", resources.requests)
+    return check_resource_list(f"{path}.limits", resources.limits) + check_resource_list(
+        f"{path}.requests", resources.requests
+    )
 
 
-def _readable_containers(containers: list[Container] | None) -> list[Container] | None:
-    return containers and [replace(each, resources=_readable_resources(each.resources)) for each in containers]
+def _drop_in_containers(containers: list[Container] | None) -> list[Container] | None:
+    return containers and [replace(each, resources=_drop_in_resources(each.resources)) for each in containers]
 
 
-def _readable_resources(resources: ResourceRequirements | None) -> ResourceRequirements | None:
+def _drop_in_resources(resources: ResourceRequirements | None) -> ResourceRequirements | None:
     """What cannot be read in one list is left out of both, and with cpu or memory the huge pages that need them."""
     if resources is None:
         return None
     lists = (resources.requests or {}, resources.limits or {})
-    lost = {name for listed in lists for name, raw in listed.items() if not _is_readable(raw)}
-    if lost & {"cpu", "memory"}:
-        lost |= {name for listed in lists for name in listed if is_hugepage(name)}
-    return replace(resources, requests=_without(resources.requests, lost), limits=_without(resources.limits, lost))
+    dropped = {name for listed in lists for name, raw in listed.items() if not _is_readable(raw)}
+    if dropped & {"cpu", "memory"}:
+        dropped |= {name for listed in lists for name in listed if is_hugepage(name)}
+    return replace(
+        resources, requests=_drop_names(resources.requests, dropped), limits=_drop_names(resources.limits, dropped)
+    )
 
 
-def _without(listed: ResourceList | None, lost: set[str]) -> ResourceList | None:
-    return listed and {name: raw for name, raw in listed.items() if name not in lost}
+def _drop_names(resource_list: ResourceList | None, dropped: set[str]) -> ResourceList | None:
+    return resource_list and {name: raw for name, raw in resource_list.items() if name not in dropped}
 
 
 def _is_readable(raw: bytes) -> bool:
@@ -98,14 +102,18 @@ def _is_readable(raw: bytes) -> bool:
     return True
 
 
-def _problem(path: str, token: bytes, error: QuantityError) -> Problem:
+def _create_unreadable_problem(path: str, token: bytes, error: QuantityError) -> Problem:
     """What was written, cut to a length that can be shown."""
-    text = token[:_SHOWN].decode("utf-8", "replace") + ("…" if len(token) > _SHOWN else "")
+    text = token[:_MAX_SHOWN_BYTES].decode("utf-8", "replace") + ("…" if len(token) > _MAX_SHOWN_BYTES else "")
     if isinstance(error, QuantityTooLargeError):
         return Problem(
             path, TOO_LARGE.number, Reason.INVALID, f"{text} is no quantity that can be counted: {error}", "", text
         )
-    near = " or ".join(meant(text.strip('"')))
-    advice = f"did you mean {near}?" if near else "write a number with an optional suffix, such as 2, 500m or 3Gi"
+    suggestions = " or ".join(suggest_quantities(text.strip('"')))
+    advice = (
+        f"did you mean {suggestions}?"
+        if suggestions
+        else "write a number with an optional suffix, such as 2, 500m or 3Gi"
+    )
     message = f"{text} is not a quantity: {error}; {advice}"
     return Problem(path, UNREADABLE_QUANTITY.number, Reason.INVALID, message, str(error), text)

@@ -8,74 +8,78 @@ from functools import lru_cache
 
 from webhook.accounting.amounts import is_milli
 from webhook.accounting.codes import NEGATIVE_QUANTITY, NOT_AN_INTEGER, TOO_LARGE
-from webhook.accounting.name_rules import Place, faults
+from webhook.accounting.name_rules import NameContext, find_name_problems
 from webhook.accounting.names import is_hugepage, is_integer
 from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.quantity import INT64_MAX, Quantity
-from webhook.accounting.validation.printing import printed
+from webhook.accounting.validation.printing import encode_go_json
 
-_SMALL = 2**40
-_FEW_ZEROS = 3  # so that thousandths of a small mantissa stay within 64 bits
+_MAX_SURE_MANTISSA = 2**40
+_MAX_SURE_SCALE = 3  # so that thousandths of a small mantissa stay within 64 bits
 
 
-def is_sound(name: str, quantity: Quantity, place: Place) -> bool:
+def is_surely_valid(name: str, quantity: Quantity, context: NameContext) -> bool:
     """Whether nothing can be wrong with an entry by itself. Quick, and sure only of yes: most entries are sound."""
-    fraction = _allows_fraction(name, place)
+    can_be_fractional = _can_be_fractional(name, context)
     return (
-        fraction is not None
-        and 0 <= quantity.mantissa < _SMALL
-        and quantity.scale <= _FEW_ZEROS
-        and (fraction or quantity.scale >= 0 or quantity.is_whole)
+        can_be_fractional is not None
+        and 0 <= quantity.mantissa < _MAX_SURE_MANTISSA
+        and quantity.scale <= _MAX_SURE_SCALE
+        and (can_be_fractional or quantity.scale >= 0 or quantity.is_whole)
     )
 
 
 @lru_cache(maxsize=4096)
-def _allows_fraction(name: str, place: Place) -> bool | None:
+def _can_be_fractional(name: str, context: NameContext) -> bool | None:
     """Whether a name that is right where it stands may have a fraction; None when more must be looked at."""
-    return None if is_hugepage(name) or faults(name, place) else not is_integer(name)
+    return None if is_hugepage(name) or find_name_problems(name, context) else not is_integer(name)
 
 
-def name_problems(path: str, name: str, place: Place) -> list[Problem]:
+def check_name(path: str, name: str, context: NameContext) -> list[Problem]:
     """What is wrong with a name where it stands."""
-    found = faults(name, place)
-    if not found:
+    name_problems = find_name_problems(name, context)
+    if not name_problems:
         return []
-    value = printed(name)
-    return [Problem(path, each.code, each.reason, each.message, each.detail, value) for each in found]
+    value = encode_go_json(name)
+    return [Problem(path, each.code, each.reason, each.message, each.detail, value) for each in name_problems]
 
 
-def value_problems(path: str, name: str, quantity: Quantity) -> list[Problem]:
+def check_value(path: str, name: str, quantity: Quantity) -> list[Problem]:
     """What is wrong with a quantity: it is below zero, too large, or has a fraction where there can be none."""
     problems = []
     if quantity.sign < 0:
         message = f"{quantity} is below zero; ask for 0 or more"
         problems.append(
-            _invalid(path, NEGATIVE_QUANTITY.number, message, "must be greater than or equal to 0", quantity)
+            _create_value_problem(
+                path, NEGATIVE_QUANTITY.number, message, "must be greater than or equal to 0", quantity
+            )
         )
     if is_too_large(name, quantity):
-        problems.append(_invalid(path, TOO_LARGE.number, _too_large(name, quantity), "", quantity))
+        problems.append(
+            _create_value_problem(path, TOO_LARGE.number, _describe_too_large(name, quantity), "", quantity)
+        )
     elif is_integer(name) and not quantity.is_whole:
-        message = not_whole(name, quantity)
-        problems.append(_invalid(path, NOT_AN_INTEGER.number, message, "must be an integer", quantity))
+        message = describe_not_whole(name, quantity)
+        problems.append(_create_value_problem(path, NOT_AN_INTEGER.number, message, "must be an integer", quantity))
     return problems
 
 
 def is_too_large(name: str, quantity: Quantity) -> bool:
     """Whether Kubernetes' 64 bits cannot hold it in the unit it is counted in: thousandths for cpu."""
-    return quantity.exceeds_int64 or (is_milli(name) and abs(quantity.milli()) > INT64_MAX)
+    return quantity.is_beyond_int64 or (is_milli(name) and abs(quantity.milli()) > INT64_MAX)
 
 
-def not_whole(name: str, quantity: Quantity) -> str:
+def describe_not_whole(name: str, quantity: Quantity) -> str:
     """A fraction, and the whole numbers beside it."""
     below = quantity.floor()
-    near = f"{below} or {below + 1}" if below > 0 else f"{max(below + 1, 0)}"
-    return f"{quantity} is not a whole number; {name} is counted in whole units: use {near}"
+    suggestions = f"{below} or {below + 1}" if below > 0 else f"{max(below + 1, 0)}"
+    return f"{quantity} is not a whole number; {name} is counted in whole units: use {suggestions}"
 
 
-def _too_large(name: str, quantity: Quantity) -> str:
-    most = f"{INT64_MAX}m" if is_milli(name) else f"{INT64_MAX}"
-    return f"{quantity} is beyond what Kubernetes can count, and would wrap around there; at most {most} is possible"
+def _describe_too_large(name: str, quantity: Quantity) -> str:
+    maximum = f"{INT64_MAX}m" if is_milli(name) else f"{INT64_MAX}"
+    return f"{quantity} is beyond what Kubernetes can count, and would wrap around there; at most {maximum} is possible"
 
 
-def _invalid(path: str, code: str, message: str, detail: str, quantity: Quantity) -> Problem:
-    return Problem(path, code, Reason.INVALID, message, detail, printed(quantity.text))
+def _create_value_problem(path: str, code: str, message: str, detail: str, quantity: Quantity) -> Problem:
+    return Problem(path, code, Reason.INVALID, message, detail, encode_go_json(quantity.text))

@@ -84,7 +84,7 @@ def _finding(found: Audited) -> Finding:
         _LEVELS[found.enforcement],
         problem.code,
         found.message,
-        f"{problem.by} {problem.rule}",
+        f"{problem.policy_kind} {problem.rule}",
         problem.field,
         Subject(0, subject.kind, subject.namespace, subject.name),
         found.why,

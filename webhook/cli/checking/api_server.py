@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from webhook.accounting.problem import Problem
 from webhook.accounting.validation import (
-    limit_range_lets_through,
-    node_lets_through,
-    pod_lets_through,
-    quota_lets_through,
+    check_limit_range_strictly,
+    check_node_strictly,
+    check_pod_strictly,
+    check_quota_strictly,
     validate_limit_range,
     validate_node,
     validate_pod,
@@ -35,13 +35,13 @@ def refusals(judged: Judged, view: PodView | None) -> Sequence[Problem]:
 def lets_through(judged: Judged, view: PodView | None) -> Sequence[Problem]:
     """What it would store, and tallygate calls wrong."""
     if view is not None:
-        return pod_lets_through(view.pod, view.path, template=view.template)
+        return check_pod_strictly(view.pod, view.path, template=view.template)
     match judged:
         case Node():
-            return node_lets_through(judged)
+            return check_node_strictly(judged)
         case ResourceQuota():
-            return quota_lets_through(judged)
+            return check_quota_strictly(judged)
         case LimitRange():
-            return limit_range_lets_through(judged)
+            return check_limit_range_strictly(judged)
         case _:
             return ()

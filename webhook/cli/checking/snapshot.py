@@ -17,7 +17,7 @@ from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.to_json import to_json
 from webhook.errors import TallygateError
 from webhook.objects.cluster import Namespace
-from webhook.objects.meta import Bare
+from webhook.objects.meta import PartialObjectMetadata
 from webhook.objects.pods import Pod
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _walked(data: bytes, take: Take) -> str:
             revision = listed.metadata.resource_version if listed.metadata else revision
         for item in items:
             seen += 1
-            known += take(msgspec.json.decode(item, type=Bare).kind or kind, item)
+            known += take(msgspec.json.decode(item, type=PartialObjectMetadata).kind or kind, item)
     if seen and not known:
         raise SnapshotError("it holds neither pods nor namespaces nor nodes")
     return revision
@@ -128,9 +128,9 @@ def _documents(data: bytes) -> Iterator[bytes]:
 
 
 def _taken(cluster: "Cluster", kind: str, item: msgspec.Raw) -> bool:
-    from webhook.accounting.cluster import take  # noqa: PLC0415  see the module's docstring
+    from webhook.accounting.cluster import ingest  # noqa: PLC0415  see the module's docstring
 
-    return take(cluster, kind, item)
+    return ingest(cluster, kind, item)
 
 
 def _add(snapshot: Snapshot, item: msgspec.Raw, kind: str) -> bool:

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from webhook.accounting.cluster.storage import StorageObject
-from webhook.accounting.cluster.taking import STORAGE
+from webhook.accounting.cluster.taking import STORAGE_TYPES
 from webhook.cli.cluster.ledgers import PATH
 from webhook.cli.cluster.seen import PODS_PATH
 from webhook.objects.cluster import Namespace
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import DeviceClass, DisruptionBudget, PlacedPod, PlacingNode, PriorityClass
+from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode, SchedulingPod
 from webhook.state.kubernetes import naming, wire
 from webhook.state.watch.wire import Reading, revision_of
 
@@ -31,7 +31,7 @@ class Item(NamedTuple):
     kind: str = ""
 
 
-Other = StorageObject | PriorityClass | DisruptionBudget | DeviceClass
+Other = StorageObject | PriorityClass | PodDisruptionBudget | DeviceClass
 """What says something about where pods can run, besides pods, nodes and namespaces."""
 
 _ANNOTATIONS = frozenset(
@@ -44,11 +44,11 @@ _ANNOTATIONS = frozenset(
 )
 
 
-def _pod(pod: PlacedPod) -> Item:
+def _pod(pod: SchedulingPod) -> Item:
     return _item("Pod", pod.metadata, spec=pod.spec, status=pod.status)
 
 
-def _node(node: PlacingNode) -> Item:
+def _node(node: SchedulingNode) -> Item:
     return _item("Node", node.metadata, spec=node.spec, status=node.status)
 
 
@@ -74,7 +74,7 @@ def _item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: An
         deletion_timestamp=meta.deletion_timestamp,
         labels=meta.labels,
         annotations=annotations or None,
-        owner_references=meta.owner_references if kind in STORAGE else None,
+        owner_references=meta.owner_references if kind in STORAGE_TYPES else None,
     )
     body = {"apiVersion": version, "kind": kind, "metadata": kept}
     body |= {name: each for name, each in content.items() if each}
@@ -100,8 +100,8 @@ _STORED = msgspec.json.Decoder(_Stored)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LEDGER = msgspec.json.Decoder(wire.CapLedger)
 
-PODS = Reading("pods", PODS_PATH, PlacedPod, _pod)
-NODES = Reading("nodes", "/api/v1/nodes", PlacingNode, _node)
+PODS = Reading("pods", PODS_PATH, SchedulingPod, _pod)
+NODES = Reading("nodes", "/api/v1/nodes", SchedulingNode, _node)
 NAMESPACES = Reading("namespaces", "/api/v1/namespaces", Namespace, _namespace)
 LEDGERS = Reading(naming.PLURAL, PATH, msgspec.Raw, _ledger)
 
@@ -118,9 +118,9 @@ _PLACES: Sequence[tuple[str, str, str]] = (
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
 )
 _TYPES: dict[str, type[Other]] = {
-    **STORAGE,
+    **STORAGE_TYPES,
     "PriorityClass": PriorityClass,
-    "PodDisruptionBudget": DisruptionBudget,
+    "PodDisruptionBudget": PodDisruptionBudget,
     "DeviceClass": DeviceClass,
 }
 
@@ -137,10 +137,10 @@ def _reading(version: str, plural: str, kind: str) -> Reading[Other, Item]:
     return Reading(plural, path, _TYPES[kind], keep)
 
 
-VOLUMES = tuple(_reading(*place) for place in _PLACES if place[2] in STORAGE)
+VOLUMES = tuple(_reading(*place) for place in _PLACES if place[2] in STORAGE_TYPES)
 """What says something about volumes: all of it, or none, for a claim without its volume says what is not so."""
 
-RANKS = tuple(_reading(*place) for place in _PLACES if place[2] not in STORAGE)
+RANKS = tuple(_reading(*place) for place in _PLACES if place[2] not in STORAGE_TYPES)
 """What else says where pods can run: priorities and budgets."""
 
 VOLUMES_KIND = "PersistentVolumeClaimList"

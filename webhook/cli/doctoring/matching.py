@@ -5,7 +5,7 @@ As in apiserver pkg/admission/plugin/webhook/predicates (rules, namespace), v1.3
 
 from typing import NamedTuple
 
-from webhook.accounting.selectors import EVERYTHING, Selector, SelectorError, selector_of
+from webhook.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
 from webhook.cli.doctoring.records import Configuration, Rule, Space, Webhook
 from webhook.objects.selectors import LabelSelector
 
@@ -67,11 +67,11 @@ def requests(rule: Rule) -> tuple[Request, ...]:
 
 def _selector(written: LabelSelector | None) -> Selector:
     if written is None:
-        return EVERYTHING
+        return MATCH_EVERYTHING
     try:
-        return selector_of(written)
+        return parse_selector(written)
     except SelectorError:
-        return EVERYTHING  # no API server stores one
+        return MATCH_EVERYTHING  # no API server stores one
 
 
 def _speaks(rule: Rule, request: Request) -> bool:

@@ -83,7 +83,7 @@ def pending(named: str, namespace: str, known: World) -> Candidate:
 
 
 def _why_not(name: str, namespace: str, known: World) -> str:
-    for each in known.cluster.pods():
+    for each in known.cluster.list_pods():
         if (each.namespace, each.name) == (namespace, name) and each.node:
             return f"it is on node {each.node} already"
     waiting = sorted(f"{one} --namespace {where}" for where, one in known.pending)

@@ -12,9 +12,9 @@ from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.objects import Manifest
 from webhook.cli.report.finding import Subject
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import PlacedPod, PlacedSpec, PriorityClass
+from webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
 
-_POD = msgspec.json.Decoder(PlacedPod)
+_POD = msgspec.json.Decoder(SchedulingPod)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ONE_PER_NODE = "DaemonSet"
 
@@ -27,27 +27,27 @@ class Candidate:
     """
 
     subject: Subject
-    pod: PlacedPod
+    pod: SchedulingPod
     copies: int | None = 1
     word: str = "pods"
     unknown: tuple[str, ...] = ()
 
     @staticmethod
-    def of_pod(pod: PlacedPod, namespace: str, name: str) -> "Candidate":
+    def of_pod(pod: SchedulingPod, namespace: str, name: str) -> "Candidate":
         """One pod that is stored already."""
         return Candidate(Subject(kind="Pod", namespace=namespace, name=name), pod)
 
     def anew(self) -> "Candidate":
         """Another of it, if it is a pod that was read from a cluster: one that has neither node nor history."""
-        spec, meta = self.pod.spec or PlacedSpec(), self.pod.metadata or ObjectMeta()
-        fresh = PlacedPod(
+        spec, meta = self.pod.spec or SchedulingPodSpec(), self.pod.metadata or ObjectMeta()
+        fresh = SchedulingPod(
             metadata=msgspec.structs.replace(meta, uid=None), spec=msgspec.structs.replace(spec, node_name=None)
         )
         return replace(self, pod=fresh if meta.uid else self.pod)
 
     def ranked(self, classes: Mapping[str, PriorityClass]) -> "Candidate":
         """The candidate, without a class that cannot be looked up because none is known: every cluster has some."""
-        spec = self.pod.spec or PlacedSpec()
+        spec = self.pod.spec or SchedulingPodSpec()
         if classes or spec.priority is not None or not spec.priority_class_name:
             return self
         question = f"priority: this cluster's priority classes are not known; {spec.priority_class_name} counts as 0"
@@ -83,7 +83,7 @@ def _pods(found: Known) -> Replicas:
     return replicas(found.manifest.kind, found.judged) or Replicas(1, "pods")
 
 
-def _pod(found: Known) -> PlacedPod:
+def _pod(found: Known) -> SchedulingPod:
     """The pod, or one that its template makes, with who it is."""
     content = msgspec.Raw(found.body)
     for step in filter(None, (found.view.path if found.view else "").split(".")):

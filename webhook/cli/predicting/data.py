@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from webhook.accounting.amounts import is_milli
-from webhook.accounting.cluster import Placed
+from webhook.accounting.cluster import PodInfo
 from webhook.accounting.fit.answer import Holder, NodeAnswer
 from webhook.accounting.fit.headroom import Headroom
 from webhook.accounting.fit.leaving import Leaving
-from webhook.accounting.node_fit import Insufficient
+from webhook.accounting.node_fit import Shortfall
 from webhook.cli.predicting.candidates import Candidate
 from webhook.cli.predicting.outcome import NodeLine, Outcome
 from webhook.cli.predicting.table import answered
@@ -85,12 +85,12 @@ def _node(said: NodeAnswer) -> dict[str, Any]:
     }
 
 
-def _shortfall(each: Insufficient) -> dict[str, Any]:
+def _shortfall(each: Shortfall) -> dict[str, Any]:
     return {
         "resource": each.resource,
         "unit": "milli" if is_milli(each.resource) else "whole",
         "asks": each.requested,
-        "allocatable": each.capacity,
+        "allocatable": each.allocatable,
         "used": each.used,
         "free": each.free,
         "short": max(each.short, 0),
@@ -105,12 +105,12 @@ def _leaving(each: Leaving) -> dict[str, Any]:
     return {"node": each.node, "pods": _pods(each.pods)}
 
 
-def _pods(pods: Sequence[Placed]) -> list[dict[str, Any]]:
+def _pods(pods: Sequence[PodInfo]) -> list[dict[str, Any]]:
     return [_pod(each) for each in pods]
 
 
-def _pod(pod: Placed) -> dict[str, Any]:
-    return {"namespace": pod.namespace, "name": pod.name, "priority": pod.shape.priority}
+def _pod(pod: PodInfo) -> dict[str, Any]:
+    return {"namespace": pod.namespace, "name": pod.name, "priority": pod.group.priority}
 
 
 def _amounts(of: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -7,10 +7,10 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from webhook.accounting.amounts import shown
-from webhook.accounting.cluster import Placed
+from webhook.accounting.amounts import format_amount
+from webhook.accounting.cluster import PodInfo
 from webhook.accounting.fit.answer import MOST_HOLDERS, Holder, Kind, NodeAnswer
-from webhook.accounting.node_fit import Insufficient
+from webhook.accounting.node_fit import Shortfall
 from webhook.cli.predicting.candidates import Candidate
 from webhook.cli.predicting.outcome import Outcome
 from webhook.cli.report.table import harmless
@@ -67,21 +67,21 @@ def lacking(node: NodeAnswer) -> str:
     return f"{node.name} lacks {short}{held}"
 
 
-def numbers(each: Insufficient) -> str:
+def numbers(each: Shortfall) -> str:
     """A shortfall in numbers."""
     told = (
         ("asks", each.requested),
-        ("allocatable", each.capacity),
+        ("allocatable", each.allocatable),
         ("used", each.used),
         ("free", each.free),
         ("short", each.short),
     )
-    return f"{each.resource} ({', '.join(f'{word} {shown(each.resource, amount)}' for word, amount in told)})"
+    return f"{each.resource} ({', '.join(f'{word} {format_amount(each.resource, amount)}' for word, amount in told)})"
 
 
 def amounts(of: Mapping[str, int]) -> str:
     """Amounts of several resources."""
-    return ", ".join(f"{shown(name, amount)} {name}" for name, amount in of.items())
+    return ", ".join(f"{format_amount(name, amount)} {name}" for name, amount in of.items())
 
 
 def few(names: Sequence[str]) -> str:
@@ -103,7 +103,7 @@ def _largest(most: Mapping[str, int], meant: Mapping[str, str]) -> Iterator[str]
             yield f"no node advertises {name}{f': did you mean {meant[name]}?' if name in meant else ''}"
 
 
-def _names(pods: Iterable[Placed]) -> str:
+def _names(pods: Iterable[PodInfo]) -> str:
     return few([f"{each.namespace}/{each.name}" for each in pods])
 
 

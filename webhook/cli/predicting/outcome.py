@@ -17,7 +17,7 @@ from webhook.accounting.fit.remedies import Remedy, remedies
 from webhook.accounting.fit.resources import shortness
 from webhook.accounting.fit.room import Visit
 from webhook.accounting.fit.scores import Scoring
-from webhook.accounting.node_fit import Insufficient
+from webhook.accounting.node_fit import Shortfall
 from webhook.cli.predicting.candidates import Candidate
 from webhook.policy.suggest import resource_meant
 
@@ -35,7 +35,7 @@ class NodeLine:
     said: NodeAnswer
     allocation: int
     balance: int
-    tightest: Insufficient
+    tightest: Shortfall
     copies: int = 0
 
 
@@ -72,7 +72,7 @@ def outcome(candidate: Candidate, cluster: Cluster, visit: Visit, scoring: Scori
         TallygateError: the candidate is none that an API server would store.
     """
     pod = candidate.pod if candidate.copies is not None else tolerating(candidate.pod)
-    incoming = Incoming.of(prioritised(pod, cluster.priorities))
+    incoming = Incoming.of(prioritised(pod, cluster.priority_classes))
     before = filtered(incoming, cluster)
     lines = tuple(_lines(incoming, cluster, before, scoring)) if by_node else ()
     if candidate.copies is None:
@@ -104,7 +104,7 @@ def _explained(made: Outcome, pod: Incoming, cluster: Cluster, visit: Visit, sai
         nearest=tuple(_nearest(pod, cluster, said)),
         leaving=leaving(pod, cluster, said, {each.uid for each in visit.placed}),
         remedies=remedies(pod, cluster, said.places),
-        made_room=Leaving(cluster.nodes.name(chosen.place), chosen.victims) if chosen else None,
+        made_room=Leaving(cluster.nodes.get_name(chosen.place), chosen.victims) if chosen else None,
         meant=dict(_meant(made.answer, cluster)),
     )
 
@@ -122,7 +122,7 @@ def _meant(found: Answer, cluster: Cluster) -> Iterator[tuple[str, str]]:
 def _nearest(pod: Incoming, cluster: Cluster, said: Filtered) -> Iterator[NodeAnswer]:
     """The nodes that lack least, of those that could run the pod if others left."""
     helpful = sorted(
-        said.helpful.tolist(), key=lambda place: (shortness(pod, cluster, place), cluster.nodes.name(place))
+        said.helpful.tolist(), key=lambda place: (shortness(pod, cluster, place), cluster.nodes.get_name(place))
     )
     answers = (node_answer(pod, cluster, said, place) for place in helpful)
     for _, each in zip(range(_NEAREST), (one for one in answers if one.ever and one.shortfalls), strict=False):
@@ -146,17 +146,17 @@ def _lines(pod: Incoming, cluster: Cluster, said: Filtered, scoring: Scoring) ->
     return iter(sorted(lines, key=lambda line: line.said.name))
 
 
-def _tightest(pod: Incoming, cluster: Cluster, place: int) -> Insufficient:
+def _tightest(pod: Incoming, cluster: Cluster, place: int) -> Shortfall:
     """What the node would be fullest of with the pod."""
     nodes = cluster.nodes
-    has, used = nodes.has(place), {**nodes.uses(place), _PODS: nodes.pods[place]}
+    has, used = nodes.get_allocatable(place), {**nodes.get_used(place), _PODS: nodes.pods[place]}
     asked = [
-        Insufficient(name, amount, used.get(name, 0), has.get(name, 0), never=amount > has.get(name, 0))
+        Shortfall(name, amount, used.get(name, 0), has.get(name, 0), unresolvable=amount > has.get(name, 0))
         for name, amount in {_PODS: 1, **pod.requests}.items()
     ]
     return max(asked, key=_fullness)
 
 
-def _fullness(each: Insufficient) -> tuple[bool, float]:
+def _fullness(each: Shortfall) -> tuple[bool, float]:
     """Whether there is nothing of it at all, and how full it would be."""
-    return each.capacity <= 0, (each.used + each.requested) / max(each.capacity, 1)
+    return each.allocatable <= 0, (each.used + each.requested) / max(each.allocatable, 1)

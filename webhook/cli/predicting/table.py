@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from webhook.accounting.amounts import shown
-from webhook.accounting.node_fit import Insufficient
+from webhook.accounting.amounts import format_amount
+from webhook.accounting.node_fit import Shortfall
 from webhook.cli.predicting.lines import numbers
 from webhook.cli.predicting.outcome import NodeLine
 from webhook.cli.report.table import aligned, harmless, table
@@ -44,12 +44,12 @@ def reason(line: NodeLine) -> str:
     return "; ".join([*words, *(f"also {each}" for each in short.values())])
 
 
-def bar(tightest: Insufficient) -> str:
+def bar(tightest: Shortfall) -> str:
     """Used, asked for and free, in tenths of what there is; more than there is fills it."""
-    if tightest.capacity <= 0:
+    if tightest.allocatable <= 0:
         return ""
-    used = min(_WIDTH, -(-tightest.used * _WIDTH // tightest.capacity))
-    full = min(_WIDTH, max(used, -(-(tightest.used + tightest.requested) * _WIDTH // tightest.capacity)))
+    used = min(_WIDTH, -(-tightest.used * _WIDTH // tightest.allocatable))
+    full = min(_WIDTH, max(used, -(-(tightest.used + tightest.requested) * _WIDTH // tightest.allocatable)))
     return "█" * used + "▒" * (full - used) + "░" * (_WIDTH - full)
 
 
@@ -63,6 +63,8 @@ def _coloured(line: NodeLine) -> tuple[str | Text, ...]:
     return name, Text(harmless(answer), _STYLES[answer]), *more
 
 
-def _tightest(each: Insufficient) -> str:
-    used, asked, capacity = (shown(each.resource, amount) for amount in (each.used, each.requested, each.capacity))
+def _tightest(each: Shortfall) -> str:
+    used, asked, capacity = (
+        format_amount(each.resource, amount) for amount in (each.used, each.requested, each.allocatable)
+    )
     return f"{each.resource} {used} + {asked} of {capacity}"

@@ -15,9 +15,9 @@ from webhook.cli.manifest.objects import Manifest
 from webhook.cli.manifest.to_json import to_json
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import ResourceList
-from webhook.objects.scheduling import PlacingNode, PlacingStatus
+from webhook.objects.scheduling import SchedulingNode, SchedulingNodeStatus
 
-_NODE = msgspec.json.Decoder(PlacingNode)
+_NODE = msgspec.json.Decoder(SchedulingNode)
 _AMOUNTS = msgspec.json.Decoder(ResourceList)
 _ADDED = re.compile(r"\s*(\d{1,6})\s*x\s*(\{.*\})\s*", re.ASCII | re.DOTALL)
 _MOST = 100_000
@@ -57,7 +57,11 @@ def add_nodes(cluster: Cluster, written: str, number: int, bounds: Bounds) -> No
     for index, amounts in enumerate(_amounts(written, found[2], bounds) * count):
         name = f"added-{number}-{index + 1}"
         meta = ObjectMeta(name=name, labels={_HOSTNAME: name})
-        _put(cluster, PlacingNode(metadata=meta, status=PlacingStatus(allocatable={"pods": _PODS, **amounts})), "--add")
+        _put(
+            cluster,
+            SchedulingNode(metadata=meta, status=SchedulingNodeStatus(allocatable={"pods": _PODS, **amounts})),
+            "--add",
+        )
 
 
 def _amounts(written: str, text: str, bounds: Bounds) -> list[ResourceList]:
@@ -67,7 +71,7 @@ def _amounts(written: str, text: str, bounds: Bounds) -> list[ResourceList]:
         raise Misuse(f"--add {written}: {error}") from error
 
 
-def _put(cluster: Cluster, node: PlacingNode, where: str) -> None:
+def _put(cluster: Cluster, node: SchedulingNode, where: str) -> None:
     name = (node.metadata.name if node.metadata else None) or ""
     try:
         cluster.put_node(node)

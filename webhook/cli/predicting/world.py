@@ -9,9 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from webhook.accounting.caps import has_ended
-from webhook.accounting.cluster import Cluster, Placed, placed, take
-from webhook.accounting.cluster.storage import Storage
-from webhook.accounting.cluster.terms import stored
+from webhook.accounting.cluster import Cluster, PodInfo, create_pod_info, ingest
+from webhook.accounting.cluster.storage import StorageIndex
+from webhook.accounting.cluster.terms import merge_label_keys
 from webhook.accounting.quantity import QuantityError
 from webhook.cli.checking.snapshot import SnapshotError, walk
 from webhook.cli.cluster import kept
@@ -21,13 +21,13 @@ from webhook.cli.cluster.seen import PODS_PATH
 from webhook.cli.cluster.source import Source
 from webhook.errors import TallygateError
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import PlacedPod
+from webhook.objects.scheduling import SchedulingPod
 from webhook.state.kubernetes import naming
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.pool import Access, PooledTransport
 from webhook.state.watch.wire import Reading, revision_of
 
-_POD = msgspec.json.Decoder(PlacedPod)
+_POD = msgspec.json.Decoder(SchedulingPod)
 
 
 class WorldError(TallygateError):
@@ -39,7 +39,7 @@ class World:
     """A cluster, and its pods without a node by namespace and name; `left_out` says what could not be read."""
 
     cluster: Cluster = field(default_factory=Cluster)
-    pending: dict[tuple[str, str], PlacedPod] = field(default_factory=dict)
+    pending: dict[tuple[str, str], SchedulingPod] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
 
@@ -50,8 +50,8 @@ class _PodRow(NamedTuple):
     namespace: str
     name: str
     revision: int
-    on_node: Placed | None
-    pending: PlacedPod | None
+    on_node: PodInfo | None
+    pending: SchedulingPod | None
 
 
 def read(source: Source) -> World:
@@ -74,9 +74,9 @@ def _stored(path: Path) -> World:
             _add_pod(world, _row(world.cluster, _identified(_POD.decode(item))))
             return True
         if kind == kept.VOLUMES_KIND:
-            world.cluster.storage = world.cluster.storage or Storage()
+            world.cluster.storage = world.cluster.storage or StorageIndex()
             return True
-        return take(world.cluster, kind, item) or kind == naming.KIND
+        return ingest(world.cluster, kind, item) or kind == naming.KIND
 
     try:
         walk(path, add)
@@ -89,13 +89,13 @@ def _stored(path: Path) -> World:
 
 def _live(access: Access) -> World:
     world, transport = World(), PooledTransport(access)
-    pods = Reading("pods", PODS_PATH, PlacedPod, lambda pod: _row(world.cluster, pod))
+    pods = Reading("pods", PODS_PATH, SchedulingPod, lambda pod: _row(world.cluster, pod))
     try:
         _take_all(world, listed(transport, kept.NAMESPACES, access.server).items)
         _take_all(world, listed(transport, kept.NODES, access.server).items)
         volumes = [_if_allowed(world, transport, reading, access.server) for reading in kept.VOLUMES]
         if None not in volumes:
-            world.cluster.storage = Storage()
+            world.cluster.storage = StorageIndex()
             _take_all(world, chain.from_iterable(filter(None, volumes)))
         for ranks in kept.RANKS:
             _take_all(world, _if_allowed(world, transport, ranks, access.server) or ())
@@ -125,10 +125,10 @@ def _if_allowed(
 
 def _take_all(world: World, items: Iterable[Item]) -> None:
     for item in items:
-        take(world.cluster, item.kind, item.content)
+        ingest(world.cluster, item.kind, item.content)
 
 
-def _row(cluster: Cluster, pod: PlacedPod) -> _PodRow:
+def _row(cluster: Cluster, pod: SchedulingPod) -> _PodRow:
     """A stored pod.
 
     Raises:
@@ -139,16 +139,16 @@ def _row(cluster: Cluster, pod: PlacedPod) -> _PodRow:
     if not meta.uid or not meta.name or not meta.namespace:
         raise ValueError("a pod without uid, namespace or name")
     waits = not has_ended(pod) and not (pod.spec and pod.spec.node_name) and meta.deletion_timestamp is None
-    on_node, pending = placed(pod, cluster.shapes), pod if waits else None
+    on_node, pending = create_pod_info(pod, cluster.groups), pod if waits else None
     return _PodRow(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version or "1"), on_node, pending)
 
 
-def _identified(pod: PlacedPod) -> PlacedPod:
+def _identified(pod: SchedulingPod) -> SchedulingPod:
     """A pod of a snapshot, which may be written by hand, with what the API server would have given it."""
     meta = pod.metadata or ObjectMeta()
     namespace = meta.namespace or "default"
     named = msgspec.structs.replace(meta, namespace=namespace, uid=meta.uid or f"{namespace}/{meta.name}")
-    return msgspec.structs.replace(pod if meta.uid else stored(pod), metadata=named)
+    return msgspec.structs.replace(pod if meta.uid else merge_label_keys(pod), metadata=named)
 
 
 def _add_pod(world: World, row: _PodRow) -> None:

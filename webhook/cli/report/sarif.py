@@ -27,11 +27,12 @@ def _rule(code: Code) -> dict[str, Any]:
     return {
         "id": code.number,
         "name": "".join(word.capitalize() for word in code.slug.split("-")),
-        "shortDescription": {"text": code.what},
-        "fullDescription": {"text": code.why},
+        "shortDescription": {"text": code.summary},
+        "fullDescription": {"text": code.explanation},
         "help": {
-            "text": f"{code.why}\n\nThis fails:\n{code.fails}\nThis passes:\n{code.passes}",
-            "markdown": f"{code.why}\n\nThis fails:\n\n{_fenced(code.fails)}\nThis passes:\n\n{_fenced(code.passes)}",
+            "text": f"{code.explanation}\n\nThis fails:\n{code.invalid_example}\nThis passes:\n{code.valid_example}",
+            "markdown": f"{code.explanation}\n\nThis fails:\n\n{_fenced(code.invalid_example)}\nThis "
+            f"passes:\n\n{_fenced(code.valid_example)}",
         },
     }
 

@@ -23,9 +23,9 @@ from webhook.cli.sequences.model import Body
 from webhook.cli.sequences.outcome import Outcome, answered, invalid, refused
 from webhook.cli.sequences.store import CLUSTER_SCOPED, Key, Store
 from webhook.gate import Gate
-from webhook.objects.meta import Bare
+from webhook.objects.meta import PartialObjectMetadata
 
-_BARE: Final = msgspec.json.Decoder(Bare).decode
+_BARE: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
 _SECONDS: Final = 5.0  # as registered
 _NOT_ADMITTED: Final = frozenset({"kube-system", NAMESPACE})
 

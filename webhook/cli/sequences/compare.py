@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from webhook.accounting.amounts import amount, shown
+from webhook.accounting.amounts import format_amount, round_up_to_unit
 from webhook.accounting.names import REQUESTS_PREFIX
 from webhook.accounting.quantity import Quantity, QuantityError
 from webhook.cli.sequences.model import Expected, LedgerExpected
@@ -92,10 +92,10 @@ def _ledger(expected: LedgerExpected, accounts: Sequence[Account]) -> Iterator[D
     for what, amounts in expected.amounts.items():
         for written, quantity in amounts.items():
             name = written.removeprefix(REQUESTS_PREFIX)
-            found, wanted = _amount(account, what, name), amount(name, quantity)
+            found, wanted = _amount(account, what, name), round_up_to_unit(name, quantity)
             if found != wanted:
-                said = "nothing bounds it" if found is None else shown(name, found)
-                yield Difference(f"{title}: {name} {what}", shown(name, wanted), said)
+                said = "nothing bounds it" if found is None else format_amount(name, found)
+                yield Difference(f"{title}: {name} {what}", format_amount(name, wanted), said)
 
 
 def _amount(account: Account, what: str, name: str) -> int | None:

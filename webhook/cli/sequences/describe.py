@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from webhook.accounting.amounts import shown
+from webhook.accounting.amounts import format_amount
 from webhook.cli.sequences.model import Body, Create, Delete, End, Label, Resize, Scale, Step, Update, Wait
 from webhook.cli.sequences.world import Account
 
@@ -43,5 +43,5 @@ def ledgers(accounts: Sequence[Account]) -> Iterator[tuple[str, str]]:
 def _account(account: Account, name: str) -> str:
     held, promised = account.ledger.tally.get(name, 0), account.ledger.promised.get(name, 0)
     free = account.free(name)
-    rest = "" if free is None else f", free {shown(name, free)}"
-    return f"{name} held {shown(name, held)}, promised {shown(name, promised)}{rest}"
+    rest = "" if free is None else f", free {format_amount(name, free)}"
+    return f"{name} held {format_amount(name, held)}, promised {format_amount(name, promised)}{rest}"

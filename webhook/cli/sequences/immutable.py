@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.accounting.asks import PodAsk, Quantities, read_pod
+from webhook.accounting.asks import PodResources, Quantities, parse_pod_resources
 from webhook.admission.workloads import Judged
 from webhook.cli.sequences.model import Body
 from webhook.objects.pods import Pod, PodSpec
@@ -26,11 +26,11 @@ def not_changeable(judged: Judged, before: Body, subresource: str) -> str:
     return "" if new == old else "spec: Forbidden: pod updates may not change what a pod asks for; resize it instead"
 
 
-def _asks(pod: Pod) -> PodAsk:
-    return read_pod(pod.spec or PodSpec())
+def _asks(pod: Pod) -> PodResources:
+    return parse_pod_resources(pod.spec or PodSpec())
 
 
-def _fixed(pod: PodAsk) -> list[tuple[str, Quantities, Quantities]]:
+def _fixed(pod: PodResources) -> list[tuple[str, Quantities, Quantities]]:
     """What each container asks for that a resize cannot change."""
     return [(each.name, _rest(each.requests), _rest(each.limits)) for each in (*pod.init, *pod.containers)]
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from webhook.accounting.amounts import Amounts, shown
-from webhook.accounting.asks import PodAsk, read_pod
+from webhook.accounting.amounts import Amounts, format_amount
+from webhook.accounting.asks import PodResources, parse_pod_resources
 from webhook.accounting.caps import PODS
-from webhook.accounting.explain import explain
+from webhook.accounting.explain import explain_request
 from webhook.accounting.names import LIMITS_PREFIX
 from webhook.accounting.quantity import QuantityError
-from webhook.accounting.requests import limits_of, requests_of
-from webhook.accounting.resize import View, as_seen
+from webhook.accounting.requests import compute_limits, compute_requests
+from webhook.accounting.resize import ResizeView, apply_status
 from webhook.admission.capping import Counted
 from webhook.cli.cluster.seen import Seen
 from webhook.cli.report.table import aligned, harmless
@@ -70,15 +70,15 @@ def behind(seen: Seen, chosen: Chosen) -> Iterator[Behind]:
 
 def title(each: Behind) -> str:
     """What the pods are behind of."""
-    said = "" if each.tally is None else f", by the ledger {shown(each.name, each.tally)}"
-    held = f"held {shown(each.name, each.held)}{said}"
+    said = "" if each.tally is None else f", by the ledger {format_amount(each.name, each.tally)}"
+    held = f"held {format_amount(each.name, each.held)}{said}"
     return harmless(f"{each.cap}  {where(each.namespace, each.members)}  {each.name}: {held}")
 
 
 def rows(each: Behind) -> list[str]:
     """The pods, a line each."""
     cells = [
-        (f"{held.namespace}/{held.pod}", held.node, held.state, shown(each.name, held.amount), held.how)
+        (f"{held.namespace}/{held.pod}", held.node, held.state, format_amount(each.name, held.amount), held.how)
         for held in each.holders
     ]
     return aligned(("POD", "NODE", "STATE", "AMOUNT", "HOW"), cells) if cells else ["no pod"]
@@ -130,17 +130,17 @@ def _whys(counted: Counted, pod: Pod) -> Iterator[_Why]:
     yield from (_Why(name, amount, _how(ask, name)) for name, amount in held.items())
 
 
-def _asked(pod: Pod) -> PodAsk:
+def _asked(pod: Pod) -> PodResources:
     """What a cap charges for (accounting.caps)."""
-    return as_seen(read_pod(pod.spec or PodSpec()), pod.status, View.HELD)
+    return apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
 
 
-def _how(ask: PodAsk, name: str) -> str:
+def _how(ask: PodResources, name: str) -> str:
     if name == PODS:
         return "one pod"
     resource = name.removeprefix(LIMITS_PREFIX)
-    effective = requests_of(ask) if resource == name else limits_of(ask)
-    return explain(effective, resource).removeprefix(f"{resource} = ")
+    effective = compute_requests(ask) if resource == name else compute_limits(ask)
+    return explain_request(effective, resource).removeprefix(f"{resource} = ")
 
 
 def _promised(ledger: Ledger) -> Iterator[tuple[str, Holder]]:
@@ -151,5 +151,8 @@ def _promised(ledger: Ledger) -> Iterator[tuple[str, Holder]]:
 
 def _promise(row: Row, name: str) -> str:
     if name in row.base:
-        return f"to {row.kind}: {shown(name, row.to[name])}, of which {shown(name, row.base[name])} are counted"
+        return (
+            f"to {row.kind}: {format_amount(name, row.to[name])}, of which {format_amount(name, row.base[name])} "
+            "are counted"
+        )
     return f"to {row.kind}: not counted yet"

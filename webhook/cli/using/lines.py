@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.amounts import Amounts, format_amount
 from webhook.admission.capping import CapIndex
 from webhook.cli.cluster.ledgers import LedgerRow
 from webhook.cli.cluster.seen import Seen
@@ -147,7 +147,7 @@ def _remarks(seen: Seen, chosen: Chosen, ledger: Ledger | None, count: Count, na
             yield "the ledger does not count it yet: counted from pods"
         written, own = ledger.hard.get(name), chosen.counted.hard.get(name)
         if written is not None and own is not None and written != own:
-            yield f"the policies say {shown(name, own)}, the ledger {shown(name, written)}"
+            yield f"the policies say {format_amount(name, own)}, the ledger {format_amount(name, written)}"
     if count.unreadable:
         yield f"counted with nothing for a quantity that is none: {_few(_names(seen, count.unreadable))}"
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from webhook.accounting.amounts import is_milli, shown
+from webhook.accounting.amounts import format_amount, is_milli
 from webhook.cli.report.table import aligned, harmless
 from webhook.cli.using.lines import Line, Over, Usage
 
@@ -64,7 +64,7 @@ def _row(line: Line) -> list[str]:
 
 def _numbers(line: Line) -> list[str]:
     amounts = (line.hard, line.soft, line.held, line.promised, line.free)
-    return [_UNKNOWN if amount is None else shown(line.name, amount) for amount in amounts]
+    return [_UNKNOWN if amount is None else format_amount(line.name, amount) for amount in amounts]
 
 
 def _title(line: Line) -> Text:
@@ -81,9 +81,9 @@ def _notes(line: Line) -> list[str]:
     notes = list(line.remarks)
     if line.over is not Over.NEITHER:
         bound = (line.hard if line.over is Over.HARD else line.soft) or 0
-        notes.append(f"{shown(line.name, line.charged - bound)} over {line.over}")
+        notes.append(f"{format_amount(line.name, line.charged - bound)} over {line.over}")
     if line.terminating:
-        notes.append(f"{shown(line.name, line.terminating)} of them terminating")
+        notes.append(f"{format_amount(line.name, line.terminating)} of them terminating")
     return notes
 
 

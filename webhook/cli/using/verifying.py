@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.quantity import QuantityError
 from webhook.admission.capping import Counted
 from webhook.cli.cluster.ledgers import LedgerRow
@@ -85,8 +85,8 @@ def render(drifts: list[Drift]) -> list[str]:
                 where(each.namespace, each.members),
                 each.name,
                 each.pod or "(tally)",
-                shown(each.name, each.ledger),
-                shown(each.name, each.pods),
+                format_amount(each.name, each.ledger),
+                format_amount(each.name, each.pods),
                 each.why,
             )
             for each in drifts
@@ -112,10 +112,10 @@ def _tally(chosen: Chosen, ledger: Ledger, sums: _Sums, names: list[str]) -> Ite
     for name in names:
         said, least, more = ledger.tally.get(name, 0), sums.settled[name], sums.changed[name]
         if said < least:
-            why = f"{shown(name, least - said)} less than pods hold that must have been counted"
+            why = f"{format_amount(name, least - said)} less than pods hold that must have been counted"
             yield _drift(chosen, "", name, said, least, why)
         elif said > least + more:
-            gone = f"{shown(name, said - least - more)} more than pods hold"
+            gone = f"{format_amount(name, said - least - more)} more than pods hold"
             why = f"{gone}; pods may have been deleted while no gate counts"
             yield _drift(chosen, "", name, said, least + more, why)
 

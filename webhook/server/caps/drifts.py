@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from webhook.accounting.amounts import is_milli, shown
+from webhook.accounting.amounts import format_amount, is_milli
 from webhook.admission.capping import cap_of
 from webhook.server.caps.names import CapNames
 from webhook.server.reporting.logs import Logger
@@ -44,5 +44,5 @@ class Drifts:
         self._times.labels(label).inc()
         for name, amount in found.items():
             self._last.labels(label, name).set(amount / 1000 if is_milli(name) else amount)
-        amounts = {name: shown(name, amount) for name, amount in found.items()}
+        amounts = {name: format_amount(name, amount) for name, amount in found.items()}
         self._log.warning("ledger-drift", cap=cap, namespace=write.key.namespace, amounts=amounts)

@@ -94,7 +94,7 @@ def _state(ledger: Ledger) -> State:
     if ledger.converging:
         return State.CONVERGING
     charged = ledger.charged()
-    if charged.over(ledger.hard):
+    if charged.find_excess(ledger.hard):
         return State.OVER
     if any(hard > 0 and charged.get(name, 0) >= hard for name, hard in ledger.hard.items()):
         return State.FULL

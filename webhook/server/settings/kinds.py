@@ -79,7 +79,7 @@ def _size(value: Any) -> int:
     try:
         quantity = Quantity.parse(str(value))
     except QuantityError:
-        quantity = Quantity.of(0)
+        quantity = Quantity.from_int(0)
     if isinstance(value, bool) or quantity.sign != 1 or not quantity.is_whole:
         raise ValueError(f"{value!r} is not a number of bytes; write it as 8Mi or 1000000")
     return quantity.value()

@@ -83,6 +83,6 @@ class Desk:
         if refusal is None or now - refusal.at > _REMEMBERED_SECONDS:
             return None
         step = attempt(refusal.ledger)
-        if step.refused is None or refusal.asked.short_of(step.refused):
+        if step.refused is None or refusal.asked.find_shortfall(step.refused):
             return None
         return step

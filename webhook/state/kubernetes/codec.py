@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts, shown
+from webhook.accounting.amounts import Amounts, format_amount
 from webhook.state.kubernetes import naming, wire
 from webhook.state.ledger import Ledger, Row
 from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, Versioned
@@ -169,7 +169,7 @@ def _amounts(digits: Mapping[str, str]) -> Amounts:
 
 def _told(amounts: Amounts) -> str:
     """As a person would say it: `8 nvidia.com/gpu, 64Gi memory`."""
-    return ", ".join(f"{shown(name, amounts[name])} {name}" for name in sorted(amounts)) or "0"
+    return ", ".join(f"{format_amount(name, amounts[name])} {name}" for name in sorted(amounts)) or "0"
 
 
 def _stamp(ledger: Ledger, now: datetime) -> str:

@@ -15,5 +15,5 @@ def drift(before: Ledger, after: Ledger) -> Amounts:
     """
     if after.tally is before.tally or before.converging or before.members != after.members:
         return _NOTHING  # most writes count nothing anew, and keep the very tally
-    found = after.tally.short_of(before.charged())
+    found = after.tally.find_shortfall(before.charged())
     return Amounts({name: amount for name, amount in found.items() if name in before.counts})

@@ -35,7 +35,7 @@ class Row:
 
     def promised(self) -> Amounts:
         """What it adds to the tally: max(0, to - base)."""
-        return self.to.short_of(self.base)
+        return self.to.find_shortfall(self.base)
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -112,7 +112,7 @@ class Ledger:
 
 def _less(amounts: Amounts, gone: Amounts) -> Amounts:
     """What is left of a sum; a name of which nothing is left is absent, so that sums do not grow for ever."""
-    return amounts.short_of(gone) if gone else amounts
+    return amounts.find_shortfall(gone) if gone else amounts
 
 
 def _put(within: dict[str, Amounts], namespace: str, amounts: Amounts) -> None:

@@ -88,7 +88,7 @@ def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused | Deferred
     attempt before took the pod for larger than it was.
     """
     row = ledger.rows.get(wanted.uid)
-    more = wanted.new.short_of(wanted.old)
+    more = wanted.new.find_shortfall(wanted.old)
     if row is None and not more:
         return Granted(ledger, free=True)
     if (first := _first(ledger, wanted)) is not None:
@@ -124,7 +124,7 @@ def _row(row: Row | None, wanted: Reservation) -> Row:
         row.namespace,
         row.name,
         base=_least(row.base, wanted.old),
-        to=row.to.max_with(wanted.new),
+        to=row.to.merge_max(wanted.new),
         by=wanted.by,
         sole=False,
         kind=Kind.CREATE if both_create else Kind.CHANGE,

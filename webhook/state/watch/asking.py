@@ -5,14 +5,14 @@ from urllib.parse import quote
 
 import msgspec
 
-from webhook.objects.meta import Bare
+from webhook.objects.meta import PartialObjectMetadata
 from webhook.state.watch.failure import Reason, WatchError
 from webhook.state.watch.ports import Transport
 from webhook.state.watch.wire import revision_of
 
 _OK: Final = 200
 _NOT_FOUND: Final = 404
-_METADATA: Final = msgspec.json.Decoder(Bare)
+_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata)
 
 
 class QuorumReader:

@@ -3,7 +3,7 @@
 import msgspec
 
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import NodeSpec, PlacingNode, PlacingStatus
+from webhook.objects.scheduling import NodeSpec, SchedulingNode, SchedulingNodeStatus
 from webhook.state.watch.named import Named
 from webhook.state.watch.wire import Reading, revision_of
 
@@ -22,7 +22,7 @@ class NodeRow(msgspec.Struct, frozen=True):
         """All that is kept of it."""
         return self.content
 
-    def node(self) -> PlacingNode:
+    def node(self) -> SchedulingNode:
         """The node as far as it is kept: name, labels, taints, capacity, allocatable, features."""
         return _NODE.decode(self.content)
 
@@ -30,12 +30,12 @@ class NodeRow(msgspec.Struct, frozen=True):
 class NodeView(Named[NodeRow]):
     """Every node as of its revision."""
 
-    def nodes(self) -> tuple[PlacingNode, ...]:
+    def nodes(self) -> tuple[SchedulingNode, ...]:
         """All nodes, decoded now."""
         return tuple(row.node() for row in self.rows())
 
 
-def digest(node: PlacingNode) -> NodeRow:
+def digest(node: SchedulingNode) -> NodeRow:
     """The row of a stored node.
 
     Raises:
@@ -44,16 +44,16 @@ def digest(node: PlacingNode) -> NodeRow:
     meta = node.metadata
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a node without uid or name")
-    spec, status = node.spec or NodeSpec(), node.status or PlacingStatus()
-    kept = PlacingNode(
+    spec, status = node.spec or NodeSpec(), node.status or SchedulingNodeStatus()
+    kept = SchedulingNode(
         metadata=ObjectMeta(name=meta.name, labels=meta.labels),
         spec=NodeSpec(spec.taints, spec.unschedulable) if spec.taints or spec.unschedulable else None,
-        status=PlacingStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
+        status=SchedulingNodeStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
     )
     return NodeRow(meta.uid, meta.name, revision_of(meta.resource_version or ""), _ENCODER.encode(kept))
 
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
-_NODE = msgspec.json.Decoder(PlacingNode)
+_NODE = msgspec.json.Decoder(SchedulingNode)
 
-NODES = Reading("nodes", "/api/v1/nodes", PlacingNode, digest)
+NODES = Reading("nodes", "/api/v1/nodes", SchedulingNode, digest)

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from webhook.accounting.cluster import Cluster, Placed, placed
+from webhook.accounting.cluster import Cluster, PodInfo, create_pod_info
 from webhook.accounting.fit.effort import words_of_others
 from webhook.accounting.quantity import QuantityError
-from webhook.objects.scheduling import PlacedPod
+from webhook.objects.scheduling import SchedulingPod
 from webhook.state.watch.devices import DeviceView
 from webhook.state.watch.events import Changed, Deleted, Event, Replaced
 from webhook.state.watch.namespaces import NamespaceView
@@ -32,7 +32,7 @@ _TOGETHER = 200  # pods put in at a time: who asks meanwhile need not wait for a
 class PlacedRow(PodRow, frozen=True, gc=False):
     """A pod, and how it stands on its node; None when it is on none, and none is promised to it."""
 
-    placed: Placed | None = None
+    placed: PodInfo | None = None
 
 
 class ClusterView:
@@ -51,9 +51,11 @@ class ClusterView:
         namespaces.listen(self._namespaces_changed)
         self.devices.listen(self._devices_changed)
 
-    def reading(self, pods: PodView) -> Reading[PlacedPod, PodRow]:
+    def reading(self, pods: PodView) -> Reading[SchedulingPod, PodRow]:
         """How pods are read: as this view of them does, and as they stand on nodes."""
-        return Reading(pods.reading.name, pods.reading.path, PlacedPod, lambda pod: self._row(pods.digest(pod), pod))
+        return Reading(
+            pods.reading.name, pods.reading.path, SchedulingPod, lambda pod: self._row(pods.digest(pod), pod)
+        )
 
     @contextmanager
     def held(self, patience: float) -> Iterator[Cluster | None]:
@@ -88,7 +90,7 @@ class ClusterView:
             elif isinstance(event, Deleted):
                 self._cluster.remove_pod(event.item.uid)
 
-    def _row(self, row: PodRow, pod: PlacedPod) -> PodRow:
+    def _row(self, row: PodRow, pod: SchedulingPod) -> PodRow:
         return PlacedRow(
             row.uid,
             row.namespace,
@@ -101,11 +103,11 @@ class ClusterView:
             self._placed(pod),
         )
 
-    def _placed(self, pod: PlacedPod) -> Placed | None:
+    def _placed(self, pod: SchedulingPod) -> PodInfo | None:
         pod = _within_reason(pod)
         with self._lock:
             try:
-                return placed(pod, self._cluster.shapes)
+                return create_pod_info(pod, self._cluster.groups)
             except QuantityError:
                 return None  # no API server stores such a pod
 
@@ -114,7 +116,7 @@ class ClusterView:
         there = {row.uid for row in event.items}
         with self._lock:
             self._is_whole = False
-            gone = [pod.uid for pod in self._cluster.pods() if pod.uid not in there]
+            gone = [pod.uid for pod in self._cluster.list_pods() if pod.uid not in there]
         for uids in _in_parts(gone):
             with self._lock:
                 for uid in uids:
@@ -130,7 +132,7 @@ class ClusterView:
         pod = row.placed if isinstance(row, PlacedRow) else None
         if pod is None:
             self._cluster.remove_pod(row.uid)
-        elif self._cluster.pod(row.uid) != pod:
+        elif self._cluster.find_pod(row.uid) != pod:
             self._cluster.put_pod(pod)
 
     def _nodes_changed(self, names: Iterable[str]) -> None:
@@ -150,9 +152,9 @@ class ClusterView:
             row = self.devices.row(name)
             with self._lock:
                 if row is None:
-                    self._cluster.devices.remove(name)
+                    self._cluster.device_classes.remove(name)
                 else:
-                    self._cluster.devices.put(row.device_class())
+                    self._cluster.device_classes.put(row.device_class())
 
     def _namespaces_changed(self, names: Iterable[str]) -> None:
         for name in names:
@@ -164,7 +166,7 @@ class ClusterView:
                     self._cluster.namespaces[name] = row.labels
 
 
-def _within_reason(pod: PlacedPod) -> PlacedPod:
+def _within_reason(pod: SchedulingPod) -> SchedulingPod:
     """The pod without what would have to be remembered, and held against every other pod, by the thousand."""
     meta, spec = pod.metadata, pod.spec
     if spec is not None and words_of_others(pod) > _MOST_WORDS:

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from tests.accounting.scheduling.plain.objects import Json, status_of
-from webhook.accounting.amounts import amount
+from webhook.accounting.amounts import round_up_to_unit
 from webhook.accounting.names import is_scheduler_scalar
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.requests import pod_requests
+from webhook.accounting.requests import compute_pod_requests
 from webhook.objects.pods import Pod, PodSpec
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
@@ -30,7 +30,7 @@ def requested(pod: Json, *, on_node: bool) -> dict[str, int]:
     framework/plugins/noderesources/fit.go does without).
     """
     typed = msgspec.json.decode(json.dumps(pod), type=Pod)
-    amounts = pod_requests(typed.spec or PodSpec(), typed.status if on_node else None).amounts
+    amounts = compute_pod_requests(typed.spec or PodSpec(), typed.status if on_node else None).amounts
     return {name: each for name, each in amounts.items() if name in _COMPUTE or is_scheduler_scalar(name)}
 
 
@@ -38,4 +38,4 @@ def allocatable(node: Json) -> dict[str, int]:
     """NewResource(node.Status.Allocatable): what is absent is what capacity is (SetDefaults_NodeStatus)."""
     status = status_of(node)
     listed = status.get("capacity") if status.get("allocatable") is None else status["allocatable"]
-    return {name: amount(name, quantity(each).rounded_up_to_milli()) for name, each in (listed or {}).items()}
+    return {name: round_up_to_unit(name, quantity(each).round_up_to_milli()) for name, each in (listed or {}).items()}

@@ -5,40 +5,40 @@ Source: filterPodsWithPDBViolation in plugins/defaultpreemption/default_preempti
 
 from collections.abc import Iterable, Sequence
 
-from webhook.accounting.cluster.pods import Placed
-from webhook.accounting.selectors import NOTHING, Selector, SelectorError, selector_of
+from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.selectors import MATCH_NOTHING, Selector, SelectorError, parse_selector
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus
+from webhook.objects.scheduling import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 
 
 class _Budget:
     """One budget, and how many more pods may leave under it."""
 
-    def __init__(self, budget: DisruptionBudget) -> None:
-        status = budget.status or DisruptionBudgetStatus()
+    def __init__(self, budget: PodDisruptionBudget) -> None:
+        status = budget.status or PodDisruptionBudgetStatus()
         self._namespace = (budget.metadata or ObjectMeta()).namespace or ""
         self._selector = _selector(budget)
         self._leaving = status.disrupted_pods or {}
         self._left = status.disruptions_allowed
 
-    def is_broken_by(self, pod: Placed) -> bool:
+    def is_broken_by(self, pod: PodInfo) -> bool:
         """Count a pod that is to leave; whether that is one too many. Pods known to leave already are not counted."""
         if not self._covers(pod) or pod.name in self._leaving:
             return False
         self._left -= 1
         return self._left < 0
 
-    def _covers(self, pod: Placed) -> bool:
+    def _covers(self, pod: PodInfo) -> bool:
         """Whether it is about a pod; one without a selector, or with an empty one, is about none here."""
         return (
             self._namespace == pod.namespace
-            and bool(pod.shape.labels)
+            and bool(pod.group.labels)
             and not self._selector.is_empty
-            and self._selector.matches(pod.shape.labels)
+            and self._selector.matches(pod.group.labels)
         )
 
 
-def split(pods: Sequence[Placed], budgets: Iterable[DisruptionBudget]) -> tuple[list[Placed], list[Placed]]:
+def split(pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]) -> tuple[list[PodInfo], list[PodInfo]]:
     """Pods whose leaving, one after the other, breaks a budget, and the others; each in the order given."""
     kept = [_Budget(each) for each in budgets]
     # A pod counts under every budget that covers it, also after one of them is found to be broken.
@@ -49,8 +49,8 @@ def split(pods: Sequence[Placed], budgets: Iterable[DisruptionBudget]) -> tuple[
     )
 
 
-def _selector(budget: DisruptionBudget) -> Selector:
+def _selector(budget: PodDisruptionBudget) -> Selector:
     try:
-        return selector_of((budget.spec or DisruptionBudgetSpec()).selector)
+        return parse_selector((budget.spec or PodDisruptionBudgetSpec()).selector)
     except SelectorError:
-        return NOTHING
+        return MATCH_NOTHING

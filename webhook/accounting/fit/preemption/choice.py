@@ -30,11 +30,11 @@ def _violations(candidate: Candidate) -> int:
 
 
 def _highest(candidate: Candidate) -> int:
-    return candidate.victims[0].shape.priority
+    return candidate.victims[0].group.priority
 
 
 def _sum(candidate: Candidate) -> int:
-    return sum(each.shape.priority + _LIFT for each in candidate.victims)
+    return sum(each.group.priority + _LIFT for each in candidate.victims)
 
 
 def _number(candidate: Candidate) -> int:

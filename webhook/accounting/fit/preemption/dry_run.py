@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import Placed, weighty_volumes
-from webhook.accounting.cluster.supposing import Supposition, supposing
+from webhook.accounting.cluster.pods import PodInfo, list_scheduling_volumes
+from webhook.accounting.cluster.supposing import ClusterFork, fork
 from webhook.accounting.fit.filtering import judged
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.budgets import split
@@ -26,7 +26,7 @@ class Candidate:
     """
 
     place: int
-    victims: tuple[Placed, ...]
+    victims: tuple[PodInfo, ...]
     violations: int
 
 
@@ -40,10 +40,10 @@ class Useless:
 
 def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | Useless:
     """What would have to happen on one node with pods of a lower priority. The cluster is as before afterwards."""
-    lower = [each for each in cluster.on(place).values() if each.shape.priority < pod.priority]
-    with supposing(cluster) as suppose:
+    lower = [each for each in cluster.get_node_pods(place).values() if each.group.priority < pod.priority]
+    with fork(cluster) as suppose:
         for each in lower:
-            suppose.away(each)
+            suppose.remove(each)
         said = judged(pod, cluster, np.array([place]))
         if said.rejected.any():
             return Useless((said.fault,), is_fault=True) if said.fault else Useless(said.reasons(place))
@@ -51,7 +51,7 @@ def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | Useless:
 
 
 def _sparing(
-    pod: Incoming, cluster: Cluster, place: int, suppose: Supposition, lower: Sequence[Placed]
+    pod: Incoming, cluster: Cluster, place: int, suppose: ClusterFork, lower: Sequence[PodInfo]
 ) -> Candidate | Useless:
     """Let every pod stay that can, first those whose leaving breaks a budget, then the others, the important first."""
     breaking, others = split(lower, cluster.budgets)
@@ -59,24 +59,24 @@ def _sparing(
     violations = len(victims)
     victims += [each for each in others if not _can_stay(each, pod, cluster, place, suppose)]
     if not victims:
-        return Useless((f'expected at least one victim pod on node "{cluster.nodes.name(place)}"',), is_fault=True)
+        return Useless((f'expected at least one victim pod on node "{cluster.nodes.get_name(place)}"',), is_fault=True)
     ordered = by_importance(victims) if breaking and others else victims
     return Candidate(place, tuple(ordered), violations)
 
 
-def _can_stay(each: Placed, pod: Incoming, cluster: Cluster, place: int, suppose: Supposition) -> bool:
-    suppose.back(each)
+def _can_stay(each: PodInfo, pod: Incoming, cluster: Cluster, place: int, suppose: ClusterFork) -> bool:
+    suppose.restore(each)
     lacks_room = any(shortfalls(pod, cluster, place))
     if not lacks_room and _takes_room_only(each, pod, cluster, place):
         return True
     if not lacks_room and not judged(pod, cluster, np.array([place])).rejected.any():
         return True
-    suppose.away(each)
+    suppose.remove(each)
     return False
 
 
-def _takes_room_only(each: Placed, pod: Incoming, cluster: Cluster, place: int) -> bool:
+def _takes_room_only(each: PodInfo, pod: Incoming, cluster: Cluster, place: int) -> bool:
     """Whether a pod on the node is in the other's way by what it takes of it only, so that no more need be asked."""
     in_company = bool(pod.company.affinity or pod.company.anti_affinity or pod.company.spread)
-    is_plain = not (in_company or pod.ports or weighty_volumes(pod.spec))
-    return is_plain and not each.shape.anti_affinity and place not in cluster.nominated()
+    is_plain = not (in_company or pod.ports or list_scheduling_volumes(pod.spec))
+    return is_plain and not each.group.anti_affinity and place not in cluster.get_nominated_pods()

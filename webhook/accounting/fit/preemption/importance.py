@@ -6,26 +6,26 @@ starts now there, whenever it is looked at, so that of several the one that come
 
 from collections.abc import Iterable, Sequence
 
-from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.pods import PodInfo
 
 _NOW = "~"  # after every time that can be written
 
 
-def by_importance(pods: Iterable[Placed]) -> list[Placed]:
+def by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
     """Pods by priority, highest first; of the same, those that started first."""
     return [pod for _, pod in sorted(enumerate(pods), key=_rank)]
 
 
-def started(pods: Sequence[Placed]) -> str:
+def started(pods: Sequence[PodInfo]) -> str:
     """When the first of those pods started that have the highest priority among them."""
-    highest = max(pod.shape.priority for pod in pods)
-    return min(_started(pod) for pod in pods if pod.shape.priority == highest)
+    highest = max(pod.group.priority for pod in pods)
+    return min(_started(pod) for pod in pods if pod.group.priority == highest)
 
 
-def _rank(numbered: tuple[int, Placed]) -> tuple[int, str, int]:
+def _rank(numbered: tuple[int, PodInfo]) -> tuple[int, str, int]:
     number, pod = numbered
-    return -pod.shape.priority, _started(pod), number if pod.started else -number
+    return -pod.group.priority, _started(pod), number if pod.start_time else -number
 
 
-def _started(pod: Placed) -> str:
-    return pod.started or _NOW
+def _started(pod: PodInfo) -> str:
+    return pod.start_time or _NOW

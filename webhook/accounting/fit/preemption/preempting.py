@@ -15,7 +15,7 @@ from webhook.accounting.fit.preemption.choice import best
 from webhook.accounting.fit.preemption.dry_run import Candidate, Useless, dry_run
 from webhook.accounting.fit.preemption.vain import in_vain
 from webhook.accounting.fit.sentence import summed_up
-from webhook.accounting.selectors import listed
+from webhook.accounting.selectors import join_errors
 
 _NEVER = "not eligible due to preemptionPolicy=Never."
 _LEAVING = "not eligible due to a terminating pod on the nominated node."
@@ -59,7 +59,7 @@ def preempted(pod: Incoming, cluster: Cluster, said: Filtered) -> Preemption:
         return Preemption(candidates, best(candidates), is_sampled=wanted < len(places))
     faults = sorted({each.reasons[0] for each in useless if each.is_fault})
     if faults:
-        return Preemption(refusal=listed(faults), is_fault=True, keeps_promise=True)
+        return Preemption(refusal=join_errors(faults), is_fault=True, keeps_promise=True)
     total = len(said.places)
     reasons[_NOT_HELPFUL] = total - len(places)
     reasons.update(chain.from_iterable(each.reasons for each in useless))
@@ -70,11 +70,11 @@ def _ineligible(pod: Incoming, cluster: Cluster, said: Filtered) -> str:
     """Why a pod may ask nobody to leave, if so."""
     if pod.spec.preemption_policy == "Never":
         return _NEVER
-    place = cluster.nodes.place(pod.nominated) if pod.nominated else None
+    place = cluster.nodes.find_index(pod.nominated) if pod.nominated else None
     if place is None or place not in said.helpful:
         return ""
-    pods = cluster.on(place).values()
-    leaving = any(each.shape.priority < pod.priority and each.is_leaving and each.is_preempted for each in pods)
+    pods = cluster.get_node_pods(place).values()
+    leaving = any(each.group.priority < pod.priority and each.is_terminating and each.is_preempted for each in pods)
     return _LEAVING if leaving else ""
 
 

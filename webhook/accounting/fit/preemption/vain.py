@@ -24,7 +24,10 @@ def in_vain(pod: Incoming, cluster: Cluster, places: Places) -> tuple[Mask, Coun
     A node that may help passes all that is asked before room, where ports alone depend on other pods; and pods that it
     is promised to may take more of it. Such nodes are told from others by who is there only.
     """
-    nobody = np.asarray(cluster.ranks.below(pod.priority, _PODS, cluster.nodes.pods.array)[places] == 0, dtype=np.bool_)
+    nobody = np.asarray(
+        cluster.priority_usage.sum_lower_priorities(pod.priority, _PODS, cluster.nodes.pods.array)[places] == 0,
+        dtype=np.bool_,
+    )
     said = Counter({NOBODY: int(nobody.sum())})
     asked = np.zeros(len(places), dtype=np.bool_) if pod.ports else ~nobody & ~_promised(cluster, places)
     short = np.zeros(len(places), dtype=np.bool_)
@@ -35,7 +38,7 @@ def in_vain(pod: Incoming, cluster: Cluster, places: Places) -> tuple[Mask, Coun
 
 
 def _promised(cluster: Cluster, places: Places) -> Mask:
-    return np.isin(places, list(cluster.nominated()))
+    return np.isin(places, list(cluster.get_nominated_pods()))
 
 
 def _lacking(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[tuple[str, Mask]]:
@@ -47,8 +50,8 @@ def _lacking(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[tuple[
 
 def _short(pod: Incoming, cluster: Cluster, places: Places, name: str, asked: int) -> Mask:
     nodes = cluster.nodes
-    has, used = nodes.allocatable(name), nodes.pods if name == _PODS else nodes.used(name)
+    has, used = nodes.find_allocatable_column(name), nodes.pods if name == _PODS else nodes.find_used_column(name)
     free = np.zeros(len(places), dtype=np.int64) if has is None else has.array[places]
     if used is not None:
-        free = free - (used.array - cluster.ranks.below(pod.priority, name, used.array))[places]
+        free = free - (used.array - cluster.priority_usage.sum_lower_priorities(pod.priority, name, used.array))[places]
     return np.asarray(free < asked, dtype=np.bool_)

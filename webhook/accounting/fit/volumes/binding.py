@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.nodes import Nodes
-from webhook.accounting.cluster.storage import Storage
+from webhook.accounting.cluster.nodes import NodeColumns
+from webhook.accounting.cluster.storage import StorageIndex
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
 from webhook.accounting.fit.volumes import reach
@@ -45,7 +45,7 @@ def unbindable(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Reje
 
 
 def _of_bound(
-    claims: Iterable[PersistentVolumeClaim], storage: Storage, nodes: Nodes, places: Places
+    claims: Iterable[PersistentVolumeClaim], storage: StorageIndex, nodes: NodeColumns, places: Places
 ) -> tuple[Mask, Mask]:
     """Nodes that do not reach a volume, and nodes that wait for one that is gone: what each finds first."""
     unreached, gone = np.zeros(len(places), dtype=np.bool_), np.zeros(len(places), dtype=np.bool_)
@@ -58,7 +58,7 @@ def _of_bound(
 
 
 def _of_waiting(
-    claims: Sequence[PersistentVolumeClaim], storage: Storage, nodes: Nodes, places: Places
+    claims: Sequence[PersistentVolumeClaim], storage: StorageIndex, nodes: NodeColumns, places: Places
 ) -> tuple[Mask, Mask]:
     """Nodes on which a claim finds no volume and nobody makes one, and nodes without room for one: what is met first.
 
@@ -78,10 +78,10 @@ def _of_waiting(
     return unmade, full
 
 
-def _elsewhere(promised: Iterable[PersistentVolumeClaim], nodes: Nodes, places: Places) -> Mask:
+def _elsewhere(promised: Iterable[PersistentVolumeClaim], nodes: NodeColumns, places: Places) -> Mask:
     """All nodes but the one that each of these claims is promised to."""
     elsewhere = np.zeros(len(places), dtype=np.bool_)
     for claim in promised:
-        place = nodes.place((meta_of(claim).annotations or {}).get(_CHOSEN, ""))
+        place = nodes.find_index((meta_of(claim).annotations or {}).get(_CHOSEN, ""))
         elsewhere |= places != (-1 if place is None else place)
     return elsewhere

@@ -4,10 +4,10 @@ Source: k8s.io/csi-translation-lib plugins, isCSIMigrationOn in plugins/nodevolu
 of such a volume's node affinity on nodes that have moved to the driver is not modelled, and named as unknown.
 """
 
-from webhook.accounting.cluster.storage import Storage
+from webhook.accounting.cluster.storage import StorageIndex
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.volumes.claims import found, spec_of
-from webhook.objects.scheduling import NamedDisk, Volume
+from webhook.objects.scheduling import DiskReference, Volume
 from webhook.objects.storage import VolumeSpec
 
 _AMAZON = "ebs.csi.aws.com"
@@ -47,12 +47,12 @@ def disk_of(volume: Volume) -> str:
         return volume.aws_elastic_block_store.volume_id
     if volume.gce_persistent_disk is not None:
         return volume.gce_persistent_disk.pd_name
-    disk = volume.azure_disk or volume.cinder or volume.portworx_volume or NamedDisk()
+    disk = volume.azure_disk or volume.cinder or volume.portworx_volume or DiskReference()
     return disk.disk_uri or disk.volume_id
 
 
-def is_moved(pod: Incoming, storage: Storage) -> bool:
+def is_moved(pod: Incoming, storage: StorageIndex) -> bool:
     """Whether a claim of the pod has a volume of such a kind, where nodes may have moved to its driver."""
     names = [spec_of(claim).volume_name or "" for claim in found(pod, storage)]
     volumes = [storage.volumes[name] for name in names if name in storage.volumes]
-    return bool(storage.limits) and any(each.spec and driver_of(each.spec) for each in volumes)
+    return bool(storage.attach_limits) and any(each.spec and driver_of(each.spec) for each in volumes)

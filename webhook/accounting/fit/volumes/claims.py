@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import Placed
-from webhook.accounting.cluster.storage import Storage, class_of_claim
+from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.storage import StorageIndex, get_claim_class
 from webhook.accounting.fit.incoming import Incoming
 from webhook.objects.scheduling import Volume
-from webhook.objects.storage import ClaimSpec, OwnedMeta, PersistentVolumeClaim, Phase
+from webhook.objects.storage import ClaimMeta, PersistentVolumeClaim, VolumeClaimSpec, VolumePhase
 
 WAITING = "WaitForFirstConsumer"
 _BOUND = "pv.kubernetes.io/bind-completed"
@@ -45,7 +45,7 @@ def named(pod: Incoming) -> tuple[Named, ...]:
     return _all_named(pod.spec.volumes or (), pod.name)
 
 
-def named_on_node(pod: Placed) -> tuple[Named, ...]:
+def named_on_node(pod: PodInfo) -> tuple[Named, ...]:
     """The claims of a pod on a node."""
     return _all_named(pod.volumes, pod.name)
 
@@ -62,7 +62,7 @@ def refusal(pod: Incoming, cluster: Cluster) -> str | None:
     return "pod has unbound immediate PersistentVolumeClaims" if sort(pod, storage).immediate else None
 
 
-def sort(pod: Incoming, storage: Storage) -> Sorted:
+def sort(pod: Incoming, storage: StorageIndex) -> Sorted:
     """The claims of a pod that are there."""
     claims = list(found(pod, storage))
     bound = tuple([each for each in claims if is_bound(each)])
@@ -71,7 +71,7 @@ def sort(pod: Incoming, storage: Storage) -> Sorted:
     return Sorted(bound, waiting, immediate)
 
 
-def found(pod: Incoming, storage: Storage) -> Iterator[PersistentVolumeClaim]:
+def found(pod: Incoming, storage: StorageIndex) -> Iterator[PersistentVolumeClaim]:
     """The claims of a pod that are there, in the order of its volumes."""
     for each in named(pod):
         claim = storage.claims.get((pod.namespace, each.name))
@@ -84,31 +84,31 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(spec_of(claim).volume_name) and _BOUND in (meta_of(claim).annotations or {})
 
 
-def waits(claim: PersistentVolumeClaim, storage: Storage) -> bool:
+def waits(claim: PersistentVolumeClaim, storage: StorageIndex) -> bool:
     """Whether a claim gets its volume once a pod with it is placed. A class that does not say so binds at once."""
-    made_by = storage.classes.get(class_of_claim(claim))
+    made_by = storage.classes.get(get_claim_class(claim))
     return not spec_of(claim).volume_name and made_by is not None and made_by.volume_binding_mode == WAITING
 
 
-def meta_of(claim: PersistentVolumeClaim) -> OwnedMeta:
+def meta_of(claim: PersistentVolumeClaim) -> ClaimMeta:
     """The metadata of a claim, empty if it has none."""
-    return claim.metadata or OwnedMeta()
+    return claim.metadata or ClaimMeta()
 
 
-def spec_of(claim: PersistentVolumeClaim) -> ClaimSpec:
+def spec_of(claim: PersistentVolumeClaim) -> VolumeClaimSpec:
     """The spec of a claim, empty if it has none."""
-    return claim.spec or ClaimSpec()
+    return claim.spec or VolumeClaimSpec()
 
 
 def _all_named(volumes: Sequence[Volume], pod_name: str) -> tuple[Named, ...]:
     return tuple([claim for each in volumes if (claim := named_by(each, pod_name)) is not None])
 
 
-def _fault(pod: Incoming, storage: Storage, each: Named) -> str | None:
+def _fault(pod: Incoming, storage: StorageIndex, each: Named) -> str | None:
     claim = storage.claims.get((pod.namespace, each.name))
     if claim is None:  # of those that are not its own, `restrictions` has refused the pod already
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{each.name}"'
-    if (claim.status or Phase()).phase == "Lost":
+    if (claim.status or VolumePhase()).phase == "Lost":
         volume = spec_of(claim).volume_name or ""
         return f'persistentvolumeclaim "{each.name}" bound to non-existent persistentvolume "{volume}"'
     if meta_of(claim).deletion_timestamp is not None:
@@ -116,7 +116,7 @@ def _fault(pod: Incoming, storage: Storage, each: Named) -> str | None:
     return disowned(each, claim, pod)
 
 
-def disowned(named: Named, claim: PersistentVolumeClaim, pod: Incoming | Placed) -> str | None:
+def disowned(named: Named, claim: PersistentVolumeClaim, pod: Incoming | PodInfo) -> str | None:
     """What is wrong with a claim that was to be made for a pod and is another's (ephemeral.VolumeIsForPod)."""
     if not named.is_own or _is_owned(claim, pod.uid):
         return None

@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.storage import Storage, class_of_claim
+from webhook.accounting.cluster.storage import StorageIndex, get_claim_class
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places, Rejection, for_good, for_now
 from webhook.accounting.fit.volumes.built_in import DRIVERS, NOT_COUNTED, disk_of, driver_of
 from webhook.accounting.fit.volumes.claims import Named, disowned, named_by, named_on_node, spec_of
 from webhook.objects.scheduling import Volume
-from webhook.objects.storage import AttachmentSpec, PersistentVolumeClaim, VolumeSpec
+from webhook.objects.storage import PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
 
 _Handles = dict[str, str]
 """Volumes by a name that no other has, and the driver of each."""
@@ -29,8 +29,8 @@ def exceeding(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejec
     if storage is None or not volumes:
         return
     new = _handles(volumes, pod.name, pod.namespace, storage)
-    name = cluster.nodes.name
-    limits = {place: limit for place in places.tolist() if new and (limit := storage.limits.get(name(place)))}
+    name = cluster.nodes.get_name
+    limits = {place: limit for place in places.tolist() if new and (limit := storage.attach_limits.get(name(place)))}
     faults = {place: fault for place in limits if (fault := _fault(cluster, storage, place))}
     over = [place in limits and _exceeds(new, limits[place], cluster, storage, place) for place in places.tolist()]
     faulty = np.isin(places, list(faults))
@@ -40,11 +40,11 @@ def exceeding(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejec
     yield for_now("node(s) exceed max volume count", np.array(over, dtype=np.bool_) & ~faulty)
 
 
-def _fault(cluster: Cluster, storage: Storage, place: int) -> str | None:
+def _fault(cluster: Cluster, storage: StorageIndex, place: int) -> str | None:
     """What is wrong with the first claim of a pod there that was made for another."""
-    if place not in cluster.making():
+    if place not in cluster.get_ephemeral_volume_counts():
         return None
-    for pod in cluster.on(place).values():
+    for pod in cluster.get_node_pods(place).values():
         for each in named_on_node(pod):
             claim = storage.claims.get((pod.namespace, each.name))
             fault = None if claim is None else disowned(each, claim, pod)
@@ -53,10 +53,10 @@ def _fault(cluster: Cluster, storage: Storage, place: int) -> str | None:
     return None
 
 
-def _exceeds(new: _Handles, limits: Mapping[str, int], cluster: Cluster, storage: Storage, place: int) -> bool:
+def _exceeds(new: _Handles, limits: Mapping[str, int], cluster: Cluster, storage: StorageIndex, place: int) -> bool:
     asked = Counter(new.values())
-    attached = _attachments(storage, cluster.nodes.name(place))
-    most = cluster.mounting().get(place, 0) + len(attached)
+    attached = _attachments(storage, cluster.nodes.get_name(place))
+    most = cluster.get_volume_counts().get(place, 0) + len(attached)
     if all(most + asked[driver] <= limit for driver, limit in limits.items()):
         return False
     mounted = _mounted(cluster, storage, place)
@@ -65,19 +65,19 @@ def _exceeds(new: _Handles, limits: Mapping[str, int], cluster: Cluster, storage
     return any(count and current[driver] + count > limits[driver] for driver, count in more.items() if driver in limits)
 
 
-def _mounted(cluster: Cluster, storage: Storage, place: int) -> _Handles:
+def _mounted(cluster: Cluster, storage: StorageIndex, place: int) -> _Handles:
     mounted: _Handles = {}
-    for pod in cluster.on(place).values():
+    for pod in cluster.get_node_pods(place).values():
         if pod.volumes:
             mounted |= _handles(pod.volumes, pod.name, pod.namespace, storage)
     return mounted
 
 
-def _attachments(storage: Storage, node: str) -> _Handles:
+def _attachments(storage: StorageIndex, node: str) -> _Handles:
     """getNodeVolumeAttachmentInfo: CSI volumes that are attached to a node, or are to be."""
     found: _Handles = {}
-    for each in storage.attachments(node):
-        spec = each.spec or AttachmentSpec()
+    for each in storage.list_attachments(node):
+        spec = each.spec or VolumeAttachmentSpec()
         name = spec.source.persistent_volume_name if spec.source else None
         volume = storage.volumes.get(name or "")
         source = volume.spec.csi if volume and volume.spec else None
@@ -86,7 +86,7 @@ def _attachments(storage: Storage, node: str) -> _Handles:
     return found
 
 
-def _handles(volumes: Sequence[Volume], pod: str, namespace: str, storage: Storage) -> _Handles:
+def _handles(volumes: Sequence[Volume], pod: str, namespace: str, storage: StorageIndex) -> _Handles:
     """filterAttachableVolumes: a claim that is not there is passed over."""
     found: _Handles = {}
     for volume in volumes:
@@ -103,7 +103,7 @@ def _inline(volume: Volume) -> tuple[str, str] | None:
     return None if driver is None else (driver, disk_of(volume))
 
 
-def _claimed(named: Named, namespace: str, storage: Storage) -> tuple[str, str] | None:
+def _claimed(named: Named, namespace: str, storage: StorageIndex) -> tuple[str, str] | None:
     """getCSIDriverInfo: driver and handle of a claim's volume, or of the volume that is still to be made for it."""
     claim = storage.claims.get((namespace, named.name))
     if claim is None:
@@ -119,8 +119,8 @@ def _claimed(named: Named, namespace: str, storage: Storage) -> tuple[str, str] 
     return None if driver is None else (driver, f"volume {name}")
 
 
-def _of_class(claim: PersistentVolumeClaim, namespace: str, name: str, storage: Storage) -> tuple[str, str] | None:
-    made_by = storage.classes.get(class_of_claim(claim))
+def _of_class(claim: PersistentVolumeClaim, namespace: str, name: str, storage: StorageIndex) -> tuple[str, str] | None:
+    made_by = storage.classes.get(get_claim_class(claim))
     if made_by is None or not made_by.provisioner or made_by.provisioner in NOT_COUNTED:
         return None
     return DRIVERS.get(made_by.provisioner, made_by.provisioner), f"to be made {namespace}/{name}"

@@ -9,19 +9,25 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.asks import read_list
-from webhook.accounting.cluster.nodes import Nodes
-from webhook.accounting.cluster.storage import Storage, class_of_claim, class_of_volume
+from webhook.accounting.asks import parse_resource_list
+from webhook.accounting.cluster.nodes import NodeColumns
+from webhook.accounting.cluster.storage import StorageIndex, get_claim_class, get_volume_class
 from webhook.accounting.fit.rejection import Mask, Places
 from webhook.accounting.fit.volumes import reach
 from webhook.accounting.fit.volumes.claims import meta_of, spec_of
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.selectors import selector_of
+from webhook.accounting.selectors import parse_selector
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.pods import ResourceList
-from webhook.objects.storage import ClaimResources, PersistentVolume, PersistentVolumeClaim, Phase, VolumeSpec
+from webhook.objects.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeClaimResources,
+    VolumePhase,
+    VolumeSpec,
+)
 
-_NONE = Quantity.of(0)
+_NONE = Quantity.from_int(0)
 _FILES = "Filesystem"
 _STORAGE = "storage"
 
@@ -40,11 +46,11 @@ def asked_size(claim: PersistentVolumeClaim) -> Quantity | None:
     Raises:
         QuantityError: what it asks for is no quantity.
     """
-    return _storage((spec_of(claim).resources or ClaimResources()).requests)
+    return _storage((spec_of(claim).resources or VolumeClaimResources()).requests)
 
 
 def unmatched(
-    claims: Sequence[PersistentVolumeClaim], storage: Storage, nodes: Nodes, places: Places
+    claims: Sequence[PersistentVolumeClaim], storage: StorageIndex, nodes: NodeColumns, places: Places
 ) -> Iterator[Mask]:
     """For each of these claims, in their order, the nodes that reach no volume for it that the claims before left.
 
@@ -54,7 +60,7 @@ def unmatched(
     """
     taken: dict[str, Mask] = {}
     for claim in claims:
-        volumes = [each for each in _ordered(storage, class_of_claim(claim)) if _may_hold(claim, each)]
+        volumes = [each for each in _ordered(storage, get_claim_class(claim)) if _may_hold(claim, each)]
         choice = _chosen(claim, volumes, taken, nodes, places)
         for number in np.unique(choice[choice >= 0]).tolist():
             name = _name(volumes[number])
@@ -63,7 +69,11 @@ def unmatched(
 
 
 def _chosen(
-    claim: PersistentVolumeClaim, volumes: list[PersistentVolume], taken: dict[str, Mask], nodes: Nodes, places: Places
+    claim: PersistentVolumeClaim,
+    volumes: list[PersistentVolume],
+    taken: dict[str, Mask],
+    nodes: NodeColumns,
+    places: Places,
 ) -> _Choice:
     """The volume meant for the claim, where it is reached; else the smallest that is free and reached."""
     choice: _Choice = np.full(len(places), -1, dtype=np.intp)
@@ -80,9 +90,9 @@ def _chosen(
     return choice
 
 
-def _ordered(storage: Storage, name: str) -> list[PersistentVolume]:
+def _ordered(storage: StorageIndex, name: str) -> list[PersistentVolume]:
     """The volumes of a class, smallest first."""
-    volumes = storage.of_class(name).values()
+    volumes = storage.get_class_volumes(name).values()
     return sorted(volumes, key=lambda volume: (_size(volume), _name(volume)))
 
 
@@ -108,10 +118,10 @@ def _is_meant(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 def _is_free(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     """What must be true of a volume that is nobody's yet."""
     asked, given = spec_of(claim), _spec(volume)
-    if (volume.status or Phase()).phase != "Available" or class_of_volume(volume) != class_of_claim(claim):
+    if (volume.status or VolumePhase()).phase != "Available" or get_volume_class(volume) != get_claim_class(claim):
         return False
     labels = (volume.metadata or ObjectMeta()).labels or {}
-    if asked.selector is not None and not selector_of(asked.selector).matches(labels):
+    if asked.selector is not None and not parse_selector(asked.selector).matches(labels):
         return False
     return set(asked.access_modes or ()) <= set(given.access_modes or ())
 
@@ -129,4 +139,4 @@ def _size(volume: PersistentVolume) -> Quantity:
 
 
 def _storage(listed: ResourceList | None) -> Quantity | None:
-    return read_list(listed).get(_STORAGE)
+    return parse_resource_list(listed).get(_STORAGE)

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from webhook.accounting.cluster.nodes import Nodes
+from webhook.accounting.cluster.nodes import NodeColumns
 from webhook.accounting.fit.node_affinity import is_field, matching
 from webhook.accounting.fit.rejection import Mask
-from webhook.accounting.selectors import SelectorError, selector_of
-from webhook.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
-from webhook.objects.storage import PersistentVolume, TopologyTerm
+from webhook.accounting.selectors import SelectorError, parse_selector
+from webhook.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
+from webhook.objects.storage import PersistentVolume, TopologySelectorTerm
 
 
-def of_volume(volume: PersistentVolume, nodes: Nodes) -> Mask:
+def of_volume(volume: PersistentVolume, nodes: NodeColumns) -> Mask:
     """The places that reach a volume."""
     affinity = volume.spec.node_affinity if volume.spec else None
     if affinity is None or affinity.required is None:
@@ -28,7 +28,7 @@ def of_volume(volume: PersistentVolume, nodes: Nodes) -> Mask:
     return reached
 
 
-def _of_term(term: NodeSelectorTerm, nodes: Nodes) -> Mask:
+def _of_term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
     """The places that a term matches by their labels: its fields are passed over, for it is asked of nameless nodes."""
     if not all(map(is_field, term.match_fields or ())):
         return ~_everywhere(nodes)
@@ -37,28 +37,30 @@ def _of_term(term: NodeSelectorTerm, nodes: Nodes) -> Mask:
     return matching(NodeSelector([NodeSelectorTerm(term.match_expressions)]), nodes)
 
 
-def of_topologies(terms: Sequence[TopologyTerm], nodes: Nodes) -> Mask:
+def of_topologies(terms: Sequence[TopologySelectorTerm], nodes: NodeColumns) -> Mask:
     """The places within one of a class's topologies; everywhere without any."""
     if not terms:
         return _everywhere(nodes)
     selected = [
-        NodeSelectorTerm([Requirement(each.key, "In", each.values) for each in term.match_label_expressions or ()])
+        NodeSelectorTerm(
+            [SelectorRequirement(each.key, "In", each.values) for each in term.match_label_expressions or ()]
+        )
         for term in terms
     ]
     return matching(NodeSelector(selected), nodes)
 
 
-def of_part(part: LabelSelector | None, nodes: Nodes) -> Mask:
+def of_part(part: LabelSelector | None, nodes: NodeColumns) -> Mask:
     """The places in a part of the cluster; nowhere without one."""
     if part is None:
         return ~_everywhere(nodes)
     try:
-        conditions = selector_of(part).conditions
+        conditions = parse_selector(part).conditions
     except SelectorError:
         return ~_everywhere(nodes)
-    wanted = [Requirement(each.key, each.operator, sorted(each.values)) for each in conditions or ()]
+    wanted = [SelectorRequirement(each.key, each.operator, sorted(each.values)) for each in conditions or ()]
     return matching(NodeSelector([NodeSelectorTerm(wanted)]), nodes) if wanted else _everywhere(nodes)
 
 
-def _everywhere(nodes: Nodes) -> Mask:
+def _everywhere(nodes: NodeColumns) -> Mask:
     return np.ones(nodes.size, dtype=np.bool_)

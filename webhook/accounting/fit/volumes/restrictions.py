@@ -9,13 +9,13 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import Placed
+from webhook.accounting.cluster.pods import PodInfo
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_now
 from webhook.accounting.fit.volumes.claims import named, not_found, spec_of
 from webhook.objects.scheduling import Volume
 
-_Supposed = Collection[tuple[Placed, int]]
+_Supposed = Collection[tuple[PodInfo, int]]
 
 _ALONE = "ReadWriteOncePod"
 _NO_DISK = "node(s) had no available disk"
@@ -50,14 +50,14 @@ def is_disk(volume: Volume) -> bool:
 
 
 def _having(disks: list[Volume], cluster: Cluster, places: Places) -> Mask:
-    mounting = cluster.mounting()
+    mounting = cluster.get_volume_counts()
     return np.array(
         [place in mounting and _has_one(disks, cluster, place) for place in places.tolist()], dtype=np.bool_
     )
 
 
 def _has_one(disks: list[Volume], cluster: Cluster, place: int) -> bool:
-    others = [volume for pod in cluster.on(place).values() for volume in pod.volumes]
+    others = [volume for pod in cluster.get_node_pods(place).values() for volume in pod.volumes]
     return any(_conflict(disk, other) for disk in disks for other in others)
 
 
@@ -101,7 +101,7 @@ def _is_in_use(pod: Incoming, cluster: Cluster, *, has_disks: bool) -> bool:
     claims = _alone(pod, cluster)
     if not claims:
         return False
-    supposed = cluster.supposed.values()
+    supposed = cluster.fork_changes.values()
     in_use = sum(_claimants_before(cluster, pod.namespace, each, supposed) > 0 for each in claims)
     if not in_use and not has_disks:
         return False
@@ -125,10 +125,10 @@ def _alone(pod: Incoming, cluster: Cluster) -> frozenset[str]:
 def _claimants_before(cluster: Cluster, namespace: str, claim: str, supposed: _Supposed) -> int:
     """How many volumes name a claim, of pods that are on nodes in truth."""
     different = sum(sign * _naming(pod, {claim}) for pod, sign in supposed if pod.namespace == namespace)
-    return cluster.claimants(namespace, claim) - different
+    return cluster.count_claim_users(namespace, claim) - different
 
 
-def _naming(pod: Placed, claims: AbstractSet[str]) -> int:
+def _naming(pod: PodInfo, claims: AbstractSet[str]) -> int:
     """How many of a pod's volumes name one of these claims."""
     return sum(
         each.persistent_volume_claim is not None and each.persistent_volume_claim.claim_name in claims

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.nodes import Nodes
+from webhook.accounting.cluster.nodes import NodeColumns
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
 from webhook.accounting.fit.volumes.claims import named, not_found, spec_of
@@ -79,17 +79,17 @@ def _zones(volume: PersistentVolume) -> Iterator[_Zone]:
             yield _Zone(label, frozenset(values))
 
 
-def _within(zone: _Zone, nodes: Nodes, places: Places) -> Mask:
+def _within(zone: _Zone, nodes: NodeColumns, places: Places) -> Mask:
     """Whether a node is in the zone by the label itself, or, where it lacks that one, by the label's present name."""
     has, matches = _values(nodes, zone.label, places), _values(nodes, zone.label, places, zone.values)
     now = _NOW.get(zone.label)
     return matches if now is None else matches | (~has & _values(nodes, now, places, zone.values))
 
 
-def _values(nodes: Nodes, label: str, places: Places, values: frozenset[str] | None = None) -> Mask:
+def _values(nodes: NodeColumns, label: str, places: Places, values: frozenset[str] | None = None) -> Mask:
     """Which nodes have a label, with one of these values if they are given."""
-    column = nodes.label(label)
+    column = nodes.find_label_column(label)
     if column is None:
         return np.zeros(len(places), dtype=np.bool_)
-    present: Mask = column.ids[places] >= 0 if values is None else column.among(values)[places]
+    present: Mask = column.ids[places] >= 0 if values is None else column.mask_values(values)[places]
     return present

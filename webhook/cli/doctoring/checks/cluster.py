@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from webhook.accounting.amounts import bound, shown
+from webhook.accounting.amounts import format_amount, round_down_to_unit
 from webhook.accounting.name_families import OPAQUE_PREFIX, REQUESTS_PREFIX
 from webhook.accounting.quantity import Quantity, QuantityError
 from webhook.cli.doctoring.facts import Bound, Facts, Unseen, User
@@ -36,8 +36,8 @@ def _against(facts: Facts, quota: ResourceQuota, bounds: tuple[Bound, ...]) -> I
             continue
         for counted, allowed in each.hard.items():
             key, amount = hard.get(counted, ("", allowed))
-            told = f"quota {name} of {where} allows {shown(counted, amount)} of {counted}, "
-            told += f"cap {each.cap} {shown(counted, allowed)}"
+            told = f"quota {name} of {where} allows {format_amount(counted, amount)} of {counted}, "
+            told += f"cap {each.cap} {format_amount(counted, allowed)}"
             if amount < allowed:
                 why = f"{told}: the cap never speaks, and what the quota refuses holds its promise for 40 s and more"
                 yield warned(why, _without(facts, where, name, key))
@@ -68,7 +68,7 @@ def _hard(quota: ResourceQuota) -> Iterator[tuple[str, str, int]]:
         if key == "count/pods":
             counted = "pods"
         try:
-            yield key, counted, bound(counted, Quantity.from_json(raw))
+            yield key, counted, round_down_to_unit(counted, Quantity.from_json(raw))
         except QuantityError:
             continue  # no API server stores it
 

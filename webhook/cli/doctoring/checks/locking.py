@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from webhook.accounting.selectors import SelectorError, selector_of
+from webhook.accounting.selectors import SelectorError, parse_selector
 from webhook.cli.doctoring.expected import Expected
 from webhook.cli.doctoring.facts import VALIDATING, Facts, Unseen
 from webhook.cli.doctoring.matching import CHANGED_POD, NEW_POD, Request, asks, judges_pods, selects
@@ -118,7 +118,7 @@ def _budgeted(facts: Facts, deployment: Deployment) -> Iterator[Said]:
 
 def _holds(budget: Budget, deployment: Deployment) -> bool:
     try:
-        return selector_of(budget.spec.selector).matches(deployment.spec.template.metadata.labels or {})
+        return parse_selector(budget.spec.selector).matches(deployment.spec.template.metadata.labels or {})
     except SelectorError:
         return False
 
