@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from webhook.objects.cluster import LimitRange, Node, ResourceQuota
-from webhook.objects.pods import Pod, PodSpec, PodStatus
+from webhook.objects.core import LimitRange, Node, Pod, PodSpec, PodStatus, ResourceQuota
 
 Listed = dict[str, Any]
 

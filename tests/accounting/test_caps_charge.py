@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from tests.accounting.charges import sum_charges
 from tests.accounting.objects import container, pod, running, sidecar
-from webhook.accounting.caps import compute_charge, compute_hard_limits
-from webhook.accounting.quantity import Quantity, QuantityError
-from webhook.accounting.tally import tally
-from webhook.objects.pods import Pod
+from webhook.accounting.charge import compute_charge, compute_hard_limits
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.objects.core import Pod
 
 GPU = "nvidia.com/gpu"
 NAMES = (GPU, "cpu", "limits.cpu", "limits.memory", "pods")
@@ -98,18 +99,18 @@ def test_what_a_cap_allows_is_rounded_down() -> None:
 
 def test_a_tally_sums_up_pods_rounded_one_by_one() -> None:
     pods = [pod(container("a", {"foo.kubernetes.io/x": "500m"})) for _ in range(3)]
-    assert dict(tally(pods, ["foo.kubernetes.io/x", "pods"])) == {"foo.kubernetes.io/x": 3, "pods": 3}
+    assert dict(sum_charges(pods, ["foo.kubernetes.io/x", "pods"])) == {"foo.kubernetes.io/x": 3, "pods": 3}
 
 
 def test_a_tally_leaves_ended_pods_out_even_when_they_cannot_be_read() -> None:
     pods = [pod(container("a", {GPU: 1})), pod(container("a", {GPU: "many"}), status={"phase": "Failed"})]
-    assert dict(tally(pods, [GPU, "pods"])) == {GPU: 1, "pods": 1}
+    assert dict(sum_charges(pods, [GPU, "pods"])) == {GPU: 1, "pods": 1}
 
 
 def test_a_tally_of_nothing_is_zero() -> None:
-    assert dict(tally([], [GPU])) == {GPU: 0}
+    assert dict(sum_charges([], [GPU])) == {GPU: 0}
 
 
 def test_what_cannot_be_read_is_an_error() -> None:
     with pytest.raises(QuantityError):
-        tally([pod(container("a", {GPU: "many"}))], [GPU])
+        sum_charges([pod(container("a", {GPU: "many"}))], [GPU])

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from webhook.accounting.codes import CODES
+from webhook.accounting.kubernetes_codes import CODES
 from webhook.accounting.problem import Code
 
 

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, sidecar, spec_of
-from webhook.accounting.asks import ContainerRole
-from webhook.accounting.explain import explain_request
-from webhook.accounting.requests import EffectiveRequest, compute_pod_limits, compute_pod_requests
+from webhook.accounting.pod_requests import EffectiveRequest, compute_pod_limits, compute_pod_requests, explain_request
+from webhook.accounting.pod_resources import ContainerRole
 
 GPU = "nvidia.com/gpu"
 

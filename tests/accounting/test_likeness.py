@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from webhook.accounting.likeness import Fingerprint, FingerprintCache, compute_fingerprint
-from webhook.objects.pods import PodSpec
+from webhook.accounting.fingerprint import Fingerprint, FingerprintCache, compute_fingerprint
+from webhook.objects.core import PodSpec
 
 _BOTH = '{"requests": {"nvidia.com/gpu": "1", "cpu": "2"}, "limits": {"nvidia.com/gpu": "1"}}'
 _PLAIN = f'{{"containers": [{{"name": "main", "resources": {_BOTH}}}]}}'

@@ -4,14 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.accounting.codes import CODES
-from webhook.accounting.names import (
-    Family,
-    NameContext,
-    classify_name,
-    find_advertised_name_problems,
-    find_name_problems,
-)
+from webhook.accounting.kubernetes_codes import CODES
+from webhook.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
+from webhook.accounting.names import Family, classify_name
 from webhook.accounting.problem import Reason
 
 # What each rule says, by its beginning.

@@ -6,8 +6,7 @@ import pytest
 
 from tests.accounting.objects import container, node, pod, running, sidecar
 from webhook.accounting.node_fit import Shortfall, find_shortfalls
-from webhook.objects.cluster import Node
-from webhook.objects.pods import Pod
+from webhook.objects.core import Node, Pod
 
 GPU = "example.com/gpu"
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-x"

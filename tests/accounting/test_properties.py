@@ -6,25 +6,25 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.accounting.charges import sum_charges
 from tests.accounting.objects import Listed, container, limit_range, node, pod, quota, sidecar
 from webhook.accounting.amounts import round_up_to_unit
-from webhook.accounting.asks import parse_pod_resources
-from webhook.accounting.caps import compute_charge
-from webhook.accounting.explain import explain_request
+from webhook.accounting.charge import compute_charge
 from webhook.accounting.node_fit import find_shortfalls
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quota import compute_quota_charge
-from webhook.accounting.requests import compute_limits, compute_pod_limits, compute_pod_requests, compute_requests
-from webhook.accounting.tally import tally
-from webhook.accounting.validation import (
-    check_limit_range_strictly,
-    check_pod_strictly,
-    validate_limit_range,
-    validate_node,
-    validate_pod,
-    validate_quota,
+from webhook.accounting.pod_requests import (
+    compute_limits,
+    compute_pod_limits,
+    compute_pod_requests,
+    compute_requests,
+    explain_request,
 )
-from webhook.objects.pods import Pod, PodSpec
+from webhook.accounting.pod_resources import parse_pod_resources
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.resource_quota import compute_quota_charge
+from webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from webhook.accounting.validation.node_and_quota import validate_node, validate_quota
+from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
+from webhook.objects.core import Pod, PodSpec
 
 NAMES = ("cpu", "memory", "example.com/gpu", "pod.alpha.kubernetes.io/opaque-int-resource-x")
 COUNTED = (*NAMES, "limits.cpu", "limits.memory", "pods")
@@ -126,7 +126,9 @@ def test_requests_and_limits_of_whole_pods_differ_by_overhead_at_most(a_pod: Pod
 @given(st.lists(pods(), max_size=4), st.lists(pods(), max_size=4))
 @lean
 def test_a_tally_is_additive(some: list[Pod], others: list[Pod]) -> None:
-    assert dict(tally([*some, *others], COUNTED)) == dict(tally(some, COUNTED) + tally(others, COUNTED))
+    assert dict(sum_charges([*some, *others], COUNTED)) == dict(
+        sum_charges(some, COUNTED) + sum_charges(others, COUNTED)
+    )
 
 
 @given(pods())

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_advice import suggest_quantities
-from webhook.accounting.validation import validate_pod
-from webhook.objects.pods import Pod
+from webhook.accounting.validation.pods import validate_pod
+from webhook.accounting.validation.unreadable import suggest_quantities
+from webhook.objects.core import Pod
 
 TABLE = (
     ("bytes are left off", "1GB", ("1G", "1Gi")),

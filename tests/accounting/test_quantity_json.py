@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from webhook.accounting.quantity import Quantity, QuantityError, QuantityTooLargeError
-from webhook.accounting.quantity_grammar import FORMAT_WRONG, SUFFIX_WRONG
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import FORMAT_WRONG, SUFFIX_WRONG, QuantityError, QuantityTooLargeError
 
 READ = (
     ("a number is read as its text", b"3", "3"),

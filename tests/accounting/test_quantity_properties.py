@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.beyond import number
-from webhook.accounting.quantity import INT64_MAX, Format, Quantity, QuantityError
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import INT64_MAX, Format, QuantityError
 
 SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 DIGITS = st.text("0123456789", max_size=22)

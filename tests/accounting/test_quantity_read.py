@@ -2,8 +2,15 @@
 
 import pytest
 
-from webhook.accounting.quantity import INT64_MAX, Format, Quantity, QuantityError
-from webhook.accounting.quantity_grammar import FORMAT_WRONG, NUMERIC_WRONG, SUFFIX_WRONG
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import (
+    FORMAT_WRONG,
+    INT64_MAX,
+    NUMERIC_WRONG,
+    SUFFIX_WRONG,
+    Format,
+    QuantityError,
+)
 
 SI, BIN, EXP = Format.DECIMAL_SI, Format.BINARY_SI, Format.DECIMAL_EXPONENT
 EXA = 10**18

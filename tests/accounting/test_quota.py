@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, pod, quota, running, sidecar
-from webhook.accounting.quota import compute_quota_charge, is_counted_key
-from webhook.accounting.quota_scopes import is_best_effort, is_in_scope, is_terminating
-from webhook.objects.pods import Pod, PodSpec
+from webhook.accounting.resource_quota import (
+    compute_quota_charge,
+    is_best_effort,
+    is_counted_key,
+    is_in_scope,
+    is_terminating,
+)
+from webhook.objects.core import Pod, PodSpec
 
 GPU = "example.com/gpu"
 ALONE = {"count/pods": "1", "pods": "1"}

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, sidecar, spec_of
-from webhook.accounting.quantity import QuantityError
-from webhook.accounting.requests import compute_pod_limits, compute_pod_requests
-from webhook.objects.pods import PodSpec
+from webhook.accounting.pod_requests import compute_pod_limits, compute_pod_requests
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.objects.core import PodSpec
 
 GPU = "example.com/gpu"
 HUGE = "hugepages-2Mi"

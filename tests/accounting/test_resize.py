@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, running, sidecar, spec_of, status
-from webhook.accounting.asks import parse_pod_resources
-from webhook.accounting.requests import compute_limits, compute_pod_limits, compute_pod_requests, compute_requests
+from webhook.accounting.pod_requests import compute_limits, compute_pod_limits, compute_pod_requests, compute_requests
+from webhook.accounting.pod_resources import parse_pod_resources
 from webhook.accounting.resize import ResizeView, apply_status
-from webhook.objects.pods import PodSpec, PodStatus
+from webhook.objects.core import PodSpec, PodStatus
 
 INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
 DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]

@@ -8,22 +8,19 @@ import msgspec
 import pytest
 from ruamel.yaml import YAML
 
-from webhook.accounting import codes, lenient_codes, resource_codes
+from webhook.accounting import kubernetes_codes, lenient_codes
 from webhook.accounting.problem import Code, Problem
-from webhook.accounting.validation import (
-    check_limit_range_strictly,
+from webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from webhook.accounting.validation.node_and_quota import (
     check_node_strictly,
-    check_pod_strictly,
     check_quota_strictly,
-    validate_limit_range,
     validate_node,
-    validate_pod,
     validate_quota,
 )
-from webhook.objects.cluster import LimitRange, Node, ResourceQuota
-from webhook.objects.pods import Pod
+from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
+from webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
 
-ALL = codes.CODES
+ALL = kubernetes_codes.CODES
 
 
 def test_numbers_and_slugs_are_unique() -> None:
@@ -31,13 +28,13 @@ def test_numbers_and_slugs_are_unique() -> None:
 
 
 def test_the_catalogue_holds_every_code_of_its_parts() -> None:
-    assert set(resource_codes.RESOURCE_CODES) | set(lenient_codes.CODES) <= set(ALL)
+    assert set(kubernetes_codes.RESOURCE_CODES) | set(lenient_codes.CODES) <= set(ALL)
 
 
 @pytest.mark.parametrize(
     ("module", "codes_of_module"),
     [
-        pytest.param(resource_codes, resource_codes.RESOURCE_CODES, id="resource codes"),
+        pytest.param(kubernetes_codes, kubernetes_codes.RESOURCE_CODES, id="resource codes"),
         pytest.param(lenient_codes, lenient_codes.CODES, id="lenient codes"),
     ],
 )
@@ -53,7 +50,7 @@ def test_everything_is_said(code: Code) -> None:
     assert code.invalid_example != code.valid_example
 
 
-@pytest.mark.parametrize("code", [*resource_codes.RESOURCE_CODES, *lenient_codes.CODES], ids=lambda code: code.slug)
+@pytest.mark.parametrize("code", [*kubernetes_codes.RESOURCE_CODES, *lenient_codes.CODES], ids=lambda code: code.slug)
 def test_the_first_example_fails_by_this_code_and_the_second_does_not(code: Code) -> None:
     assert code.number in {problem.code for problem in _judged(code.invalid_example)}
     assert not _judged(code.valid_example)

@@ -14,7 +14,7 @@ from webhook.accounting.selectors import (
     create_selector,
     parse_selector,
 )
-from webhook.objects.selectors import LabelSelector
+from webhook.objects.meta import LabelSelector
 
 _CONSIST = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.admission.case import Case, change, policies, read, said
-from webhook.accounting.quantity import INT64_MAX
+from webhook.accounting.quantity_parser import INT64_MAX
 from webhook.admission.change import Phase
 from webhook.admission.decide import judge
 from webhook.admission.examine import MOST_FOUND

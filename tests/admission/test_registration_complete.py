@@ -16,9 +16,9 @@ from tests.admission.complete import is_complete
 from tests.admission.test_registration_spares import EVERY_RULE
 from tests.effort import examples
 from tests.gate.scene import Scene, response
-from webhook.accounting.validation import validate_pod
+from webhook.accounting.validation.pods import validate_pod
 from webhook.admission.change import Phase
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 
 SCENE = Scene(EVERY_RULE)
 numbers = itertools.count()

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.admission.case import change, policies
-from webhook.accounting.likeness import compute_fingerprint
+from webhook.accounting.fingerprint import compute_fingerprint
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
 from webhook.admission.decide import judge
 from webhook.admission.selection import RuleIndex, Selection
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 
 WHOLE = """
 apiVersion: tallygate.dev/v1alpha1

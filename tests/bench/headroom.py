@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tests.bench.placing import PODS, WORKLOADS, kept_away, made_up, node_json, pod_json
-from webhook.accounting.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit.headroom import headroom
 from webhook.objects.scheduling import SchedulingPod
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster, PodInfo, create_pod_info
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places

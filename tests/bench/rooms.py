@@ -12,7 +12,8 @@ import msgspec
 
 from tests.admission.case import policies
 from tests.bench.placing import HOST, WORKLOADS, ZONE, broad, company, cuts, made_up, pod_json, spread, term
-from webhook.accounting.cluster import Cluster, PodInfo
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.admission.change import Change
 from webhook.admission.review import decode
 from webhook.admission.selection import RuleIndex

@@ -6,8 +6,7 @@ from tests.conformance.case import Case, Outcome
 from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
 from webhook.accounting.node_fit import find_shortfalls
-from webhook.objects.cluster import Node
-from webhook.objects.pods import Pod
+from webhook.objects.core import Node, Pod
 
 _FIELDS = ("requested", "used", "capacity", "never", "reason")
 

@@ -1,8 +1,8 @@
 """Resource names: what Kubernetes' predicates say of one, and what its validation says at each place."""
 
 from tests.conformance.case import Case, Outcome
-from webhook.accounting import names
-from webhook.accounting.names import NameContext
+from webhook.accounting import name_rules, names
+from webhook.accounting.name_rules import NameContext
 
 _PREDICATES = {
     "extended": names.is_extended,
@@ -22,7 +22,7 @@ def compare(case: Case) -> Outcome:
     ours: Case = {
         "is": [each for each, holds in _PREDICATES.items() if holds(name)],
         "qualified": list(names.find_qualified_name_errors(name)),
-        **{str(place): [fault.detail for fault in names.find_name_problems(name, place)] for place in _PLACES},
+        **{str(place): [fault.detail for fault in name_rules.find_name_problems(name, place)] for place in _PLACES},
     }
     return Outcome(
         tuple(

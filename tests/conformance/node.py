@@ -4,8 +4,8 @@ from tests.conformance.case import Case, Outcome
 from tests.conformance.errors import compare_errors
 from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
-from webhook.accounting.validation import validate_node
-from webhook.objects.cluster import Node
+from webhook.accounting.validation.node_and_quota import validate_node
+from webhook.objects.core import Node
 
 
 def compare(case: Case) -> Outcome:

@@ -8,11 +8,11 @@ from tests.conformance.case import Case, Outcome
 from tests.conformance.errors import compare_errors
 from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
+from webhook.accounting.pod_requests import compute_pod_limits, compute_pod_requests
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.quota import compute_quota_charge
-from webhook.accounting.requests import compute_pod_limits, compute_pod_requests
-from webhook.accounting.validation import validate_pod
-from webhook.objects.pods import Pod, PodSpec
+from webhook.accounting.resource_quota import compute_quota_charge
+from webhook.accounting.validation.pods import validate_pod
+from webhook.objects.core import Pod, PodSpec
 
 
 def compare(case: Case) -> Outcome:

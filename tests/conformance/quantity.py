@@ -6,7 +6,8 @@ from math import ceil, trunc
 
 from tests.conformance.beyond import decimal_wraps, exponent_wraps, milli_wraps, number, value_wraps
 from tests.conformance.case import Case, Outcome
-from webhook.accounting.quantity import Quantity, QuantityError, QuantityTooLargeError
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError, QuantityTooLargeError
 
 
 def compare(case: Case) -> Outcome:

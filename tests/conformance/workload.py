@@ -8,17 +8,12 @@ from tests.conformance.case import Case, Outcome
 from tests.conformance.errors import is_about, is_resource_field
 from tests.conformance.sums import wrapping_names
 from tests.conformance.typed import typed
-from webhook.accounting.problem import Problem
-from webhook.accounting.validation import (
-    format_cause_message,
-    validate_limit_range,
-    validate_node,
-    validate_pod,
-    validate_quota,
-)
-from webhook.objects.cluster import LimitRange, Node, ResourceQuota
-from webhook.objects.pods import Pod
-from webhook.objects.workloads import CronJob, PodTemplate, Workload
+from webhook.accounting.problem import Problem, format_cause_message
+from webhook.accounting.validation.limit_ranges import validate_limit_range
+from webhook.accounting.validation.node_and_quota import validate_node, validate_quota
+from webhook.accounting.validation.pods import validate_pod
+from webhook.objects.apps import CronJob, PodTemplate, Workload
+from webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
 
 
 def compare(case: Case) -> Outcome:

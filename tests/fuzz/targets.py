@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
 from webhook.gate import Gate

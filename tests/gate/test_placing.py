@@ -9,7 +9,8 @@ import pytest
 
 from tests.gate.scene import GPU, Scene, pod, response
 from tests.gate.test_foresight import told, workload
-from webhook.accounting.cluster import Cluster, ingest
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
 from webhook.gate.placing import Seen, Still
 
 RULE = """

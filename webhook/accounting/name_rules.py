@@ -8,18 +8,18 @@ v1.36).
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webhook.accounting.codes import NAME_MALFORMED, NAME_NOT_ALLOWED, NAME_NOT_EXTENDED
-from webhook.accounting.memory import memoize
-from webhook.accounting.name_families import (
+from webhook.accounting.kubernetes_codes import NAME_MALFORMED, NAME_NOT_ALLOWED, NAME_NOT_EXTENDED
+from webhook.accounting.memoize import memoize
+from webhook.accounting.names import (
     ATTACHABLE_VOLUMES_PREFIX,
     HUGEPAGES_PREFIX,
     LIMITS_PREFIX,
     REQUESTS_PREFIX,
+    find_qualified_name_errors,
     is_extended,
     is_hugepage,
     is_native,
 )
-from webhook.accounting.name_grammar import find_qualified_name_errors
 from webhook.accounting.problem import Code, Reason
 
 _CONTAINER_NAMES = frozenset({"cpu", "ephemeral-storage", "memory"})

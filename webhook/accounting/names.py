@@ -1,44 +1,182 @@
-"""Resource names, whole: their grammar, their families, and which are allowed where."""
+"""What a resource name stands for: its family, and Kubernetes' own predicates.
 
-from webhook.accounting.name_families import (
-    ATTACHABLE_VOLUMES_PREFIX,
-    HUGEPAGES_PREFIX,
-    LIMITS_PREFIX,
-    OPAQUE_PREFIX,
-    REQUESTS_PREFIX,
-    Family,
-    classify_name,
-    is_countable,
-    is_extended,
-    is_hugepage,
-    is_integer,
-    is_native,
-    is_overcommit_allowed,
-    is_prefixed_native,
-    is_scheduler_scalar,
+The predicates follow pkg/apis/core/helper/helpers.go, pkg/apis/core/v1/helper/helpers.go and
+pkg/scheduler/util/utils.go (v1.36), to the letter: `mykubernetes.io/x` is native to Kubernetes, because the name
+contains `kubernetes.io/`. `family` is tallygate's own view, which looks at the domain.
+
+Qualified names: what every resource name, label key and limit type must be.
+
+Follows `IsLabelKey` and `IsDNS1123Subdomain` (apimachinery pkg/api/validate/content/kube.go and dns.go, v1.36), whose
+words these are. Lengths count bytes, as Go's do.
+"""
+
+import re
+from enum import StrEnum
+
+from webhook.accounting.memoize import memoize
+
+_NAME_FORM = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_DOMAIN_FORM = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_MAX_NAME = 63
+_MAX_DOMAIN = 253
+
+# The same languages as the two forms, in a shape that is matched in one pass.
+_NAME = re.compile(r"[A-Za-z0-9](?:[-_.]*+[A-Za-z0-9]++)*+")
+_DOMAIN = re.compile(r"(?:[a-z0-9]++(?:-++[a-z0-9]++)*+)(?:\.[a-z0-9]++(?:-++[a-z0-9]++)*+)*+")
+
+_NAME_RULE = (
+    "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_FORM}')"
 )
-from webhook.accounting.name_grammar import find_qualified_name_errors
-from webhook.accounting.name_rules import NameContext, NameProblem, find_advertised_name_problems, find_name_problems
+_TWO_SLASHES = (
+    f"a valid label key must {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
+_BAD_DOMAIN = (
+    "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
+    "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_DOMAIN_FORM}')"
+)
 
-__all__ = [
-    "ATTACHABLE_VOLUMES_PREFIX",
-    "HUGEPAGES_PREFIX",
-    "LIMITS_PREFIX",
-    "OPAQUE_PREFIX",
-    "REQUESTS_PREFIX",
-    "Family",
-    "NameContext",
-    "NameProblem",
-    "classify_name",
-    "find_advertised_name_problems",
-    "find_name_problems",
-    "find_qualified_name_errors",
-    "is_countable",
-    "is_extended",
-    "is_hugepage",
-    "is_integer",
-    "is_native",
-    "is_overcommit_allowed",
-    "is_prefixed_native",
-    "is_scheduler_scalar",
-]
+
+@memoize
+def find_qualified_name_errors(name: str) -> tuple[str, ...]:
+    """Everything that keeps a name from being a qualified name (`[domain/]name`), in Kubernetes' words."""
+    parts = name.split("/")
+    if len(parts) > 2:  # noqa: PLR2004 - a domain and a name
+        return (_TWO_SLASHES,)
+    domain_errors = _find_domain_errors(parts[0]) if len(parts) > 1 else ()
+    return (*domain_errors, *_find_name_part_errors(parts[-1]))
+
+
+def _find_domain_errors(domain: str) -> tuple[str, ...]:
+    """Faults of what stands before the slash."""
+    if not domain:
+        return ("prefix part must be non-empty",)
+    length_errors = (
+        (f"prefix part must be no more than {_MAX_DOMAIN} bytes",) if _count_bytes(domain) > _MAX_DOMAIN else ()
+    )
+    return (*length_errors, *(() if _DOMAIN.fullmatch(domain) else (_BAD_DOMAIN,)))
+
+
+def _find_name_part_errors(name: str) -> tuple[str, ...]:
+    """Faults of what stands after the slash, or alone."""
+    length = _count_bytes(name)
+    errors = []
+    if not length:
+        errors.append("name part must be non-empty")
+    elif length > _MAX_NAME:
+        errors.append(f"name part must be no more than {_MAX_NAME} bytes")
+    if not _NAME.fullmatch(name):
+        errors.append(f"name part must {_NAME_RULE}")
+    return tuple(errors)
+
+
+def _count_bytes(text: str) -> int:
+    """Bytes of UTF-8. A lone surrogate, which JSON can spell, is U+FFFD to Go, which has three bytes as well."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+OPAQUE_PREFIX = "pod.alpha.kubernetes.io/opaque-int-resource-"
+"""Names that Kubernetes 1.5 to 1.8 counted in whole units, and still counts, but no longer checks."""
+
+HUGEPAGES_PREFIX = "hugepages-"
+ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
+REQUESTS_PREFIX = "requests."
+LIMITS_PREFIX = "limits."
+
+_KUBERNETES_DOMAIN = "kubernetes.io"
+_NATIVE_INFIX = "kubernetes.io/"
+
+_INTEGER_NAMES = frozenset(
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    }
+)
+
+
+class Family(StrEnum):
+    """What a name stands for, in tallygate's words."""
+
+    EXTENDED = "extended"
+    """A well-formed name whose domain is not kubernetes.io or beneath it."""
+    OPAQUE = "opaque"
+    """A name with the opaque prefix."""
+    HUGEPAGES = "hugepages"
+    """`hugepages-<size>`."""
+    ATTACHABLE_VOLUMES = "attachable-volumes"
+    """`attachable-volumes-<driver>`."""
+    NATIVE = "native"
+    """Kubernetes' own: no domain, or kubernetes.io's."""
+    MALFORMED = "malformed"
+    """A name with a domain that nobody could advertise and a container could not ask for."""
+
+
+@memoize
+def classify_name(name: str) -> Family:
+    """The family of a name."""
+    if name.startswith(OPAQUE_PREFIX):
+        return Family.OPAQUE
+    if name.startswith(HUGEPAGES_PREFIX):
+        return Family.HUGEPAGES
+    if name.startswith(ATTACHABLE_VOLUMES_PREFIX):
+        return Family.ATTACHABLE_VOLUMES
+    domain, slash, _ = name.partition("/")
+    if not slash or domain == _KUBERNETES_DOMAIN or domain.endswith("." + _KUBERNETES_DOMAIN):
+        return Family.NATIVE
+    return Family.EXTENDED if _is_extended_standard(name) else Family.MALFORMED
+
+
+def is_countable(name: str) -> bool:
+    """Whether it is counted in whole units by tallygate's rules: extended or opaque."""
+    return classify_name(name) in {Family.EXTENDED, Family.OPAQUE}
+
+
+def is_prefixed_native(name: str) -> bool:
+    """IsPrefixedNativeResource: it contains `kubernetes.io/`, anywhere."""
+    return _NATIVE_INFIX in name
+
+
+def is_native(name: str) -> bool:
+    """IsNativeResource: it has no slash, or contains `kubernetes.io/`."""
+    return "/" not in name or is_prefixed_native(name)
+
+
+@memoize
+def is_extended(name: str) -> bool:
+    """IsExtendedResourceName: not native, and still a qualified name with `requests.` before it."""
+    return not is_native(name) and _is_extended_standard(name)
+
+
+def is_integer(name: str) -> bool:
+    """IsIntegerResourceName: an object count or an extended name; `requests.example.com/gpu` is neither."""
+    return name in _INTEGER_NAMES or is_extended(name)
+
+
+def is_hugepage(name: str) -> bool:
+    """IsHugePageResourceName."""
+    return name.startswith(HUGEPAGES_PREFIX)
+
+
+def is_overcommit_allowed(name: str) -> bool:
+    """IsOvercommitAllowed: a limit may be larger than the request."""
+    return is_native(name) and not is_hugepage(name)
+
+
+def is_scheduler_scalar(name: str) -> bool:
+    """IsScalarResourceName: the scheduler keeps account of it beside cpu, memory and ephemeral-storage."""
+    return (
+        is_extended(name) or is_hugepage(name) or is_prefixed_native(name) or name.startswith(ATTACHABLE_VOLUMES_PREFIX)
+    )
+
+
+def _is_extended_standard(name: str) -> bool:
+    """Whether a quota could name it, so that a domain longer than 244 bytes is too long."""
+    return not name.startswith(REQUESTS_PREFIX) and not find_qualified_name_errors(REQUESTS_PREFIX + name)

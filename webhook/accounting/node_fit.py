@@ -9,11 +9,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from webhook.accounting.amounts import Amounts, round_up_to_unit
-from webhook.accounting.asks import parse_resource_list
 from webhook.accounting.names import is_scheduler_scalar
-from webhook.accounting.requests import compute_pod_requests
-from webhook.objects.cluster import Node
-from webhook.objects.pods import Pod, PodSpec
+from webhook.accounting.pod_requests import compute_pod_requests
+from webhook.accounting.pod_resources import parse_resource_list
+from webhook.objects.core import Node, Pod, PodSpec
 
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 

@@ -7,7 +7,7 @@ v1.36; KEP-1287.
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from webhook.accounting.asks import (
+from webhook.accounting.pod_resources import (
     NO_QUANTITIES,
     ContainerResources,
     ContainerRole,
@@ -18,7 +18,7 @@ from webhook.accounting.asks import (
     update_maximum,
 )
 from webhook.accounting.quantity import Quantity
-from webhook.objects.pods import ContainerStatus, PodStatus
+from webhook.objects.core import ContainerStatus, PodStatus
 
 _ZERO = Quantity.from_int(0)
 

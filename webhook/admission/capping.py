@@ -11,9 +11,9 @@ from functools import lru_cache
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.caps import Charge, compute_charge, compute_hard_limits, is_as_requested
-from webhook.accounting.likeness import Fingerprint, FingerprintCache
-from webhook.objects.pods import Pod
+from webhook.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
+from webhook.accounting.fingerprint import Fingerprint, FingerprintCache
+from webhook.objects.core import Pod
 from webhook.policy.model import NamespaceCap, PodFilter, PolicySet
 from webhook.policy.resolve import matches_labels, matches_namespace
 

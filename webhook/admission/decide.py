@@ -6,7 +6,7 @@ of labelling, finishing or deleting it.
 
 import re
 
-from webhook.accounting.names import NameContext
+from webhook.accounting.name_rules import NameContext
 from webhook.accounting.problem import Problem
 from webhook.admission.change import CREATE, Change, Phase
 from webhook.admission.examine import Found, Same, examine

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from webhook.accounting.explain import explain_request
-from webhook.accounting.names import NameContext
+from webhook.accounting.name_rules import NameContext
+from webhook.accounting.pod_requests import compute_pod_requests, explain_request
 from webhook.accounting.problem import Problem, Reason
-from webhook.accounting.quantity import Quantity, QuantityError
-from webhook.accounting.requests import compute_pod_requests
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission import quantities
 from webhook.admission.codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT, TOO_LARGE
 from webhook.admission.plan import Plan, RuleFault
@@ -15,7 +15,7 @@ from webhook.admission.quantities import Fault
 from webhook.admission.selection import Selection
 from webhook.admission.sites import Site, counted_name
 from webhook.admission.workloads import PodView
-from webhook.objects.pods import PodSpec, ResourceList
+from webhook.objects.core import PodSpec, ResourceList
 from webhook.policy.model import Bounds, Enforcement, Equality, ResourceRule
 
 _VERBS = {NameContext.NODE: "advertise", NameContext.QUOTA: "write", NameContext.LIMIT_RANGE: "write"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from webhook.admission.selection import Selection
 from webhook.admission.sites import Site
 from webhook.admission.verdict import PatchOperation
-from webhook.objects.pods import ResourceList
+from webhook.objects.core import ResourceList
 
 _INDEX = re.compile(r"\[(\d+)\]")
 

@@ -5,7 +5,8 @@ Made once per name and kept, it remembers what it found of each written quantity
 
 from dataclasses import dataclass
 
-from webhook.accounting.names import NameContext, find_advertised_name_problems, find_name_problems, is_countable
+from webhook.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
+from webhook.accounting.names import is_countable
 from webhook.accounting.problem import Reason
 from webhook.admission import quantities
 from webhook.admission.codes import MALFORMED_NAME

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from webhook.accounting.problem import Code, Reason
-from webhook.accounting.quantity import INT64_MAX, Quantity, QuantityError, QuantityTooLargeError
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import INT64_MAX, QuantityError, QuantityTooLargeError
 from webhook.admission.codes import (
     CONTAINER_BOUND,
     NEGATIVE,

@@ -1,10 +1,10 @@
 """Reading: how one change is judged, and its object, decoded when somebody asks for it, and once."""
 
-from webhook.accounting.likeness import Fingerprint, compute_fingerprint
+from webhook.accounting.fingerprint import Fingerprint, compute_fingerprint
 from webhook.admission.change import Change
 from webhook.admission.review import ReviewError
 from webhook.admission.workloads import Judged, Target, target
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 
 
 def decoded(found: Target, change: Change, raw: object) -> Judged:

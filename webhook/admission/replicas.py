@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from webhook.admission.workloads import Judged
-from webhook.objects.workloads import CronJob, DeploymentStrategy, IntOrPercent, Workload, WorkloadSpec
+from webhook.objects.apps import CronJob, DeploymentStrategy, IntOrPercent, Workload, WorkloadSpec
 
 _PERCENT = re.compile(r"(\d{1,9})%", re.ASCII)
 _QUARTER = "25%"

@@ -8,7 +8,7 @@ asks and how the object is labelled (`Selection.narrowed`, only where some rule 
 from collections.abc import Mapping
 from functools import lru_cache
 
-from webhook.accounting.likeness import FingerprintCache
+from webhook.accounting.fingerprint import FingerprintCache
 from webhook.admission.change import User
 from webhook.admission.plan import Plan
 from webhook.policy.model import Equality, PolicySet, ResourceRule

@@ -6,10 +6,9 @@ Rules see sites, not kinds; what differs between a container, a node and a quota
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.accounting.names import NameContext
+from webhook.accounting.name_rules import NameContext
 from webhook.admission.workloads import Judged, PodView
-from webhook.objects.cluster import LimitRange, Node, ResourceQuota
-from webhook.objects.pods import Container, PodSpec, ResourceList, ResourceRequirements
+from webhook.objects.core import Container, LimitRange, Node, PodSpec, ResourceList, ResourceQuota, ResourceRequirements
 
 _EMPTY: ResourceList = {}
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import msgspec
 
 from webhook.admission.change import CREATE, UPDATE, Change
-from webhook.objects.cluster import LimitRange, Node, ResourceQuota
-from webhook.objects.pods import Pod
-from webhook.objects.workloads import CronJob, PodTemplate, Workload
+from webhook.objects.apps import CronJob, PodTemplate, Workload
+from webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
 
 Judged = Pod | Workload | CronJob | PodTemplate | Node | ResourceQuota | LimitRange
 """Any object that rules apply to."""

@@ -5,8 +5,9 @@ from typing import Final
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster, ingest
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.audit.kinds import NODE, path
 from webhook.audit.pages import AuditError, ForbiddenError, Pages
 from webhook.gate.placing import Still

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.problem import Problem
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.change import Change, Phase
 from webhook.admission.decide import judge

@@ -8,12 +8,17 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from webhook.accounting.amounts import is_milli
-from webhook.accounting.explain import explain_request
+from webhook.accounting.pod_requests import (
+    EffectiveRequest,
+    RequestTerm,
+    compute_pod_limits,
+    compute_pod_requests,
+    explain_request,
+)
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.quota import compute_quota_charge
-from webhook.accounting.requests import EffectiveRequest, RequestTerm, compute_pod_limits, compute_pod_requests
+from webhook.accounting.resource_quota import compute_quota_charge
 from webhook.cli.report.table import harmless, table
-from webhook.objects.pods import Pod, PodSpec
+from webhook.objects.core import Pod, PodSpec
 
 
 @dataclass(frozen=True, slots=True)

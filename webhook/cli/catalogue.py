@@ -2,7 +2,7 @@
 
 import difflib
 
-from webhook.accounting import codes as accounting
+from webhook.accounting import kubernetes_codes as accounting
 from webhook.accounting.problem import Code
 from webhook.admission import codes as admission
 from webhook.cli import codes as manifests

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.arithmetic import Sums, sums
 from webhook.cli.checking.known import known
 from webhook.cli.command import Misuse

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from webhook.accounting.fit.headroom import Headroom
 from webhook.accounting.fit.headroom import headroom as room_for
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.cluster.options import connection_options, snapshot_option
 from webhook.cli.cluster.source import Source
 from webhook.cli.command import Command, Misuse

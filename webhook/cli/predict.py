@@ -9,7 +9,7 @@ import click
 from webhook.accounting.fit.answer import Kind
 from webhook.accounting.fit.room import visiting
 from webhook.accounting.fit.scores import Scoring
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.cluster.options import connection_options, snapshot_option
 from webhook.cli.cluster.source import Source
 from webhook.cli.command import EXIT_FINDINGS, Command, Misuse

@@ -6,7 +6,7 @@ from dataclasses import replace
 from webhook.accounting.fit.effort import effort, walks
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.never import ranked
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.selectors import SelectorError
 from webhook.admission.change import Change
 from webhook.admission.decide import sorted_out

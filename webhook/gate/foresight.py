@@ -10,7 +10,7 @@ from dataclasses import replace
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.caps import Charge
+from webhook.accounting.charge import Charge
 from webhook.admission.capping import Counted
 from webhook.admission.change import Change
 from webhook.admission.codes import WORKLOAD_OVER_CAP, WORKLOAD_ROLLOUT, WORKLOAD_WAITS
@@ -19,7 +19,7 @@ from webhook.admission.replicas import replicas
 from webhook.admission.workloads import KINDS, Judged, PodView, Target
 from webhook.gate.arithmetic import no_limit
 from webhook.gate.room import Bound, Foreseen, Workload, foretold
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 from webhook.state.ledger import Ledger
 
 WORKLOADS = KINDS - {"Pod", "PodTemplate", "Node", "ResourceQuota", "LimitRange"}

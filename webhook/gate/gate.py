@@ -6,10 +6,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.caps import Charge, has_ended
-from webhook.accounting.likeness import Fingerprint
+from webhook.accounting.charge import Charge, has_ended
+from webhook.accounting.fingerprint import Fingerprint
 from webhook.accounting.problem import Problem
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.change import Change, Phase
 from webhook.admission.decide import judge_read
@@ -30,7 +30,7 @@ from webhook.gate.quotas import Quotas, over_quotas
 from webhook.gate.scaling import Workloads, is_scale, scaled
 from webhook.gate.sight import Sight
 from webhook.gate.telling import Telling
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 from webhook.policy.model import Foresight, PolicySet
 from webhook.policy.resolve import matches_subjects
 from webhook.state.ledger import Kind, Ledger

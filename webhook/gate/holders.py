@@ -11,7 +11,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from webhook.accounting.amounts import format_amount
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 from webhook.state.ledger import Ledger
 from webhook.state.watch.shapes import Shape
 from webhook.state.watch.view import Heap

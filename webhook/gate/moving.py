@@ -14,7 +14,7 @@ from webhook.admission.change import UPDATE, Change
 from webhook.admission.codes import NAMESPACE_OVER_CAP
 from webhook.admission.review import ReviewError
 from webhook.gate.sight import Sight
-from webhook.objects.cluster import Namespace
+from webhook.objects.core import Namespace
 from webhook.policy.resolve import matches_namespace
 from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey

@@ -18,7 +18,7 @@ from webhook.admission.selection import Labels, RuleIndex
 from webhook.admission.verdict import ALLOWED, Verdict
 
 if TYPE_CHECKING:
-    from webhook.accounting.cluster import Cluster
+    from webhook.accounting.cluster.cluster import Cluster
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -6,8 +6,7 @@ from functools import cached_property
 from itertools import islice
 
 from webhook.accounting.amounts import format_amount
-from webhook.accounting.cluster import Cluster
-from webhook.accounting.cluster.devices import DEVICE_CLASS_PREFIX
+from webhook.accounting.cluster.cluster import DEVICE_CLASS_PREFIX, Cluster
 from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
 from webhook.accounting.fit.answer import Answer, Kind, open_questions
 from webhook.accounting.fit.everywhere import everywhere

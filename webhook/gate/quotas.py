@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from webhook.accounting.amounts import Amounts, round_down_to_unit, round_up_to_unit
-from webhook.accounting.quantity import Quantity, QuantityError
-from webhook.accounting.quota import compute_quota_charge
-from webhook.accounting.quota_scopes import is_in_scope
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.resource_quota import compute_quota_charge, is_in_scope
 from webhook.admission.codes import WORKLOAD_OVER_QUOTA
 from webhook.gate.room import Bound, Foreseen, Workload, foretold, times
-from webhook.objects.cluster import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
-from webhook.objects.pods import Pod, PodSpec, ResourceList
+from webhook.objects.core import Pod, PodSpec, ResourceList, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 
 _NOTHING = Amounts()
 _HANG_ON_MORE = {"BestEffort", "CrossNamespacePodAffinity"}

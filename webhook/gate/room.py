@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.caps import Charge
+from webhook.accounting.charge import Charge
 from webhook.accounting.problem import Code, Problem, Reason
 from webhook.admission.replicas import Replicas
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 
 
 @dataclass(frozen=True, slots=True)

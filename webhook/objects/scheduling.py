@@ -5,10 +5,8 @@ A pod that is judged by rules or counted under a cap is read without all this, s
 
 import msgspec
 
-from webhook.objects.cluster import Node, NodeStatus
-from webhook.objects.meta import ObjectMeta, StringMap
-from webhook.objects.pods import Container, Pod, PodSpec, PodStatus
-from webhook.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
+from webhook.objects.core import Container, Node, NodeStatus, Pod, PodSpec, PodStatus
+from webhook.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, ObjectMeta, StringMap
 
 
 class ContainerPort(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

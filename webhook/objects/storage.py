@@ -2,10 +2,9 @@
 
 import msgspec
 
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.pods import ResourceList
+from webhook.objects.core import ResourceList
+from webhook.objects.meta import LabelSelector, NodeSelector, ObjectMeta
 from webhook.objects.scheduling import Presence
-from webhook.objects.selectors import LabelSelector, NodeSelector
 
 
 class ClaimOwner(msgspec.Struct, frozen=True, omit_defaults=True):

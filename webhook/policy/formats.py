@@ -10,10 +10,10 @@ from typing import Any
 
 from jsonschema import FormatChecker
 
-from webhook.accounting.name_grammar import find_qualified_name_errors
 from webhook.accounting.name_rules import NameContext, find_name_problems
-from webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
-from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX, find_qualified_name_errors
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.errors import TallygateError
 from webhook.policy.codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
 from webhook.policy.nodes import Number

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from webhook.errors import TallygateError
-from webhook.objects.cluster import Namespace
+from webhook.objects.core import Namespace
 
 _MOST_BYTES = 64 * 1024 * 1024
 

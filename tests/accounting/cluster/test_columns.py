@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster import Cluster, HostPort, PodInfo, create_pod_info
-from webhook.accounting.cluster.categories import ABSENT, CategoryColumn
-from webhook.accounting.cluster.integers import IntegerColumn
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.columns import ABSENT, CategoryColumn, IntegerColumn
+from webhook.accounting.cluster.pod_info import HostPort, PodInfo, create_pod_info
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 _NODES = st.sampled_from(["n0", "n1", "n2"])

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.accounting.fit.clusters import pod, pod_of
-from webhook.accounting.cluster.labelled import LabelIndex
-from webhook.accounting.cluster.repelling import AntiAffinityIndex
-from webhook.accounting.cluster.shapes import SchedulingGroup
-from webhook.accounting.cluster.terms import AffinityTerm
+from webhook.accounting.cluster.inter_pod_terms import AffinityTerm, AntiAffinityIndex
+from webhook.accounting.cluster.pod_info import SchedulingGroup
+from webhook.accounting.cluster.selector_counts import LabelIndex
 from webhook.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
 
 _SPACES = st.sampled_from(["red", "blue"])

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster, create_pod_info
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.pod_info import create_pod_info
 from webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 

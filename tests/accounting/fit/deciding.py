@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from tests.accounting.fit.clusters import cluster_of, pod_of
-from webhook.accounting.cluster import Cluster, ingest
-from webhook.accounting.cluster.storage import StorageIndex
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
+from webhook.accounting.cluster.storage_index import StorageIndex
 from webhook.accounting.fit.verdict import verdict
 
 Json = Mapping[str, Any]

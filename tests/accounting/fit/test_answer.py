@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.cluster import Cluster, ingest
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.fit.answer import Answer, Kind, NodeAnswer, answer, node_answer
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.room import visiting

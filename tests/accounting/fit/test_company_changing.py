@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.accounting.fit import company_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node_of, pod_of
 from tests.effort import examples
-from webhook.accounting.cluster import Cluster, create_pod_info
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.pod_info import create_pod_info
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places

@@ -16,8 +16,9 @@ from tests.accounting.scheduling.plain.plugin import Cycle, Plugin
 from tests.accounting.scheduling.plain.pod_topology_spread import PodTopologySpread
 from tests.accounting.scheduling.plain.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from tests.effort import examples
-from webhook.accounting.cluster import Cluster, PodInfo, create_pod_info
-from webhook.accounting.cluster.supposing import fork
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.fork import fork
+from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
 from webhook.accounting.fit import neighbours, spread
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Filter

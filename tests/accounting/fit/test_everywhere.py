@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit.answer import Answer, Kind
 from webhook.accounting.fit.everywhere import everywhere
 from webhook.accounting.fit.room import visiting

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
-from webhook.accounting.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.leaving import Leaving, leaving

@@ -7,7 +7,7 @@ import pytest
 
 from tests.accounting.fit.clusters import node, pod, pod_of
 from tests.accounting.fit.deciding import whole
-from webhook.accounting.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import filtering
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.preempting import Preemption

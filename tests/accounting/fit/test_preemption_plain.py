@@ -9,7 +9,7 @@ from tests.accounting.fit.clusters import pod_of
 from tests.accounting.fit.deciding import Decided, decided, whole
 from tests.accounting.scheduling.plain.scheduler import schedule
 from tests.effort import examples
-from webhook.accounting.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit.verdict import verdict
 
 Json = dict[str, Any]

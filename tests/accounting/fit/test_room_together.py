@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.accounting.fit import company_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
-from webhook.accounting.cluster import Cluster
-from webhook.accounting.cluster.terms import merge_label_keys
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
 from webhook.accounting.fit.ahead import liking
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming

@@ -12,7 +12,8 @@ from tests.accounting.fit import preemption_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.accounting.fit.deciding import whole
 from tests.effort import examples
-from webhook.accounting.cluster import Cluster, ingest
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.cluster import Cluster
-from webhook.accounting.cluster.supposing import fork
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.fork import fork
 from webhook.accounting.fit.filtering import filtered
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.sentence import sentence

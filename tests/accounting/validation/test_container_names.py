@@ -4,7 +4,7 @@ import pytest
 
 from tests.accounting.objects import container, pod
 from tests.accounting.validation.said import DOMAIN, EXTENDED, FOR_CONTAINERS, NAME, STANDARD, causes, details
-from webhook.accounting.validation import validate_pod
+from webhook.accounting.validation.pods import validate_pod
 
 LABEL_KEY = (
     "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "

@@ -6,9 +6,9 @@ import pytest
 
 from tests.accounting.objects import container, pod
 from tests.accounting.validation.said import INTEGER, NEGATIVE, causes, details
-from webhook.accounting.codes import TOO_LARGE, UNREADABLE_QUANTITY
+from webhook.accounting.kubernetes_codes import TOO_LARGE, UNREADABLE_QUANTITY
 from webhook.accounting.problem import Reason
-from webhook.accounting.validation import validate_pod
+from webhook.accounting.validation.pods import validate_pod
 
 GPU = "example.com/gpu"
 

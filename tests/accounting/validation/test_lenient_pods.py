@@ -6,8 +6,8 @@ import pytest
 
 from tests.accounting.objects import container, pod, sidecar
 from tests.accounting.validation.said import codes
-from webhook.accounting.validation import check_pod_strictly, validate_pod
-from webhook.objects.pods import Pod
+from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
+from webhook.objects.core import Pod
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 LIKE = "notkubernetes.io/gpu"

@@ -6,8 +6,8 @@ import pytest
 
 from tests.accounting.objects import Listed, limit_range
 from tests.accounting.validation.said import EXTENDED, FOR_CONTAINERS, STANDARD, causes, codes, said
-from webhook.accounting.validation import check_limit_range_strictly, validate_limit_range
-from webhook.objects.cluster import LimitRange
+from webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from webhook.objects.core import LimitRange
 
 GPU = "example.com/gpu"
 AT = "spec.limits[0]"

@@ -6,8 +6,8 @@ import pytest
 
 from tests.accounting.objects import node
 from tests.accounting.validation.said import INTEGER, NEGATIVE, causes, codes, said
-from webhook.accounting.validation import check_node_strictly, validate_node
-from webhook.objects.cluster import Node
+from webhook.accounting.validation.node_and_quota import check_node_strictly, validate_node
+from webhook.objects.core import Node
 
 GPU = "example.com/gpu"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.accounting.objects import Listed, container, pod, sidecar
 from tests.accounting.validation.said import causes
-from webhook.accounting.validation import validate_pod
+from webhook.accounting.validation.pods import validate_pod
 
 GPU, HUGE = "example.com/gpu", "hugepages-2Mi"
 AT = "spec.resources"

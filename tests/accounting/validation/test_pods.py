@@ -5,8 +5,8 @@ import pytest
 from tests.accounting.objects import Listed, container, pod
 from tests.accounting.validation.said import INTEGER, causes, codes, said
 from webhook.accounting.problem import Reason
-from webhook.accounting.validation import validate_pod
-from webhook.objects.pods import Pod
+from webhook.accounting.validation.pods import validate_pod
+from webhook.objects.core import Pod
 
 GPU = "example.com/gpu"
 HALF = container("a", None, {GPU: "500m"})

@@ -17,9 +17,8 @@ from tests.accounting.validation.said import (
     codes,
     details,
 )
-from webhook.accounting.validation import check_quota_strictly, validate_quota
-from webhook.accounting.validation.scopes import MAX_SCOPE_PROBLEMS
-from webhook.objects.cluster import ResourceQuota
+from webhook.accounting.validation.node_and_quota import MAX_SCOPE_PROBLEMS, check_quota_strictly, validate_quota
+from webhook.objects.core import ResourceQuota
 
 GPU = "example.com/gpu"
 EMPTY = "name part must be non-empty"

@@ -8,8 +8,8 @@ from tests.accounting.objects import container, pod
 from tests.accounting.validation.said import INTEGER, causes, said
 from webhook.accounting.problem import Reason
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.validation import validate_pod
 from webhook.accounting.validation.containers import is_whole_pages
+from webhook.accounting.validation.pods import validate_pod
 
 GPU, OTHER, HUGE = "example.com/gpu", "other.io/x", "hugepages-2Mi"
 MISSING = "Limit must be set for non overcommitable resources"

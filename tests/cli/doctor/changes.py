@@ -11,7 +11,7 @@ from webhook.cli.doctoring.facts import Answered, Bound, Unseen
 from webhook.cli.doctoring.records import Configuration
 from webhook.cli.doctoring.rights import RIGHTS
 from webhook.cli.doctoring.verdict import Level
-from webhook.objects.cluster import ResourceQuota
+from webhook.objects.core import ResourceQuota
 
 FAIL, WARN, UNKNOWN = Level.FAIL, Level.WARN, Level.UNKNOWN
 VALIDATE, MUTATE = "validate.tallygate.dev", "mutate.tallygate.dev"

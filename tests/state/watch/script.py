@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from webhook.objects.cluster import Namespace
+from webhook.objects.core import Namespace
 from webhook.state.watch.events import Event
 from webhook.state.watch.failure import Reason, WatchError
 from webhook.state.watch.ports import Answer, Stream

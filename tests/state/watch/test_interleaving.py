@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.effort import examples
 from tests.state.watch.pods import BATCH, GPUS, line, page, pod
 from webhook.accounting.amounts import Amounts
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 from webhook.state.watch.events import Bookmark
 from webhook.state.watch.view import PodView
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.state.watch.pods import GPU, pod
-from webhook.accounting.cluster import Cluster, ingest
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
 from webhook.state.watch.devices import DEVICES
 from webhook.state.watch.events import Event, Replaced
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceView

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from webhook.objects.cluster import ResourceQuota
+from webhook.objects.core import ResourceQuota
 from webhook.state.watch.events import Bookmark, Event, Replaced
 from webhook.state.watch.failure import WatchError
 from webhook.state.watch.quotas import QUOTAS, QuotaRow, QuotaView

@@ -10,7 +10,7 @@ import pytest
 from tests.state.watch.raw import HEAD, RawServer, chunk, raw_server, whole
 from tests.state.watch.script import listed, thing, told
 from tests.state.watch.test_pool import connected
-from webhook.objects.cluster import Namespace
+from webhook.objects.core import Namespace
 from webhook.state.watch.cluster import ClusterWatch
 from webhook.state.watch.events import Changed, Event
 from webhook.state.watch.failure import Reason

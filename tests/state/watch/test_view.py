@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.caps import Charge
+from webhook.accounting.charge import Charge
+from webhook.objects.core import Pod, PodCondition
 from webhook.objects.meta import OwnerReference
-from webhook.objects.pods import Pod, PodCondition
 from webhook.state.watch.columns import Columns
 from webhook.state.watch.deletions import Deletions
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Event, Replaced

@@ -7,7 +7,7 @@ asked about the next ones too, in one go.
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.shapes import SchedulingGroup
+from webhook.accounting.cluster.pod_info import SchedulingGroup
 from webhook.accounting.fit import scores
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit import resources, strangers
 from webhook.accounting.fit.filtering import Filtered
 from webhook.accounting.fit.impossible import impossible

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from webhook.accounting.cluster.terms import AffinityTerm, get_required_terms, parse_terms
+from webhook.accounting.cluster.inter_pod_terms import AffinityTerm, get_required_terms, parse_terms
 from webhook.accounting.fit.constraints import Constraint, hard_constraints
 from webhook.accounting.selectors import SelectorError, join_errors
 from webhook.objects.scheduling import Affinity, PodAffinity, SchedulingPodSpec

@@ -6,8 +6,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.cluster.categories import ABSENT
-from webhook.accounting.cluster.nodes import NodeColumns
+from webhook.accounting.cluster.columns import ABSENT
+from webhook.accounting.cluster.node_columns import NodeColumns
 from webhook.accounting.fit.rejection import Mask, Places
 
 Domains = NDArray[np.int32]

@@ -10,8 +10,8 @@ from itertools import chain
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.neighbours import reach
+from webhook.objects.meta import LabelSelector, NodeSelector, SelectorRequirement
 from webhook.objects.scheduling import Affinity, PodAffinity, PodAffinityTerm, SchedulingPod, SchedulingPodSpec
-from webhook.objects.selectors import LabelSelector, NodeSelector, SelectorRequirement
 
 _WALK = 50  # a term about pods: a walk over those on nodes, where a word about nodes is a glance at a column
 _PORT = 20

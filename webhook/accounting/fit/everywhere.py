@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.terms import merge_label_keys
+from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
 from webhook.accounting.fit import node_affinity, taints
 from webhook.accounting.fit.answer import Answer, Kind, open_questions
 from webhook.accounting.fit.filtering import filtered
@@ -20,8 +20,8 @@ from webhook.accounting.fit.priority import prioritised
 from webhook.accounting.fit.rejection import Places
 from webhook.accounting.fit.room import Visit
 from webhook.accounting.fit.verdict import verdict
+from webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from webhook.objects.scheduling import Affinity, NodeAffinity, SchedulingPod, SchedulingPodSpec, Toleration
-from webhook.objects.selectors import NodeSelector, NodeSelectorTerm, SelectorRequirement
 
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),

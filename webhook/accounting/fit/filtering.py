@@ -11,8 +11,8 @@ from itertools import chain
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo
-from webhook.accounting.cluster.supposing import fork
+from webhook.accounting.cluster.fork import fork
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit import features, neighbours, node_affinity, promised, resources, spread, taints
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Filter, Mask, Places, Rejection, for_good

@@ -9,11 +9,11 @@ from types import MappingProxyType
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster.shapes import HostPort, list_host_ports
-from webhook.accounting.cluster.terms import merge_label_keys
+from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
+from webhook.accounting.cluster.pod_info import HostPort, list_host_ports
 from webhook.accounting.fit.company import Company, company
 from webhook.accounting.node_fit import compute_scheduler_requests
-from webhook.accounting.weight import compute_incoming_non_zero_requests
+from webhook.accounting.pod_requests import compute_incoming_non_zero_requests
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
 

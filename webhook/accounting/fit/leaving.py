@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo
-from webhook.accounting.cluster.supposing import fork
+from webhook.accounting.cluster.fork import fork
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit import resources
 from webhook.accounting.fit.filtering import Filtered, judged
 from webhook.accounting.fit.impossible import impossible

@@ -11,8 +11,8 @@ from types import MappingProxyType
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.nodes import NodeColumns
-from webhook.accounting.cluster.terms import AffinityTerm
+from webhook.accounting.cluster.inter_pod_terms import AffinityTerm
+from webhook.accounting.cluster.node_columns import NodeColumns
 from webhook.accounting.fit.domains import domains, places_of, sharing
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good, for_now

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.nodes import NodeColumns
+from webhook.accounting.cluster.node_columns import NodeColumns
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
-from webhook.accounting.label_rules import is_valid_requirement, parse_int64
-from webhook.objects.selectors import NodeSelector, NodeSelectorTerm, SelectorRequirement
+from webhook.accounting.selectors import is_valid_requirement, parse_int64
+from webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 
 _NAME = "metadata.name"
 

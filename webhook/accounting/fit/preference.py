@@ -8,10 +8,9 @@ server knowingly lets them through ("they can success when cluster has only one 
 from collections.abc import Iterator
 
 from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.label_rules import find_label_value_errors, parse_int64
-from webhook.accounting.selectors import join_errors
-from webhook.accounting.validation.printing import encode_go_json
-from webhook.objects.selectors import NodeSelectorTerm, SelectorRequirement
+from webhook.accounting.problem import encode_go_json
+from webhook.accounting.selectors import find_label_value_errors, join_errors, parse_int64
+from webhook.objects.meta import NodeSelectorTerm, SelectorRequirement
 
 _NO_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
 

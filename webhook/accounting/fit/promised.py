@@ -4,7 +4,7 @@ Source: addGENominatedPods in framework/runtime/framework.go, v1.36.
 """
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places
 

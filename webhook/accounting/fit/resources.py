@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.shapes import HostPort
+from webhook.accounting.cluster.pod_info import HostPort
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_now
 from webhook.accounting.node_fit import Shortfall

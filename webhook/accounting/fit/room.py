@@ -13,8 +13,8 @@ from heapq import heapify, heappop, heapreplace
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo, list_scheduling_volumes
-from webhook.accounting.cluster.terms import merge_label_keys
+from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
+from webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
 from webhook.accounting.fit import scores
 from webhook.accounting.fit.ahead import Ahead, liking
 from webhook.accounting.fit.filtering import COMPANY, FILTERS, Filtered, filtered, passing

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.integers import IntegerColumn
-from webhook.accounting.cluster.shapes import SchedulingGroup
+from webhook.accounting.cluster.columns import IntegerColumn
+from webhook.accounting.cluster.pod_info import SchedulingGroup
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places
-from webhook.accounting.name_families import is_scheduler_scalar
+from webhook.accounting.names import is_scheduler_scalar
 
 Scores = NDArray[np.int64]
 """One score for each of some places."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit import neighbours, spread
 from webhook.accounting.fit.filtering import Filtered, filtered
 from webhook.accounting.fit.incoming import Incoming

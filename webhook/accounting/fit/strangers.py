@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.terms import AffinityTerm
+from webhook.accounting.cluster.inter_pod_terms import AffinityTerm
 from webhook.accounting.fit.incoming import Incoming
 
 _MOST_NAMED = 3

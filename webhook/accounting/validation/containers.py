@@ -5,19 +5,19 @@ Source: validateResourceRequirements in pkg/apis/core/validation/validation.go, 
 
 from functools import lru_cache
 
-from webhook.accounting.asks import Quantities
-from webhook.accounting.name_rules import NameContext
-from webhook.accounting.names import HUGEPAGES_PREFIX, is_hugepage, is_overcommit_allowed
-from webhook.accounting.problem import Code, Problem, Reason
-from webhook.accounting.quantity import Format, Quantity, QuantityError
-from webhook.accounting.resource_codes import (
+from webhook.accounting.kubernetes_codes import (
     HUGE_PAGES_ALONE,
     LIMIT_MISSING,
     NOT_WHOLE_PAGES,
     REQUEST_ABOVE_LIMIT,
     REQUEST_NOT_LIMIT,
 )
-from webhook.accounting.validation.printing import encode_go_json
+from webhook.accounting.name_rules import NameContext
+from webhook.accounting.names import HUGEPAGES_PREFIX, is_hugepage, is_overcommit_allowed
+from webhook.accounting.pod_resources import Quantities
+from webhook.accounting.problem import Code, Problem, Reason, encode_go_json
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import Format, QuantityError
 from webhook.accounting.validation.values import check_name, check_value, is_surely_valid
 
 _QOS_NAMES = frozenset({"cpu", "memory"})

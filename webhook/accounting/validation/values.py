@@ -7,12 +7,16 @@ would wrap around is too large here.
 from functools import lru_cache
 
 from webhook.accounting.amounts import is_milli
-from webhook.accounting.codes import NEGATIVE_QUANTITY, NOT_AN_INTEGER, TOO_LARGE
+from webhook.accounting.kubernetes_codes import NEGATIVE_QUANTITY, NOT_AN_INTEGER, TOO_LARGE
 from webhook.accounting.name_rules import NameContext, find_name_problems
-from webhook.accounting.names import is_hugepage, is_integer
-from webhook.accounting.problem import Problem, Reason
-from webhook.accounting.quantity import INT64_MAX, Quantity
-from webhook.accounting.validation.printing import encode_go_json
+from webhook.accounting.names import (
+    is_hugepage,
+    is_integer,
+    is_prefixed_native,
+)
+from webhook.accounting.problem import Code, Problem, Reason, encode_go_json
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import INT64_MAX
 
 _MAX_SURE_MANTISSA = 2**40
 _MAX_SURE_SCALE = 3  # so that thousandths of a small mantissa stay within 64 bits
@@ -83,3 +87,23 @@ def _describe_too_large(name: str, quantity: Quantity) -> str:
 
 def _create_value_problem(path: str, code: str, message: str, detail: str, quantity: Quantity) -> Problem:
     return Problem(path, code, Reason.INVALID, message, detail, encode_go_json(quantity.text))
+
+
+def is_unchecked_integer(name: str) -> bool:
+    """Whether it stands for whole things, but Kubernetes takes it for one of its own and does not look."""
+    return is_prefixed_native(name)
+
+
+def create_fraction_problem(path: str, code: Code, name: str, quantity: Quantity) -> Problem:
+    """Return the problem of a fraction that Kubernetes stores where it counts whole units."""
+    return create_accepted_problem(
+        path,
+        code,
+        f"{describe_not_whole(name, quantity)} (Kubernetes stores it all the same)",
+        encode_go_json(quantity.text),
+    )
+
+
+def create_accepted_problem(path: str, code: Code, message: str, value: str) -> Problem:
+    """Return a problem of an object that Kubernetes accepts: it has no message of Kubernetes' own."""
+    return Problem(path, code.number, Reason.INVALID, message, "", value)

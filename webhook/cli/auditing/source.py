@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster
 from webhook.admission.workloads import TARGETS
 from webhook.audit.audit import Object, Scope, World, listed, ordered
 from webhook.audit.kinds import GROUPS, POD, path
@@ -17,8 +17,7 @@ from webhook.cli.cluster.listing import listed as listed_whole
 from webhook.cli.cluster.seen import Views
 from webhook.cli.command import Misuse
 from webhook.gate.placing import Placing, Still
-from webhook.objects.cluster import Namespace
-from webhook.objects.pods import Pod
+from webhook.objects.core import Namespace, Pod
 from webhook.state.watch import namespaces as namespaces_read
 from webhook.state.watch.connect import Connection
 from webhook.state.watch.events import Replaced

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 
 from webhook.accounting.problem import Problem
-from webhook.accounting.validation import (
-    check_limit_range_strictly,
+from webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from webhook.accounting.validation.node_and_quota import (
     check_node_strictly,
-    check_pod_strictly,
     check_quota_strictly,
-    validate_limit_range,
     validate_node,
-    validate_pod,
     validate_quota,
 )
+from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
 from webhook.admission.workloads import Judged, PodView
-from webhook.objects.cluster import LimitRange, Node, ResourceQuota
+from webhook.objects.core import LimitRange, Node, ResourceQuota
 
 
 def refusals(judged: Judged, view: PodView | None) -> Sequence[Problem]:

@@ -10,7 +10,7 @@ from functools import partial
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.problem import Problem
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.selection import Labels
 from webhook.cli.checking.known import Known
@@ -22,8 +22,8 @@ from webhook.gate.charging import Charging
 from webhook.gate.foresight import foresee, workload
 from webhook.gate.promising import Asked, Look, Who
 from webhook.gate.room import Workload
+from webhook.objects.core import Pod
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.pods import Pod
 from webhook.policy.model import Foresight, PolicySet
 from webhook.state.ledger import Kind, Ledger
 from webhook.state.memory import MemoryLedgers

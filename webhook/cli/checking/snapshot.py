@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.documents import documents
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.to_json import to_json
 from webhook.errors import TallygateError
-from webhook.objects.cluster import Namespace
+from webhook.objects.core import Namespace, Pod
 from webhook.objects.meta import PartialObjectMetadata
-from webhook.objects.pods import Pod
 
 if TYPE_CHECKING:
-    from webhook.accounting.cluster import Cluster
+    from webhook.accounting.cluster.cluster import Cluster
 
 BOUNDS = Bounds(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
 HOW = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
@@ -90,7 +89,7 @@ def walk(path: Path, take: Take) -> str:
 
 
 def _columns() -> "Cluster":
-    from webhook.accounting.cluster import Cluster  # noqa: PLC0415  see the module's docstring
+    from webhook.accounting.cluster.cluster import Cluster  # noqa: PLC0415  see the module's docstring
 
     return Cluster()
 
@@ -128,7 +127,7 @@ def _documents(data: bytes) -> Iterator[bytes]:
 
 
 def _taken(cluster: "Cluster", kind: str, item: msgspec.Raw) -> bool:
-    from webhook.accounting.cluster import ingest  # noqa: PLC0415  see the module's docstring
+    from webhook.accounting.cluster.ingest import ingest  # noqa: PLC0415  see the module's docstring
 
     return ingest(cluster, kind, item)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.sites import sites
 from webhook.cli.checking.known import Known
 from webhook.cli.manifest.fault import Fault

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from webhook.accounting.cluster.storage import StorageObject
-from webhook.accounting.cluster.taking import STORAGE_TYPES
+from webhook.accounting.cluster.ingest import STORAGE_TYPES
+from webhook.accounting.cluster.storage_index import StorageObject
 from webhook.cli.cluster.ledgers import PATH
 from webhook.cli.cluster.seen import PODS_PATH
-from webhook.objects.cluster import Namespace
+from webhook.objects.core import Namespace
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode, SchedulingPod
 from webhook.state.kubernetes import naming, wire

@@ -11,7 +11,7 @@ from webhook.admission.capping import CapIndex, Counted
 from webhook.cli.cluster.ledgers import LEDGERS, PAGE, Ledgers, gathered
 from webhook.cli.cluster.listing import ListingError, UnservedError, listed
 from webhook.gate.sight import Membership, Sight
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.columns import Place
 from webhook.state.watch.failure import Reason

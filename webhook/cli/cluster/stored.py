@@ -8,8 +8,7 @@ from webhook.cli.checking.snapshot import HOW, SnapshotError, walk
 from webhook.cli.cluster import ledgers
 from webhook.cli.cluster.ledgers import LedgerRow, Ledgers, gathered
 from webhook.cli.cluster.seen import Seen, Views
-from webhook.objects.cluster import Namespace
-from webhook.objects.pods import Pod
+from webhook.objects.core import Namespace, Pod
 from webhook.state.kubernetes import naming
 from webhook.state.watch import namespaces
 from webhook.state.watch.events import Replaced

@@ -17,7 +17,7 @@ from webhook.cli.doctoring.records import (
     Space,
 )
 from webhook.cli.doctoring.rights import DEFAULT_SECRET, Right
-from webhook.objects.cluster import ResourceQuota
+from webhook.objects.core import ResourceQuota
 
 MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
 

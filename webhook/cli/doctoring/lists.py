@@ -5,13 +5,13 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from webhook.accounting.name_families import OPAQUE_PREFIX
+from webhook.accounting.names import OPAQUE_PREFIX
 from webhook.admission.capping import CapIndex, cap_of
 from webhook.cli.cluster.listing import ListingError, UnservedError, listed
 from webhook.cli.cluster.seen import PODS_PATH, ledgers_of
 from webhook.cli.doctoring.facts import Bound, Unseen, User
 from webhook.cli.doctoring.records import Space
-from webhook.objects.cluster import Namespace, Node, ResourceQuota
+from webhook.objects.core import Namespace, Node, ResourceQuota
 from webhook.objects.meta import ObjectMeta, StringMap
 from webhook.policy.model import PodFilter
 from webhook.state.watch.failure import WatchError

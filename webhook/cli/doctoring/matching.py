@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from webhook.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
 from webhook.cli.doctoring.records import Configuration, Rule, Space, Webhook
-from webhook.objects.selectors import LabelSelector
+from webhook.objects.meta import LabelSelector
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _ANY = "*"

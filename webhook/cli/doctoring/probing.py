@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from webhook.accounting.name_families import OPAQUE_PREFIX
+from webhook.accounting.names import OPAQUE_PREFIX
 from webhook.cli.doctoring.api import Api
 from webhook.cli.doctoring.facts import Attempt, Unseen
 from webhook.cli.doctoring.matching import NEW_POD, asks, selects

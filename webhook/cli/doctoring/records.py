@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from webhook.objects.meta import ObjectMeta, StringMap
-from webhook.objects.selectors import LabelSelector
+from webhook.objects.meta import LabelSelector, ObjectMeta, StringMap
 
 
 class Rule(msgspec.Struct, rename="camel", frozen=True):

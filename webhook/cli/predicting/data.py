@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from webhook.accounting.amounts import is_milli
-from webhook.accounting.cluster import PodInfo
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit.answer import Holder, NodeAnswer
 from webhook.accounting.fit.headroom import Headroom
 from webhook.accounting.fit.leaving import Leaving

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from webhook.accounting.amounts import format_amount
-from webhook.accounting.cluster import PodInfo
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit.answer import MOST_HOLDERS, Holder, Kind, NodeAnswer
 from webhook.accounting.node_fit import Shortfall
 from webhook.cli.predicting.candidates import Candidate

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from webhook.accounting.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import scores
 from webhook.accounting.fit.advertised import advertised
 from webhook.accounting.fit.answer import Answer, Kind, NodeAnswer, answer, node_answer

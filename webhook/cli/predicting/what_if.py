@@ -5,16 +5,16 @@ from collections.abc import Iterable
 
 import msgspec
 
-from webhook.accounting.cluster import Cluster
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.command import Misuse
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.documents import documents
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.objects import Manifest
 from webhook.cli.manifest.to_json import to_json
+from webhook.objects.core import ResourceList
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.pods import ResourceList
 from webhook.objects.scheduling import SchedulingNode, SchedulingNodeStatus
 
 _NODE = msgspec.json.Decoder(SchedulingNode)

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.accounting.caps import has_ended
-from webhook.accounting.cluster import Cluster, PodInfo, create_pod_info, ingest
-from webhook.accounting.cluster.storage import StorageIndex
-from webhook.accounting.cluster.terms import merge_label_keys
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.charge import has_ended
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
+from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
+from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from webhook.accounting.cluster.storage_index import StorageIndex
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.checking.snapshot import SnapshotError, walk
 from webhook.cli.cluster import kept
 from webhook.cli.cluster.kept import Item, Other

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from webhook.accounting.amounts import format_amount, round_up_to_unit
 from webhook.accounting.names import REQUESTS_PREFIX
-from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.sequences.model import Expected, LedgerExpected
 from webhook.cli.sequences.outcome import Outcome
 from webhook.cli.sequences.world import Account

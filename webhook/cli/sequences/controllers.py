@@ -18,7 +18,7 @@ from webhook.cli.sequences.model import Body
 from webhook.cli.sequences.outcome import Outcome
 from webhook.cli.sequences.owners import CONTROLLERS, ENDED, SUCCEEDED, is_owned, owner, phase, reference, request
 from webhook.cli.sequences.store import Key, Store
-from webhook.objects.workloads import Workload
+from webhook.objects.apps import Workload
 
 _MAKES_PODS: Final = tuple(kind for kind in CONTROLLERS if kind != "Deployment")
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from webhook.accounting.asks import PodResources, Quantities, parse_pod_resources
+from webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
 from webhook.admission.workloads import Judged
 from webhook.cli.sequences.model import Body
-from webhook.objects.pods import Pod, PodSpec
+from webhook.objects.core import Pod, PodSpec
 
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
 

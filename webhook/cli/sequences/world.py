@@ -25,7 +25,7 @@ from webhook.gate.placing import Seen
 from webhook.gate.promising import Look
 from webhook.gate.sight import Sight
 from webhook.gate.telling import Telling
-from webhook.objects.cluster import Namespace
+from webhook.objects.core import Namespace
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import LedgerKey

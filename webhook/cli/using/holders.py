@@ -5,19 +5,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.asks import PodResources, parse_pod_resources
-from webhook.accounting.caps import PODS
-from webhook.accounting.explain import explain_request
+from webhook.accounting.charge import PODS
 from webhook.accounting.names import LIMITS_PREFIX
-from webhook.accounting.quantity import QuantityError
-from webhook.accounting.requests import compute_limits, compute_requests
+from webhook.accounting.pod_requests import compute_limits, compute_requests, explain_request
+from webhook.accounting.pod_resources import PodResources, parse_pod_resources
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resize import ResizeView, apply_status
 from webhook.admission.capping import Counted
 from webhook.cli.cluster.seen import Seen
 from webhook.cli.report.table import aligned, harmless
 from webhook.cli.using.choice import Chosen
 from webhook.cli.using.table import where
-from webhook.objects.pods import Pod, PodSpec
+from webhook.objects.core import Pod, PodSpec
 from webhook.state.ledger import Ledger, Row
 from webhook.state.watch.shapes import Shape
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.capping import Counted
 from webhook.cli.cluster.ledgers import LedgerRow
 from webhook.cli.cluster.seen import Seen

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from webhook.objects.cluster import ResourceQuota
+from webhook.objects.core import ResourceQuota
 from webhook.server.reporting.logs import Logger
 from webhook.state.watch.pool import Access
 from webhook.state.watch.quotas import QUOTAS, QuotaView

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.server.settings.durations import DurationError, parse_duration
 
 T = TypeVar("T")

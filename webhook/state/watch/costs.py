@@ -5,9 +5,9 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.caps import Charge
-from webhook.accounting.quantity import QuantityError
-from webhook.objects.pods import Pod
+from webhook.accounting.charge import Charge
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.objects.core import Pod
 from webhook.state.watch.shapes import Shape
 
 _MOST_CAPS = 4096

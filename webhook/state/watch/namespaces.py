@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.objects.cluster import Namespace
+from webhook.objects.core import Namespace
 from webhook.state.watch.named import Named
 from webhook.state.watch.wire import Reading, revision_of
 

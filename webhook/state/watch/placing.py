@@ -10,9 +10,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from webhook.accounting.cluster import Cluster, PodInfo, create_pod_info
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
 from webhook.accounting.fit.effort import words_of_others
-from webhook.accounting.quantity import QuantityError
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.objects.scheduling import SchedulingPod
 from webhook.state.watch.devices import DeviceView
 from webhook.state.watch.events import Changed, Deleted, Event, Replaced

@@ -8,9 +8,9 @@ from sys import intern
 
 import msgspec
 
-from webhook.accounting.caps import has_ended
+from webhook.accounting.charge import has_ended
+from webhook.objects.core import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
 from webhook.objects.meta import ObjectMeta, OwnerReference
-from webhook.objects.pods import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
 from webhook.state.watch.shapes import Shape, Shapes
 from webhook.state.watch.wire import Reading, revision_of
 

@@ -4,7 +4,7 @@ from threading import Lock
 
 import msgspec
 
-from webhook.objects.cluster import ResourceQuota
+from webhook.objects.core import ResourceQuota
 from webhook.objects.meta import ObjectMeta
 from webhook.state.watch.events import Changed, Deleted, Event, Replaced
 from webhook.state.watch.wire import Reading, revision_of

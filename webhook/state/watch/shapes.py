@@ -4,7 +4,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 
 _POD = msgspec.json.Decoder(Pod)
 

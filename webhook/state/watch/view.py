@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.objects.pods import Pod
+from webhook.objects.core import Pod
 from webhook.state.watch.columns import Columns, Place
 from webhook.state.watch.costs import NOTHING, Caps, Costs, Counts
 from webhook.state.watch.deletions import Deletions, Seen

@@ -11,9 +11,9 @@ import msgspec
 from tests.accounting.scheduling.plain.objects import Json, status_of
 from webhook.accounting.amounts import round_up_to_unit
 from webhook.accounting.names import is_scheduler_scalar
+from webhook.accounting.pod_requests import compute_pod_requests
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.requests import compute_pod_requests
-from webhook.objects.pods import Pod, PodSpec
+from webhook.objects.core import Pod, PodSpec
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 

@@ -5,7 +5,7 @@ Source: filterPodsWithPDBViolation in plugins/defaultpreemption/default_preempti
 
 from collections.abc import Iterable, Sequence
 
-from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.selectors import MATCH_NOTHING, Selector, SelectorError, parse_selector
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo, list_scheduling_volumes
-from webhook.accounting.cluster.supposing import ClusterFork, fork
+from webhook.accounting.cluster.fork import ClusterFork, fork
+from webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
 from webhook.accounting.fit.filtering import judged
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.preemption.budgets import split

@@ -6,7 +6,7 @@ starts now there, whenever it is looked at, so that of several the one that come
 
 from collections.abc import Iterable, Sequence
 
-from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.pod_info import PodInfo
 
 _NOW = "~"  # after every time that can be written
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.nodes import NodeColumns
-from webhook.accounting.cluster.storage import StorageIndex
+from webhook.accounting.cluster.node_columns import NodeColumns
+from webhook.accounting.cluster.storage_index import StorageIndex
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
 from webhook.accounting.fit.volumes import reach

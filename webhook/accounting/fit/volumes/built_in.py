@@ -4,7 +4,7 @@ Source: k8s.io/csi-translation-lib plugins, isCSIMigrationOn in plugins/nodevolu
 of such a volume's node affinity on nodes that have moved to the driver is not modelled, and named as unknown.
 """
 
-from webhook.accounting.cluster.storage import StorageIndex
+from webhook.accounting.cluster.storage_index import StorageIndex
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.volumes.claims import found, spec_of
 from webhook.objects.scheduling import DiskReference, Volume

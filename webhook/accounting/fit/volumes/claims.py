@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo
-from webhook.accounting.cluster.storage import StorageIndex, get_claim_class
+from webhook.accounting.cluster.pod_info import PodInfo
+from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
 from webhook.accounting.fit.incoming import Incoming
 from webhook.objects.scheduling import Volume
 from webhook.objects.storage import ClaimMeta, PersistentVolumeClaim, VolumeClaimSpec, VolumePhase

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.storage import StorageIndex, get_claim_class
+from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Places, Rejection, for_good, for_now
 from webhook.accounting.fit.volumes.built_in import DRIVERS, NOT_COUNTED, disk_of, driver_of

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from webhook.accounting.cluster.nodes import NodeColumns
-from webhook.accounting.cluster.storage import StorageIndex, get_claim_class
+from webhook.accounting.cluster.node_columns import NodeColumns
+from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
 from webhook.accounting.fit.rejection import Mask, Places
 from webhook.accounting.fit.volumes import reach
 from webhook.accounting.fit.volumes.matching import asked_size

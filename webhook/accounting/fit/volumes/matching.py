@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.asks import parse_resource_list
-from webhook.accounting.cluster.nodes import NodeColumns
-from webhook.accounting.cluster.storage import StorageIndex, get_claim_class, get_volume_class
+from webhook.accounting.cluster.node_columns import NodeColumns
+from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class, get_volume_class
 from webhook.accounting.fit.rejection import Mask, Places
 from webhook.accounting.fit.volumes import reach
 from webhook.accounting.fit.volumes.claims import meta_of, spec_of
+from webhook.accounting.pod_resources import parse_resource_list
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.selectors import parse_selector
+from webhook.objects.core import ResourceList
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.pods import ResourceList
 from webhook.objects.storage import (
     PersistentVolume,
     PersistentVolumeClaim,

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from webhook.accounting.cluster.nodes import NodeColumns
+from webhook.accounting.cluster.node_columns import NodeColumns
 from webhook.accounting.fit.node_affinity import is_field, matching
 from webhook.accounting.fit.rejection import Mask
 from webhook.accounting.selectors import SelectorError, parse_selector
-from webhook.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
+from webhook.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from webhook.objects.storage import PersistentVolume, TopologySelectorTerm
 
 

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_now
 from webhook.accounting.fit.volumes.claims import named, not_found, spec_of

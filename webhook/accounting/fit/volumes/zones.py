@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.nodes import NodeColumns
+from webhook.accounting.cluster.node_columns import NodeColumns
 from webhook.accounting.fit.incoming import Incoming
 from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
 from webhook.accounting.fit.volumes.claims import named, not_found, spec_of

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from webhook.accounting.amounts import format_amount, round_down_to_unit
-from webhook.accounting.name_families import OPAQUE_PREFIX, REQUESTS_PREFIX
-from webhook.accounting.quantity import Quantity, QuantityError
+from webhook.accounting.names import OPAQUE_PREFIX, REQUESTS_PREFIX
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.doctoring.facts import Bound, Facts, Unseen, User
 from webhook.cli.doctoring.mending import kubectl
 from webhook.cli.doctoring.verdict import Check, Said, named, passed, together, unknown, warned
-from webhook.objects.cluster import ResourceQuota
+from webhook.objects.core import ResourceQuota
 
 
 def _quotas(facts: Facts) -> Said:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import create_pod_info
-from webhook.accounting.cluster.storage import StorageIndex, StorageObject
-from webhook.objects.cluster import Namespace
+from webhook.accounting.cluster.pod_info import create_pod_info
+from webhook.accounting.cluster.storage_index import StorageIndex, StorageObject
+from webhook.objects.core import Namespace
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode, SchedulingPod
 from webhook.objects.storage import (

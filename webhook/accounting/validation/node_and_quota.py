@@ -2,17 +2,53 @@
 
 Source: validateResourceQuotaScopes and validateScopedResourceSelectorRequirement in
 pkg/apis/core/validation/validation.go, IsResourceQuotaScopeValidForResource in pkg/apis/core/helper/helpers.go, v1.36.
+
+What a node says that it has.
+
+Source: ValidateNodeResources in pkg/apis/core/validation/validation.go and SetDefaults_NodeStatus in
+pkg/apis/core/v1/defaults.go, v1.36.
+
+ResourceQuotas: keys, values and scopes.
+
+Source: ValidateResourceQuota and what it calls in pkg/apis/core/validation/validation.go, v1.36.
+
+What Kubernetes lets through and tallygate calls wrong.
+
+Kubernetes checks extended resources only. Opaque resources, and whatever else contains `kubernetes.io/`, may have
+fractions; names in a node's status are not looked at; a quota may limit what is never counted; a LimitRange may fill in
+what every pod is refused for.
 """
 
 from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
-from webhook.accounting.name_rules import is_standard_quota_name
-from webhook.accounting.problem import Problem, Reason
-from webhook.accounting.resource_codes import SCOPE_OPERATOR, SCOPE_UNKNOWN, SCOPE_UNSUITABLE, SCOPES_CONFLICT
-from webhook.accounting.validation.printing import encode_go_json
-from webhook.objects.cluster import ResourceQuotaSpec, ScopeRequirement
+from webhook.accounting.kubernetes_codes import SCOPE_OPERATOR, SCOPE_UNKNOWN, SCOPE_UNSUITABLE, SCOPES_CONFLICT
+from webhook.accounting.lenient_codes import (
+    FRACTION_ACCEPTED,
+    NODE_NAME_ACCEPTED,
+    QUOTA_FRACTION,
+    QUOTA_NEVER_COUNTS,
+)
+from webhook.accounting.name_rules import NameContext, find_advertised_name_problems, is_standard_quota_name
+from webhook.accounting.names import (
+    LIMITS_PREFIX,
+    REQUESTS_PREFIX,
+    is_countable,
+    is_integer,
+)
+from webhook.accounting.pod_resources import parse_resource_list
+from webhook.accounting.problem import Problem, Reason, encode_go_json
+from webhook.accounting.resource_quota import is_counted_key
+from webhook.accounting.validation.unreadable import check_resource_list, drop_unreadable
+from webhook.accounting.validation.values import (
+    check_name,
+    check_value,
+    create_accepted_problem,
+    create_fraction_problem,
+    is_unchecked_integer,
+)
+from webhook.objects.core import Node, ResourceList, ResourceQuota, ResourceQuotaSpec, ScopeRequirement
 
 MAX_SCOPE_PROBLEMS = 1000
 """How many problems of one kind are told."""
@@ -158,3 +194,113 @@ def _check_operator(path: str, expression: ScopeRequirement) -> list[Problem]:
 
 def _create_operator_problem(path: str, reason: Reason, message: str, detail: str, value: str = "") -> Problem:
     return Problem(path, SCOPE_OPERATOR.number, reason, message, detail, value)
+
+
+def list_node_resources(node: Node) -> tuple[tuple[str, ResourceList | None], ...]:
+    """Both lists of a node's status with their paths. Absent allocatable is what capacity is."""
+    if node.status is None:
+        return ()
+    capacity, allocatable = node.status.capacity, node.status.allocatable
+    return ("status.capacity", capacity), ("status.allocatable", capacity if allocatable is None else allocatable)
+
+
+def validate_node(node: Node) -> list[Problem]:
+    """Everything the API server says of a node's resources. It does not look at names."""
+    problems: list[Problem] = []
+    for path, resource_list in list_node_resources(node):
+        problems += check_resource_list(path, resource_list)
+        for name, quantity in parse_resource_list(drop_unreadable(resource_list)).items():
+            problems += check_value(format_entry_path(path, name), name, quantity)
+    return problems
+
+
+def format_entry_path(path: str, name: str) -> str:
+    """The path of one resource; Kubernetes puts a dot before it, but writes an empty name as an index."""
+    return f"{path}.{name}" if name else f"{path}[]"
+
+
+def validate_quota(quota: ResourceQuota) -> list[Problem]:
+    """Everything the API server says of a ResourceQuota, its status included."""
+    problems: list[Problem] = []
+    if quota.spec is not None:
+        problems += _check_quota_list("spec.hard", quota.spec.hard)
+        problems += check_scopes("spec.scopes", quota.spec)
+        problems += check_scope_selector("spec.scopeSelector.matchExpressions", quota.spec)
+    if quota.status is not None:
+        problems += _check_quota_list("status.hard", quota.status.hard)
+        problems += _check_quota_list("status.used", quota.status.used)
+    return problems
+
+
+def _check_quota_list(path: str, resource_list: ResourceList | None) -> list[Problem]:
+    problems = check_resource_list(path, resource_list)
+    for name, quantity in parse_resource_list(drop_unreadable(resource_list)).items():
+        entry_path = f"{path}[{name}]"
+        problems += check_name(entry_path, name, NameContext.QUOTA) + check_value(entry_path, name, quantity)
+    return problems
+
+
+_OTHER_QUOTA_INFIXES = (
+    ".storageclass.storage.k8s.io/",
+    ".volumeattributesclass.storage.k8s.io/",
+    ".deviceclass.resource.k8s.io/",
+)
+
+
+def check_node_strictly(node: Node) -> list[Problem]:
+    """Names in a node's status that no container can ask for, and fractions of what stands for whole things."""
+    problems: list[Problem] = []
+    for path, resource_list in list_node_resources(node):
+        quantities = parse_resource_list(drop_unreadable(resource_list))
+        problems += [
+            Problem(
+                format_entry_path(path, name),
+                NODE_NAME_ACCEPTED.number,
+                each.reason,
+                each.message,
+                "",
+                encode_go_json(name),
+            )
+            for name in quantities
+            for each in find_advertised_name_problems(name)
+        ]
+        problems += [
+            create_fraction_problem(format_entry_path(path, name), FRACTION_ACCEPTED, name, quantity)
+            for name, quantity in quantities.items()
+            if is_unchecked_integer(name) and not quantity.is_whole
+        ]
+    return problems
+
+
+def check_quota_strictly(quota: ResourceQuota) -> list[Problem]:
+    """Keys that Kubernetes stores and never counts, and fractions of what stands for whole things."""
+    problems: list[Problem] = []
+    for name, quantity in parse_resource_list(
+        drop_unreadable(quota.spec.hard if quota.spec is not None else None)
+    ).items():
+        path = f"spec.hard[{name}]"
+        resource = name.removeprefix(REQUESTS_PREFIX)
+        if (
+            not is_integer(name)
+            and not quantity.is_whole
+            and (is_countable(resource) or is_unchecked_integer(resource))
+        ):
+            problems.append(create_fraction_problem(path, QUOTA_FRACTION, resource, quantity))
+        if "/" in name and not is_counted_key(name) and not _is_counted_for_other_objects(name):
+            problems.append(
+                create_accepted_problem(path, QUOTA_NEVER_COUNTS, _describe_never_counted(name), encode_go_json(name))
+            )
+    return problems
+
+
+def _is_counted_for_other_objects(name: str) -> bool:
+    """Whether something else than pods is counted under it: objects, storage classes, device classes."""
+    return name.startswith("count/") or any(infix in name for infix in _OTHER_QUOTA_INFIXES)
+
+
+def _describe_never_counted(name: str) -> str:
+    resource = name.removeprefix(LIMITS_PREFIX).removeprefix(REQUESTS_PREFIX)
+    counted_name = f"{REQUESTS_PREFIX}{resource}"
+    if is_counted_key(counted_name):
+        return f"Kubernetes counts {resource} as {counted_name} only, so this limits nothing; write {counted_name}"
+    return f"Kubernetes never counts {resource}, so this limits nothing; use a cap"

@@ -6,7 +6,7 @@ before takes a tenth of what it takes to read it.
 
 from typing import Generic, TypeVar
 
-from webhook.objects.pods import Container, PodSpec
+from webhook.objects.core import Container, PodSpec
 
 T = TypeVar("T")
 

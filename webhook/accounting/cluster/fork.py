@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pods import PodInfo
+from webhook.accounting.cluster.pod_info import PodInfo
 
 
 class ClusterFork:

@@ -9,12 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from webhook.accounting.amounts import Amounts, round_down_to_unit
-from webhook.accounting.asks import ContainerRole, PodResources, parse_pod_resources
 from webhook.accounting.names import LIMITS_PREFIX
+from webhook.accounting.pod_requests import compute_limits, compute_requests
+from webhook.accounting.pod_resources import ContainerRole, PodResources, parse_pod_resources
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.requests import compute_limits, compute_requests
 from webhook.accounting.resize import ResizeView, apply_status
-from webhook.objects.pods import Pod, PodSpec
+from webhook.objects.core import Pod, PodSpec
 
 PODS = "pods"
 _ENDED_PHASES = frozenset({"Succeeded", "Failed"})

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from webhook.accounting.names import is_hugepage, is_overcommit_allowed
 from webhook.accounting.quantity import Quantity
-from webhook.objects.pods import Container, PodSpec, ResourceList
+from webhook.objects.core import Container, PodSpec, ResourceList
 
 Quantities = Mapping[str, Quantity]
 """Resource name to exact quantity."""

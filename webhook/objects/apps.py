@@ -2,8 +2,8 @@
 
 import msgspec
 
+from webhook.objects.core import Pod
 from webhook.objects.meta import ObjectMeta
-from webhook.objects.pods import Pod
 
 IntOrPercent = int | str
 """A number of pods, or a share of them as `25%` (apimachinery intstr.IntOrString)."""

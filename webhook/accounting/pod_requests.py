@@ -2,12 +2,24 @@
 
 Source: PodRequests and PodLimits in component-helpers resource/helpers.go, v1.36. This computation is part of the
 Kubernetes API; scheduler, kubelet and quota all use it.
+
+The arithmetic of a pod's effective request as one line that a person can check.
+
+`nvidia.com/gpu = max(containers 1 + 2, init step "warm" 4) + overhead 0 = 4`
+
+What a pod weighs when nodes are compared: a container that asks for no cpu or no memory counts as a small one.
+
+Source: getNonMissingContainerRequests and CalculateResource in pkg/scheduler/framework/types.go, pod_resources.go in
+pkg/scheduler/util, v1.36. Nothing is promised or refused by weight.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from webhook.accounting.amounts import Amounts, round_up_to_unit
-from webhook.accounting.asks import (
+from webhook.accounting.pod_resources import (
+    NO_QUANTITIES,
+    ContainerResources,
     ContainerRole,
     PodResources,
     Quantities,
@@ -18,7 +30,7 @@ from webhook.accounting.asks import (
 )
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.resize import ResizeView, apply_status
-from webhook.objects.pods import PodSpec, PodStatus
+from webhook.objects.core import Pod, PodSpec, PodStatus
 
 _ZERO = Quantity.from_int(0)
 
@@ -161,3 +173,86 @@ def _list_init_terms(resources: PodResources, name: str, *, limits: bool) -> lis
         elif quantity is not None:
             terms.append(RequestTerm(container.name, container.role, quantity, sidecars, is_counted=True))
     return terms
+
+
+_ZERO_QUANTITY = Quantity.from_int(0)
+
+
+def explain_request(request: EffectiveRequest, name: str) -> str:
+    """One resource's sum: who adds what, what is outdone, what replaces it, and the result."""
+    terms = request.list_terms(name)
+    by_role = {role: [each for each in terms if each.role is role] for role in ContainerRole}
+    parts = [
+        _format_running_terms(by_role[ContainerRole.CONTAINER], by_role[ContainerRole.SIDECAR]),
+        *map(_format_init_step, by_role[ContainerRole.INIT]),
+    ]
+    parts = [part for part in parts if part]
+    line = f"max({', '.join(parts)})" if len(parts) > 1 else "".join(parts) or "containers 0"
+    for term in by_role[ContainerRole.POD]:
+        line = f"pod level {term.quantity} (in place of {line})"
+    for term in by_role[ContainerRole.OVERHEAD]:
+        line += (
+            f" + overhead {term.quantity}" if term.is_counted else f" (overhead {term.quantity} not added: no limit)"
+        )
+    return f"{name} = {line} = {request.quantities.get(name, _ZERO_QUANTITY)}"
+
+
+def _format_running_terms(containers: Sequence[RequestTerm], sidecars: Sequence[RequestTerm]) -> str:
+    """What runs together: `containers 1 + 2 + sidecars 1`."""
+    role_terms = (("container", containers), ("sidecar", sidecars))
+    return " + ".join(f"{noun}{'s' * (len(terms) > 1)} {_format_sum(terms)}" for noun, terms in role_terms if terms)
+
+
+def _format_sum(terms: Sequence[RequestTerm]) -> str:
+    return " + ".join(each.quantity.text for each in terms)
+
+
+def _format_init_step(step: RequestTerm) -> str:
+    """One init step: `init step "warm" 4`, and what runs beneath it."""
+    sidecars = f" + sidecars {step.sidecars} beneath" if step.sidecars else ""
+    return f'init step "{step.container}" {step.quantity}{sidecars}'
+
+
+_DEFAULT_REQUESTS: Quantities = {
+    "cpu": Quantity.from_json(b'"100m"'),
+    "memory": Quantity.from_json(b'"200Mi"'),
+}
+
+
+def compute_non_zero_requests(pod: Pod) -> Amounts:
+    """A pod's cpu (milli) and memory (bytes) as they weigh on its node, or would.
+
+    Raises:
+        QuantityError: one of its quantities is none.
+    """
+    resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.SCHEDULER)
+    defaults = _DEFAULT_REQUESTS
+    if resources.requests:  # what the pod level, or a container under it, asks for is not made up for
+        requested = compute_requests(resources).quantities
+        defaults = {name: least for name, least in _DEFAULT_REQUESTS.items() if name not in requested}
+    amounts = compute_requests(_fill_in_pod_defaults(resources, defaults)).amounts
+    return Amounts({name: amounts.get(name, 0) for name in _DEFAULT_REQUESTS})
+
+
+def compute_incoming_non_zero_requests(pod: Pod) -> Amounts:
+    """What a pod that is to be placed would weigh on any node, by resource.
+
+    The score of NodeResourcesFit passes over what is asked for at pod level: its scorers are made without that feature
+    (nodeResourceStrategyTypeMap in plugins/noderesources/fit.go, v1.36).
+
+    Raises:
+        QuantityError: one of its quantities is none.
+    """
+    resources = parse_pod_resources(pod.spec or PodSpec())._replace(requests=NO_QUANTITIES, limits=NO_QUANTITIES)
+    return compute_requests(_fill_in_pod_defaults(resources, _DEFAULT_REQUESTS)).amounts
+
+
+def _fill_in_pod_defaults(resources: PodResources, defaults: Quantities) -> PodResources:
+    return resources._replace(
+        containers=tuple([_fill_in_container_defaults(each, defaults) for each in resources.containers]),
+        init=tuple([_fill_in_container_defaults(each, defaults) for each in resources.init]),
+    )
+
+
+def _fill_in_container_defaults(container: ContainerResources, defaults: Quantities) -> ContainerResources:
+    return container._replace(requests={**defaults, **container.requests})

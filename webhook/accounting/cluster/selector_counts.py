@@ -1,0 +1,169 @@
+"""Shapes by what selectors select them by: namespaces and labels.
+
+How many pods that a selector selects are at each place: counted once, then kept up with what changes.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import chain
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from webhook.accounting.cluster.pod_info import SchedulingGroup
+from webhook.accounting.selectors import LabelCondition, Selector
+
+K = TypeVar("K", bound=Hashable)
+
+_NO_GROUPS: AbstractSet[SchedulingGroup] = frozenset()
+
+
+class LabelIndex:
+    """The shapes of pods that are on a node."""
+
+    def __init__(self) -> None:
+        self._groups: set[SchedulingGroup] = set()
+        self._by_namespace: dict[str, set[SchedulingGroup]] = {}
+        self._by_label: dict[tuple[str, str], set[SchedulingGroup]] = {}
+
+    def add(self, group: SchedulingGroup) -> None:
+        """Take up a shape, which need not be new."""
+        self._groups.add(group)
+        self._by_namespace.setdefault(group.namespace, set()).add(group)
+        for label in group.labels.items():
+            self._by_label.setdefault(label, set()).add(group)
+
+    def remove(self, group: SchedulingGroup) -> None:
+        """Forget a shape that is there."""
+        self._groups.remove(group)
+        _remove_group(self._by_namespace, group.namespace, group)
+        for label in group.labels.items():
+            _remove_group(self._by_label, label, group)
+
+    def namespaces(self) -> AbstractSet[str]:
+        """The namespaces that have any."""
+        return self._by_namespace.keys()
+
+    def find_in_namespace(self, namespace: str) -> AbstractSet[SchedulingGroup]:
+        """Those of one namespace. Not to be changed."""
+        return self._by_namespace.get(namespace, _NO_GROUPS)
+
+    def find_matching(self, selector: Selector, namespaces: frozenset[str] | None) -> set[SchedulingGroup]:
+        """Those that a selector matches in these namespaces, None for all.
+
+        What is asked for by value is looked up, so that it costs what the fewest of them are; the rest is tried.
+        """
+        if selector.conditions is None:
+            return set()
+        candidates = [self._find_with_label(each) for each in selector.conditions if each.operator == "In"]
+        if namespaces is not None:
+            candidates.append(_union(self.find_in_namespace(each) for each in namespaces))
+        groups = self._groups.intersection(*sorted(candidates, key=len))
+        conditions = [each for each in selector.conditions if each.operator != "In"]
+        return (
+            {each for each in groups if all(test.matches(each.labels) for test in conditions)} if conditions else groups
+        )
+
+    def count_max_candidates(self, selector: Selector, namespaces: frozenset[str] | None) -> int:
+        """How many have to be tried, at most, to find those that a selector matches in these namespaces."""
+        if selector.conditions is None:
+            return 0
+        sizes = (
+            [len(self._groups)]
+            if namespaces is None
+            else [sum(len(self.find_in_namespace(each)) for each in namespaces)]
+        )
+        in_conditions = [each for each in selector.conditions if each.operator == "In"]
+        sizes += [
+            sum(len(self._by_label.get((each.key, value), _NO_GROUPS)) for value in each.values)
+            for each in in_conditions
+        ]
+        return min(sizes)
+
+    def _find_with_label(self, condition: LabelCondition) -> AbstractSet[SchedulingGroup]:
+        return _union(self._by_label.get((condition.key, value), _NO_GROUPS) for value in condition.values)
+
+
+def _union(sets: Iterable[AbstractSet[SchedulingGroup]]) -> AbstractSet[SchedulingGroup]:
+    group_sets = list(sets)
+    return group_sets[0] if len(group_sets) == 1 else set[SchedulingGroup]().union(*group_sets)
+
+
+def _remove_group(sets: dict[K, set[SchedulingGroup]], key: K, group: SchedulingGroup) -> None:
+    sets[key].remove(group)
+    if not sets[key]:
+        del sets[key]
+
+
+_MAX_CACHED_COUNTS = 64
+_MAX_CHANGES = 1000  # going through more would cost what counting anew does
+
+
+class NodePodCounts:
+    """Pods at each place: all of them, and those that are being deleted. `seen` changes are in it."""
+
+    __slots__ = ("applied_changes", "pods", "terminating")
+
+    def __init__(self, groups: Iterable[SchedulingGroup], size: int, applied_changes: int) -> None:
+        group_list = list(groups)
+        self.pods = _sum_by_node([each.pod_counts for each in group_list], size)
+        self.terminating = _sum_by_node([each.terminating_counts for each in group_list], size)
+        self.applied_changes = applied_changes
+
+    def grow(self, size: int) -> None:
+        """Make it `size` long, with nobody at the places behind those that are there."""
+        padding = np.zeros(size - len(self.pods), dtype=np.int64)
+        self.pods, self.terminating = np.concatenate([self.pods, padding]), np.concatenate([self.terminating, padding])
+
+
+class _Change(NamedTuple):
+    """So many pods more, or fewer, of one shape at one place."""
+
+    group: SchedulingGroup
+    node_index: int
+    pods: int
+    terminating: int
+
+
+class SelectorCounts:
+    """Those that were asked for lately."""
+
+    def __init__(self, label_index: LabelIndex) -> None:
+        self._label_index = label_index
+        self._cache: dict[tuple[Selector, frozenset[str] | None], NodePodCounts] = {}
+        self._changes: list[_Change] = []
+
+    def record_change(self, group: SchedulingGroup, index: int, pods: int, terminating: int) -> None:
+        """Let those that are kept know of it: the shape's pods have changed by so many there."""
+        if not self._cache:
+            return
+        if len(self._changes) == _MAX_CHANGES:
+            self._cache.clear()
+            self._changes.clear()
+            return
+        self._changes.append(_Change(group, index, pods, terminating))
+
+    def count_pods(self, selector: Selector, namespaces: frozenset[str] | None, size: int) -> NodePodCounts:
+        """The pods that a selector selects in these namespaces, None for all, at `size` places. Not to be changed."""
+        counts = self._cache.pop((selector, namespaces), None)
+        if counts is None:
+            counts = NodePodCounts(self._label_index.find_matching(selector, namespaces), size, len(self._changes))
+            if len(self._cache) == _MAX_CACHED_COUNTS:
+                del self._cache[next(iter(self._cache))]
+        self._cache[selector, namespaces] = counts  # the last asked for stands last
+        if len(counts.pods) < size:
+            counts.grow(size)
+        for change in self._changes[counts.applied_changes :]:
+            if (namespaces is None or change.group.namespace in namespaces) and selector.matches(change.group.labels):
+                counts.pods[change.node_index] += change.pods
+                counts.terminating[change.node_index] += change.terminating
+        counts.applied_changes = len(self._changes)
+        return counts
+
+
+def _sum_by_node(counts: list[Mapping[int, int]], size: int) -> NDArray[np.int64]:
+    """How many are counted at each place, by all mappings together."""
+    indices = np.fromiter(chain.from_iterable(counts), dtype=np.intp)
+    numbers = np.fromiter(chain.from_iterable(each.values() for each in counts), dtype=np.float64)
+    return np.bincount(indices, weights=numbers, minlength=size).astype(np.int64)
