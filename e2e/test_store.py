@@ -21,16 +21,16 @@ from tests.state.attempts import GPU, Look, Put, Take, room
 from tests.state.contract import LedgersContract, Opened, soon
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import CapIndex
-from webhook.gate.charging import Charging, Outcome
-from webhook.gate.promising import Asked, Who
+from webhook.gate.charging import ChargeResult, PodCharger
+from webhook.gate.promising import CapCharge, ChargedPod
 from webhook.policy.parse import parse
 from webhook.state.batching import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.kubernetes.calls import Caller, Request
 from webhook.state.kubernetes.codec import MOST_BYTES, Place, encode
 from webhook.state.kubernetes.naming import object_name
-from webhook.state.ledger import Kind, Ledger, Row
-from webhook.state.ports import BusyError, LedgerKey, StoreUnavailableError
+from webhook.state.ledger import Ledger, Operation, Reservation
+from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from webhook.state.watch.connect import Connection, connect
 
 _DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
@@ -123,7 +123,7 @@ class _Creates:
         self._replicas = replicas
         self._counted = dataclasses.replace(_COUNTED, key=key.cap)
         self._pool = ThreadPoolExecutor(4 * len(replicas))
-        self._creates: list[Future[Outcome | None]] = []
+        self._creates: list[Future[ChargeResult | None]] = []
 
     def begin(self, count: int = _ASKED) -> None:
         """Let so many arrive."""
@@ -135,17 +135,17 @@ class _Creates:
         granted, refused, undecided = set[str](), set[str](), set[str]()
         for each, create in enumerate(self._creates):
             outcome = create.result()
-            kind = undecided if outcome is None else refused if outcome.refused else granted
+            kind = undecided if outcome is None else refused if outcome.exceeded else granted
             kind.add(f"u{each}")
         self._pool.shutdown()
         return granted, refused, undecided
 
-    def _create(self, each: int) -> Outcome | None:
-        who = Who(f"u{each}", "team-a", f"pod-{each}", f"n{each}", Kind.CREATE)
-        asked = Asked(self._counted, Amounts(), Amounts({GPU: 1}), exceeds=False)
+    def _create(self, each: int) -> ChargeResult | None:
+        who = ChargedPod(f"u{each}", "team-a", f"pod-{each}", f"n{each}", Operation.CREATE)
+        asked = CapCharge(self._counted, Amounts(), Amounts({GPU: 1}), may_exceed=False)
         try:
-            return Charging(self._replicas[each % len(self._replicas)], who, time.monotonic() + 30.0).charge([asked])
-        except (BusyError, StoreUnavailableError):
+            return PodCharger(self._replicas[each % len(self._replicas)], who, time.monotonic() + 30.0).charge([asked])
+        except (RetryLaterError, StoreUnavailableError):
             return None
 
 
@@ -156,7 +156,7 @@ def test_of_three_replicas_together_exactly_the_cap_is_granted(replica: Callable
     creates.begin()
     granted, refused, undecided = creates.end()
     assert (len(granted), len(refused), undecided) == (_ROOM, _ASKED - _ROOM, set())
-    assert _now(replicas[0], key).rows.keys() == granted
+    assert _now(replicas[0], key).reservations.keys() == granted
 
 
 def test_a_write_whose_answer_was_lost_is_found_and_not_done_twice(
@@ -167,7 +167,7 @@ def test_a_write_whose_answer_was_lost_is_found_and_not_done_twice(
     meddler.answers = once("lose")
     assert ledgers.transact(key, Take("u1"), soon())
     assert meddler.answers() == ""
-    assert _now(ledgers, key).charged() == {GPU: 1}
+    assert _now(ledgers, key).compute_charged() == {GPU: 1}
 
 
 def test_a_write_that_got_lost_is_sent_again(replica: Callable[..., BatchedLedgers], meddler: Forwarder) -> None:
@@ -176,7 +176,7 @@ def test_a_write_that_got_lost_is_sent_again(replica: Callable[..., BatchedLedge
     meddler.requests = once("lose")
     assert ledgers.transact(key, Take("u1"), soon())
     assert meddler.requests() == ""
-    assert _now(ledgers, key).charged() == {GPU: 1}
+    assert _now(ledgers, key).compute_charged() == {GPU: 1}
 
 
 def test_a_write_that_lands_after_its_sender_gave_up_is_not_granted_twice(
@@ -185,9 +185,9 @@ def test_a_write_that_lands_after_its_sender_gave_up_is_not_granted_twice(
     late, other, key = replica(meddler.port), replica(), _key()
     _open(late, key, room(1))
     meddler.requests = once("late")
-    with pytest.raises(BusyError):
+    with pytest.raises(RetryLaterError):
         late.transact(key, Take("u1"), time.monotonic() + 0.2)
-    until("the write has landed", lambda: "u1" in _now(other, key).rows, 10.0)
+    until("the write has landed", lambda: "u1" in _now(other, key).reservations, 10.0)
     assert not other.transact(key, Take("u2"), soon())
     assert not late.transact(key, Take("u3"), soon())
 
@@ -203,8 +203,8 @@ def test_whatever_gets_lost_on_the_way_never_more_than_the_cap_is_granted(
     creates.begin()
     granted, refused, undecided = creates.end()
     ledger = _now(replicas[2], key)
-    assert ledger.charged()[GPU] <= _ROOM
-    assert granted <= ledger.rows.keys() <= granted | refused | undecided
+    assert ledger.compute_charged()[GPU] <= _ROOM
+    assert granted <= ledger.reservations.keys() <= granted | refused | undecided
     assert len(granted) > _ROOM // 2
 
 
@@ -216,7 +216,7 @@ def test_a_restart_of_the_api_server_loses_no_promise(cluster: Cluster, replica:
     cluster.restart_api_server()
     creates.begin(80)
     granted, refused, undecided = creates.end()
-    rows = _now(replicas[0], key).rows.keys()
+    rows = _now(replicas[0], key).reservations.keys()
     assert len(rows) <= _ROOM
     assert granted <= rows <= granted | refused | undecided
     assert len(granted | undecided) >= _ROOM
@@ -228,10 +228,10 @@ def test_a_ledger_shows_what_people_want_to_know(
     ledgers = replica()
     hard = Amounts({GPU: 8, "memory": 64 << 30, "requests.cpu": 1500})
     held = Amounts({GPU: 3, "memory": 16 << 30, "requests.cpu": 250})
-    counted = Ledger(hard, tally=held, counts=frozenset(hard), as_of=17)
+    counted = Ledger(hard, used=held, resources=frozenset(hard), pods_revision=17)
     _open(ledgers, LedgerKey("gpus-0123456789", "team-a"), counted)
     assert ledgers.transact(LedgerKey("gpus-0123456789", "team-a"), Take("u1", 2), soon())
-    _open(ledgers, LedgerKey("all-0123456789", ""), Ledger(Amounts({"pods": 50}), converging="m1"))
+    _open(ledgers, LedgerKey("all-0123456789", ""), Ledger(Amounts({"pods": 50}), initializer="m1"))
     printed = cluster.kubectl("get", "capledgers", "-n", namespace, "-o", "wide")
     names = "CAP NAMESPACE HARD HELD PROMISED ROWS COUNTED CONVERGING"
     head, shared, own = (re.split(r"\s{2,}", line) for line in printed.stdout.splitlines())
@@ -262,15 +262,23 @@ def test_a_deleted_ledger_stays_in_force_until_it_is_let_go_and_then_promises_no
     creates = _Creates([ledgers], key)
     creates.begin(3)
     assert [len(each) for each in creates.end()] == [0, 0, 3]
-    assert _now(ledgers, key).converging
+    assert _now(ledgers, key).initializer
 
 
 def test_the_largest_ledger_that_is_sent_is_one_that_etcd_takes(cluster: Cluster, namespace: str) -> None:
     store, key = _store(cluster, namespace), _key()
-    row = Row("team-a", "p" * 253, Amounts(), Amounts({GPU: 8}), "0123456789abcdef-fffff", sole=True, kind=Kind.CREATE)
+    row = Reservation(
+        "team-a",
+        "p" * 253,
+        Amounts(),
+        Amounts({GPU: 8}),
+        "0123456789abcdef-fffff",
+        single_attempt=True,
+        operation=Operation.CREATE,
+    )
 
     def of(count: int) -> Ledger:
-        return room(4).with_rows((f"{each:036}", row) for each in range(count))
+        return room(4).with_reservations((f"{each:036}", row) for each in range(count))
 
     def size(ledger: Ledger) -> int:
         return len(encode(key, ledger, namespace, None, datetime.now(UTC)).body)

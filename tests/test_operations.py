@@ -8,7 +8,7 @@ import pytest
 
 from tests.logged_events import events_of, logged
 from tests.server.every_metric import every_metric
-from webhook.state.ledger.reserving import First
+from webhook.state.ledger.reserving import Prerequisite
 
 _ROOT = Path(__file__).parents[1]
 _DOCS = _ROOT / "docs"
@@ -86,4 +86,4 @@ def g(self):
 
 def test_every_reason_to_come_again_is_in_the_runbook() -> None:
     beginnings = re.findall(r"`([^`]+)`", _OPERATE.split("## 429", 1)[1].split("\n## ", 1)[0])
-    assert [first for first in First if not any(each in str(first) for each in beginnings)] == []
+    assert [first for first in Prerequisite if not any(each in str(first) for each in beginnings)] == []

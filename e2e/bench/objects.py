@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from webhook.accounting.amounts import Amounts
 from webhook.state.kubernetes import codec
-from webhook.state.ledger import Kind, Ledger, Row
+from webhook.state.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey
 
 PLENTY = 1_000_000_000
@@ -63,11 +63,13 @@ def cap(name: str, where: str, hard: int) -> dict[str, Any]:
 def ledger(where: str, stored: codec.Place | None = None) -> bytes:
     """A CapLedger as a gate writes it, of a cap that nobody has; over what is `stored`, or for the first time."""
     rows = {str(uuid4()): _row(f"bench-{number}") for number in range(_ROWS)}
-    counted = Ledger(Amounts({_GPU: PLENTY}), Amounts({_GPU: _ROWS}), counts=frozenset({_GPU}), as_of=1)
-    whole = counted.with_rows(rows.items())
+    counted = Ledger(Amounts({_GPU: PLENTY}), Amounts({_GPU: _ROWS}), resources=frozenset({_GPU}), pods_revision=1)
+    whole = counted.with_reservations(rows.items())
     return codec.encode(LedgerKey("floor", where), whole, where, stored, datetime.now(UTC)).body
 
 
-def _row(name: str) -> Row:
+def _row(name: str) -> Reservation:
     nothing, one = Amounts(), Amounts({_GPU: 1})
-    return Row("bench", name, nothing, one, by=uuid4().hex, sole=True, kind=Kind.CREATE)
+    return Reservation(
+        "bench", name, nothing, one, attempt=uuid4().hex, single_attempt=True, operation=Operation.CREATE
+    )

@@ -16,9 +16,9 @@ import msgspec
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Places
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import NodeIndices
 from webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 NODES, WORKLOADS, PODS, NAMESPACES = 5_000, 10_000, 100_000, 500
@@ -134,7 +134,7 @@ def _move(cluster: Cluster, pod: PodInfo) -> None:
 
 
 def _verdicts(
-    cluster: Cluster, turn: Iterator[PodInfo], company: dict[str, Any], places: Places | None = None
+    cluster: Cluster, turn: Iterator[PodInfo], company: dict[str, Any], places: NodeIndices | None = None
 ) -> Iterator[Callable[[], object]]:
     """Verdicts on a pod of one workload after another, after a pod has moved."""
     for number, pod in enumerate(turn):
@@ -145,8 +145,8 @@ def _verdicts(
         cluster.put_pod(pod)
 
 
-def _verdict(cluster: Cluster, pod: SchedulingPod, places: Places | None) -> Places:
-    return filtered(Incoming.of(pod), cluster, places).fitting
+def _verdict(cluster: Cluster, pod: SchedulingPod, places: NodeIndices | None) -> NodeIndices:
+    return run_filters(IncomingPod.from_pod(pod), cluster, places).feasible
 
 
 def _timed(calls: Iterator[Callable[[], object]]) -> list[float]:

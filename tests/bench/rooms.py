@@ -18,7 +18,7 @@ from webhook.admission.change import Change
 from webhook.admission.review import decode
 from webhook.admission.selection import RuleIndex
 from webhook.admission.verdict import Verdict
-from webhook.gate.placing import Still, judge_placing
+from webhook.gate.placing import FixedSnapshot, check_schedulability
 
 _REPEATS = 200
 _RULE = """
@@ -85,14 +85,14 @@ def _timed(  # noqa: PLR0913, PLR0917  # what a case is made of
     cluster: Cluster, turn: Iterator[PodInfo], said: Json, asked: Asked, rule: str, code: str
 ) -> Iterator[float]:
     """Microseconds for each of some reviews, of a pod of one workload after another."""
-    index, placing = RuleIndex(policies(_RULE % rule)), Still(cluster)
+    index, placing = RuleIndex(policies(_RULE % rule)), FixedSnapshot(cluster)
     for number in range(_REPEATS):
         pod = next(turn)
         cluster.remove_pod(pod.uid)
         cluster.put_pod(pod)
         change = _change(number * 37 % WORKLOADS, said, asked)
         begun = time.perf_counter()
-        verdict = judge_placing(change, index, None, placing)
+        verdict = check_schedulability(change, index, None, placing)
         yield (time.perf_counter() - begun) * 1e6
         _check(verdict, code, asked)
 

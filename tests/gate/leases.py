@@ -14,7 +14,7 @@ class Leases:
         self.revision = 0
         self.is_down = False
 
-    def all(self) -> Sequence[Lease]:
+    def list_leases(self) -> Sequence[Lease]:
         """All."""
         self._reached()
         return list(self.stored.values())
@@ -26,7 +26,7 @@ class Leases:
             return False
         self.revision += 1
         self.stored[lease.name] = replace(
-            lease, version=f"{self.revision}", acquired=lease.acquired or f"{self.revision}"
+            lease, version=f"{self.revision}", acquire_time=lease.acquire_time or f"{self.revision}"
         )
         return True
 

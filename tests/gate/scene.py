@@ -10,14 +10,14 @@ from typing import Any, NoReturn
 from tests.admission.case import policies
 from tests.state.attempts import Look, Put
 from webhook.admission.change import Phase
-from webhook.gate import Answer, Gate
-from webhook.gate.placing import Placing
-from webhook.gate.quotas import Quotas
-from webhook.gate.scaling import Workloads
+from webhook.gate import Decision, Gate
+from webhook.gate.placing import SnapshotProvider
+from webhook.gate.quotas import QuotaLister
+from webhook.gate.scaling import WorkloadReader
 from webhook.policy.model import PolicySet
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
-from webhook.state.namespaces import ListedNamespaces, UnknownNamespaces
+from webhook.state.namespaces import FixedNamespaces, UnknownNamespaces
 from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister
 
 GPU = "nvidia.com/gpu"
@@ -43,16 +43,16 @@ class Scene:
         *,
         ledgers: Ledgers | None = None,
         labels: Mapping[str, Mapping[str, str]] | None = None,
-        quotas: Quotas | None = None,
-        placing: Placing | None = None,
-        workloads: Workloads | None = None,
+        quotas: QuotaLister | None = None,
+        placing: SnapshotProvider | None = None,
+        workloads: WorkloadReader | None = None,
     ) -> None:
         self.policies: PolicySet = policies(text)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
         self.now = 0.0
         self._uids = itertools.count(1)
         nonces = itertools.count(1)
-        lister: NamespaceLister = UnknownNamespaces() if labels is None else ListedNamespaces(labels)
+        lister: NamespaceLister = UnknownNamespaces() if labels is None else FixedNamespaces(labels)
         self.gate = Gate(
             policies=lambda: self.policies,
             namespaces=lister,
@@ -60,11 +60,11 @@ class Scene:
             monotonic=lambda: self.now,
             nonce=lambda: f"n{next(nonces)}",
             quotas=quotas,
-            placing=placing,
-            workloads=workloads,
+            snapshots=placing,
+            workload_reader=workloads,
         )
 
-    def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Answer:
+    def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Decision:
         """Put an object through."""
         kind = object_.get("kind", "Pod")
         whole = {
@@ -83,14 +83,14 @@ class Scene:
         """When a decision must be there."""
         return 5.0
 
-    def create(self, gpus: int, **request: Any) -> Answer:
+    def create(self, gpus: int, **request: Any) -> Decision:
         """Create another pod with that many GPUs."""
         return self.admit(pod(f"u{next(self._uids)}", gpus), **request)
 
     def promised(self, cap: str = "gpus", namespace: str = "team-a") -> dict[str, int]:
         """What the one ledger of a cap promises now, by name."""
         found = self.ledger(cap, namespace)
-        return {name: amount for name, amount in found.promised.items() if amount} if found else {}
+        return {name: amount for name, amount in found.reserved.items() if amount} if found else {}
 
     def ledger(self, cap: str = "gpus", namespace: str = "team-a") -> Ledger | None:
         """The one ledger of a cap as it is now."""
@@ -102,7 +102,7 @@ class Scene:
 
     def key(self, cap: str = "gpus", namespace: str = "team-a") -> LedgerKey:
         """Which ledger it is."""
-        force = self.gate._in_force()  # noqa: SLF001  # the tests' only way to a ledger's key
+        force = self.gate._get_policy_set()  # noqa: SLF001  # the tests' only way to a ledger's key
         (key,) = {counted.key for counted in force.caps.all() if counted.cap.name == cap}
         return LedgerKey(key, namespace)
 
@@ -119,7 +119,7 @@ def never() -> NoReturn:
     raise AssertionError
 
 
-def response(answer: Answer) -> dict[str, Any]:
+def response(answer: Decision) -> dict[str, Any]:
     """What the API server reads."""
     found: dict[str, Any] = json.loads(answer.body)["response"]
     return found

@@ -64,7 +64,7 @@ def test_the_growth_of_a_refused_change_is_what_it_asks_and_the_whole_what_would
 def test_what_is_held_and_what_is_promised_both_take_room() -> None:
     scene = Scene()
     scene.create(1)
-    scene.change(tally=Amounts({GPU: 2}))
+    scene.change(used=Amounts({GPU: 2}))
     message = response(scene.create(2))["status"]["message"]
     assert "holds 2 of 4, 1 promised, free 1; held most by Pod p (1, promised): ask for 1" in message
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.gate.scene import Scene, response
 from webhook.gate.gate import UndecidedError
-from webhook.gate.promising import Withdrawal
+from webhook.gate.promising import ReleaseTransition
 from webhook.state.memory import MemoryLedgers
-from webhook.state.ports import Attempt, LedgerKey, LostAnswerError
+from webhook.state.ports import LedgerKey, Transition, UnknownOutcomeError
 
 T = TypeVar("T")
 
@@ -21,13 +21,13 @@ class Watched(MemoryLedgers):
         self.asked: list[str] = []
         self.loses = False
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+    def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
         """As ever, but for the answer."""
-        is_withdrawal = isinstance(attempt, Withdrawal)
+        is_withdrawal = isinstance(attempt, ReleaseTransition)
         self.asked.append("withdraw" if is_withdrawal else "ask")
         outcome = super().transact(key, attempt, deadline)
         if self.loses and not is_withdrawal:
-            raise LostAnswerError("connection reset")
+            raise UnknownOutcomeError("connection reset")
         return outcome
 
 

@@ -19,7 +19,7 @@ def test_a_name_that_a_cap_counts_anew_counts_the_pods_that_are_there() -> None:
     world.ledgers.transact(key, Put(lambda _: Ledger(counted.hard)), 0.0)
     assert world.code("u2", 2) == 403
     assert world.code("u3", 1) == 200
-    assert world.kept().counts == {"nvidia.com/gpu"}
+    assert world.kept().resources == {"nvidia.com/gpu"}
 
 
 def test_a_cap_that_was_taken_out_and_put_back_counts_who_came_in_meanwhile_before_it_promises() -> None:
@@ -41,7 +41,7 @@ def test_a_cap_that_was_taken_out_and_put_back_counts_who_came_in_meanwhile_befo
     world.see("u2")
     world.seen_at = world.now
     assert world.code("u3", 1) == 403
-    assert world.kept().as_of < world.at, "nobody wrote the ledger meanwhile"
+    assert world.kept().pods_revision < world.at, "nobody wrote the ledger meanwhile"
 
 
 def test_a_replica_that_starts_counts_anew_what_was_counted_before_it_saw_anything() -> None:
@@ -50,7 +50,7 @@ def test_a_replica_that_starts_counts_anew_what_was_counted_before_it_saw_anythi
     (counted,) = world.caps.all()
     world.store("u1", 4)
     world.see("u1")
-    before = replace(world.kept(), tally=Amounts(), as_of=1)
+    before = replace(world.kept(), used=Amounts(), pods_revision=1)
     world.ledgers.transact(LedgerKey(counted.key, "team-a"), Put(lambda _: before), 0.0)
     assert world.code("u2", 1) == 403
 
@@ -58,11 +58,11 @@ def test_a_replica_that_starts_counts_anew_what_was_counted_before_it_saw_anythi
 def test_who_is_at_it_while_a_cap_goes_out_of_force_charges_by_what_was_counted_since_it_came() -> None:
     world = opened()
     (counted,) = world.caps.all()
-    world.sight.in_force([])
-    world.sight.in_force([counted.key])
-    came = world.sight.counted_since(counted.key)
+    world.sight.set_active_caps([])
+    world.sight.set_active_caps([counted.key])
+    came = world.sight.get_required_revision(counted.key)
     assert came == world.at
-    world.sight.in_force([])
-    assert world.sight.counted_since(counted.key) == came
-    world.sight.in_force([])
-    assert world.sight.counted_since(counted.key) > 2**60
+    world.sight.set_active_caps([])
+    assert world.sight.get_required_revision(counted.key) == came
+    world.sight.set_active_caps([])
+    assert world.sight.get_required_revision(counted.key) > 2**60

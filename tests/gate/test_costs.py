@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from tests.gate.scene import CAP, GPU, Scene, pod, response
-from webhook.state.ledger import Kind
+from webhook.state.ledger import Operation
 
 
-@pytest.mark.parametrize(("old", "kind"), [({}, Kind.CREATE), ({"oldObject": pod("u", 1)}, Kind.CHANGE)])
-def test_a_promise_says_whether_its_pod_is_there_already(old: dict[str, Any], kind: Kind) -> None:
+@pytest.mark.parametrize(("old", "kind"), [({}, Operation.CREATE), ({"oldObject": pod("u", 1)}, Operation.UPDATE)])
+def test_a_promise_says_whether_its_pod_is_there_already(old: dict[str, Any], kind: Operation) -> None:
     scene = Scene()
     scene.admit(pod("u", 2), **old)
     ledger = scene.ledger()
     assert ledger is not None
-    assert ledger.rows["u"].kind is kind
+    assert ledger.reservations["u"].operation is kind
 
 
 def test_a_pod_that_has_ended_costs_nothing() -> None:

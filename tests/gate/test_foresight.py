@@ -7,7 +7,7 @@ import pytest
 
 from tests.gate.scene import CAP, GPU, Scene, pod, response
 from webhook.admission.change import Phase
-from webhook.state.ports import Attempt, LedgerKey, StoreUnavailableError
+from webhook.state.ports import LedgerKey, StoreUnavailableError, Transition
 
 T = TypeVar("T")
 
@@ -219,9 +219,9 @@ def test_a_ledger_out_of_reach_stops_no_workload() -> None:
     class Away:
         """Ledgers that nobody reaches."""
 
-        alone = False
+        is_standalone = False
 
-        def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+        def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
             """Say so."""
             raise StoreUnavailableError(f"{key} {attempt} {deadline}")
 

@@ -9,7 +9,7 @@ from tests.state.attempts import Look
 from webhook.errors import TallygateError
 from webhook.gate import UndecidedError
 from webhook.state.memory import MemoryLedgers
-from webhook.state.ports import Attempt, BusyError, LedgerKey, StoreUnavailableError
+from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError, Transition
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Failing(MemoryLedgers):
         self.then = then
         self.failed = False
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+    def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
         """Fail once where it is to; from then on the ledgers of the cap named `then` are out of reach."""
         if self.failed and self.then and self.then in key.cap:
             raise StoreUnavailableError("no route to host")
@@ -39,7 +39,7 @@ class Failing(MemoryLedgers):
 
 @pytest.mark.parametrize("written", [False, True])
 def test_a_ledger_that_stays_busy_sends_the_client_away_with_nothing_promised(written: bool) -> None:  # noqa: FBT001  # a table
-    scene = Scene(ledgers=Failing("gpus", BusyError("busy"), written=written))
+    scene = Scene(ledgers=Failing("gpus", RetryLaterError("busy"), written=written))
     answer = scene.create(1)
     assert response(answer)["status"]["code"] == 429
     assert response(answer)["status"]["details"]["retryAfterSeconds"] == 1
@@ -83,7 +83,7 @@ class Taken(MemoryLedgers):
 
     thief: Scene | None = None
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+    def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
         """Let the thief in after the first write to the first cap."""
         outcome = super().transact(key, attempt, deadline)
         if self.thief is not None and "a-first" in key.cap and super().transact(key, Look(), deadline):

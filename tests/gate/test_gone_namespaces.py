@@ -17,7 +17,7 @@ def test_the_ledger_of_a_namespace_that_is_gone_goes_when_it_is_worth_nothing() 
     world.pass_away("team-a")
     world.keep_open()
     assert world.found() is None
-    assert world.keeper.unsettled() == ()
+    assert world.keeper.list_pending() == ()
     world.keep_open()
     assert world.found() is None
 
@@ -37,14 +37,14 @@ def test_the_ledger_of_a_namespace_that_is_gone_stays_while_it_promises() -> Non
 def test_who_does_not_lead_leaves_the_ledger_of_a_namespace_that_is_gone_to_who_does() -> None:
     world = opened()
     world.keep()
-    world.role.is_leader = False
+    world.role.leading = False
     world.pass_away("team-a")
     world.keep_open()
     assert world.found() is not None
-    assert world.keeper.unsettled() == ()
+    assert world.keeper.list_pending() == ()
     world.now += 61.0
-    assert len(world.keeper.unsettled()) == 1
-    world.role.is_leader = True
+    assert len(world.keeper.list_pending()) == 1
+    world.role.leading = True
     world.keep_open()
     assert world.found() is None
 
@@ -56,8 +56,8 @@ def test_a_ledger_that_may_not_be_taken_away_is_tried_again_after_a_minute() -> 
     world.forbid_removal(is_forbidden=True)
     with pytest.raises(StoreUnavailableError):
         world.keep_open()
-    assert dict(world.keeper.keys(["team-a"])) == {}
-    assert world.keeper.unsettled() == ()
+    assert dict(world.keeper.list_ledgers(["team-a"])) == {}
+    assert world.keeper.list_pending() == ()
     world.now += 61.0
     world.forbid_removal(is_forbidden=False)
     world.keep_open()

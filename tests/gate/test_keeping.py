@@ -14,7 +14,7 @@ def test_a_promise_becomes_tally_when_its_pod_is_seen() -> None:
     world.see("u1")
     world.keep()
     assert world.sums() == (3, 0)
-    assert not world.kept().rows
+    assert not world.kept().reservations
 
 
 def test_room_comes_back_when_a_pod_ends_without_waiting_for_the_keeper() -> None:
@@ -93,7 +93,7 @@ def test_lowering_a_cap_admits_nothing_more_and_removes_nothing() -> None:
     (counted,) = world.caps.all()
     key = LedgerKey(counted.key, "team-a")
     lowered = type(counted)(counted.cap, counted.key, Amounts({"nvidia.com/gpu": 2}), counted.soft)
-    world.keeper.visit(key, lowered)
+    world.keeper.reconcile(key, lowered)
     assert world.kept().hard == {"nvidia.com/gpu": 2}
     assert world.sums() == (3, 0)
     assert world.code("u2") == 403
@@ -110,7 +110,7 @@ def test_a_view_is_no_newer_than_it_was_when_it_was_taken() -> None:
         world.see("late")
         return world.now
 
-    world.sight.current_at = current_at
+    world.sight.synced_at = current_at
     world.keep()
     assert world.sums() == (4, 0)
     assert world.code("u1") == 403
@@ -118,11 +118,11 @@ def test_a_view_is_no_newer_than_it_was_when_it_was_taken() -> None:
 
 def test_only_ledgers_with_promises_are_visited_again_unasked() -> None:
     world = opened()
-    assert world.keeper.unsettled() == ()
+    assert world.keeper.list_pending() == ()
     assert world.code("u1", 1) == 200
     world.keep()
-    assert len(world.keeper.unsettled()) == 1
+    assert len(world.keeper.list_pending()) == 1
     world.store("u1", 1)
     world.see("u1")
     world.keep()
-    assert world.keeper.unsettled() == ()
+    assert world.keeper.list_pending() == ()

@@ -8,22 +8,22 @@ def test_who_does_not_lead_leaves_ledgers_as_they_are() -> None:
     world = opened()
     promised_and_stored(world, "u1")
     world.see("u1")
-    world.role.is_leader = False
+    world.role.leading = False
     for _ in range(5):
         world.keep(BOUND / 5)
     assert world.sums() == (0, 1)
-    world.role.is_leader = True
+    world.role.leading = True
     world.keep()
     assert world.sums() == (1, 0)
 
 
 def test_who_did_not_lead_has_remembered_how_old_promises_are() -> None:
     world = opened()
-    world.role.is_leader = False
+    world.role.leading = False
     assert world.code("lost") == 200
     world.keep()
     world.keep(BOUND + 1)
-    world.role.is_leader = True
+    world.role.leading = True
     world.keep()
     assert world.sums() == (0, 1)
     world.keep(1)
@@ -33,7 +33,7 @@ def test_who_did_not_lead_has_remembered_how_old_promises_are() -> None:
 def test_a_promise_that_who_leads_does_not_know_of_is_dropped_by_who_does() -> None:
     """Its pod never came, so that nothing has changed that would send the leader there."""
     world = opened()
-    world.role.is_leader = False
+    world.role.leading = False
     assert world.code("lost") == 200
     world.keep()
     world.keep(BOUND + 5)
@@ -45,6 +45,6 @@ def test_a_promise_that_who_leads_does_not_know_of_is_dropped_by_who_does() -> N
 
 def test_who_does_not_lead_makes_no_ledger() -> None:
     world = World()
-    world.role.is_leader = False
+    world.role.leading = False
     world.keep()
     assert world.ledgers.transact(world.key(), Look(), 10.0) is None

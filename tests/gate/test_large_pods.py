@@ -13,7 +13,7 @@ import pytest
 
 from tests.gate.scene import Scene, pod, response
 from tests.gate.test_placing import NOT_NOW, RULE, cluster
-from webhook.gate.placing import Placing, Still
+from webhook.gate.placing import FixedSnapshot, SnapshotProvider
 
 _MIB = 1024 * 1024
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -97,7 +97,7 @@ def test_what_is_too_much_to_go_through_is_not_gone_through(spec: Callable[[int]
     body = pod("u", 1, **spec(size))
     assert len(json.dumps(body)) >= size
     rule = RULE % ("deny", NOT_NOW)
-    judging, unplaced = Scene(rule, placing=Still(cluster(4))), Scene(rule)
+    judging, unplaced = Scene(rule, placing=FixedSnapshot(cluster(4))), Scene(rule)
     said = response(judging.admit(body))
     assert said["allowed"]
     assert "is too much to go through" in said["warnings"][0]
@@ -106,6 +106,6 @@ def test_what_is_too_much_to_go_through_is_not_gone_through(spec: Callable[[int]
 
 def test_a_pod_with_as_many_words_as_people_write_is_judged() -> None:
     some: Json = _near(1200) | {"tolerations": _tolerations(600)["tolerations"]}
-    placing: Placing = Still(cluster(4))
+    placing: SnapshotProvider = FixedSnapshot(cluster(4))
     said = response(Scene(RULE % ("warn", NOT_NOW), placing=placing).admit(pod("u", 5, **some)))
     assert "no node can ever run this pod" in said["warnings"][0]

@@ -57,11 +57,11 @@ def test_a_ledger_whose_namespace_has_left_is_told_so() -> None:
     world = World(BY_LABEL)
     world.labelled("team-a", gpu="yes")
     world.open()
-    before = world.kept().members
+    before = world.kept().namespaces_hash
     world.labelled("team-a")
     world.keep()
-    assert world.kept().members != before
-    assert list(world.keeper.keys(["team-a"])) == []
+    assert world.kept().namespaces_hash != before
+    assert list(world.keeper.list_ledgers(["team-a"])) == []
 
 
 def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() -> None:
@@ -70,14 +70,18 @@ def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() ->
     world.namespaces.apply(Bookmark(world.at + 500))
     assert world.code("u1") == 200
     world.keep()
-    assert world.kept().ns_as_of <= world.at
+    assert world.kept().namespaces_revision <= world.at
     (counted,) = world.caps.all()
     key = LedgerKey(counted.key, "team-a")
-    world.ledgers.transact(key, Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 400)), 0.0)
+    world.ledgers.transact(
+        key, Put(lambda found: replace(found or Ledger(counted.hard), namespaces_revision=world.at + 400)), 0.0
+    )
     assert world.code("u2") == 200
     world.keep()
-    assert world.kept().ns_as_of == world.at + 400
-    world.ledgers.transact(key, Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 600)), 0.0)
+    assert world.kept().namespaces_revision == world.at + 400
+    world.ledgers.transact(
+        key, Put(lambda found: replace(found or Ledger(counted.hard), namespaces_revision=world.at + 600)), 0.0
+    )
     assert world.code("u3") == 200
     assert world.hurries == 0
 
@@ -85,7 +89,11 @@ def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() ->
 def test_a_replica_that_knows_other_and_older_namespaces_looks_again_in_a_hurry() -> None:
     world = opened()
     (counted,) = world.caps.all()
-    put = Put(lambda found: replace(found or Ledger(counted.hard), ns_as_of=world.at + 600, members="others"))
+    put = Put(
+        lambda found: replace(
+            found or Ledger(counted.hard), namespaces_revision=world.at + 600, namespaces_hash="others"
+        )
+    )
     world.ledgers.transact(LedgerKey(counted.key, "team-a"), put, 0.0)
     assert world.code("u1") == 429
     assert world.hurries == 1

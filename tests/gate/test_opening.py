@@ -64,8 +64,8 @@ def test_a_new_namespace_gets_its_ledger_before_anybody_asks() -> None:
     world = World()
     world.labelled("team-new")
     world.keep()
-    assert not world.kept("team-new").converging
-    assert world.kept("team-a").converging
+    assert not world.kept("team-new").initializer
+    assert world.kept("team-a").initializer
 
 
 def test_a_ledger_that_a_new_namespace_has_lost_again_is_not_taken_for_its_first() -> None:
@@ -74,19 +74,19 @@ def test_a_ledger_that_a_new_namespace_has_lost_again_is_not_taken_for_its_first
     world.labelled("team-new")
     (counted,) = world.caps.all()
     key = LedgerKey(counted.key, "team-new")
-    assert world.sight.is_first(key)
-    assert not world.sight.is_first(LedgerKey(counted.key, "team-a"))
+    assert world.sight.is_new_ledger(key)
+    assert not world.sight.is_new_ledger(LedgerKey(counted.key, "team-a"))
     world.keep()
-    assert not world.sight.is_first(key)
+    assert not world.sight.is_new_ledger(key)
     world.lose(key)
     assert world.code("u1", 1, "team-new") == 429
-    assert world.kept("team-new").converging
+    assert world.kept("team-new").initializer
 
 
 def test_a_ledger_that_promises_nothing_is_opened_by_whoever_sees_it() -> None:
     world = World()
     assert world.code("u1") == 429
-    world.role.is_leader = False
+    world.role.leading = False
     world.open()
     assert world.code("u1") == 200
 

@@ -11,7 +11,7 @@ from tests.gate.scene import GPU, Scene, pod, response
 from tests.gate.test_foresight import told, workload
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.gate.placing import Seen, Still
+from webhook.gate.placing import ClusterSnapshot, FixedSnapshot
 
 RULE = """
 apiVersion: tallygate.dev/v1alpha1
@@ -43,7 +43,7 @@ def hold(made: Cluster, node: str, gpus: int, *, namespace: str = "elsewhere", n
 
 def scene(made: Cluster, checks: str = NEVER, enforcement: str = "deny") -> Scene:
     """A gate with one rule, beside this cluster."""
-    return Scene(RULE % (enforcement, checks), placing=Still(made))
+    return Scene(RULE % (enforcement, checks), placing=FixedSnapshot(made))
 
 
 def refused(made: Scene, body: dict[str, Any], **request: Any) -> str:
@@ -248,7 +248,7 @@ def test_what_a_device_class_stands_for_is_no_business_of_nodes() -> None:
 
 
 def test_while_device_classes_are_not_known_nothing_is_said_of_what_they_may_stand_for() -> None:
-    placing = Still(cluster(4), has_devices=False)
+    placing = FixedSnapshot(cluster(4), has_devices=False)
     asked = Scene(RULE % ("deny", f"{ADVERTISED}, {NOT_NOW}"), placing=placing)
     assert refused(asked, asking("example.com/dongle")) == ""
     assert "TG113" in refused(asked, pod("u", 5))
@@ -283,12 +283,12 @@ def test_without_nodes_or_without_a_cluster_nothing_is_said() -> None:
 class Unseen:
     """A cluster that is not known now, when it comes to it."""
 
-    def is_known(self) -> bool:
+    def is_available(self) -> bool:
         """As far as that is told."""
         return True
 
     @contextmanager
-    def seen(self, *, pods: bool) -> Iterator[Seen | None]:
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """Nothing."""
         assert pods
         yield None
@@ -302,8 +302,8 @@ def test_a_rule_is_about_pods_that_ask_for_what_it_names() -> None:
     rule = RULE.replace('["*"]', f"[{GPU}]") % ("deny", NEVER)
     body = pod("u", 1)
     body["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
-    assert refused(Scene(rule, placing=Still(cluster(4))), body) == ""
-    assert "TG113" in refused(Scene(rule, placing=Still(cluster(4))), pod("u", 5))
+    assert refused(Scene(rule, placing=FixedSnapshot(cluster(4))), body) == ""
+    assert "TG113" in refused(Scene(rule, placing=FixedSnapshot(cluster(4))), pod("u", 5))
 
 
 def test_the_cluster_is_as_before_afterwards() -> None:

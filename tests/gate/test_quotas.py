@@ -181,7 +181,7 @@ def test_quotas_of_other_namespaces_and_of_other_things_say_nothing() -> None:
 class Unknown:
     """Quotas that are watched, and not known just now."""
 
-    def within(self, namespace: str) -> Sequence[ResourceQuota] | None:
+    def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
         """Not known."""
         return None if namespace == "team-a" else ()
 

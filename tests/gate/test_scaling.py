@@ -10,8 +10,8 @@ from tests.gate.scene import CAP, GPU, Scene, pod, response
 from tests.gate.test_quotas import NO_CAPS, gpus, quotas
 from webhook.admission.change import Phase
 from webhook.errors import TallygateError
-from webhook.gate.answering import Answer
-from webhook.gate.scaling import Workloads
+from webhook.gate.answering import Decision
+from webhook.gate.scaling import WorkloadReader
 
 DENY = CAP + "  workloads: deny\n"
 DEPLOYMENTS = ("apps", "deployments")
@@ -25,7 +25,7 @@ class Stored:
         self._body = body
         self._failure = failure
 
-    def workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
+    def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
         """It, or none, or no answer."""
         self.asked.append((resource, namespace, name))
         if self._failure is not None:
@@ -45,7 +45,9 @@ def scale(replicas: int, version: str = "7", uid: str = "u") -> dict[str, Any]:
     return {"kind": "Scale", "metadata": {"name": "w", "uid": uid, "resourceVersion": version}, "spec": spec}
 
 
-def asked(scene: Scene, to: int, since: dict[str, Any], resource: tuple[str, str] = DEPLOYMENTS, **more: Any) -> Answer:
+def asked(
+    scene: Scene, to: int, since: dict[str, Any], resource: tuple[str, str] = DEPLOYMENTS, **more: Any
+) -> Decision:
     """Scale to so many."""
     group, plural = resource
     request = {
@@ -58,7 +60,7 @@ def asked(scene: Scene, to: int, since: dict[str, Any], resource: tuple[str, str
     return scene.admit(scale(to), **request | more)
 
 
-def told(workloads: Workloads, to: int, since: int = 1, text: str = CAP, **more: Any) -> list[str]:
+def told(workloads: WorkloadReader, to: int, since: int = 1, text: str = CAP, **more: Any) -> list[str]:
     """The warnings; it is scaled."""
     said = response(asked(Scene(text, workloads=workloads), to, scale(since), **more))
     assert said["allowed"]

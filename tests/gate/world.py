@@ -10,12 +10,12 @@ from tests.state.watch.pods import line, page
 from tests.state.watch.pods import pod as stored_pod
 from webhook.admission.capping import CapIndex
 from webhook.gate import Gate
-from webhook.gate.keeping import Keeper
-from webhook.gate.sight import Sight
-from webhook.gate.telling import Telling
+from webhook.gate.keeping import LedgerReconciler
+from webhook.gate.sight import UsageLister
+from webhook.gate.telling import TopConsumers
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
-from webhook.state.ports import Attempt, LedgerKey, StoreUnavailableError, T
+from webhook.state.ports import LedgerKey, StoreUnavailableError, T, Transition
 from webhook.state.watch.events import Changed, Deleted, Event, Replaced
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
 from webhook.state.watch.view import PodView
@@ -29,7 +29,7 @@ class _Quorum:
     def __init__(self, truth: dict[str, dict[str, Any]]) -> None:
         self._truth = truth
 
-    def revision(self, namespace: str, name: str, uid: str) -> int | None:
+    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
         """The revision of what is stored."""
         found = self._truth.get(uid)
         if found is None:
@@ -43,9 +43,9 @@ class _LosableLedgers(MemoryLedgers):
 
     kept = False
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+    def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
         """As in memory."""
-        if self.kept and attempt(self._ledgers.get(key)).removes:
+        if self.kept and attempt(self._ledgers.get(key)).is_removal:
             raise StoreUnavailableError("the gate must be allowed to delete capledgers")
         return super().transact(key, attempt, deadline)
 
@@ -58,18 +58,18 @@ class Told:
     """A role that a test gives."""
 
     def __init__(self) -> None:
-        self.is_leader = True
+        self.leading = True
         self.since: float | None = -math.inf
 
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """As told."""
-        return self.is_leader
+        return self.leading
 
-    def loaded_since(self, _: str) -> float | None:
+    def loaded_everywhere_since(self, _: str) -> float | None:
         """As told."""
         return self.since
 
-    def departures(self) -> int:
+    def count_lost_replicas(self) -> int:
         """Nobody goes."""
         return 0
 
@@ -78,36 +78,36 @@ class World(Scene):
     """One replica with eyes; time, pods and namespaces move when a test says so."""
 
     def __init__(self, text: str = CAP, namespaces: tuple[str, ...] = ("team-a",)) -> None:
-        self._losable = _LosableLedgers(alone=False)
+        self._losable = _LosableLedgers(is_standalone=False)
         super().__init__(text, ledgers=self._losable)
         self.at = 100
         self.pods, self.namespaces = PodView(), NamespaceView()
         self.truth: dict[str, dict[str, Any]] = {}
         self.hurries = 0
         self.seen_at: float | None = None
-        self.sight = Sight(self.pods, self.namespaces, lambda: self.now, self._current_at, self._hurry)
+        self.sight = UsageLister(self.pods, self.namespaces, lambda: self.now, self._current_at, self._hurry)
         self.caps = CapIndex(self.policies)
         self.role = Told()
-        telling = Telling(lambda: self.now, self.sight, BOUND)
+        telling = TopConsumers(lambda: self.now, self.sight, BOUND)
         self.gate = Gate(
             policies=lambda: self.policies,
             namespaces=self.namespaces,
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
             nonce=self._nonce,
-            sight=self.sight,
-            telling=telling,
+            usage_lister=self.sight,
+            top_consumers=telling,
         )
-        self.keeper = Keeper(
+        self.keeper = LedgerReconciler(
             caps=lambda: self.caps,
-            sight=self.sight,
+            usage_lister=self.sight,
             ledgers=self.ledgers,
             reader=_Quorum(self.truth),
             monotonic=self._tick,
-            maker=self._nonce,
-            bound=BOUND,
+            nonce=self._nonce,
+            in_flight_bound=BOUND,
             ages=telling.ages,
-            role=self.role,
+            leadership=self.role,
         )
         self._count = 0
         self.namespaces.apply(Replaced([_namespace(name, self.at) for name in namespaces], self.at))
@@ -152,9 +152,9 @@ class World(Scene):
     def keep(self, seconds: float = 0.0) -> None:
         """So much time passes, then every ledger is visited."""
         self.now += seconds
-        keys = dict(self.keeper.keys([row.name for row in self.namespaces.rows()]))
+        keys = dict(self.keeper.list_ledgers([row.name for row in self.namespaces.rows()]))
         for key, counted in keys.items():
-            self.keeper.visit(key, counted)
+            self.keeper.reconcile(key, counted)
 
     def lose(self, key: LedgerKey) -> None:
         """Somebody deletes a ledger."""
@@ -172,9 +172,9 @@ class World(Scene):
     def keep_open(self) -> None:
         """The ledgers that are not settled are visited, and those of whatever namespace there was."""
         caps = {counted.key: counted for counted in self.caps.all()}
-        keys = {key: caps[key.cap] for key in self.keeper.unsettled()} | dict(self.keeper.keys(["team-a"]))
+        keys = {key: caps[key.cap] for key in self.keeper.list_pending()} | dict(self.keeper.list_ledgers(["team-a"]))
         for key, counted in keys.items():
-            self.keeper.visit(key, counted)
+            self.keeper.reconcile(key, counted)
 
     def found(self, namespace: str = "team-a") -> Ledger | None:
         """The ledger of the only cap, if there is one."""
@@ -192,7 +192,7 @@ class World(Scene):
     def sums(self, namespace: str = "team-a") -> tuple[int, int]:
         """GPUs held and promised."""
         ledger = self.kept(namespace)
-        return ledger.tally.get(GPU, 0), ledger.promised.get(GPU, 0)
+        return ledger.used.get(GPU, 0), ledger.reserved.get(GPU, 0)
 
     def code(self, uid: str, gpus: int = 1, namespace: str = "team-a", **request: Any) -> int:
         """Ask for a pod to be created: 200, or the code of the refusal."""

@@ -30,7 +30,7 @@ from webhook.server.web.observer import Observer
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
 from webhook.state.namespaces import UnknownNamespaces
-from webhook.state.ports import LedgerKey, Step
+from webhook.state.ports import LedgerKey, TransitionResult
 
 Object = dict[str, Any]
 
@@ -157,7 +157,7 @@ def run_policy_edit() -> list[str]:
         path.write_text(path.read_text("utf-8").replace("gpu: 16", "gpu: 32"), "utf-8")
         with record_modules() as modules:
             status = policies.store.reload()
-            gate.caps()
+            gate.get_active_caps()
         if status.generation != 2:  # the first is the one at the start
             raise RuntimeError(f"the edit was not taken: {status}")
     return modules
@@ -166,11 +166,11 @@ def run_policy_edit() -> list[str]:
 class _Raise:
     """A transition that stores a ledger with another limit."""
 
-    def __call__(self, _: Ledger | None) -> Step[None]:
+    def __call__(self, _: Ledger | None) -> TransitionResult[None]:
         """Store a limit of 4."""
-        return Step(None, Ledger(Amounts({_GPU: 4})))
+        return TransitionResult(None, Ledger(Amounts({_GPU: 4})))
 
-    def is_in(self, ledger: Ledger) -> bool:
+    def is_stored_in(self, ledger: Ledger) -> bool:
         """Return whether the limit is stored."""
         return ledger.hard.get(_GPU) == 4  # what it writes
 

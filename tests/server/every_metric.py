@@ -21,7 +21,7 @@ from webhook.server.relaying.asking import Relay
 from webhook.server.relaying.ports import Answered, Asked, Patience
 from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.voice import Voice
-from webhook.state.ports import LedgerKey, Write, WriteEnd
+from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.runner import Followed
 
@@ -81,5 +81,5 @@ def _happen(metrics: Metrics, figures: Figures) -> None:
 def _write(told: CapMetrics, key: LedgerKey) -> None:
     """A ledger is written, and again with a pod that came past the gate."""
     before = granted(empty(), wants())
-    for ledger in (before, granted(empty(tally=gpus(3)), wants("u2"))):
-        told.in_cluster.wrote(Write(key, before, ledger, 1, 0.1, WriteEnd.STORED))
+    for ledger in (before, granted(empty(used=gpus(3)), wants("u2"))):
+        told.in_cluster.record_write(LedgerWrite(key, before, ledger, 1, 0.1, WriteResult.STORED))

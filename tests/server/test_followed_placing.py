@@ -46,9 +46,9 @@ def test_it_is_as_old_as_the_older_of_what_is_needed() -> None:
     ]
     placing = FollowedPlacing(views.view, lambda: goes, log.logger)
     for pods, age in ((False, 3.0), (True, 8.0)):
-        with placing.seen(pods=pods) as seen:
+        with placing.open_snapshot(pods=pods) as seen:
             assert seen is not None
-            assert (seen.age, seen.has_pods, len(seen.cluster.nodes)) == (age, True, 1)
+            assert (seen.age_seconds, seen.has_pods, len(seen.cluster.nodes)) == (age, True, 1)
     assert log.events() == []
 
 
@@ -58,11 +58,11 @@ def test_what_is_old_is_not_gone_by_and_the_log_says_so_once() -> None:
     goes.append(followed("deviceclasses", 1.0))
     placing = FollowedPlacing(views.view, lambda: goes, log.logger)
     for _ in range(2):
-        with placing.seen(pods=True) as seen:
+        with placing.open_snapshot(pods=True) as seen:
             assert seen is None
     assert log.events() == [("warning", "placing-not-judged")]
     goes[1] = followed("pods", 1.0)
-    with placing.seen(pods=True) as seen:
+    with placing.open_snapshot(pods=True) as seen:
         assert seen is not None
         assert not seen.has_pods
     assert log.events()[1:] == [("info", "placing-judged")]
@@ -73,8 +73,8 @@ def test_device_classes_that_are_not_known_hold_nothing_up(*, stale: str | None,
     log = Log()
     goes = [followed("nodes", 3.0), followed("deviceclasses", 1.0, stale)]
     placing = FollowedPlacing(Views().view, lambda: goes, log.logger)
-    assert placing.is_known()
-    with placing.seen(pods=False) as seen:
+    assert placing.is_available()
+    with placing.open_snapshot(pods=False) as seen:
         assert seen is not None
         assert seen.has_devices is known
     assert log.events() == ([] if known else [("warning", "device-classes-not-judged")])
@@ -83,7 +83,7 @@ def test_device_classes_that_are_not_known_hold_nothing_up(*, stale: str | None,
 def test_nobody_waits_long_behind_others() -> None:
     views, log = Views(), Log()
     placing = FollowedPlacing(views.view, lambda: [followed("nodes", 1.0)], log.logger)
-    with placing.seen(pods=False) as first, placing.seen(pods=False) as second:
+    with placing.open_snapshot(pods=False) as first, placing.open_snapshot(pods=False) as second:
         assert first is not None
         assert second is None
 
@@ -93,7 +93,7 @@ def test_without_a_cluster_the_log_says_so_once(*, pods: bool) -> None:
     log = Log()
     placing = NoPlacing(log.logger)
     for _ in range(2):
-        assert not placing.is_known()
-        with placing.seen(pods=pods) as seen:
+        assert not placing.is_available()
+        with placing.open_snapshot(pods=pods) as seen:
             assert seen is None
     assert log.events() == [("warning", "placing-not-judged")]

@@ -38,14 +38,14 @@ def test_quotas_are_known_as_the_watch_tells_and_unknown_before(tmp_path: Path) 
         server.plays = [[_list(item("q", 3))], [HEAD, chunk(changed), server.stall]]
         followed = Followed(server, tmp_path)
         quotas = followed.quotas
-        assert quotas.within("a") is None
-        assert quotas.within("a") is None
+        assert quotas.list_quotas("a") is None
+        assert quotas.list_quotas("a") is None
         quotas.start()
         until(lambda: quotas.followed().revision == 8)
-        within = quotas.within("a")
+        within = quotas.list_quotas("a")
         assert within is not None
         assert [quota.metadata and quota.metadata.name for quota in within] == ["q"]
-        assert quotas.within("elsewhere") == ()
+        assert quotas.list_quotas("elsewhere") == ()
         quotas.stop()
     assert b"GET /api/v1/resourcequotas?" in server.requests[0]
     assert [(line["level"], line["event"]) for line in followed.log()] == [
@@ -61,7 +61,7 @@ def test_who_may_not_list_quotas_says_so_in_the_log_and_nothing_else_happens(tmp
         followed = Followed(server, tmp_path)
         followed.quotas.start()
         until(lambda: bool(followed.quotas.followed().restarts))
-        assert followed.quotas.within("a") is None
+        assert followed.quotas.list_quotas("a") is None
         followed.quotas.stop()
     (line,) = followed.log()
     assert "resourcequotas is forbidden" in line["message"]

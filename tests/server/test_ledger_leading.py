@@ -4,14 +4,14 @@ import time
 
 from tests.gate.leases import Leases
 from tests.server.process import eventually
-from webhook.gate.leading import KEEPER, Leading
+from webhook.gate.leading import LEADER_LEASE, LeaderElector
 from webhook.server.following.leading import LedgerLeading
 from webhook.server.reporting.logs import new_logger
 
 
 def thread(leases: Leases) -> LedgerLeading:
     """The thread of one replica."""
-    return LedgerLeading(Leading(leases, "one", list, time.monotonic), new_logger("error"))
+    return LedgerLeading(LeaderElector(leases, "one", list, time.monotonic), new_logger("error"))
 
 
 def test_it_keeps_ledgers_as_long_as_it_runs_and_lets_go_of_its_leases() -> None:
@@ -19,9 +19,9 @@ def test_it_keeps_ledgers_as_long_as_it_runs_and_lets_go_of_its_leases() -> None
     leading = thread(leases)
     leading.start()
     assert eventually(lambda: leading.check().detail == {"keeps": True})
-    assert leases.stored[KEEPER].holder == "one"
+    assert leases.stored[LEADER_LEASE].holder == "one"
     leading.stop()
-    assert {name: lease.holder for name, lease in leases.stored.items()} == {KEEPER: ""}
+    assert {name: lease.holder for name, lease in leases.stored.items()} == {LEADER_LEASE: ""}
 
 
 def test_without_leases_it_is_ready_and_says_what_is_wrong() -> None:

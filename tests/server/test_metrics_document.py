@@ -12,8 +12,8 @@ from webhook.server.caps.figures import FULLEST, MOST_FULLEST
 from webhook.server.caps.names import MOST_CAPS
 from webhook.server.caps.refusals import REASONS
 from webhook.server.caps.sums import State
-from webhook.state.ledger import MOST_ROWS
-from webhook.state.ports import WriteEnd
+from webhook.state.ledger import MAX_RESERVATIONS
+from webhook.state.ports import WriteResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `(tallygate_\w+)` \|([^|]*)\|", re.MULTILINE)
@@ -54,11 +54,11 @@ def test_every_reason_has_a_row() -> None:
 
 
 def test_every_state_of_a_ledger_and_every_end_of_a_write_is_explained() -> None:
-    for value in (*State, *WriteEnd):
+    for value in (*State, *WriteResult):
         assert f"`{value.value}`" in PAGE
 
 
 def test_the_bounds_are_those_of_the_code() -> None:
     assert f"up to {MOST_CAPS} caps have series of their own" in PAGE
     assert f"the fullest: {FULLEST} of each cap and resource, and {MOST_FULLEST} in all" in PAGE
-    assert f"one ledger takes: {MOST_ROWS:,};" in PAGE
+    assert f"one ledger takes: {MAX_RESERVATIONS:,};" in PAGE

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from tests.server.building import Built, Log
 from webhook.admission.change import Phase
-from webhook.gate import Record
+from webhook.gate import DecisionRecord
 from webhook.server.reporting.lines import Lines
 from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.web.failures import Failure
 from webhook.server.web.observer import Observer
 
-RECORD = Record(
+RECORD = DecisionRecord(
     uid="u-1",
     user="system:serviceaccount:ci:deployer",
     operation="CREATE",
@@ -28,7 +28,7 @@ RECORD = Record(
 )
 
 
-def line_of(record: Record, seconds: float = 0.0012345) -> dict[str, object]:
+def line_of(record: DecisionRecord, seconds: float = 0.0012345) -> dict[str, object]:
     built = Built()
     built.observer.answered(record, seconds)
     (line,) = built.log.lines

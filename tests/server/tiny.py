@@ -13,7 +13,7 @@ import msgspec
 
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
-from webhook.gate import Answer, Record, UndecidedError
+from webhook.gate import Decision, DecisionRecord, UndecidedError
 from webhook.server.life import Life, leave
 from webhook.server.reporting.lines import Lines
 from webhook.server.reporting.logs import new_logger
@@ -50,7 +50,7 @@ class TinyGate:
         self.deadlines: list[float] = []
         self._on_wait = on_wait
 
-    def admit(self, body: bytes, phase: Phase, deadline: float) -> Answer:
+    def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
         """Answer a review."""
         self.deadlines.append(deadline)
         try:
@@ -62,7 +62,7 @@ class TinyGate:
         answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
         codes = ("TG101",) if verdict == "deny" else ()
         kind = request.kind.kind
-        record = Record(
+        record = DecisionRecord(
             uid=request.uid,
             user="someone",
             operation=request.operation,
@@ -74,7 +74,7 @@ class TinyGate:
             verdict=verdict,
             codes=codes,
         )
-        return Answer(msgspec.json.encode(answer), record)
+        return Decision(msgspec.json.encode(answer), record)
 
     def _verdict(self, name: str) -> str:
         if name == "crash":

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Kind, Ledger, Row
-from webhook.state.ports import Step
+from webhook.state.ledger import Ledger, Operation, Reservation
+from webhook.state.ports import TransitionResult
 
 GPU = "nvidia.com/gpu"
 
@@ -16,11 +16,11 @@ class Look:
 
     sure: bool = False
 
-    def __call__(self, found: Ledger | None) -> Step[Ledger | None]:
+    def __call__(self, found: Ledger | None) -> TransitionResult[Ledger | None]:
         """Nothing is written."""
-        return Step(found, sure=self.sure)
+        return TransitionResult(found, accepts_cached=self.sure)
 
-    def is_in(self, _: Ledger) -> bool:
+    def is_stored_in(self, _: Ledger) -> bool:
         """Nothing is written."""
         return False
 
@@ -31,11 +31,11 @@ class Put:
 
     change: Callable[[Ledger | None], Ledger]
 
-    def __call__(self, found: Ledger | None) -> Step[None]:
+    def __call__(self, found: Ledger | None) -> TransitionResult[None]:
         """Write it."""
-        return Step(None, self.change(found))
+        return TransitionResult(None, self.change(found))
 
-    def is_in(self, _: Ledger) -> bool:
+    def is_stored_in(self, _: Ledger) -> bool:
         """It leaves no mark."""
         return False
 
@@ -44,12 +44,12 @@ class Put:
 class Remove:
     """Take the ledger away where it promises nothing. Gives whether it has."""
 
-    def __call__(self, found: Ledger | None) -> Step[bool]:
+    def __call__(self, found: Ledger | None) -> TransitionResult[bool]:
         """It is worth nothing, or is left alone."""
-        is_empty = found is not None and not found.rows
-        return Step(is_empty, removes=is_empty)
+        is_empty = found is not None and not found.reservations
+        return TransitionResult(is_empty, is_removal=is_empty)
 
-    def is_in(self, _: Ledger) -> bool:
+    def is_stored_in(self, _: Ledger) -> bool:
         """It leaves no mark."""
         return False
 
@@ -62,22 +62,30 @@ class Take:
     gpus: int = 1
     by: str = "n1"
 
-    def __call__(self, found: Ledger | None) -> Step[bool]:
+    def __call__(self, found: Ledger | None) -> TransitionResult[bool]:
         """Write a row."""
         assert found is not None, "a ledger that is not there"
-        if found.charged().get(GPU, 0) + self.gpus > found.hard[GPU]:
-            return Step(outcome=False, refused=Amounts({GPU: self.gpus}))
-        row = Row("team-a", self.uid, Amounts(), Amounts({GPU: self.gpus}), self.by, sole=True, kind=Kind.CREATE)
-        return Step(outcome=True, ledger=found.with_row(self.uid, row))
+        if found.compute_charged().get(GPU, 0) + self.gpus > found.hard[GPU]:
+            return TransitionResult(outcome=False, rejected_amounts=Amounts({GPU: self.gpus}))
+        row = Reservation(
+            "team-a",
+            self.uid,
+            Amounts(),
+            Amounts({GPU: self.gpus}),
+            self.by,
+            single_attempt=True,
+            operation=Operation.CREATE,
+        )
+        return TransitionResult(outcome=True, ledger=found.with_reservation(self.uid, row))
 
-    def is_in(self, ledger: Ledger) -> bool:
+    def is_stored_in(self, ledger: Ledger) -> bool:
         """Whether the row is there."""
-        return self.uid in ledger.rows and ledger.rows[self.uid].by == self.by
+        return self.uid in ledger.reservations and ledger.reservations[self.uid].attempt == self.by
 
 
 def room(gpus: int) -> Ledger:
     """A ledger in which nothing is promised, with room for so many."""
-    return Ledger(Amounts({GPU: gpus}), counts=frozenset({GPU}))
+    return Ledger(Amounts({GPU: gpus}), resources=frozenset({GPU}))
 
 
 def bounded(gpus: int) -> Put:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.state.attempts import GPU, Look, Remove, Take, bounded, room
 from webhook.state.ledger import Ledger
-from webhook.state.ports import LedgerKey, Ledgers, Step
+from webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 
 Opened = Callable[[LedgerKey, Ledger], None]
 """Makes a ledger be there, as this."""
@@ -73,8 +73,8 @@ class LedgersContract:
         ledger = ledgers.transact(key, Look(), soon())
         assert sum(taken) == 50
         assert ledger is not None
-        assert {int(uid[1:]) for uid in ledger.rows} == {each for each, took in enumerate(taken) if took}
-        assert ledger.charged()[GPU] == 50
+        assert {int(uid[1:]) for uid in ledger.reservations} == {each for each, took in enumerate(taken) if took}
+        assert ledger.compute_charged()[GPU] == 50
 
     def test_room_that_comes_back_can_be_taken_a_second_after_a_refusal(
         self, ledgers: Ledgers, opened: Opened, key: LedgerKey
@@ -105,10 +105,10 @@ class Crashing:
     def __init__(self) -> None:
         self._calls = count()
 
-    def __call__(self, _: Ledger | None) -> Step[bool]:
+    def __call__(self, _: Ledger | None) -> TransitionResult[bool]:
         """Crash, at the first call and at all others."""
         raise ZeroDivisionError(next(self._calls))
 
-    def is_in(self, _: Ledger) -> bool:
+    def is_stored_in(self, _: Ledger) -> bool:
         """Never."""
         return False

@@ -6,7 +6,7 @@ from tests.state.attempts import Look, Put, Take, room
 from tests.state.contract import LedgersContract, Opened, soon
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
-from webhook.state.ports import LedgerKey, Write, WriteEnd
+from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 
 class TestMemoryLedgers(LedgersContract):
@@ -33,14 +33,14 @@ def test_they_may_be_there_from_the_start() -> None:
 
 
 def test_nobody_else_keeps_them() -> None:
-    assert MemoryLedgers().alone
+    assert MemoryLedgers().is_standalone
 
 
 def test_every_change_is_told_with_what_was_there_before() -> None:
-    writes: list[Write] = []
+    writes: list[LedgerWrite] = []
 
     class Teller:
-        def wrote(self, write: Write) -> None:
+        def record_write(self, write: LedgerWrite) -> None:
             writes.append(write)
 
     key = LedgerKey("gpus-0123456789", "team-a")
@@ -50,5 +50,5 @@ def test_every_change_is_told_with_what_was_there_before() -> None:
     ledgers.transact(key, Take("u1", 1), 0.0)
     after = ledgers.transact(key, Look(), 0.0)
     assert after is not None
-    stored = WriteEnd.STORED
-    assert writes == [Write(key, None, room(1), 1, 0.0, stored), Write(key, room(1), after, 1, 0.0, stored)]
+    stored = WriteResult.STORED
+    assert writes == [LedgerWrite(key, None, room(1), 1, 0.0, stored), LedgerWrite(key, room(1), after, 1, 0.0, stored)]

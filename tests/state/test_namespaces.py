@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.state.namespaces import NamespacesError, UnknownNamespaces, read
+from webhook.state.namespaces import NamespacesError, UnknownNamespaces, read_namespaces
 
 
 def test_nobody_knows_no_labels() -> None:
@@ -16,7 +16,7 @@ def test_a_file_of_namespaces_gives_their_labels(tmp_path: Path) -> None:
     path.write_text(
         '{"kind":"List","items":[{"metadata":{"name":"a","labels":{"gpu":"yes"}}},{"metadata":{"name":"b"}},{}]}'
     )
-    lister = read(path)
+    lister = read_namespaces(path)
     assert (lister.labels("a"), lister.labels("b"), lister.labels("c")) == ({"gpu": "yes"}, {}, None)
 
 
@@ -39,4 +39,4 @@ def test_a_file_that_is_something_else_is_refused_with_what_would_pass(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(NamespacesError, match=says):
-        read(path)
+        read_namespaces(path)

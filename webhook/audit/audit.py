@@ -11,8 +11,8 @@ from webhook.audit.kept import Kept
 from webhook.audit.kinds import NODE, ORDER, path
 from webhook.audit.looked import Looked
 from webhook.audit.pages import Pages
-from webhook.gate.placing import Placing
-from webhook.gate.sight import Sight
+from webhook.gate.placing import SnapshotProvider
+from webhook.gate.sight import UsageLister
 from webhook.policy.model import PolicySet
 from webhook.state.watch.columns import Place
 from webhook.state.watch.namespaces import NamespaceView
@@ -36,8 +36,8 @@ class World:
 
     pods: PodView
     namespaces: NamespaceView
-    sight: Sight
-    placing: Placing | None = None
+    sight: UsageLister
+    placing: SnapshotProvider | None = None
 
 
 @dataclass(frozen=True, slots=True)

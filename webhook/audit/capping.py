@@ -7,8 +7,8 @@ from webhook.accounting.problem import Code, Problem, Reason
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from webhook.audit.finding import Finding, Subject
-from webhook.gate.holders import Holder, Owners, by_namespace, by_workload, said
-from webhook.gate.sight import Membership, Sight
+from webhook.gate.holders import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
+from webhook.gate.sight import Membership, UsageLister
 from webhook.policy.model import Enforcement
 from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey
@@ -23,11 +23,11 @@ class Capping:
     Under a cap of its own each namespace is looked at that `wants` says yes to; a shared one is about all of its.
     """
 
-    def __init__(self, caps: CapIndex, sight: Sight, pods: PodView) -> None:
+    def __init__(self, caps: CapIndex, sight: UsageLister, pods: PodView) -> None:
         self._caps = caps
         self._sight = sight
         self._pods = pods
-        self._owners = Owners()
+        self._owners = PodOwners()
 
     def over(self, namespaces: frozenset[str], *, shared: bool) -> Iterator[Finding]:
         """What is over, cap by cap, in these namespaces, and where `shared` says so under shared caps.
@@ -41,12 +41,12 @@ class Capping:
                 if shared:
                     yield from self._of(counted, every)
                 continue
-            members = self._sight.members(counted, every)
+            members = self._sight.find_membership(counted, every)
             for name in sorted(members.names & namespaces if members else ()):
                 yield from self._of(counted, LedgerKey(counted.key, name))
 
     def _of(self, counted: Counted, key: LedgerKey) -> Iterator[Finding]:
-        members = self._sight.members(counted, key)
+        members = self._sight.find_membership(counted, key)
         held = self._held(counted, members) if members else Amounts()
         hard = held.find_excess(counted.hard)
         for name in sorted(hard):
@@ -70,13 +70,13 @@ class Capping:
     def _most(self, counted: Counted, key: LedgerKey, name: str) -> str:
         """Who holds most of it, where the cap's author lets that be told."""
         holders = self._holders(counted, key, name) if counted.cap.names_holders else ()
-        return f"; held most by {said(name, holders)}" if holders else ""
+        return f"; held most by {describe_consumers(name, holders)}" if holders else ""
 
-    def _holders(self, counted: Counted, key: LedgerKey, name: str) -> tuple[Holder, ...]:
-        heaps = self._sight.heaps(counted, key)
+    def _holders(self, counted: Counted, key: LedgerKey, name: str) -> tuple[Consumer, ...]:
+        heaps = self._sight.list_groups(counted, key)
         if counted.cap.shared:
-            return by_namespace(heaps, _NO_LEDGER).most(name)
-        return by_workload(heaps, _NO_LEDGER, self._owners, self._sight.named).most(name)
+            return sum_by_namespace(heaps, _NO_LEDGER).list_top(name)
+        return sum_by_workload(heaps, _NO_LEDGER, self._owners, self._sight.list_pod_names).list_top(name)
 
 
 def _cap(counted: Counted) -> str:

@@ -18,7 +18,7 @@ from webhook.audit.kinds import api_version
 from webhook.audit.looked import Looked
 from webhook.audit.owners import STORED, Echo, Name, Owners, controller, echo
 from webhook.audit.saying import Said, Saying
-from webhook.gate.placing import Placing
+from webhook.gate.placing import SnapshotProvider
 from webhook.objects.meta import ObjectMeta
 from webhook.policy.model import Enforcement, PolicySet
 from webhook.state.watch.columns import Place
@@ -39,7 +39,7 @@ class Judging:
         policies: PolicySet,
         labels: Callable[[str], Labels | None],
         spared: frozenset[str],
-        placing: Placing | None = None,
+        placing: SnapshotProvider | None = None,
     ) -> None:
         self.kept = Kept()
         self.looked = Looked()

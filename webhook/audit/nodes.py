@@ -10,13 +10,13 @@ from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.audit.kinds import NODE, path
 from webhook.audit.pages import AuditError, ForbiddenError, Pages
-from webhook.gate.placing import Still
+from webhook.gate.placing import FixedSnapshot
 
 DEVICE_CLASS: Final = "DeviceClass"
 _DEVICE_CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
 
 
-def nodes(pages: Pages) -> Still:
+def nodes(pages: Pages) -> FixedSnapshot:
     """The nodes without what is on them; where device classes may not be read, less is said of what none advertises.
 
     Raises:
@@ -28,7 +28,7 @@ def nodes(pages: Pages) -> Still:
         keep(cluster, DEVICE_CLASS, (item for items in pages.of(_DEVICE_CLASSES) for item in items))
     except ForbiddenError:
         has_devices = False
-    return Still(cluster, has_pods=False, has_devices=has_devices)
+    return FixedSnapshot(cluster, has_pods=False, has_devices=has_devices)
 
 
 def keep(cluster: Cluster, kind: str, items: Iterable[msgspec.Raw]) -> None:

@@ -14,9 +14,9 @@ from webhook.admission.verdict import Verdict
 from webhook.admission.workloads import TARGETS
 from webhook.audit.kinds import POD
 from webhook.audit.looked import Looked
-from webhook.gate.arithmetic import no_limit
-from webhook.gate.foresight import WORKLOADS, foresee, workload
-from webhook.gate.placing import Placing, judge_placing
+from webhook.gate.arithmetic import create_missing_limit_problem
+from webhook.gate.foresight import WORKLOAD_KINDS, create_workload, forecast_cap
+from webhook.gate.placing import SnapshotProvider, check_schedulability
 from webhook.policy.model import Enforcement, Foresight, PolicySet
 
 _NOTHING = Amounts()
@@ -31,7 +31,7 @@ class Saying:
         self,
         policies: PolicySet,
         labels: Callable[[str], Labels | None],
-        placing: Placing | None,
+        placing: SnapshotProvider | None,
         looked: Looked,
     ) -> None:
         self.caps = CapIndex(policies)
@@ -49,8 +49,8 @@ class Saying:
         labels = self._labels(change.namespace) if change.namespace else None
         # In this phase what a rule is about to fill in is not missing.
         verdicts = [judge(change, self._rules, labels, Phase.MUTATING)]
-        if self._placing is not None and change.kind in WORKLOADS:
-            verdicts.append(judge_placing(change, self._rules, labels, self._placing))
+        if self._placing is not None and change.kind in WORKLOAD_KINDS:
+            verdicts.append(check_schedulability(change, self._rules, labels, self._placing))
         for verdict in verdicts:
             for remark in verdict.unknown:
                 self._looked.remark(remark)
@@ -85,13 +85,13 @@ def _under(counted: Counted, change: Change) -> Iterator[Said]:
     try:
         if (change.group, change.kind) == POD:
             for name, containers in counted.held(view.pod).unlimited.items():
-                yield Enforcement.DENY, no_limit(counted.cap.name, name, containers)
+                yield Enforcement.DENY, create_missing_limit_problem(counted.cap.name, name, containers)
             return
-        asked = workload(change.kind, judged, view) if change.kind in WORKLOADS else None
+        asked = create_workload(change.kind, judged, view) if change.kind in WORKLOAD_KINDS else None
         if asked is None or counted.cap.workloads is Foresight.IGNORE:
             return
-        for each in foresee(asked, counted, counted.held, _NOTHING, _unknown):
-            refused = each.final and counted.cap.workloads is Foresight.DENY
+        for each in forecast_cap(asked, counted, counted.held, _NOTHING, _unknown):
+            refused = each.permanent and counted.cap.workloads is Foresight.DENY
             yield Enforcement.DENY if refused else Enforcement.WARN, each.problem
     except QuantityError:
         return  # rules say so, and no API server stores it

@@ -9,8 +9,8 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from webhook.accounting.fit.headroom import Headroom
-from webhook.accounting.fit.headroom import headroom as room_for
+from webhook.accounting.fit.headroom import RemainingCapacity
+from webhook.accounting.fit.headroom import compute_remaining_capacity as room_for
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.cluster.options import connection_options, snapshot_option
 from webhook.cli.cluster.source import Source
@@ -78,12 +78,12 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
         return
     for candidate, room in found:
         write.show(_paragraph(candidate, room))
-        if room.copies:
-            rows = [(name, str(copies)) for name, copies in room.copies.items()]
+        if room.copies_by_node:
+            rows = [(name, str(copies)) for name, copies in room.copies_by_node.items()]
             click.echo("\n".join(aligned(("NODE", "COPIES"), rows)))
 
 
-def _rooms(wanted: Sequence[Candidate], world: World) -> Iterator[tuple[Candidate, Headroom]]:
+def _rooms(wanted: Sequence[Candidate], world: World) -> Iterator[tuple[Candidate, RemainingCapacity]]:
     for each in shown("counting room", wanted):
         candidate = each.ranked(world.cluster.priority_classes)
         try:
@@ -92,11 +92,11 @@ def _rooms(wanted: Sequence[Candidate], world: World) -> Iterator[tuple[Candidat
             raise Misuse(f"{each.subject}: {error}; `tallygate check` says where") from error
         except TallygateError as error:
             raise Misuse(f"{each.subject}: {error}") from error
-        yield candidate, replace(room, unknown=(*room.unknown, *candidate.unknown))
+        yield candidate, replace(room, unmodelled=(*room.unmodelled, *candidate.unknown))
 
 
-def _paragraph(candidate: Candidate, room: Headroom) -> Group:
-    told = f"room for {room.total} more, on {len(room.copies)} node{'s' * (len(room.copies) != 1)}"
+def _paragraph(candidate: Candidate, room: RemainingCapacity) -> Group:
+    told = f"room for {room.total} more, on {len(room.copies_by_node)} node{'s' * (len(room.copies_by_node) != 1)}"
     head = Text.assemble((f"{harmless(str(candidate.subject))}: ", "bold"), told)
-    below = [room.sentence, *(f"not judged: {question}" for question in room.unknown)]
+    below = [room.message, *(f"not judged: {question}" for question in room.unmodelled)]
     return Group(head, *(Padding(Text(harmless(line)), (0, 0, 0, 4)) for line in below))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from webhook.accounting.fit.answer import Kind
-from webhook.accounting.fit.room import visiting
+from webhook.accounting.fit.answer import Feasibility
+from webhook.accounting.fit.room import open_placement_session
 from webhook.accounting.fit.scores import Scoring
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.cluster.options import connection_options, snapshot_option
@@ -132,12 +132,12 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     by_node = verbose or (output != "table" and len(wanted) == 1)
     made = list(_outcomes(wanted, world, liked, by_node=by_node))
     _show(made, output, verbose=verbose)
-    ctx.exit(0 if all(each.answer.kind is Kind.NOW for each in made) else EXIT_FINDINGS)
+    ctx.exit(0 if all(each.answer.feasibility is Feasibility.NOW for each in made) else EXIT_FINDINGS)
 
 
 def _outcomes(wanted: Sequence[Candidate], world: World, scoring: Scoring, *, by_node: bool) -> Iterator[Outcome]:
     """One after the other, each beside those before it."""
-    with visiting(world.cluster, scoring) as visit:
+    with open_placement_session(world.cluster, scoring) as visit:
         for each in shown("placing pods", wanted):
             try:
                 yield outcome(

@@ -3,7 +3,7 @@
 The rule of this room: it knows neither web, terminal nor cluster. Ports, the clock and nonces are handed in.
 """
 
-from webhook.gate.answering import Answer, Record
+from webhook.gate.answering import Decision, DecisionRecord
 from webhook.gate.gate import Gate, UndecidedError
 
-__all__ = ["Answer", "Gate", "Record", "UndecidedError"]
+__all__ = ["Decision", "DecisionRecord", "Gate", "UndecidedError"]

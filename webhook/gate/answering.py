@@ -12,14 +12,14 @@ from webhook.admission.capping import CapIndex
 from webhook.admission.change import Change, Phase
 from webhook.admission.selection import RuleIndex
 from webhook.admission.verdict import ALLOWED, Verdict
-from webhook.gate.arithmetic import exceeded, soft_warnings
-from webhook.gate.charging import Outcome
+from webhook.gate.arithmetic import create_soft_limit_warnings, is_newly_exceeded
+from webhook.gate.charging import ChargeResult
 from webhook.policy.model import PolicySet
 
 _RETRY_AFTER_SECONDS = 1
 
 
-class Record(msgspec.Struct, frozen=True):
+class DecisionRecord(msgspec.Struct, frozen=True):
     """What one decision was, for logs and metrics: names and codes, never the object.
 
     `verdict` is `allow`, `deny` or `busy`; `rules` are those that denied, `exceeded` the caps that a privileged user
@@ -43,14 +43,14 @@ class Record(msgspec.Struct, frozen=True):
     exceeded: tuple[str, ...] = ()
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True):
     """Bytes to send, and what they say."""
 
     body: bytes
-    record: Record
+    record: DecisionRecord
 
 
-class InForce:
+class ActivePolicySet:
     """One policy set, indexed."""
 
     def __init__(self, policies: PolicySet) -> None:
@@ -58,86 +58,88 @@ class InForce:
         self.rules = RuleIndex(policies)
         self.caps = CapIndex(policies)
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
-        self.whys: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules} | {
+        self.reasons: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules} | {
             cap.name: cap.why for cap in policies.caps
         }
 
 
-class Sitting(msgspec.Struct, frozen=True):
+class ReviewContext(msgspec.Struct, frozen=True):
     """One review before the policies in force."""
 
     uid: str
-    change: Change
+    request: Change
     phase: Phase
-    force: InForce
+    policy_set: ActivePolicySet
     verdict: Verdict
 
 
-def _matter(sitting: Sitting) -> answer.Matter:
-    return answer.Matter(sitting.change, sitting.force.whys)
+def _create_message_context(context: ReviewContext) -> answer.Matter:
+    return answer.Matter(context.request, context.policy_set.reasons)
 
 
-def by_rules(sitting: Sitting) -> Answer:
+def decide_by_rules(context: ReviewContext) -> Decision:
     """What the rules say, and what was told beside."""
-    verdict = sitting.verdict
-    body = answer.rules_answer(sitting.uid, _matter(sitting), verdict, sitting.phase)
-    return Answer(body, _record(sitting, "allow" if verdict.allowed else "deny", verdict.problems))
+    verdict = context.verdict
+    body = answer.rules_answer(context.uid, _create_message_context(context), verdict, context.phase)
+    return Decision(body, _create_record(context, "allow" if verdict.allowed else "deny", verdict.problems))
 
 
-def busy(sitting: Sitting, why: str) -> Answer:
+def retry_later(context: ReviewContext, reason: str) -> Decision:
     """Nothing is decided, and trying again is right; `why` says what was in the way."""
-    status = answer.busy(sitting.change, _RETRY_AFTER_SECONDS, why)
-    body = answer.answer(sitting.uid, _matter(sitting), Verdict(), sitting.phase, status)
-    return Answer(body, _record(sitting, "busy"))
+    status = answer.busy(context.request, _RETRY_AFTER_SECONDS, reason)
+    body = answer.answer(context.uid, _create_message_context(context), Verdict(), context.phase, status)
+    return Decision(body, _create_record(context, "busy"))
 
 
-def refused(sitting: Sitting, problems: Sequence[Problem]) -> Answer:
+def deny_by_caps(context: ReviewContext, problems: Sequence[Problem]) -> Decision:
     """A cap refuses."""
-    status = answer.denial(_matter(sitting), answer.FORBIDDEN, "Forbidden", problems)
-    body = answer.answer(sitting.uid, _matter(sitting), sitting.verdict, sitting.phase, status)
-    return Answer(body, _record(sitting, "deny", tuple(problems)))
+    status = answer.denial(_create_message_context(context), answer.FORBIDDEN, "Forbidden", problems)
+    body = answer.answer(context.uid, _create_message_context(context), context.verdict, context.phase, status)
+    return Decision(body, _create_record(context, "deny", tuple(problems)))
 
 
-def told(sitting: Sitting, problems: Iterable[Problem]) -> Answer:
+def decide_with_warnings(context: ReviewContext, problems: Iterable[Problem]) -> Decision:
     """Allowed, with warnings beside those of the rules."""
-    warnings = (*sitting.verdict.warnings, *problems)
-    if warnings != sitting.verdict.warnings:
-        sitting = replace(sitting, verdict=dataclasses.replace(sitting.verdict, warnings=warnings))
-    return by_rules(sitting)
+    warnings = (*context.verdict.warnings, *problems)
+    if warnings != context.verdict.warnings:
+        context = replace(context, verdict=dataclasses.replace(context.verdict, warnings=warnings))
+    return decide_by_rules(context)
 
 
-def granted(sitting: Sitting, outcome: Outcome) -> Answer:
+def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
     """Every cap has room; above `soft` with a warning."""
-    warnings = tuple(warning for booked in outcome.granted for warning in soft_warnings(booked))
-    over = tuple(booked.asked.counted.cap.name for booked in outcome.granted if exceeded(booked))
-    if warnings or over:
-        verdict = dataclasses.replace(sitting.verdict, warnings=(*sitting.verdict.warnings, *warnings), exceeded=over)
-        sitting = replace(sitting, verdict=verdict)
-    body = answer.answer(sitting.uid, _matter(sitting), sitting.verdict, sitting.phase, None)
-    return Answer(body, _record(sitting, "allow"))
+    warnings = tuple(warning for booked in result.reserved for warning in create_soft_limit_warnings(booked))
+    exceeded_caps = tuple(booked.charge.cap.cap.name for booked in result.reserved if is_newly_exceeded(booked))
+    if warnings or exceeded_caps:
+        verdict = dataclasses.replace(
+            context.verdict, warnings=(*context.verdict.warnings, *warnings), exceeded=exceeded_caps
+        )
+        context = replace(context, verdict=verdict)
+    body = answer.answer(context.uid, _create_message_context(context), context.verdict, context.phase, None)
+    return Decision(body, _create_record(context, "allow"))
 
 
-def _record(sitting: Sitting, verdict: str, problems: tuple[Problem, ...] = ()) -> Record:
-    change, judged = sitting.change, sitting.verdict
-    record = Record(
-        uid=sitting.uid,
-        user=change.user.name,
-        operation=change.operation,
-        kind=change.kind,
-        namespace=change.namespace,
-        name=change.name,
-        phase=sitting.phase,
-        dry_run=change.dry_run,
+def _create_record(context: ReviewContext, verdict: str, problems: tuple[Problem, ...] = ()) -> DecisionRecord:
+    request, rule_verdict = context.request, context.verdict
+    record = DecisionRecord(
+        uid=context.uid,
+        user=request.user.name,
+        operation=request.operation,
+        kind=request.kind,
+        namespace=request.namespace,
+        name=request.name,
+        phase=context.phase,
+        dry_run=request.dry_run,
         verdict=verdict,
     )
-    if judged is ALLOWED and not problems:
+    if rule_verdict is ALLOWED and not problems:
         return record
     return replace(
         record,
         codes=tuple(problem.code for problem in problems),
         rules=tuple(dict.fromkeys(problem.rule for problem in problems)),
-        warnings=tuple(problem.code for problem in judged.warnings),
-        audits=tuple(problem.code for problem in judged.audits),
-        unknown=judged.unknown,
-        exceeded=judged.exceeded,
+        warnings=tuple(problem.code for problem in rule_verdict.warnings),
+        audits=tuple(problem.code for problem in rule_verdict.audits),
+        unknown=rule_verdict.unknown,
+        exceeded=rule_verdict.exceeded,
     )

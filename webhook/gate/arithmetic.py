@@ -5,114 +5,117 @@ from collections.abc import Callable, Iterator
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Problem, Reason
 from webhook.admission.codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
-from webhook.gate.holders import said
-from webhook.gate.promising import Booked
-from webhook.gate.telling import Beside
+from webhook.gate.holders import describe_consumers
+from webhook.gate.promising import CapChargeResult
+from webhook.gate.telling import ExcessDetails
 
-_NOTHING = Beside()
+_NO_DETAILS = ExcessDetails()
 
-Tell = Callable[[Booked, str], Beside]
+ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
 """What there is to tell of a name that goes over."""
 
 
-def refusals(booked: Booked, tell: Tell = lambda *_: _NOTHING) -> Iterator[Problem]:
+def create_excess_problems(
+    result: CapChargeResult, describe_excess: ExcessDescriber = lambda *_: _NO_DETAILS
+) -> Iterator[Problem]:
     """One problem for each name that goes over."""
-    cap = booked.asked.counted.cap
-    held, promised = booked.before.tally, booked.before.promised
-    for name in sorted(booked.excess):
-        hard = booked.asked.counted.hard[name]
-        old = booked.asked.old.get(name, 0)
-        asks = booked.asked.new.get(name, 0) - old
-        on_top = f" on top of {format_amount(name, old)}" if old else ""
-        free = max(hard - held.get(name, 0) - promised.get(name, 0), 0)
-        beside = tell(booked, name)
-        holders = f"; held most by {said(name, beside.holders)}" if beside.holders else ""
+    cap = result.charge.cap.cap
+    used, reserved = result.before.used, result.before.reserved
+    for name in sorted(result.excess):
+        hard = result.charge.cap.hard[name]
+        current = result.charge.current.get(name, 0)
+        requested = result.charge.requested.get(name, 0) - current
+        on_top = f" on top of {format_amount(name, current)}" if current else ""
+        free = max(hard - used.get(name, 0) - reserved.get(name, 0), 0)
+        details = describe_excess(result, name)
+        consumers = f"; held most by {describe_consumers(name, details.consumers)}" if details.consumers else ""
         yield Problem(
             "",
             OVER_CAP.number,
             Reason.FORBIDDEN,
-            f"asks {format_amount(name, asks)} {name}{on_top}, cap {cap.name} {_scope(booked)} holds "
-            f"{format_amount(name, held.get(name, 0))} of {format_amount(name, hard)}, "
-            f"{format_amount(name, promised.get(name, 0))} promised, "
-            f"free {format_amount(name, free)}{holders}: "
-            f"{_advice(booked, name, old, free)}{_back(booked, name, beside)}",
-            value=format_amount(name, asks),
+            f"asks {format_amount(name, requested)} {name}{on_top}, cap {cap.name} {_describe_scope(result)} holds "
+            f"{format_amount(name, used.get(name, 0))} of {format_amount(name, hard)}, "
+            f"{format_amount(name, reserved.get(name, 0))} promised, "
+            f"free {format_amount(name, free)}{consumers}: "
+            f"{_suggest_request(result, name, current, free)}{_describe_expiry(result, name, details)}",
+            value=format_amount(name, requested),
             rule=cap.name,
             policy_kind="cap",
         )
 
 
-def _advice(booked: Booked, name: str, old: int, free: int) -> str:
+def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
     """What would pass. Waiting helps only a pod that the cap could hold at all."""
-    hard = booked.asked.counted.hard[name]
-    less = f"ask for {format_amount(name, old + free)} or less"
-    if booked.asked.new.get(name, 0) <= hard:
-        return f"{less}, or wait until pods end" if free else "wait until pods end"
+    hard = result.charge.cap.hard[name]
+    smaller_request = f"ask for {format_amount(name, current + free)} or less"
+    if result.charge.requested.get(name, 0) <= hard:
+        return f"{smaller_request}, or wait until pods end" if free else "wait until pods end"
     if free:
-        return less
+        return smaller_request
     if hard > 0:
         return f"ask for {format_amount(name, hard)} or less, and wait until pods end"
-    return f"nothing of it may be held {_where(booked)}"
+    return f"nothing of it may be held {_describe_namespaces(result)}"
 
 
-def _back(booked: Booked, name: str, beside: Beside) -> str:
+def _describe_expiry(result: CapChargeResult, name: str, details: ExcessDetails) -> str:
     """When waiting helps at the latest, as far as room is only promised."""
-    if beside.back is None or not booked.asked.counted.hard[name]:
+    if details.expires_within is None or not result.charge.cap.hard[name]:
         return ""
-    return f"; what is promised to pods that do not come is free within {beside.back} s"
+    return f"; what is promised to pods that do not come is free within {details.expires_within} s"
 
 
-def soft_warnings(booked: Booked) -> Iterator[Problem]:
+def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
     """One warning for each name that the ask takes over the soft part of the cap."""
-    counted = booked.asked.counted
-    if not counted.soft:
+    cap = result.charge.cap
+    if not cap.soft:
         return
-    charged = booked.ledger.charged()
-    for name in sorted(_taken_over(booked, counted.soft)):
+    charged = result.ledger.compute_charged()
+    for name in sorted(_find_newly_exceeded(result, cap.soft)):
         yield Problem(
             "",
             OVER_SOFT_CAP.number,
             Reason.FORBIDDEN,
-            f"cap {counted.cap.name} {_scope(booked)} is at {format_amount(name, charged[name])} {name}, above its "
+            f"cap {cap.cap.name} {_describe_scope(result)} is at {format_amount(name, charged[name])} {name}, above "
+            "its "
             "soft "
-            f"{format_amount(name, counted.soft[name])} (hard {_hard(counted.hard, name)})",
-            rule=counted.cap.name,
+            f"{format_amount(name, cap.soft[name])} (hard {_format_hard(cap.hard, name)})",
+            rule=cap.cap.name,
             policy_kind="cap",
         )
 
 
-def exceeded(booked: Booked) -> bool:
+def is_newly_exceeded(result: CapChargeResult) -> bool:
     """Whether a privileged user has just gone over the cap."""
-    return booked.asked.exceeds and bool(_taken_over(booked, booked.asked.counted.hard))
+    return result.charge.may_exceed and bool(_find_newly_exceeded(result, result.charge.cap.hard))
 
 
-def _taken_over(booked: Booked, bounds: Amounts) -> set[str]:
+def _find_newly_exceeded(result: CapChargeResult, limits: Amounts) -> set[str]:
     """The names over these bounds of which this ask has added some."""
-    charged = booked.ledger.charged()
-    return charged.find_excess(bounds).keys() & charged.find_shortfall(booked.before.charged()).keys()
+    charged = result.ledger.compute_charged()
+    return charged.find_excess(limits).keys() & charged.find_shortfall(result.before.compute_charged()).keys()
 
 
-def no_limit(cap: str, counted: str, containers: tuple[str, ...], path: str = "") -> Problem:
+def create_missing_limit_problem(cap: str, resource: str, containers: tuple[str, ...], path: str = "") -> Problem:
     """The refusal of a pod that sets no limit where a cap counts limits; `path` is where the pod stands."""
     return Problem(
         f"{path}spec.containers",
         NO_LIMIT_UNDER_CAP.number,
         Reason.REQUIRED,
-        f"cap {cap} counts {counted}, and there is no such limit on {', '.join(containers)}: set one",
+        f"cap {cap} counts {resource}, and there is no such limit on {', '.join(containers)}: set one",
         rule=cap,
         policy_kind="cap",
     )
 
 
-def _where(booked: Booked) -> str:
-    return "in these namespaces" if booked.asked.counted.cap.shared else "in this namespace"
+def _describe_namespaces(result: CapChargeResult) -> str:
+    return "in these namespaces" if result.charge.cap.cap.shared else "in this namespace"
 
 
-def _scope(booked: Booked) -> str:
-    if booked.asked.counted.cap.shared:
+def _describe_scope(result: CapChargeResult) -> str:
+    if result.charge.cap.cap.shared:
         return "(shared by its namespaces)"
     return "of this namespace"
 
 
-def _hard(hard: Amounts, name: str) -> str:
+def _format_hard(hard: Amounts, name: str) -> str:
     return format_amount(name, hard[name]) if name in hard else "none"

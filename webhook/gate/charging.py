@@ -9,124 +9,143 @@ from contextlib import suppress
 
 import msgspec
 
-from webhook.gate.promising import Asked, Booked, Mode, Promise, Who, Withdrawal
-from webhook.gate.sight import Sight
-from webhook.state.ledger import Deferred, First, Ledger
-from webhook.state.ports import BusyError, LedgerKey, Ledgers, Step, StoreUnavailableError
+from webhook.gate.promising import (
+    CapCharge,
+    CapChargeResult,
+    ChargedPod,
+    ChargeMode,
+    ReleaseTransition,
+    ReserveTransition,
+)
+from webhook.gate.sight import UsageLister
+from webhook.state.ledger import Deferred, Ledger, Prerequisite
+from webhook.state.ports import LedgerKey, Ledgers, RetryLaterError, StoreUnavailableError, TransitionResult
 
 _GRACE_SECONDS = 1.0  # to take a promise back in, after the deadline: else it stands in others' way until it expires
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ChargeResult(msgspec.Struct, frozen=True):
     """Granted under every cap, or `refused` by some: then nothing is promised anywhere."""
 
-    granted: tuple[Booked, ...] = ()
-    refused: tuple[Booked, ...] = ()
+    reserved: tuple[CapChargeResult, ...] = ()
+    exceeded: tuple[CapChargeResult, ...] = ()
 
 
-class Noted(msgspec.Struct):
+class TrackedReservation(msgspec.Struct):
     """An attempt, and whether anything was to be stored for it: only then something may have to be taken back."""
 
-    attempt: Promise
+    transition: ReserveTransition
     may_be_stored: bool = False
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> ChargeMode:
         """What the attempt is for."""
-        return self.attempt.mode
+        return self.transition.mode
 
-    def __call__(self, found: Ledger | None) -> Step[Booked | Deferred]:
+    def __call__(self, ledger: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
         """What the attempt makes of the ledger."""
-        step = self.attempt(found)
-        self.may_be_stored |= step.ledger is not None
-        return step
+        result = self.transition(ledger)
+        self.may_be_stored |= result.ledger is not None
+        return result
 
-    def is_in(self, ledger: Ledger) -> bool:
+    def is_stored_in(self, ledger: Ledger) -> bool:
         """Whether what it wrote is stored."""
-        return self.attempt.is_in(ledger)
+        return self.transition.is_stored_in(ledger)
 
 
-class Charging:
+class PodCharger:
     """One attempt to charge one pod, before `deadline` (seconds of the monotonic clock).
 
     `sight` shows the pods that are there, where they are watched.
     """
 
-    def __init__(self, ledgers: Ledgers, who: Who, deadline: float, sight: Sight | None = None) -> None:
+    def __init__(
+        self, ledgers: Ledgers, pod: ChargedPod, deadline: float, usage_lister: UsageLister | None = None
+    ) -> None:
         self._ledgers = ledgers
-        self._sight = sight
-        self._who = who
+        self._usage_lister = usage_lister
+        self._pod = pod
         self._deadline = deadline
-        self._tried: list[tuple[LedgerKey, Noted]] = []
+        self._tracked: list[tuple[LedgerKey, TrackedReservation]] = []
 
-    def check(self, asked: Sequence[Asked]) -> Outcome:
+    def check(self, charges: Sequence[CapCharge]) -> ChargeResult:
         """What the caps say now; nothing is written.
 
         Raises:
             BusyError: a ledger cannot promise now.
             StoreUnavailableError: a ledger could not be read.
         """
-        return _outcome(asked, [self._transact(each, Mode.LOOK) for each in asked])
+        return _combine_outcomes(charges, [self._transact(each, ChargeMode.DRY_RUN) for each in charges])
 
-    def charge(self, asked: Sequence[Asked]) -> Outcome:
+    def charge(self, charges: Sequence[CapCharge]) -> ChargeResult:
         """Check all, then promise under each in turn.
 
         Raises:
             BusyError: others kept writing until the deadline, or a ledger cannot promise now.
             StoreUnavailableError: a ledger could not be read or written.
         """
-        if len(asked) > 1:
-            checked = _outcome(asked, [self._transact(each, Mode.CHECK) for each in asked])
-            if checked.refused:
-                return checked
+        if len(charges) > 1:
+            check_result = _combine_outcomes(charges, [self._transact(each, ChargeMode.CHECK) for each in charges])
+            if check_result.exceeded:
+                return check_result
         try:
-            outcome = self._promise_all(asked)
-        except (BusyError, StoreUnavailableError):
-            self._withdraw()
+            result = self._reserve_all(charges)
+        except (RetryLaterError, StoreUnavailableError):
+            self._release_all()
             raise
-        if outcome.refused:
-            self._withdraw()
+        if result.exceeded:
+            self._release_all()
+        return result
+
+    def _reserve_all(self, charges: Sequence[CapCharge]) -> ChargeResult:
+        outcomes: list[CapChargeResult | Deferred] = []
+        for charge in charges:
+            outcomes.append(self._transact(charge, ChargeMode.RESERVE))
+            if not isinstance(outcomes[-1], CapChargeResult) or outcomes[-1].excess:
+                break
+        return _combine_outcomes(charges, outcomes)
+
+    def _transact(self, charge: CapCharge, mode: ChargeMode) -> CapChargeResult | Deferred:
+        transition = TrackedReservation(
+            ReserveTransition(
+                self._pod, charge, mode, is_standalone=self._ledgers.is_standalone, usage_lister=self._usage_lister
+            )
+        )
+        key = charge.ledger_key(self._pod.namespace)
+        if mode is ChargeMode.RESERVE:
+            self._tracked.append((key, transition))  # before it is: a lost answer may have been written
+        outcome = self._ledgers.transact(key, transition, self._deadline)
+        if (
+            self._usage_lister is not None
+            and isinstance(outcome, Deferred)
+            and outcome.prerequisite is Prerequisite.CATCH_UP
+        ):
+            self._usage_lister.request_progress()
+        if self._usage_lister is not None and isinstance(outcome, CapChargeResult) and outcome.excess:
+            self._usage_lister.request_progress_if_silent()
         return outcome
 
-    def _promise_all(self, asked: Sequence[Asked]) -> Outcome:
-        answers: list[Booked | Deferred] = []
-        for each in asked:
-            answers.append(self._transact(each, Mode.PROMISE))
-            if not isinstance(answers[-1], Booked) or answers[-1].excess:
-                break
-        return _outcome(asked, answers)
-
-    def _transact(self, asked: Asked, mode: Mode) -> Booked | Deferred:
-        attempt = Noted(Promise(self._who, asked, mode, alone=self._ledgers.alone, sight=self._sight))
-        key = asked.key(self._who.namespace)
-        if mode is Mode.PROMISE:
-            self._tried.append((key, attempt))  # before it is: a lost answer may have been written
-        answer = self._ledgers.transact(key, attempt, self._deadline)
-        if self._sight is not None and isinstance(answer, Deferred) and answer.first is First.CATCH_UP:
-            self._sight.hurry()
-        if self._sight is not None and isinstance(answer, Booked) and answer.excess:
-            self._sight.doubt()
-        return answer
-
-    def _withdraw(self) -> None:
-        for key in [key for key, attempt in self._tried if attempt.may_be_stored]:
+    def _release_all(self) -> None:
+        for key in [key for key, transition in self._tracked if transition.may_be_stored]:
             # A ledger out of reach keeps its promise until it expires; that is no reason to keep those of the others.
-            with suppress(StoreUnavailableError, BusyError):
-                self._ledgers.transact(key, Withdrawal(self._who), self._deadline + _GRACE_SECONDS)
+            with suppress(StoreUnavailableError, RetryLaterError):
+                self._ledgers.transact(key, ReleaseTransition(self._pod), self._deadline + _GRACE_SECONDS)
 
 
-def _outcome(asked: Sequence[Asked], answers: Sequence[Booked | Deferred]) -> Outcome:
+def _combine_outcomes(charges: Sequence[CapCharge], outcomes: Sequence[CapChargeResult | Deferred]) -> ChargeResult:
     """All together: a refusal is one whatever else must happen first.
 
     Raises:
         BusyError: none refuses, and one must be asked again later.
     """
-    booked = tuple([each for each in answers if isinstance(each, Booked)])
-    if refused := tuple([each for each in booked if each.excess]):
-        return Outcome(refused=refused)
-    if len(booked) == len(answers):
-        return Outcome(granted=booked)
-    for each, answer in zip(asked, answers, strict=False):  # where one must be asked again, none after it was asked
-        if isinstance(answer, Deferred):
-            raise BusyError(f"cap {each.counted.cap.name}: {answer.first}")
-    return Outcome(granted=booked)
+    results = tuple([each for each in outcomes if isinstance(each, CapChargeResult)])
+    if exceeded := tuple([each for each in results if each.excess]):
+        return ChargeResult(exceeded=exceeded)
+    if len(results) == len(outcomes):
+        return ChargeResult(reserved=results)
+    for charge, outcome in zip(
+        charges, outcomes, strict=False
+    ):  # where one must be asked again, none after it was asked
+        if isinstance(outcome, Deferred):
+            raise RetryLaterError(f"cap {charge.cap.cap.name}: {outcome.prerequisite}")
+    return ChargeResult(reserved=results)

@@ -3,82 +3,88 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from webhook.accounting.fit.effort import effort, walks
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.never import ranked
+from webhook.accounting.fit.effort import count_scanned_groups, estimate_complexity
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.never import with_default_priority
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.selectors import SelectorError
 from webhook.admission.change import Change
 from webhook.admission.decide import sorted_out
 from webhook.admission.selection import Selection
 from webhook.admission.verdict import ALLOWED, Verdict
-from webhook.gate.newcomers import Newcomers, TooMuchError, newcomers
-from webhook.gate.placing import Placing
-from webhook.gate.prospect import Prospect
+from webhook.gate.newcomers import IncomingPods, TooComplexError, find_incoming_pods
+from webhook.gate.placing import SnapshotProvider
+from webhook.gate.prospect import SchedulabilityCheck
 from webhook.policy.model import ResourceRule, Schedulable
 from webhook.policy.resolve import matches_resource
 
-_PODS = "pods"
-_MOST_EFFORT = 1000  # of words about nodes
-_MOST_WALKS = 30_000  # over pods that are alike; together a tenth of a second, where there are 100,000 pods
+_PODS_RESOURCE = "pods"
+_MAX_COMPLEXITY = 1000  # of words about nodes
+_MAX_SCANNED_GROUPS = 30_000  # over pods that are alike; together a tenth of a second, where there are 100,000 pods
 
 
-def fitting(change: Change, selection: Selection, placing: Placing) -> Verdict:
+def evaluate_schedulability(request: Change, selection: Selection, snapshots: SnapshotProvider) -> Verdict:
     """What those of the selected rules say that ask for nodes, of the pods which a change brings.
 
     Raises:
         ReviewError: an object is not of the kind it says it is.
     """
     try:
-        coming = newcomers(change)
-    except TooMuchError:
-        return Verdict(unknown=tuple(map(_too_much, selection.places)))
-    if coming is None:
+        incoming_pods = find_incoming_pods(request)
+    except TooComplexError:
+        return Verdict(unknown=tuple(map(_describe_too_complex, selection.places)))
+    if incoming_pods is None:
         return ALLOWED
-    carried = (coming.pod.metadata.labels if coming.pod.metadata else None) or {}
-    rules = selection.narrowed(change.user, carried).places
-    words = effort(coming.pod, _MOST_EFFORT) if rules else 0
-    if words is None:
-        return Verdict(unknown=tuple(map(_too_much, rules)))
+    labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
+    rules = selection.narrowed(request.user, labels).places
+    complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
+    if complexity is None:
+        return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
     try:
-        return _judged(rules, coming, placing, words)
+        return _evaluate_rules(rules, incoming_pods, snapshots, complexity)
     except (QuantityError, SelectorError):
         return ALLOWED  # the API server refuses it
 
 
-def _judged(rules: Sequence[ResourceRule], coming: Newcomers, placing: Placing, words: int) -> Verdict:
+def _evaluate_rules(
+    rules: Sequence[ResourceRule], incoming_pods: IncomingPods, snapshots: SnapshotProvider, complexity: int
+) -> Verdict:
     """What these rules say of newcomers; the cluster is as before afterwards.
 
     Raises:
         QuantityError: a quantity that they ask for is none.
         SelectorError: a selector of theirs is none.
     """
-    incoming = Incoming.of(ranked(coming.pod))
-    concerned = _concerned(rules, incoming.requests)
-    if not concerned:
+    incoming = IncomingPod.from_pod(with_default_priority(incoming_pods.pod))
+    selected = _select_rules(rules, incoming.requests)
+    if not selected:
         return ALLOWED
-    asks_now = not coming.wait and any(map(_is_about_now, concerned))
-    with placing.seen(pods=asks_now) as seen:
-        if seen is None:
+    checks_free_room = not incoming_pods.is_deferred and any(map(_checks_free_room, selected))
+    with snapshots.open_snapshot(pods=checks_free_room) as snapshot:
+        if snapshot is None:
             return ALLOWED
-        prospect = Prospect(coming, incoming, seen.cluster, words)
-        if not seen.has_devices and prospect.strange:
+        check = SchedulabilityCheck(incoming_pods, incoming, snapshot.cluster, complexity)
+        if not snapshot.has_devices and check.unadvertised:
             return ALLOWED
-        now = asks_now and seen.has_pods
-        unjudged = now and walks(incoming, seen.cluster) > _MOST_WALKS
-        found = list(prospect.found(concerned, now=now and not unjudged))
-    unknown = tuple(_too_much(rule) for rule in concerned if _is_about_now(rule)) if unjudged else ()
-    return replace(sorted_out(found, unknown), age=seen.age) if found or unknown else ALLOWED
+        now = checks_free_room and snapshot.has_pods
+        is_too_complex = now and count_scanned_groups(incoming, snapshot.cluster) > _MAX_SCANNED_GROUPS
+        violations = list(check.find_violations(selected, now=now and not is_too_complex))
+    unknown = (
+        tuple(_describe_too_complex(rule) for rule in selected if _checks_free_room(rule)) if is_too_complex else ()
+    )
+    return replace(sorted_out(violations, unknown), age=snapshot.age_seconds) if violations or unknown else ALLOWED
 
 
-def _concerned(rules: Sequence[ResourceRule], asked: Collection[str]) -> Sequence[ResourceRule]:
+def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:
     """Those of the rules that are about something that is asked for; every pod asks for room for a pod."""
-    return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (_PODS, *asked))]
+    return [
+        rule for rule in rules if any(matches_resource(rule.resources, name) for name in (_PODS_RESOURCE, *requested))
+    ]
 
 
-def _is_about_now(rule: ResourceRule) -> bool:
+def _checks_free_room(rule: ResourceRule) -> bool:
     return rule.checks.schedulable is Schedulable.NOT_NOW
 
 
-def _too_much(rule: ResourceRule) -> str:
+def _describe_too_complex(rule: ResourceRule) -> str:
     return f"rule {rule.name} was not judged: what the pod says of nodes and other pods is too much to go through"

@@ -18,23 +18,31 @@ from webhook.admission.review import Asked, ReviewError, decode
 from webhook.admission.verdict import ALLOWED
 from webhook.admission.workloads import target
 from webhook.errors import TallygateError
-from webhook.gate.answering import Answer, InForce, Sitting, busy, by_rules, granted, refused, told
-from webhook.gate.arithmetic import no_limit, refusals
-from webhook.gate.charging import Charging
-from webhook.gate.foresight import WORKLOADS, changed, foresee
-from webhook.gate.moving import is_move, moved
-from webhook.gate.placing import Placing, judge_placing
-from webhook.gate.promising import Asked as AskedOfCap
-from webhook.gate.promising import Look, Who
-from webhook.gate.quotas import Quotas, over_quotas
-from webhook.gate.scaling import Workloads, is_scale, scaled
-from webhook.gate.sight import Sight
-from webhook.gate.telling import Telling
+from webhook.gate.answering import (
+    ActivePolicySet,
+    Decision,
+    ReviewContext,
+    allow_under_caps,
+    decide_by_rules,
+    decide_with_warnings,
+    deny_by_caps,
+    retry_later,
+)
+from webhook.gate.arithmetic import create_excess_problems, create_missing_limit_problem
+from webhook.gate.charging import PodCharger
+from webhook.gate.foresight import WORKLOAD_KINDS, decode_workloads, forecast_cap
+from webhook.gate.moving import check_namespace_move, is_namespace_update
+from webhook.gate.placing import SnapshotProvider, check_schedulability
+from webhook.gate.promising import CapCharge, ChargedPod, ReadTransition
+from webhook.gate.quotas import QuotaLister, forecast_quotas
+from webhook.gate.scaling import WorkloadReader, is_scale_request, resolve_scale
+from webhook.gate.sight import UsageLister
+from webhook.gate.telling import TopConsumers
 from webhook.objects.core import Pod
 from webhook.policy.model import Foresight, PolicySet
 from webhook.policy.resolve import matches_subjects
-from webhook.state.ledger import Kind, Ledger
-from webhook.state.ports import BusyError, LedgerKey, Ledgers, NamespaceLister, StoreUnavailableError
+from webhook.state.ledger import Ledger, Operation
+from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister, RetryLaterError, StoreUnavailableError
 
 _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 
@@ -60,189 +68,221 @@ class Gate:
         ledgers: Ledgers,
         monotonic: Callable[[], float],
         nonce: Callable[[], str],
-        sight: Sight | None = None,
-        telling: Telling | None = None,
-        quotas: Quotas | None = None,
-        placing: Placing | None = None,
-        workloads: Workloads | None = None,
+        usage_lister: UsageLister | None = None,
+        top_consumers: TopConsumers | None = None,
+        quotas: QuotaLister | None = None,
+        snapshots: SnapshotProvider | None = None,
+        workload_reader: WorkloadReader | None = None,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
         self._ledgers = ledgers
-        self._sight = sight
+        self._usage_lister = usage_lister
         self._quotas = quotas
-        self._placing = placing
-        self._workloads = workloads
-        self._telling = telling or Telling(monotonic, sight)
+        self._snapshots = snapshots
+        self._workload_reader = workload_reader
+        self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
         self._monotonic = monotonic
         self._nonce = nonce
-        self._force = self._indexed(policies())
+        self._policy_set = self._index_policies(policies())
 
-    def admit(self, body: bytes, phase: Phase, deadline: float) -> Answer:
+    def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
         """Answer a review before `deadline` (seconds of the monotonic clock).
 
         Raises:
             ReviewError: the body is no review that could be answered.
             UndecidedError: a cap over this pod could not be kept: its store or the namespace's labels are out of reach.
         """
-        asked: Asked = decode(body)
-        change, force = asked.change, self._in_force()
-        labels = self._namespaces.labels(change.namespace) if force.needs_labels and change.namespace else None
-        reading = Reading(change)
-        sitting = Sitting(asked.uid, change, phase, force, judge_read(reading, force.rules, labels, phase))
-        if phase is Phase.VALIDATING and sitting.verdict.allowed and self._placing is not None:
-            said = judge_placing(change, force.rules, labels, self._placing)
-            if said is not ALLOWED:
-                sitting = replace(sitting, verdict=sitting.verdict.beside(said))
-        if phase is Phase.VALIDATING and sitting.verdict.allowed and force.caps and _is_charged(reading):
-            return self._charged(sitting, reading, labels, deadline)
-        if phase is Phase.VALIDATING and sitting.verdict.allowed and change.kind in WORKLOADS:
-            return self._foreseen(sitting, labels, deadline)
-        if phase is Phase.VALIDATING and is_scale(change):
-            return self._scaled(sitting, labels, deadline)
-        if phase is Phase.VALIDATING and force.caps and is_move(change) and self._sight is not None:
-            return told(sitting, moved(change, force.caps, self._sight, partial(self._kept, deadline=deadline)))
-        return by_rules(sitting)
+        review: Asked = decode(body)
+        request, policy_set = review.change, self._get_policy_set()
+        labels = self._namespaces.labels(request.namespace) if policy_set.needs_labels and request.namespace else None
+        decoded_request = Reading(request)
+        context = ReviewContext(
+            review.uid, request, phase, policy_set, judge_read(decoded_request, policy_set.rules, labels, phase)
+        )
+        if phase is Phase.VALIDATING and context.verdict.allowed and self._snapshots is not None:
+            verdict = check_schedulability(request, policy_set.rules, labels, self._snapshots)
+            if verdict is not ALLOWED:
+                context = replace(context, verdict=context.verdict.beside(verdict))
+        if phase is Phase.VALIDATING and context.verdict.allowed and policy_set.caps and _is_charged(decoded_request):
+            return self._charge_pod(context, decoded_request, labels, deadline)
+        if phase is Phase.VALIDATING and context.verdict.allowed and request.kind in WORKLOAD_KINDS:
+            return self._forecast_workload(context, labels, deadline)
+        if phase is Phase.VALIDATING and is_scale_request(request):
+            return self._forecast_scale(context, labels, deadline)
+        if (
+            phase is Phase.VALIDATING
+            and policy_set.caps
+            and is_namespace_update(request)
+            and self._usage_lister is not None
+        ):
+            return decide_with_warnings(
+                context,
+                check_namespace_move(
+                    request, policy_set.caps, self._usage_lister, partial(self._read_ledger, deadline=deadline)
+                ),
+            )
+        return decide_by_rules(context)
 
-    def caps(self) -> CapIndex:
+    def get_active_caps(self) -> CapIndex:
         """The caps in force."""
-        return self._in_force().caps
+        return self._get_policy_set().caps
 
-    def _in_force(self) -> InForce:
+    def _get_policy_set(self) -> ActivePolicySet:
         policies = self._policies()
-        force = self._force
-        if force.policies is not policies:
-            force = self._force = self._indexed(policies)
-        return force
+        policy_set = self._policy_set
+        if policy_set.policies is not policies:
+            policy_set = self._policy_set = self._index_policies(policies)
+        return policy_set
 
-    def _indexed(self, policies: PolicySet) -> InForce:
-        force = InForce(policies)
-        if self._sight is not None:
-            self._sight.in_force([counted.key for counted in force.caps.all()])
-        return force
+    def _index_policies(self, policies: PolicySet) -> ActivePolicySet:
+        policy_set = ActivePolicySet(policies)
+        if self._usage_lister is not None:
+            self._usage_lister.set_active_caps([cap.key for cap in policy_set.caps.all()])
+        return policy_set
 
-    def _charged(self, sitting: Sitting, reading: Reading, labels: Mapping[str, str] | None, deadline: float) -> Answer:
-        change = sitting.change
-        caps = sitting.force.caps.over(change.namespace, labels)
-        if caps.unknown:
+    def _charge_pod(
+        self, context: ReviewContext, decoded_request: Reading, labels: Mapping[str, str] | None, deadline: float
+    ) -> Decision:
+        request = context.request
+        matching = context.policy_set.caps.over(request.namespace, labels)
+        if matching.unknown:
             raise UndecidedError(
-                f"cap {caps.unknown[0]} selects namespaces by label, and the labels of namespace {change.namespace} "
+                f"cap {matching.unknown[0]} selects namespaces by label, and the labels of namespace "
+                f"{request.namespace} "
                 "are not known here"
             )
-        if not caps.caps:
-            return by_rules(sitting)
-        if self._sight is not None and labels is None and self._namespaces.labels(change.namespace) is None:
+        if not matching.caps:
+            return decide_by_rules(context)
+        if self._usage_lister is not None and labels is None and self._namespaces.labels(request.namespace) is None:
             # Its ledger would be taken for one that was lost, and promise nothing for a while.
-            return busy(sitting, f"namespace {change.namespace} is not known here yet")
-        new, old = _pods(reading)
+            return retry_later(context, f"namespace {request.namespace} is not known here yet")
+        new, old = _decode_pods(decoded_request)
         if old is not None and has_ended(old):
             # It holds nothing, and will not again. What a ledger promised it before counts until it is counted anew.
-            return by_rules(sitting)
-        asked: list[AskedOfCap] = []
-        missing: list[Problem] = []
-        for counted in caps.caps:
-            before, after = _held(counted, old), _held(counted, new, reading.likeness(new))
-            exceeds = matches_subjects(counted.cap.exceed, change.user.name, change.user.groups)
-            each = AskedOfCap(counted, before.amounts, after.amounts, exceeds)
-            if after.unlimited and not exceeds:
-                missing += _no_limits(each, before, after)
-            asked.append(each)
-        if missing:
-            return refused(sitting, missing)
-        return self._booked(sitting, asked, _who(change, new, self._nonce()), deadline)
+            return decide_by_rules(context)
+        charges: list[CapCharge] = []
+        missing_limits: list[Problem] = []
+        for cap in matching.caps:
+            before, after = _compute_charge(cap, old), _compute_charge(cap, new, decoded_request.likeness(new))
+            may_exceed = matches_subjects(cap.cap.exceed, request.user.name, request.user.groups)
+            charge = CapCharge(cap, before.amounts, after.amounts, may_exceed)
+            if after.unlimited and not may_exceed:
+                missing_limits += _find_missing_limits(charge, before, after)
+            charges.append(charge)
+        if missing_limits:
+            return deny_by_caps(context, missing_limits)
+        return self._reserve(context, charges, _identify_pod(request, new, self._nonce()), deadline)
 
-    def _foreseen(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
+    def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """What caps and quotas will say to the pods of a workload: told now, and refused now where a cap wants that."""
-        quotas = (self._quotas.within(sitting.change.namespace) if self._quotas else None) or ()
-        found = target(sitting.change) if sitting.force.caps or quotas else None
-        asked, stored = changed(sitting.change, found) if found else (None, None)
-        if asked is None:
-            return by_rules(sitting)
+        quotas = (self._quotas.list_quotas(context.request.namespace) if self._quotas else None) or ()
+        pod_target = target(context.request) if context.policy_set.caps or quotas else None
+        workload, old_workload = decode_workloads(context.request, pod_target) if pod_target else (None, None)
+        if workload is None:
+            return decide_by_rules(context)
         denied: list[Problem] = []
-        foreseen: list[Problem] = []
-        for counted in sitting.force.caps.over(sitting.change.namespace, labels).caps:
-            if counted.cap.workloads is Foresight.IGNORE:
+        warnings: list[Problem] = []
+        for cap in context.policy_set.caps.over(context.request.namespace, labels).caps:
+            if cap.cap.workloads is Foresight.IGNORE:
                 continue
-            key = LedgerKey(counted.key, "" if counted.cap.shared else sitting.change.namespace)
-            ledger = partial(self._kept, key, deadline)
-            hold = partial(_held, counted)
-            before = stored.costs(hold) if stored else Amounts()
-            for each in foresee(asked, counted, hold, before, ledger):
-                denies = each.final and counted.cap.workloads is Foresight.DENY
-                (denied if denies else foreseen).append(each.problem)
+            key = LedgerKey(cap.key, "" if cap.cap.shared else context.request.namespace)
+            read_ledger = partial(self._read_ledger, key, deadline)
+            compute_charge = partial(_compute_charge, cap)
+            before = old_workload.sum_charges(compute_charge) if old_workload else Amounts()
+            for forecast in forecast_cap(workload, cap, compute_charge, before, read_ledger):
+                denies = forecast.permanent and cap.cap.workloads is Foresight.DENY
+                (denied if denies else warnings).append(forecast.problem)
         if denied:
-            return refused(sitting, denied)
-        return told(sitting, [*foreseen, *(each.problem for each in over_quotas(asked, stored, quotas))])
+            return deny_by_caps(context, denied)
+        return decide_with_warnings(
+            context, [*warnings, *(each.problem for each in forecast_quotas(workload, old_workload, quotas))]
+        )
 
-    def _scaled(self, sitting: Sitting, labels: Mapping[str, str] | None, deadline: float) -> Answer:
+    def _forecast_scale(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """What is said of a workload that is to have more pods, as when its own `replicas` are changed."""
-        concerns = bool(sitting.force.caps) or self._quotas is not None
-        change = scaled(sitting.change, self._workloads) if self._workloads is not None and concerns else None
-        if change is None:
-            return by_rules(sitting)
-        return self._foreseen(replace(sitting, change=change), labels, deadline)
+        is_relevant = bool(context.policy_set.caps) or self._quotas is not None
+        request = (
+            resolve_scale(context.request, self._workload_reader)
+            if self._workload_reader is not None and is_relevant
+            else None
+        )
+        if request is None:
+            return decide_by_rules(context)
+        return self._forecast_workload(replace(context, request=request), labels, deadline)
 
-    def _kept(self, key: LedgerKey, deadline: float) -> Ledger | None:
+    def _read_ledger(self, key: LedgerKey, deadline: float) -> Ledger | None:
         """The ledger; none yet is an empty one, and None is one out of reach: no reason to stop a workload."""
         try:
-            found = self._ledgers.transact(key, Look(), deadline)
-        except (BusyError, StoreUnavailableError):
+            ledger = self._ledgers.transact(key, ReadTransition(), deadline)
+        except (RetryLaterError, StoreUnavailableError):
             return None
-        return found or Ledger(Amounts())
+        return ledger or Ledger(Amounts())
 
-    def _booked(self, sitting: Sitting, asked: list[AskedOfCap], who: Who, deadline: float) -> Answer:
+    def _reserve(self, context: ReviewContext, charges: list[CapCharge], pod: ChargedPod, deadline: float) -> Decision:
         if self._monotonic() >= deadline:
-            return busy(sitting, "the time for a decision was over before a cap could be asked")
-        charging = Charging(self._ledgers, who, deadline, self._sight)
+            return retry_later(context, "the time for a decision was over before a cap could be asked")
+        charger = PodCharger(self._ledgers, pod, deadline, self._usage_lister)
         try:
-            outcome = charging.check(asked) if sitting.change.dry_run else charging.charge(asked)
-        except BusyError as error:
-            return busy(sitting, str(error))
+            result = charger.check(charges) if context.request.dry_run else charger.charge(charges)
+        except RetryLaterError as error:
+            return retry_later(context, str(error))
         except StoreUnavailableError as error:
             raise UndecidedError(f"the ledgers are out of reach: {error}") from error
-        if outcome.refused:
-            tell = partial(self._telling.beside, sitting.change.namespace)
-            return refused(sitting, [problem for booked in outcome.refused for problem in refusals(booked, tell)])
-        return granted(sitting, outcome)
+        if result.exceeded:
+            describe_excess = partial(self._top_consumers.describe, context.request.namespace)
+            return deny_by_caps(
+                context,
+                [
+                    problem
+                    for cap_result in result.exceeded
+                    for problem in create_excess_problems(cap_result, describe_excess)
+                ],
+            )
+        return allow_under_caps(context, result)
 
 
-def _no_limits(asked: AskedOfCap, before: Charge, after: Charge) -> list[Problem]:
+def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> list[Problem]:
     """The limits that the pod lacks and did not lack before."""
-    stored = {name: set(containers) for name, containers in before.unlimited.items()}
-    lacking = {
-        name: tuple(container for container in containers if container not in stored.get(name, ()))
+    old_unlimited = {name: set(containers) for name, containers in before.unlimited.items()}
+    new_unlimited = {
+        name: tuple(container for container in containers if container not in old_unlimited.get(name, ()))
         for name, containers in after.unlimited.items()
     }
-    return [no_limit(asked.counted.cap.name, name, containers) for name, containers in lacking.items() if containers]
+    return [
+        create_missing_limit_problem(charge.cap.cap.name, name, containers)
+        for name, containers in new_unlimited.items()
+        if containers
+    ]
 
 
-def _is_charged(reading: Reading) -> bool:
-    change = reading.change
-    return reading.target is not None and (
-        change.kind == "Pod" and not change.group and change.subresource in _CHARGED_SUBRESOURCES
+def _is_charged(decoded_request: Reading) -> bool:
+    request = decoded_request.change
+    return decoded_request.target is not None and (
+        request.kind == "Pod" and not request.group and request.subresource in _CHARGED_SUBRESOURCES
     )
 
 
-def _pods(reading: Reading) -> tuple[Pod, Pod | None]:
-    change, found = reading.change, reading.target
-    assert found is not None  # noqa: S101  # `_is_charged` has asked
-    new = reading.judged(found)
-    old = decoded(found, change, change.old) if change.old is not None else None
+def _decode_pods(decoded_request: Reading) -> tuple[Pod, Pod | None]:
+    request, pod_target = decoded_request.change, decoded_request.target
+    assert pod_target is not None  # noqa: S101  # `_is_charged` has asked
+    new = decoded_request.judged(pod_target)
+    old = decoded(pod_target, request, request.old) if request.old is not None else None
     assert isinstance(new, Pod)  # noqa: S101  # the target of kind Pod decodes pods
     return new, old if isinstance(old, Pod) else None
 
 
-def _held(counted: Counted, pod: Pod | None, alike: Fingerprint | None = None) -> Charge:
+def _compute_charge(cap: Counted, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
     try:
-        return counted.held(pod, alike)
+        return cap.held(pod, fingerprint)
     except QuantityError as error:
         # The API server refuses such a pod before it asks a validating webhook.
         raise ReviewError(f"the pod has a quantity that is none: {error}") from None
 
 
-def _who(change: Change, pod: Pod, nonce: str) -> Who:
+def _identify_pod(request: Change, pod: Pod, nonce: str) -> ChargedPod:
     uid = pod.metadata.uid if pod.metadata else None
     if not uid:
         raise ReviewError("object.metadata.uid is empty: caps are charged in the validating webhook, where it is set")
-    kind = Kind.CREATE if change.old is None else Kind.CHANGE
-    return Who(uid, change.namespace, change.name, nonce, kind)
+    operation = Operation.CREATE if request.old is None else Operation.UPDATE
+    return ChargedPod(uid, request.namespace, request.name, nonce, operation)

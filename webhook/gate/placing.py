@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from webhook.accounting.cluster.cluster import Cluster
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ClusterSnapshot(msgspec.Struct, frozen=True):
     """A cluster as it was `age` seconds ago.
 
     Without `has_pods` nothing is said of how it is now, without `has_devices` nothing of what no node lists: device
@@ -29,19 +29,19 @@ class Seen(msgspec.Struct, frozen=True):
     """
 
     cluster: "Cluster"
-    age: float = 0.0
+    age_seconds: float = 0.0
     has_pods: bool = True
     has_devices: bool = True
 
 
-class Placing(Protocol):
+class SnapshotProvider(Protocol):
     """Knows a cluster's nodes, and the pods on them."""
 
-    def is_known(self) -> bool:
+    def is_available(self) -> bool:
         """Whether it is any use to ask for the cluster now: what it costs to prepare a question is spared otherwise."""
         ...
 
-    def seen(self, *, pods: bool) -> AbstractContextManager[Seen | None]:
+    def open_snapshot(self, *, pods: bool) -> AbstractContextManager[ClusterSnapshot | None]:
         """The cluster, for the caller alone until he leaves; None where it is not known to be so now.
 
         `pods` when it matters what is on the nodes.
@@ -49,7 +49,7 @@ class Placing(Protocol):
         ...
 
 
-class Still:
+class FixedSnapshot:
     """A cluster that only one thread looks at, and that is as it says.
 
     Without `has_pods` nothing is said of how it is now.
@@ -60,17 +60,19 @@ class Still:
         self._has_pods = has_pods
         self._has_devices = has_devices
 
-    def is_known(self) -> bool:
+    def is_available(self) -> bool:
         """Always."""
         return True
 
     @contextmanager
-    def seen(self, *, pods: bool) -> Iterator[Seen | None]:
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """The cluster."""
-        yield Seen(self._cluster, has_pods=pods and self._has_pods, has_devices=self._has_devices)
+        yield ClusterSnapshot(self._cluster, has_pods=pods and self._has_pods, has_devices=self._has_devices)
 
 
-def judge_placing(change: Change, index: RuleIndex, labels: Labels | None, placing: Placing) -> Verdict:
+def check_schedulability(
+    request: Change, index: RuleIndex, labels: Labels | None, snapshots: SnapshotProvider
+) -> Verdict:
     """What the rules say that ask whether there are nodes for the pods which a change brings.
 
     `labels` are its namespace's, None where nobody knows them.
@@ -78,9 +80,9 @@ def judge_placing(change: Change, index: RuleIndex, labels: Labels | None, placi
     Raises:
         ReviewError: an object is not of the kind it says it is.
     """
-    selection = index.select(change.kind, change.namespace, labels) if index.places else None
-    if selection is None or not selection.places or not placing.is_known():
+    selection = index.select(request.kind, request.namespace, labels) if index.places else None
+    if selection is None or not selection.places or not snapshots.is_available():
         return ALLOWED
-    from webhook.gate.fitting import fitting  # noqa: PLC0415  see the module's docstring
+    from webhook.gate.fitting import evaluate_schedulability  # noqa: PLC0415  see the module's docstring
 
-    return fitting(change, selection, placing)
+    return evaluate_schedulability(request, selection, snapshots)

@@ -7,198 +7,221 @@ from itertools import islice
 
 from webhook.accounting.amounts import format_amount
 from webhook.accounting.cluster.cluster import DEVICE_CLASS_PREFIX, Cluster
-from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
-from webhook.accounting.fit.answer import Answer, Kind, open_questions
-from webhook.accounting.fit.everywhere import everywhere
-from webhook.accounting.fit.filtering import Filtered, filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.never import Never, never, ranked
-from webhook.accounting.fit.shortage import Leaving, Shortage, shortage
+from webhook.accounting.fit.advertised import is_advertised, list_advertised_resources, list_advertising_nodes
+from webhook.accounting.fit.answer import Feasibility, Prediction, find_unmodelled
+from webhook.accounting.fit.everywhere import predict_daemon_set
+from webhook.accounting.fit.filtering import Diagnosis, run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.never import NeverPrediction, predict_never, with_default_priority
+from webhook.accounting.fit.shortage import NodeVictims, QuickPrediction, predict_quickly
 from webhook.accounting.problem import Code, Problem, Reason
 from webhook.admission.codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, OTHERS_LEAVE
 from webhook.admission.examine import Found
-from webhook.gate.newcomers import Newcomers
+from webhook.gate.newcomers import IncomingPods
 from webhook.policy.model import Enforcement, ResourceRule, Schedulable
 from webhook.policy.resolve import matches_resource
 from webhook.policy.suggest import resource_meant
 
 _PODS = "pods"
-_MOST_NODES = 3
-_MOST_PODS = 3
-_MOST_NAMES = 200
-_MOST_COPIES = 200
-_MOST_TOGETHER = 20_000  # of words about nodes, in all copies together that have to be placed one by one
+_MAX_NODES = 3
+_MAX_PODS = 3
+_MAX_NAMES = 200
+_MAX_COPIES = 200
+_MAX_TOTAL_COMPLEXITY = 20_000  # of words about nodes, in all copies together that have to be placed one by one
 
 
-class Prospect:
+class SchedulabilityCheck:
     """A cluster as newcomers meet it; what several rules ask is found once. `words` is what it takes to place one.
 
     `strange` are the names they ask for that no node has, and no device class stands for as far as is known.
     """
 
-    def __init__(self, newcomers: Newcomers, incoming: Incoming, cluster: Cluster, words: int) -> None:
-        self._new = newcomers
+    def __init__(self, incoming_pods: IncomingPods, incoming: IncomingPod, cluster: Cluster, complexity: int) -> None:
+        self._incoming_pods = incoming_pods
         self._pod = incoming
         self._cluster = cluster
-        self._words = words
+        self._complexity = complexity
         devices = cluster.device_classes
-        self.strange = [
+        self.unadvertised = [
             name for name in incoming.requests if not is_advertised(cluster, name) and devices.find_class(name) is None
         ]
 
-    def found(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[Found]:
+    def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[Found]:
         """What the rules find, of how it is `now` too; that nothing runs which names what is not there needs no word.
 
         Nothing is found where there are no nodes, since none has come yet, nor of devices that are named by their class
         where there are no classes, which not every snapshot has.
         """
-        by_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.strange)
-        if not len(self._cluster.nodes) or (by_class and not len(self._cluster.device_classes)):
+        has_device_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.unadvertised)
+        if not len(self._cluster.nodes) or (has_device_class and not len(self._cluster.device_classes)):
             return
         for rule in rules:
-            unknown = self._unknown(rule) if rule.checks.advertised else ()
-            for name in unknown:
-                yield self._found(rule, NOT_ADVERTISED, self._advice(name), name)
-            if rule.checks.schedulable and not unknown:
-                yield from self._unschedulable(rule, now=now and rule.checks.schedulable is Schedulable.NOT_NOW)
+            unadvertised = self._list_unadvertised(rule) if rule.checks.advertised else ()
+            for name in unadvertised:
+                yield self._create_violation(rule, NOT_ADVERTISED, self._describe_unadvertised(name), name)
+            if rule.checks.schedulable and not unadvertised:
+                yield from self._check_rule(rule, now=now and rule.checks.schedulable is Schedulable.NOT_NOW)
 
-    def _unknown(self, rule: ResourceRule) -> Sequence[str]:
-        return [name for name in self.strange if matches_resource(rule.resources, name)]
+    def _list_unadvertised(self, rule: ResourceRule) -> Sequence[str]:
+        return [name for name in self.unadvertised if matches_resource(rule.resources, name)]
 
-    def _unschedulable(self, rule: ResourceRule, *, now: bool) -> Iterator[Found]:
-        if now and self._fits:
+    def _check_rule(self, rule: ResourceRule, *, now: bool) -> Iterator[Found]:
+        if now and self._is_feasible:
             return
-        if self._never:
-            yield self._found(rule, NEVER_SCHEDULABLE, self._never)
-        elif now and self._not_now:
-            yield self._found(rule, NOT_SCHEDULABLE_NOW, self._not_now)
-        elif now and self._others_leave:
-            yield self._found(_not_denying(rule), OTHERS_LEAVE, self._others_leave)
+        if self._never_reason:
+            yield self._create_violation(rule, NEVER_SCHEDULABLE, self._never_reason)
+        elif now and self._not_now_reason:
+            yield self._create_violation(rule, NOT_SCHEDULABLE_NOW, self._not_now_reason)
+        elif now and self._preemption_text:
+            yield self._create_violation(_without_deny(rule), OTHERS_LEAVE, self._preemption_text)
 
-    def _found(self, rule: ResourceRule, code: Code, message: str, name: str = "") -> Found:
-        where = self._new.where().get(name, "") if name else ""
+    def _create_violation(self, rule: ResourceRule, code: Code, message: str, name: str = "") -> Found:
+        path = self._incoming_pods.locate_resources().get(name, "") if name else ""
         reason = Reason.NOT_FOUND if name else Reason.FORBIDDEN
-        problem = Problem(where or f"{self._new.path}spec", code.number, reason, message, rule=rule.name)
+        problem = Problem(path or f"{self._incoming_pods.path}spec", code.number, reason, message, rule=rule.name)
         return Found(problem, rule, (code.number, rule.name, name))
 
-    def _advice(self, name: str) -> str:
+    def _describe_unadvertised(self, name: str) -> str:
         if name.startswith(DEVICE_CLASS_PREFIX):
             return f"there is no DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)}, so that no node can run this"
-        known = list(islice((each for each in advertised(self._cluster) if each != _PODS), _MOST_NAMES))
-        meant = resource_meant(name, known)
-        if meant is None:
+        advertised_names = list(
+            islice((each for each in list_advertised_resources(self._cluster) if each != _PODS), _MAX_NAMES)
+        )
+        suggestion = resource_meant(name, advertised_names)
+        if suggestion is None:
             return f"no node advertises {name}, so that no node can run this"
-        nodes = advertisers(self._cluster, meant, _MOST_NODES + 1)
-        more = " and others" if len(nodes) > _MOST_NODES else ""
+        nodes = list_advertising_nodes(self._cluster, suggestion, _MAX_NODES + 1)
+        more = " and others" if len(nodes) > _MAX_NODES else ""
         verb = "advertise" if len(nodes) > 1 else "advertises"
-        named = f"node{'s' * (len(nodes) > 1)} {', '.join(nodes[:_MOST_NODES])}{more}"
-        return f"no node advertises {name}: did you mean {meant}? {named} {verb} it"
+        node_list = f"node{'s' * (len(nodes) > 1)} {', '.join(nodes[:_MAX_NODES])}{more}"
+        return f"no node advertises {name}: did you mean {suggestion}? {node_list} {verb} it"
 
     @cached_property
-    def _said(self) -> Filtered:
+    def _diagnosis(self) -> Diagnosis:
         """What nodes say to the first copy."""
-        return filtered(self._pod, self._cluster)
+        return run_filters(self._pod, self._cluster)
 
     @property
-    def _fits(self) -> bool:
+    def _is_feasible(self) -> bool:
         """Whether it is one pod, and some node takes it."""
-        return self._new.copies == 1 and bool(len(self._said.fitting))
+        return self._incoming_pods.copies == 1 and bool(len(self._diagnosis.feasible))
 
     @cached_property
-    def _never(self) -> str:
+    def _never_reason(self) -> str:
         """Why no node can ever run them, or nothing."""
-        if self._new.copies is None:
-            said = self._everywhere
-            hopeless = said.kind is Kind.NEVER and not said.placed and not said.unknown
-            return f"no node that is to have this pod can ever run it: {_why(_sentence(said))}" if hopeless else ""
-        found = never(self._pod, self._cluster)
-        return f"no node can ever run this pod: {self._reason(found)}" if found else ""
+        if self._incoming_pods.copies is None:
+            prediction = self._daemon_set_prediction
+            is_never = (
+                prediction.feasibility is Feasibility.NEVER
+                and not prediction.placed_count
+                and not prediction.unmodelled
+            )
+            return (
+                f"no node that is to have this pod can ever run it: {_strip_period(_get_fit_error(prediction))}"
+                if is_never
+                else ""
+            )
+        never_prediction = predict_never(self._pod, self._cluster)
+        return f"no node can ever run this pod: {self._describe_never(never_prediction)}" if never_prediction else ""
 
-    def _reason(self, found: Never) -> str:
-        if not found.largest:
-            return _why(found.sentence)
-        asks = " and ".join(
-            f"{format_amount(name, self._pod.requests[name])} {name}, {_most(name, largest)}"
-            for name, largest in found.largest.items()
+    def _describe_never(self, never_prediction: NeverPrediction) -> str:
+        if not never_prediction.largest_allocatable:
+            return _strip_period(never_prediction.message)
+        requested = " and ".join(
+            f"{format_amount(name, self._pod.requests[name])} {name}, {_describe_largest(name, largest)}"
+            for name, largest in never_prediction.largest_allocatable.items()
         )
-        return f"it asks for {asks}"
+        return f"it asks for {requested}"
 
     @cached_property
-    def _not_now(self) -> str:
+    def _not_now_reason(self) -> str:
         """Why not all of them have room now, nor will have it made for them; or nothing."""
-        short = self._short
-        return f"{self._so_few(short)}: {_why(short.sentence)}" if short and short.leaving is None else ""
-
-    @cached_property
-    def _others_leave(self) -> str:
-        """Who would be asked to leave for them, or nothing."""
-        short = self._short
-        if short is None or short.leaving is None:
-            return ""
-        leaving = self._who(short.leaving)
+        prediction = self._quick_prediction
         return (
-            f"{self._so_few(short)}; the scheduler can make room, by asking pods of lower priority to leave: {leaving}"
+            f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}"
+            if prediction and prediction.candidate is None
+            else ""
         )
 
-    def _so_few(self, short: Shortage) -> str:
-        if not self._new.words:
+    @cached_property
+    def _preemption_text(self) -> str:
+        """Who would be asked to leave for them, or nothing."""
+        prediction = self._quick_prediction
+        if prediction is None or prediction.candidate is None:
+            return ""
+        victims = self._describe_victims(prediction.candidate)
+        return (
+            f"{self._describe_shortage(prediction)}; the scheduler can make room, by asking pods of lower "
+            f"priority to leave: {victims}"
+        )
+
+    def _describe_shortage(self, prediction: QuickPrediction) -> str:
+        if not self._incoming_pods.noun:
             return "no node has room for this pod now"
-        fit = "fits" if short.placed == 1 else "fit"
-        if self._new.copies is None:
-            meant = self._everywhere.copies
-            return f"only {short.placed} of {meant} nodes that are to have it have room for its pod now"
-        of_all = f"of {self._new.copies} {self._new.words} {fit} now"
-        return f"only {short.placed} {of_all}" if short.placed else f"none {of_all}"
+        verb = "fits" if prediction.placed_count == 1 else "fit"
+        if self._incoming_pods.copies is None:
+            node_count = self._daemon_set_prediction.count
+            return f"only {prediction.placed_count} of {node_count} nodes that are to have it have room for its pod now"
+        total = f"of {self._incoming_pods.copies} {self._incoming_pods.noun} {verb} now"
+        return f"only {prediction.placed_count} {total}" if prediction.placed_count else f"none {total}"
 
-    def _who(self, leaving: Leaving) -> str:
+    def _describe_victims(self, candidate: NodeVictims) -> str:
         """Whom it may be, by name as far as they are of the newcomers' own namespace."""
-        own = sorted(each.name for each in leaving.pods if each.namespace == self._pod.namespace)
-        named = own[:_MOST_PODS]
-        others = len(leaving.pods) - len(named)
-        if not named:
-            return f"{others} of other namespaces on node {leaving.node}, for example"
-        more = f" and {others} more" if others else ""
-        return f"{', '.join(named)}{more} on node {leaving.node}, for example"
+        own_names = sorted(each.name for each in candidate.victims if each.namespace == self._pod.namespace)
+        listed = own_names[:_MAX_PODS]
+        unlisted = len(candidate.victims) - len(listed)
+        if not listed:
+            return f"{unlisted} of other namespaces on node {candidate.node}, for example"
+        more = f" and {unlisted} more" if unlisted else ""
+        return f"{', '.join(listed)}{more} on node {candidate.node}, for example"
 
     @cached_property
-    def _short(self) -> Shortage | None:
+    def _quick_prediction(self) -> QuickPrediction | None:
         """What of them has no room now; None where all have, and where that is not known."""
-        if any(open_questions(self._pod, self._cluster)):
+        if any(find_unmodelled(self._pod, self._cluster)):
             return None
-        copies = self._new.copies
+        copies = self._incoming_pods.copies
         if copies is None:
-            return _of_all_nodes(self._everywhere)
-        if copies > min(_MOST_COPIES, _MOST_TOGETHER // max(self._words, 1)):
+            return _summarize_prediction(self._daemon_set_prediction)
+        if copies > min(_MAX_COPIES, _MAX_TOTAL_COMPLEXITY // max(self._complexity, 1)):
             return None
-        return shortage(ranked(self._new.pod), self._pod, self._cluster, copies, self._said)
+        return predict_quickly(
+            with_default_priority(self._incoming_pods.pod), self._pod, self._cluster, copies, self._diagnosis
+        )
 
     @cached_property
-    def _everywhere(self) -> Answer:
-        return everywhere(ranked(self._new.pod), self._cluster)
+    def _daemon_set_prediction(self) -> Prediction:
+        return predict_daemon_set(with_default_priority(self._incoming_pods.pod), self._cluster)
 
 
-def _of_all_nodes(said: Answer) -> Shortage | None:
+def _summarize_prediction(prediction: Prediction) -> QuickPrediction | None:
     """What a pod for every node comes to: the first node that does not take it speaks for all."""
-    if said.kind is Kind.NOW or said.unknown:
+    if prediction.feasibility is Feasibility.NOW or prediction.unmodelled:
         return None
-    chosen = said.verdict.preemption.chosen if said.verdict and said.verdict.preemption else None
-    if said.verdict is None or chosen is None:
-        return Shortage(said.placed, _sentence(said))
-    return Shortage(said.placed, leaving=Leaving(said.verdict.nominated[0], chosen.victims))
+    chosen = (
+        prediction.schedule_result.preemption.selected
+        if prediction.schedule_result and prediction.schedule_result.preemption
+        else None
+    )
+    if prediction.schedule_result is None or chosen is None:
+        return QuickPrediction(prediction.placed_count, _get_fit_error(prediction))
+    return QuickPrediction(
+        prediction.placed_count, candidate=NodeVictims(prediction.schedule_result.nominated_nodes[0], chosen.victims)
+    )
 
 
-def _not_denying(rule: ResourceRule) -> ResourceRule:
+def _without_deny(rule: ResourceRule) -> ResourceRule:
     """The rule, as it speaks of what is no reason to refuse anybody."""
     return replace(rule, enforcement=Enforcement.WARN) if rule.enforcement is Enforcement.DENY else rule
 
 
-def _most(name: str, largest: int) -> str:
+def _describe_largest(name: str, largest: int) -> str:
     return f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
 
 
-def _sentence(said: Answer) -> str:
-    return said.verdict.sentence if said.verdict else ""
+def _get_fit_error(prediction: Prediction) -> str:
+    return prediction.schedule_result.message if prediction.schedule_result else ""
 
 
-def _why(sentence: str) -> str:
+def _strip_period(sentence: str) -> str:
     return sentence.rstrip(".")

@@ -12,60 +12,68 @@ from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resource_quota import compute_quota_charge, is_in_scope
 from webhook.admission.codes import WORKLOAD_OVER_QUOTA
-from webhook.gate.room import Bound, Foreseen, Workload, foretold, times
+from webhook.gate.room import Forecast, ForecastLimit, ForecastWorkload, forecast_resources, multiply
 from webhook.objects.core import Pod, PodSpec, ResourceList, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 
-_NOTHING = Amounts()
-_HANG_ON_MORE = {"BestEffort", "CrossNamespacePodAffinity"}
+_NO_AMOUNTS = Amounts()
+_UNKNOWN_SCOPES = {"BestEffort", "CrossNamespacePodAffinity"}
 _CODES = WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA
 
 
-class Quotas(Protocol):
+class QuotaLister(Protocol):
     """Knows the ResourceQuotas of namespaces."""
 
-    def within(self, namespace: str) -> Sequence[ResourceQuota] | None:
+    def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
         """Those of a namespace, with what is used; None while that is not known to be so now."""
         ...
 
 
-def over_quotas(asked: Workload, stored: Workload | None, quotas: Sequence[ResourceQuota]) -> Iterator[Foreseen]:
+def forecast_quotas(
+    workload: ForecastWorkload, old_workload: ForecastWorkload | None, quotas: Sequence[ResourceQuota]
+) -> Iterator[Forecast]:
     """What will become of a workload's pods under each quota of its namespace; `stored` is the workload as it was."""
-    for quota in sorted(quotas, key=_name):
+    for quota in sorted(quotas, key=_get_name):
         try:
-            yield from _over(asked, stored, quota)
+            yield from _forecast_quota(workload, old_workload, quota)
         except QuantityError:
             continue  # no API server stores it; the next quota may be whole
 
 
-def _over(asked: Workload, stored: Workload | None, quota: ResourceQuota) -> Iterator[Foreseen]:
+def _forecast_quota(
+    workload: ForecastWorkload, old_workload: ForecastWorkload | None, quota: ResourceQuota
+) -> Iterator[Forecast]:
     spec, status = quota.spec or ResourceQuotaSpec(), quota.status or ResourceQuotaStatus()
-    hard, used = _amounts(spec.hard, round_down_to_unit), _amounts(status.used, round_up_to_unit)
-    computed = used.keys() & (status.hard or {}).keys()  # of others what is used is not known yet
-    known = Amounts({name: most for name, most in hard.items() if name in computed})
-    allows = Bound(f"quota {_name(quota)} of this namespace", known, *_CODES)
-    before = times(_costs(stored.template, spec), stored.pods.count) if stored else _NOTHING
-    yield from foretold(asked, allows, _costs(asked.template, spec), before, lambda: used)
+    hard, used = _read_amounts(spec.hard, round_down_to_unit), _read_amounts(status.used, round_up_to_unit)
+    computed_names = used.keys() & (status.hard or {}).keys()  # of others what is used is not known yet
+    known_hard = Amounts({name: value for name, value in hard.items() if name in computed_names})
+    limit = ForecastLimit(f"quota {_get_name(quota)} of this namespace", known_hard, *_CODES)
+    before = (
+        multiply(_compute_charge(old_workload.template, spec), old_workload.replicas.count)
+        if old_workload
+        else _NO_AMOUNTS
+    )
+    yield from forecast_resources(workload, limit, _compute_charge(workload.template, spec), before, lambda: used)
 
 
-def _costs(template: Pod, spec: ResourceQuotaSpec) -> Amounts:
+def _compute_charge(template: Pod, spec: ResourceQuotaSpec) -> Amounts:
     """What one of the pods will surely add to a quota."""
-    if not _surely_selects(spec, template.spec or PodSpec()):
-        return _NOTHING
+    if not _is_surely_selected(spec, template.spec or PodSpec()):
+        return _NO_AMOUNTS
     charge = compute_quota_charge(template, None)
     return Amounts({name: cost for name, each in charge.items() if (cost := round_up_to_unit(name, each)) > 0})
 
 
-def _surely_selects(spec: ResourceQuotaSpec, pod: PodSpec) -> bool:
+def _is_surely_selected(spec: ResourceQuotaSpec, pod: PodSpec) -> bool:
     expressions = (spec.scope_selector.match_expressions if spec.scope_selector else None) or ()
     scopes = {*(spec.scopes or ()), *(each.scope_name for each in expressions)}
-    if scopes & _HANG_ON_MORE or ("PriorityClass" in scopes and not pod.priority_class_name):
+    if scopes & _UNKNOWN_SCOPES or ("PriorityClass" in scopes and not pod.priority_class_name):
         return False
     return is_in_scope(spec, pod) is True
 
 
-def _amounts(listed: ResourceList | None, read: Callable[[str, Quantity], int]) -> Amounts:
-    return Amounts({name: read(name, Quantity.from_json(raw)) for name, raw in (listed or {}).items()})
+def _read_amounts(quantities: ResourceList | None, read: Callable[[str, Quantity], int]) -> Amounts:
+    return Amounts({name: read(name, Quantity.from_json(raw)) for name, raw in (quantities or {}).items()})
 
 
-def _name(quota: ResourceQuota) -> str:
+def _get_name(quota: ResourceQuota) -> str:
     return (quota.metadata.name if quota.metadata else None) or ""

@@ -32,10 +32,10 @@ _SCALE = msgspec.json.Decoder(_Scale)
 _STORED = msgspec.json.Decoder(PartialObjectMetadata)
 
 
-class Workloads(Protocol):
+class WorkloadReader(Protocol):
     """Reads workloads."""
 
-    def workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
+    def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
         """The JSON of the object, of a resource by group and plural, from the quorum; None when there is none.
 
         Raises:
@@ -44,46 +44,46 @@ class Workloads(Protocol):
         ...
 
 
-def is_scale(change: Change) -> bool:
+def is_scale_request(request: Change) -> bool:
     """Whether a workload is told to have another number of pods."""
-    asked = (change.operation, change.group, change.kind, change.subresource)
-    return asked == (UPDATE, "autoscaling", "Scale", "scale") and change.resource in SCALED
+    kind = (request.operation, request.group, request.kind, request.subresource)
+    return kind == (UPDATE, "autoscaling", "Scale", "scale") and request.resource in SCALED
 
 
-def scaled(change: Change, workloads: Workloads) -> Change | None:
+def resolve_scale(request: Change, workload_reader: WorkloadReader) -> Change | None:
     """The change of the workload; None when it gets no more pods, and when it cannot be told what these are.
 
     Raises:
         ReviewError: an object is no Scale.
     """
-    new, old = _scale(change.object), _scale(change.old or b"{}")
+    new, old = _decode_scale(request.object), _decode_scale(request.old or b"{}")
     if new.spec.replicas <= old.spec.replicas:
         return None
     try:
-        stored = workloads.workload(change.resource, change.namespace, change.name)
-        if stored is None or not _is_of(old.metadata, stored):
+        stored = workload_reader.read_workload(request.resource, request.namespace, request.name)
+        if stored is None or not _is_same_version(old.metadata, stored):
             return None
-        wanted = _with_replicas(stored, new.spec.replicas)
+        scaled = _set_replicas(stored, new.spec.replicas)
     except (TallygateError, ValueError, KeyError, RecursionError):
         return None
-    group, kind = change.resource[0], SCALED[change.resource]
-    return msgspec.structs.replace(change, group=group, kind=kind, subresource="", object=wanted, old=stored)
+    group, kind = request.resource[0], SCALED[request.resource]
+    return msgspec.structs.replace(request, group=group, kind=kind, subresource="", object=scaled, old=stored)
 
 
-def _scale(raw: bytes | msgspec.Raw) -> _Scale:
+def _decode_scale(raw: bytes | msgspec.Raw) -> _Scale:
     try:
         return _SCALE.decode(raw)
     except (ValueError, RecursionError) as error:
         raise ReviewError(f"the object is not a Scale: {error}") from None
 
 
-def _is_of(scale: ObjectMeta, stored: bytes) -> bool:
+def _is_same_version(scale: ObjectMeta, stored: bytes) -> bool:
     """Whether this is the object, and the version of it, that a Scale shows."""
     meta = _STORED.decode(stored).metadata or ObjectMeta()
     return bool(scale.uid) and (meta.uid, meta.resource_version) == (scale.uid, scale.resource_version)
 
 
-def _with_replicas(stored: bytes, replicas: int) -> bytes:
+def _set_replicas(stored: bytes, replicas: int) -> bytes:
     """The workload with so many pods; all else as it is written."""
     fields = _FIELDS.decode(stored)
     spec = _FIELDS.decode(fields["spec"])

@@ -8,102 +8,107 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from webhook.gate.holders import Holder, Owners, Sums, by_namespace, by_workload
-from webhook.gate.keeping import BOUND_SECONDS
-from webhook.gate.promising import Booked
-from webhook.gate.sight import Sight
-from webhook.state.ledger import Ages, Ledger
+from webhook.gate.holders import Consumer, ConsumerSums, PodOwners, sum_by_namespace, sum_by_workload
+from webhook.gate.keeping import IN_FLIGHT_BOUND_SECONDS
+from webhook.gate.promising import CapChargeResult
+from webhook.gate.sight import UsageLister
+from webhook.state.ledger import Ledger, ReservationAges
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.view import Heap, NotListedError
 
-_REMEMBERED = 10.0  # times as long as it took
-_MOST_REMEMBERED = 1000
-_KEEPING_SECONDS = 3.0  # behind the bound a promise goes by one write and one read, of two visits of the keeper
-_STEP_SECONDS = 5  # what is said is rounded up to that: more would be a new text each time somebody tries again
+_CACHE_FACTOR = 10.0  # times as long as it took
+_MAX_CACHED_LEDGERS = 1000
+_RECONCILE_SECONDS = 3.0  # behind the bound a promise goes by one write and one read, of two visits of the keeper
+_ROUNDING_SECONDS = 5  # what is said is rounded up to that: more would be a new text each time somebody tries again
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ExcessDetails:
     """What is told of one name: who holds most, and within how many seconds all is free that no pod comes for."""
 
-    holders: tuple[Holder, ...] = ()
-    back: int | None = None
+    consumers: tuple[Consumer, ...] = ()
+    expires_within: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _CachedSums:
     """What a look found, and until when that is good enough."""
 
-    sums: Sums
-    until: float
+    sums: ConsumerSums
+    expires_at: float
 
 
-_NOTHING_FOUND = _Found(Sums(), -math.inf)
+_NO_SUMS = _CachedSums(ConsumerSums(), -math.inf)
 
 
-class Telling:
+class TopConsumers:
     """Looks for what is worth telling. Any thread may ask; while one looks, others make do with what was found before.
 
     `sight` shows the pods that are there, where they are watched: else nothing but promises is known, and those never
     come back. `ages` are kept by who keeps the ledgers, with the bound B in seconds.
     """
 
-    def __init__(self, monotonic: Callable[[], float], sight: Sight | None, bound: float = BOUND_SECONDS) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        usage_lister: UsageLister | None,
+        in_flight_bound: float = IN_FLIGHT_BOUND_SECONDS,
+    ) -> None:
         self._monotonic = monotonic
-        self._sight = sight
-        self._bound = bound
-        self._owners = Owners()
-        self._known: dict[LedgerKey, _Found] = {}
-        self._looking: set[LedgerKey] = set()
-        self.ages: dict[LedgerKey, Ages] = {}
+        self._usage_lister = usage_lister
+        self._in_flight_bound = in_flight_bound
+        self._owners = PodOwners()
+        self._cache: dict[LedgerKey, _CachedSums] = {}
+        self._in_progress: set[LedgerKey] = set()
+        self.ages: dict[LedgerKey, ReservationAges] = {}
 
-    def beside(self, namespace: str, booked: Booked, name: str) -> Beside:
+    def describe(self, namespace: str, result: CapChargeResult, name: str) -> ExcessDetails:
         """What to tell of a name that goes over, to who asks in this namespace."""
-        key = booked.asked.key(namespace)
-        holders = self._sums(key, booked).most(name) if booked.asked.counted.cap.names_holders else ()
-        return Beside(holders, self._back(key, booked.before, name) if self._sight else None)
+        key = result.charge.ledger_key(namespace)
+        consumers = self._get_sums(key, result).list_top(name) if result.charge.cap.cap.names_holders else ()
+        return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name) if self._usage_lister else None)
 
-    def _sums(self, key: LedgerKey, booked: Booked) -> Sums:
-        found = self._known.get(key, _NOTHING_FOUND)
-        begun = self._monotonic()
-        if begun < found.until or key in self._looking:
-            return found.sums
-        self._looking.add(key)
+    def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
+        cached = self._cache.get(key, _NO_SUMS)
+        started_at = self._monotonic()
+        if started_at < cached.expires_at or key in self._in_progress:
+            return cached.sums
+        self._in_progress.add(key)
         try:
-            sums = self._look(key, booked)
+            sums = self._sum_usage(key, result)
         finally:
-            self._looking.discard(key)
-        ended = self._monotonic()
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        self._known[key] = _Found(sums, ended + _REMEMBERED * (ended - begun))
+            self._in_progress.discard(key)
+        ended_at = self._monotonic()
+        if len(self._cache) >= _MAX_CACHED_LEDGERS:
+            self._cache.clear()
+        self._cache[key] = _CachedSums(sums, ended_at + _CACHE_FACTOR * (ended_at - started_at))
         return sums
 
-    def _look(self, key: LedgerKey, booked: Booked) -> Sums:
-        counted, sight = booked.asked.counted, self._sight
-        heaps = () if sight is None else sight.heaps(counted, key)
-        named = _nobody if sight is None else sight.named
+    def _sum_usage(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
+        cap, usage_lister = result.charge.cap, self._usage_lister
+        groups = () if usage_lister is None else usage_lister.list_groups(cap, key)
+        list_names = _list_no_names if usage_lister is None else usage_lister.list_pod_names
         try:
-            if counted.cap.shared:
-                return by_namespace(heaps, booked.before)
-            return by_workload(heaps, booked.before, self._owners, named)
+            if cap.cap.shared:
+                return sum_by_namespace(groups, result.before)
+            return sum_by_workload(groups, result.before, self._owners, list_names)
         except NotListedError:
-            return Sums()
+            return ConsumerSums()
 
-    def _back(self, key: LedgerKey, ledger: Ledger, name: str) -> int | None:
+    def _estimate_expiry(self, key: LedgerKey, ledger: Ledger, name: str) -> int | None:
         """The last of these promises is free then, by the age that this process knows it to have."""
         now, ages = self._monotonic(), self.ages.get(key)
-        known = ages.known if ages else {}
-        since = [
-            known[uid, row.by].since if (uid, row.by) in known else now
-            for uid, row in ledger.rows.items()
-            if row.to.get(name, 0) > row.base.get(name, 0)
+        by_attempt = ages.by_attempt if ages else {}
+        first_seen = [
+            by_attempt[uid, reservation.attempt].first_seen if (uid, reservation.attempt) in by_attempt else now
+            for uid, reservation in ledger.reservations.items()
+            if reservation.requested.get(name, 0) > reservation.counted.get(name, 0)
         ]
-        if not since:
+        if not first_seen:
             return None
-        left = max(max(since) + self._bound - now, 0.0) + _KEEPING_SECONDS
-        return math.ceil(left / _STEP_SECONDS) * _STEP_SECONDS
+        remaining = max(max(first_seen) + self._in_flight_bound - now, 0.0) + _RECONCILE_SECONDS
+        return math.ceil(remaining / _ROUNDING_SECONDS) * _ROUNDING_SECONDS
 
 
-def _nobody(heap: Heap, most: int) -> list[str]:  # noqa: ARG001  # the names of a heap's pods, where none are known
+def _list_no_names(group: Heap, max_names: int) -> list[str]:  # noqa: ARG001  # the names of a heap's pods, where none are known
     return []

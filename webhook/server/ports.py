@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from webhook.admission.change import Phase
-from webhook.gate import Answer
+from webhook.gate import Decision
 from webhook.server.settings.table import Settings
 
-Admit = Callable[[bytes, Phase, float], Answer]
+Admit = Callable[[bytes, Phase, float], Decision]
 """`Gate.admit`: the bytes of a review, the phase, and a deadline in monotonic seconds; raises as it says there."""
 
 

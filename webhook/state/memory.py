@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from webhook.state.ledger import Ledger
-from webhook.state.ports import Attempt, LedgerKey, Write, WriteEnd, WriteObserver
+from webhook.state.ports import LedgerKey, LedgerWrite, Transition, WriteObserver, WriteResult
 
 T = TypeVar("T")
 
@@ -25,23 +25,23 @@ class MemoryLedgers:
         self,
         ledgers: Mapping[LedgerKey, Ledger] = MappingProxyType({}),
         *,
-        alone: bool = True,
+        is_standalone: bool = True,
         observer: WriteObserver | None = None,
     ) -> None:
-        self.alone = alone
+        self.is_standalone = is_standalone
         self._observer = observer
         self._lock = Lock()
         self._ledgers = dict(ledgers)
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:  # noqa: ARG002  # nobody waits here
+    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:  # noqa: ARG002  # nobody waits here
         """Carry the attempt out at once."""
         with self._lock:
             before = self._ledgers.get(key)
-            step = attempt(before)
-            if step.removes:
+            result = transition(before)
+            if result.is_removal:
                 self._ledgers.pop(key, None)
-            if step.ledger is not None:
-                self._ledgers[key] = step.ledger
+            if result.ledger is not None:
+                self._ledgers[key] = result.ledger
                 if self._observer is not None:
-                    self._observer.wrote(Write(key, before, step.ledger, 1, 0.0, WriteEnd.STORED))
-        return step.outcome
+                    self._observer.record_write(LedgerWrite(key, before, result.ledger, 1, 0.0, WriteResult.STORED))
+        return result.outcome

@@ -8,14 +8,14 @@ import msgspec
 from webhook.errors import TallygateError
 from webhook.objects.core import Namespace
 
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 
 
 class NamespacesError(TallygateError):
     """The file does not hold namespaces."""
 
 
-class _List(msgspec.Struct, frozen=True):
+class _NamespaceList(msgspec.Struct, frozen=True):
     items: list[Namespace]
 
 
@@ -27,7 +27,7 @@ class UnknownNamespaces:
         return None
 
 
-class ListedNamespaces:
+class FixedNamespaces:
     """A `NamespaceLister` over a fixed list: a namespace that is not in it is not known."""
 
     def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
@@ -38,21 +38,21 @@ class ListedNamespaces:
         return self._labels.get(namespace)
 
 
-def read(path: Path) -> ListedNamespaces:
+def read_namespaces(path: Path) -> FixedNamespaces:
     """Read what `kubectl get namespaces -o json` wrote.
 
     Raises:
         NamespacesError: the file cannot be read, is too large, or is something else.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise NamespacesError(f"{path} is larger than {_MOST_BYTES} bytes; it should hold namespaces only")
-        listed = msgspec.json.decode(path.read_bytes(), type=_List)
+        if path.stat().st_size > _MAX_BYTES:
+            raise NamespacesError(f"{path} is larger than {_MAX_BYTES} bytes; it should hold namespaces only")
+        namespace_list = msgspec.json.decode(path.read_bytes(), type=_NamespaceList)
     except OSError as error:
         raise NamespacesError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise NamespacesError(
             f"{path} is not a list of namespaces ({error}): write it with `kubectl get namespaces -o json`"
         ) from None
-    found = (item.metadata for item in listed.items)
-    return ListedNamespaces({each.name: each.labels or {} for each in found if each is not None and each.name})
+    metadata_items = (item.metadata for item in namespace_list.items)
+    return FixedNamespaces({each.name: each.labels or {} for each in metadata_items if each is not None and each.name})

@@ -15,11 +15,11 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class BusyError(TallygateError):
+class RetryLaterError(TallygateError):
     """Nothing is decided, and trying again is right: there was no time, or a ledger must first be counted."""
 
 
-class LedgerFullError(BusyError):
+class LedgerFullError(RetryLaterError):
     """The ledger would be larger than its store takes: promises must settle first. Nothing was written."""
 
 
@@ -27,7 +27,7 @@ class StoreUnavailableError(TallygateError):
     """The store did not answer, or not as it should: nothing is known of the ledger, and nothing was written."""
 
 
-class LostAnswerError(StoreUnavailableError):
+class UnknownOutcomeError(StoreUnavailableError):
     """It cannot be told whether a write was done, or is still to be done: read again (rule 1)."""
 
 
@@ -38,7 +38,7 @@ class LedgerKey(msgspec.Struct, frozen=True):
     namespace: str
 
 
-class Step(msgspec.Struct, Generic[T_co], frozen=True):
+class TransitionResult(msgspec.Struct, Generic[T_co], frozen=True):
     """What an attempt comes to on one state of a ledger.
 
     `outcome` is the caller's, and holds once `ledger` is stored. Where that is None there is nothing to store, and it
@@ -51,19 +51,19 @@ class Step(msgspec.Struct, Generic[T_co], frozen=True):
 
     outcome: T_co
     ledger: Ledger | None = None
-    sure: bool = False
-    refused: Amounts | None = None
-    removes: bool = False
+    accepts_cached: bool = False
+    rejected_amounts: Amounts | None = None
+    is_removal: bool = False
 
 
-class Attempt(Protocol[T_co]):
+class Transition(Protocol[T_co]):
     """One transition that somebody waits for. Pure: it may be called again and again, in any thread."""
 
-    def __call__(self, ledger: Ledger | None, /) -> Step[T_co]:
+    def __call__(self, ledger: Ledger | None, /) -> TransitionResult[T_co]:
         """What it makes of the ledger, or of none where there is none yet."""
         ...
 
-    def is_in(self, ledger: Ledger, /) -> bool:
+    def is_stored_in(self, ledger: Ledger, /) -> bool:
         """Whether this ledger shows that what this very attempt wrote is stored (rule 1)."""
         ...
 
@@ -72,11 +72,11 @@ class Ledgers(Protocol):
     """Changes ledgers, one at a time for each."""
 
     @property
-    def alone(self) -> bool:
+    def is_standalone(self) -> bool:
         """Whether this process alone keeps them: a ledger that is not there was never there."""
         ...
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
         """Carry the attempt out, before `deadline` (monotonic seconds), and give its outcome once that holds.
 
         Raises:
@@ -87,7 +87,7 @@ class Ledgers(Protocol):
         ...
 
 
-class Versioned(msgspec.Struct, frozen=True):
+class VersionedLedger(msgspec.Struct, frozen=True):
     """A ledger as it was read or written; `version` names this state of it and no other."""
 
     ledger: Ledger
@@ -97,7 +97,7 @@ class Versioned(msgspec.Struct, frozen=True):
 class LedgerStore(Protocol):
     """Where replicas meet: every write is one compare-and-swap. `patience` is how many seconds a call may take."""
 
-    def read(self, key: LedgerKey, patience: float) -> Versioned | None:
+    def read(self, key: LedgerKey, timeout: float) -> VersionedLedger | None:
         """The ledger as it is after this call began, or None when there is none.
 
         Raises:
@@ -106,7 +106,7 @@ class LedgerStore(Protocol):
         """
         ...
 
-    def write(self, key: LedgerKey, ledger: Ledger, version: str | None, patience: float) -> str | None:
+    def write(self, key: LedgerKey, ledger: Ledger, version: str | None, timeout: float) -> str | None:
         """Store the ledger if it is still at `version` (None: if there is none); its version then, or None if not.
 
         Raises:
@@ -117,7 +117,7 @@ class LedgerStore(Protocol):
         """
         ...
 
-    def remove(self, key: LedgerKey, found: Versioned, patience: float) -> bool:
+    def remove(self, key: LedgerKey, expected: VersionedLedger, timeout: float) -> bool:
         """Take the ledger away if it is still as it was found; whether it has gone, by this or before.
 
         Raises:
@@ -126,30 +126,30 @@ class LedgerStore(Protocol):
         ...
 
 
-class WriteEnd(StrEnum):
+class WriteResult(StrEnum):
     """How one write to a store ended: `conflict` when others had written, `lost` when it cannot be told."""
 
     STORED = "stored"
     CONFLICT = "conflict"
-    LOST = "lost"
+    UNKNOWN = "lost"
     FAILED = "failed"
 
 
-class Write(msgspec.Struct, frozen=True):
+class LedgerWrite(msgspec.Struct, frozen=True):
     """One write to a store: what was to be stored in the place of what, for how many callers, in how many seconds."""
 
     key: LedgerKey
     before: Ledger | None
     ledger: Ledger
     callers: int
-    seconds: float
-    end: WriteEnd
+    duration_seconds: float
+    result: WriteResult
 
 
 class WriteObserver(Protocol):
     """Is told of writes, for metrics. Called by who waits for the write: it must be quick, and must not fail."""
 
-    def wrote(self, write: Write, /) -> None:
+    def record_write(self, write: LedgerWrite, /) -> None:
         """A write has ended."""
         ...
 
@@ -165,17 +165,17 @@ class Lease:
 
     name: str
     holder: str
-    seconds: float
+    duration_seconds: float
     version: str = ""
     caps: frozenset[str] | None = None
-    changes: int = 0
-    acquired: str = ""
+    transitions: int = 0
+    acquire_time: str = ""
 
 
 class LeaseStore(Protocol):
     """Where replicas see each other's leases. A version names a state of one; an empty one means that there is none."""
 
-    def all(self) -> Sequence[Lease]:
+    def list_leases(self) -> Sequence[Lease]:
         """Every lease of this gate's replicas, as they are after this call began.
 
         Raises:

@@ -10,7 +10,7 @@ from tests.accounting.fit.clusters import cluster_of, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.accounting.fit.verdict import verdict
+from webhook.accounting.fit.verdict import schedule_one
 
 Json = Mapping[str, Any]
 
@@ -26,8 +26,8 @@ class Decided:
 
 def decided(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json], pod: Json) -> Decided:
     """What the product says of a new pod, given nodes, the other pods and all else."""
-    said = verdict(pod_of(pod), whole(nodes, pods, others))
-    return Decided(frozenset(said.nodes), frozenset(said.nominated), said.sentence)
+    said = schedule_one(pod_of(pod), whole(nodes, pods, others))
+    return Decided(frozenset(said.nodes), frozenset(said.nominated_nodes), said.message)
 
 
 def whole(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json]) -> Cluster:

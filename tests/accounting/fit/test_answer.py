@@ -8,9 +8,9 @@ import pytest
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.fit.answer import Answer, Kind, NodeAnswer, answer, node_answer
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.room import visiting
+from webhook.accounting.fit.answer import Feasibility, NodeDiagnosis, Prediction, diagnose_node, predict_copies
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.room import open_placement_session
 from webhook.accounting.node_fit import Shortfall
 
 _BANANAS = "example.com_banana"
@@ -18,31 +18,33 @@ _NAME = "example.com/banana"
 _TAINT = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
 
 
-def _answer(cluster: Cluster, written: dict[str, Any], copies: int = 1) -> Answer:
-    with visiting(cluster) as visit:
-        return answer(pod_of(written), cluster, visit, copies)
+def _answer(cluster: Cluster, written: dict[str, Any], copies: int = 1) -> Prediction:
+    with open_placement_session(cluster) as visit:
+        return predict_copies(pod_of(written), cluster, visit, copies)
 
 
-def _said(cluster: Cluster, written: dict[str, Any]) -> dict[str, NodeAnswer]:
+def _said(cluster: Cluster, written: dict[str, Any]) -> dict[str, NodeDiagnosis]:
     """What every node says to the first copy that does not fit."""
     found = _answer(cluster, written, 100)
-    assert found.verdict is not None
-    said = found.verdict.said
+    assert found.schedule_result is not None
+    said = found.schedule_result.diagnosis
     assert said is not None
-    answers = [node_answer(Incoming.of(pod_of(written)), cluster, said, place) for place in said.places.tolist()]
+    answers = [
+        diagnose_node(IncomingPod.from_pod(pod_of(written)), cluster, said, place) for place in said.nodes.tolist()
+    ]
     return {each.name: each for each in answers}
 
 
 def test_all_copies_fit() -> None:
     found = _answer(cluster_of([node("a", **{_BANANAS: "5"})]), pod(asks={_BANANAS: "2"}), 2)
-    assert (found.kind, found.places, found.verdict) == (Kind.NOW, ("a", "a"), None)
+    assert (found.feasibility, found.nodes, found.schedule_result) == (Feasibility.NOW, ("a", "a"), None)
 
 
 def test_some_copies_fit_and_the_sentence_is_about_the_first_that_does_not() -> None:
     found = _answer(cluster_of([node("a", **{_BANANAS: "5"})]), pod(asks={_BANANAS: "2"}), 4)
-    assert (found.kind, found.placed, found.copies) == (Kind.NOT_NOW, 2, 4)
-    assert found.verdict is not None
-    assert found.verdict.sentence == (
+    assert (found.feasibility, found.placed_count, found.count) == (Feasibility.NOT_NOW, 2, 4)
+    assert found.schedule_result is not None
+    assert found.schedule_result.message == (
         "0/1 nodes are available: 1 Insufficient example.com/banana. no new claims to deallocate, preemption: "
         "0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
@@ -51,35 +53,35 @@ def test_some_copies_fit_and_the_sentence_is_about_the_first_that_does_not() -> 
 def test_no_node_is_ever_large_enough() -> None:
     nodes = [node("a", **{_BANANAS: "5"}), node("b", **{_BANANAS: "555"}), node("c")]
     found = _answer(cluster_of(nodes), pod(asks={_BANANAS: "10Ki", "cpu": "0"}))
-    assert (found.kind, dict(found.largest)) == (Kind.NEVER, {_NAME: 555})
+    assert (found.feasibility, dict(found.largest_allocatable)) == (Feasibility.NEVER, {_NAME: 555})
 
 
 def test_a_node_that_is_large_enough_and_closed_leaves_nothing_to_wait_for() -> None:
     nodes = [node("a", **{_BANANAS: "5"}), node("b", **{_BANANAS: "9"}) | {"spec": _TAINT}]
     found = _answer(cluster_of(nodes), pod(asks={_BANANAS: "7"}))
-    assert (found.kind, dict(found.largest)) == (Kind.NEVER, {})
+    assert (found.feasibility, dict(found.largest_allocatable)) == (Feasibility.NEVER, {})
 
 
 def test_a_node_hidden_behind_an_earlier_filter_is_looked_at_too() -> None:
     """The port is taken for now, but the node is too small for ever, which the scheduler does not say."""
     wanted = [{"containerPort": 80, "hostPort": 80}]
     cluster = cluster_of([node("a", **{_BANANAS: "5"})], [pod("old", on="a", ports=wanted)])
-    assert _answer(cluster, pod(asks={_BANANAS: "7"}, ports=wanted)).kind is Kind.NEVER
-    assert _answer(cluster, pod(asks={_BANANAS: "5"}, ports=wanted)).kind is Kind.NOT_NOW
+    assert _answer(cluster, pod(asks={_BANANAS: "7"}, ports=wanted)).feasibility is Feasibility.NEVER
+    assert _answer(cluster, pod(asks={_BANANAS: "5"}, ports=wanted)).feasibility is Feasibility.NOT_NOW
 
 
 def test_a_cluster_without_nodes_may_get_some() -> None:
     found = _answer(Cluster(), pod())
-    assert found.kind is Kind.NOT_NOW
-    assert found.verdict is not None
-    assert found.verdict.sentence == "no nodes available to schedule pods"
+    assert found.feasibility is Feasibility.NOT_NOW
+    assert found.schedule_result is not None
+    assert found.schedule_result.message == "no nodes available to schedule pods"
 
 
 def test_a_pod_with_gates_waits_for_them_and_takes_no_room() -> None:
     found = _answer(cluster_of([node("a")]), pod(schedulingGates=[{"name": "hold"}]))
-    assert (found.kind, found.placed) == (Kind.NOT_NOW, 0)
-    assert found.verdict is not None
-    assert found.verdict.sentence == "Scheduling is blocked due to non-empty scheduling gates"
+    assert (found.feasibility, found.placed_count) == (Feasibility.NOT_NOW, 0)
+    assert found.schedule_result is not None
+    assert found.schedule_result.message == "Scheduling is blocked due to non-empty scheduling gates"
 
 
 @pytest.mark.parametrize(
@@ -93,11 +95,11 @@ def test_a_pod_with_gates_waits_for_them_and_takes_no_room() -> None:
 def test_what_is_not_judged_is_named_and_never_guessed(spec: dict[str, Any], question: str) -> None:
     cluster = cluster_of([node("a", cpu="1")])
     found = _answer(cluster, pod(asks={"cpu": "1"}, **spec))
-    assert found.kind is Kind.UNKNOWN
-    (unknown,) = found.unknown
+    assert found.feasibility is Feasibility.UNKNOWN
+    (unknown,) = found.unmodelled
     assert unknown.startswith(question)
     too_much = _answer(cluster, pod(asks={"cpu": "2"}, **spec))
-    assert (too_much.kind, len(too_much.unknown)) == (Kind.NEVER, 1)
+    assert (too_much.feasibility, len(too_much.unmodelled)) == (Feasibility.NEVER, 1)
 
 
 def test_a_resource_that_devices_stand_for_is_not_short_where_no_node_advertises_it() -> None:
@@ -106,11 +108,11 @@ def test_a_resource_that_devices_stand_for_is_not_short_where_no_node_advertises
     served = {"metadata": {"name": "fruit"}, "spec": {"extendedResourceName": _NAME}}
     ingest(cluster, "DeviceClass", msgspec.json.encode(served))
     found = _answer(cluster, pod(asks={_BANANAS: "2"}))
-    assert (found.kind, found.places) == (Kind.UNKNOWN, ("without",))
-    assert found.unknown == ("example.com/banana: which devices of class fruit are free for it is not modelled",)
+    assert (found.feasibility, found.nodes) == (Feasibility.UNKNOWN, ("without",))
+    assert found.unmodelled == ("example.com/banana: which devices of class fruit are free for it is not modelled",)
     own = _answer(cluster, pod(asks={"deviceclass.resource.kubernetes.io_fruit": "1"}))
-    assert (own.kind, own.placed) == (Kind.UNKNOWN, 1)
-    assert _answer(cluster, pod(asks={"deviceclass.resource.kubernetes.io_nuts": "1"})).kind is Kind.NEVER
+    assert (own.feasibility, own.placed_count) == (Feasibility.UNKNOWN, 1)
+    assert _answer(cluster, pod(asks={"deviceclass.resource.kubernetes.io_nuts": "1"})).feasibility is Feasibility.NEVER
 
 
 def test_a_node_says_what_it_lacks_and_who_holds_it() -> None:
@@ -122,9 +124,9 @@ def test_a_node_says_what_it_lacks_and_who_holds_it() -> None:
     cluster = cluster_of([node("full", cpu="4", **{_BANANAS: "5"}), node("tiny", **{_BANANAS: "1"})], olds)
     said = _said(cluster, pod(asks={_BANANAS: "2"}))
     assert said["full"].shortfalls == (Shortfall(_NAME, 2, 4, 5, unresolvable=False),)
-    assert [(each.pod.name, dict(each.amounts)) for each in said["full"].holders] == [
+    assert [(each.pod.name, dict(each.amounts)) for each in said["full"].consumers] == [
         ("large", {_NAME: 3}),
         ("small", {_NAME: 1}),
     ]
-    assert (said["full"].ever, said["tiny"].ever, said["tiny"].holders) == (True, False, ())
+    assert (said["full"].can_ever_run, said["tiny"].can_ever_run, said["tiny"].consumers) == (True, False, ())
     assert said["tiny"].reasons == ("Insufficient example.com/banana",)

@@ -12,9 +12,9 @@ from tests.accounting.fit.clusters import cluster_of, node_of, pod_of
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import create_pod_info
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Places
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import NodeIndices
 
 Json = dict[str, Any]
 
@@ -30,7 +30,7 @@ class Asking(RuleBasedStateMachine):
         self.cluster = Cluster()
         self.nodes: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
-        self.asked: list[Incoming] = []
+        self.asked: list[IncomingPod] = []
 
     @rule(drawn=draws.nodes())
     def put_nodes(self, drawn: list[Json]) -> None:
@@ -67,7 +67,7 @@ class Asking(RuleBasedStateMachine):
     @rule(pod=draws.newcomers())
     def ask(self, pod: Json) -> None:
         """One more pod is asked about from now on."""
-        self.asked = [*self.asked[-3:], Incoming.of(pod_of(pod))]
+        self.asked = [*self.asked[-3:], IncomingPod.from_pod(pod_of(pod))]
 
     @invariant()
     def says_what_a_new_one_says(self) -> None:
@@ -82,9 +82,9 @@ class Asking(RuleBasedStateMachine):
                 assert alone.items() <= said.items()
 
 
-def _said(pod: Incoming, cluster: Cluster, places: Places | None = None) -> dict[str, tuple[str, ...]]:
-    said = filtered(pod, cluster, places)
-    return {cluster.nodes.get_name(place): said.reasons(place) for place in said.places.tolist()}
+def _said(pod: IncomingPod, cluster: Cluster, places: NodeIndices | None = None) -> dict[str, tuple[str, ...]]:
+    said = run_filters(pod, cluster, places)
+    return {cluster.nodes.get_name(place): said.reasons(place) for place in said.nodes.tolist()}
 
 
 Asking.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=20)

@@ -20,14 +20,14 @@ from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.fork import fork
 from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
 from webhook.accounting.fit import neighbours, spread
-from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.incoming import IncomingPod
 from webhook.accounting.fit.rejection import Filter
 
 Json = dict[str, Any]
 
 _BOTH: tuple[tuple[Filter, Plugin], ...] = (
-    (spread.uneven, PodTopologySpread()),
-    (neighbours.apart, InterPodAffinity()),
+    (spread.filter_topology_spread, PodTopologySpread()),
+    (neighbours.filter_inter_pod_affinity, InterPodAffinity()),
 )
 
 
@@ -51,11 +51,11 @@ def _said(pod: Json, cluster: Cluster, judge: Filter) -> dict[str, Status]:
     """What our filter says of each node."""
     places = cluster.nodes.get_indices()
     said = {cluster.nodes.get_name(place): SUCCESS for place in places.tolist()}
-    for each in judge(Incoming.of(pod_of(pod)), cluster, places):
-        for index in each.nodes.nonzero()[0].tolist():
+    for each in judge(IncomingPod.from_pod(pod_of(pod)), cluster, places):
+        for index in each.rejected.nonzero()[0].tolist():
             name = cluster.nodes.get_name(int(places[index]))
             assert said[name] is SUCCESS, "a node says one thing only"
-            said[name] = unresolvable(each.reason) if each.for_good[index] else unschedulable(each.reason)
+            said[name] = unresolvable(each.reason) if each.unresolvable[index] else unschedulable(each.reason)
     return said
 
 

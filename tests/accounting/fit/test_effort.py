@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.fit.effort import effort, walks, words_of_others
-from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.effort import count_scanned_groups, estimate_anti_affinity, estimate_complexity
+from webhook.accounting.fit.incoming import IncomingPod
 
 Json = dict[str, Any]
 
@@ -40,22 +40,22 @@ def _nodes(*requirements: Json) -> Json:
     ],
 )
 def test_every_word_counts(spec: Json, words: int) -> None:
-    plain, told = effort(pod_of(pod()), 9), effort(pod_of(pod(**spec)), 1000)
+    plain, told = estimate_complexity(pod_of(pod()), 9), estimate_complexity(pod_of(pod(**spec)), 1000)
     assert plain is not None
     assert told == plain + words
-    assert effort(pod_of(pod(**spec)), told) == told
-    assert effort(pod_of(pod(**spec)), told - 1) is None
+    assert estimate_complexity(pod_of(pod(**spec)), told) == told
+    assert estimate_complexity(pod_of(pod(**spec)), told - 1) is None
 
 
 def test_a_pod_on_a_node_goes_on_to_keep_others_away() -> None:
     affinity = {"podAffinity": {_REQUIRED: [_TERM]}, "podAntiAffinity": {_REQUIRED: [_TERM, _TERM]}}
-    assert words_of_others(pod_of(pod(affinity=affinity))) == 108
-    assert words_of_others(pod_of(pod())) == 0
+    assert estimate_anti_affinity(pod_of(pod(affinity=affinity))) == 108
+    assert estimate_anti_affinity(pod_of(pod())) == 0
 
 
 def test_what_is_no_selector_is_counted_all_the_same() -> None:
     nonsense = {"labelSelector": {"matchExpressions": [{"key": "\n", "operator": "?"}] * 1000}}
-    assert effort(pod_of(pod(affinity={"podAntiAffinity": {_REQUIRED: [nonsense]}})), 1000) is None
+    assert estimate_complexity(pod_of(pod(affinity={"podAntiAffinity": {_REQUIRED: [nonsense]}})), 1000) is None
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_a_term_walks_over_the_fewest_that_it_may_be_about(
     term: Json = {"topologyKey": "host", "labelSelector": selector}
     where: Json = {"namespaces": namespaces} if namespaces else {"namespaceSelector": {}}
     term |= where
-    near = Incoming.of(pod_of(pod(affinity={"podAffinity": {_REQUIRED: [term]}})))
-    away = Incoming.of(pod_of(pod(affinity={"podAntiAffinity": {_REQUIRED: [term, term]}})))
-    assert (walks(near, cluster), walks(away, cluster)) == (shapes, 2 * shapes)
+    near = IncomingPod.from_pod(pod_of(pod(affinity={"podAffinity": {_REQUIRED: [term]}})))
+    away = IncomingPod.from_pod(pod_of(pod(affinity={"podAntiAffinity": {_REQUIRED: [term, term]}})))
+    assert (count_scanned_groups(near, cluster), count_scanned_groups(away, cluster)) == (shapes, 2 * shapes)
 
 
 def test_a_constraint_walks_over_those_of_the_pods_own_namespace() -> None:
     cluster = cluster_of([node("n")], [pod("p", on="n"), pod("q", on="n", labels={"app": "a"})])
     cluster.groups.intern(pod_of(pod("r", on="n", labels={"app": "b"})))
     spread: Json = {"topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
-    assert walks(Incoming.of(pod_of(pod(topologySpreadConstraints=[spread]))), cluster) == 2
+    assert count_scanned_groups(IncomingPod.from_pod(pod_of(pod(topologySpreadConstraints=[spread]))), cluster) == 2

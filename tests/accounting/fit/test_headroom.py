@@ -8,43 +8,43 @@ from hypothesis import strategies as st
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.headroom import Headroom, headroom
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.room import visiting
-from webhook.accounting.fit.sentence import sentence
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.headroom import RemainingCapacity, compute_remaining_capacity
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.room import open_placement_session
+from webhook.accounting.fit.sentence import format_fit_error
 
 _BANANA = "example.com_banana"
 Object = dict[str, Any]
 
 
-def _room(nodes: list[Object], pods: list[Object], **written: Any) -> Headroom:
-    return headroom(pod_of(pod("new", **written)), cluster_of(nodes, pods))
+def _room(nodes: list[Object], pods: list[Object], **written: Any) -> RemainingCapacity:
+    return compute_remaining_capacity(pod_of(pod("new", **written)), cluster_of(nodes, pods))
 
 
 def test_each_node_is_counted_and_what_is_full_is_told() -> None:
     nodes = [node("a", cpu="4", **{_BANANA: "5"}), node("b", cpu="1", **{_BANANA: "9"}), node("c")]
     found = _room(nodes, [pod("old", on="a", asks={_BANANA: "2"})], asks={_BANANA: "1", "cpu": "1"})
-    assert (found.copies, found.total) == ({"a": 3, "b": 1}, 4)
-    assert found.sentence == "0/3 nodes are available: 2 Insufficient cpu, 2 Insufficient example.com/banana."
-    assert found.limits == {"Insufficient cpu": 2, "Insufficient example.com/banana": 2}
+    assert (found.copies_by_node, found.total) == ({"a": 3, "b": 1}, 4)
+    assert found.message == "0/3 nodes are available: 2 Insufficient cpu, 2 Insufficient example.com/banana."
+    assert found.limiting_reasons == {"Insufficient cpu": 2, "Insufficient example.com/banana": 2}
 
 
 def test_a_port_is_taken_once_on_each_node() -> None:
     found = _room([node("a"), node("b")], [], ports=[{"containerPort": 80, "hostPort": 80}])
-    assert found.copies == {"a": 1, "b": 1}
-    assert found.sentence == "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports."
+    assert found.copies_by_node == {"a": 1, "b": 1}
+    assert found.message == "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports."
 
 
 def test_without_nodes_there_is_none() -> None:
-    assert _room([], []).sentence == "no nodes available to schedule pods"
+    assert _room([], []).message == "no nodes available to schedule pods"
 
 
 def test_a_pod_that_is_refused_has_no_room() -> None:
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("a", "b")]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     found = _room([node("a"), node("b")], [], affinity=affinity)
-    assert (found.total, found.sentence) == (
+    assert (found.total, found.message) == (
         0,
         "0/2 nodes are available: pod affinity terms conflict.",
     )
@@ -84,9 +84,9 @@ def test_counting_and_placing_give_the_same(rooms: list[Object], there: list[Obj
     selector: Object = {"nodeSelector": {"host": "n0"}} if wanted["picky"] else {}
     new = pod_of(pod("new", asks=asks, ports=ports, priority=wanted["priority"], **selector))
     before = len(cluster)
-    found = headroom(new, cluster)
-    with visiting(cluster) as visit:
-        places = visit.settle(new, 1000)
-        assert found.copies == Counter(cluster.nodes.get_name(place) for place in places)
-        assert found.sentence == sentence(filtered(Incoming.of(new), cluster))
+    found = compute_remaining_capacity(new, cluster)
+    with open_placement_session(cluster) as visit:
+        places = visit.place(new, 1000)
+        assert found.copies_by_node == Counter(cluster.nodes.get_name(place) for place in places)
+        assert found.message == format_fit_error(run_filters(IncomingPod.from_pod(new), cluster))
     assert len(cluster) == before

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.leaving import Leaving, leaving
-from webhook.accounting.fit.remedies import Remedy, remedies
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.leaving import EvictionOption, find_eviction_options
+from webhook.accounting.fit.remedies import Remedy, find_remedies
 
 _BANANA = "example.com_banana"
 _ML = {"taints": [{"key": "dedicated", "value": "ml", "effect": "NoSchedule"}]}
@@ -24,15 +24,15 @@ Object = dict[str, Any]
 
 
 def _remedies(cluster: Cluster, written: Object) -> tuple[Remedy, ...]:
-    return remedies(Incoming.of(pod_of(written)), cluster, cluster.nodes.get_indices())
+    return find_remedies(IncomingPod.from_pod(pod_of(written)), cluster, cluster.nodes.get_indices())
 
 
-def _leaving(cluster: Cluster, written: Object, *staying: str) -> tuple[Leaving, ...]:
-    incoming = Incoming.of(pod_of(written))
-    return leaving(incoming, cluster, filtered(incoming, cluster), staying)
+def _leaving(cluster: Cluster, written: Object, *staying: str) -> tuple[EvictionOption, ...]:
+    incoming = IncomingPod.from_pod(pod_of(written))
+    return find_eviction_options(incoming, cluster, run_filters(incoming, cluster), staying)
 
 
-def _who(found: tuple[Leaving, ...]) -> list[tuple[str, list[str]]]:
+def _who(found: tuple[EvictionOption, ...]) -> list[tuple[str, list[str]]]:
     return [(each.node, [one.name for one in each.pods]) for each in found]
 
 
@@ -120,13 +120,13 @@ def test_once_they_have_left_the_pod_fits_and_not_before(
         for number, (at, holds, priority) in enumerate(there)
     ]
     written = pod("new", asks={_BANANA: f"{asked}"})
-    incoming = Incoming.of(pod_of(written))
+    incoming = IncomingPod.from_pod(pod_of(written))
     for each in _leaving(cluster_of(nodes, pods), written):
         for spared in (*each.pods, None):
             gone = {one.name for one in each.pods if one is not spared}
             left = cluster_of(nodes, [one for one in pods if one["metadata"]["name"] not in gone])
             place = left.nodes.find_index(each.node)
-            assert (place in filtered(incoming, left).fitting) is (spared is None)
+            assert (place in run_filters(incoming, left).feasible) is (spared is None)
 
 
 @given(st.lists(_AMOUNTS, min_size=1, max_size=4), st.lists(st.tuples(_AMOUNTS, _AMOUNTS), max_size=6), _AMOUNTS)
@@ -138,9 +138,9 @@ def test_with_so_much_more_the_node_takes_the_pod(rooms: list[int], there: list[
         for number, (at, holds) in enumerate(there)
     ]
     written = pod("new", asks={_BANANA: f"{asked}"})
-    incoming = Incoming.of(pod_of(written))
+    incoming = IncomingPod.from_pod(pod_of(written))
     cluster = cluster_of([node(f"n{number}", **{_BANANA: f"{room}"}) for number, room in enumerate(rooms)], pods)
-    if len(filtered(incoming, cluster).fitting):
+    if len(run_filters(incoming, cluster).feasible):
         return
     found = _remedies(cluster, written)
     assert {name for each in found for name in each.nodes} == {f"n{number}" for number in range(len(rooms))}
@@ -150,4 +150,4 @@ def test_with_so_much_more_the_node_takes_the_pod(rooms: list[int], there: list[
             room = rooms[int(name[1:])] + more
             for size, fits in ((room, True), (room - 1, False)):
                 larger = cluster_of([node(name, **{_BANANA: f"{size}"})], pods)
-                assert bool(len(filtered(replace(incoming), larger).fitting)) is fits
+                assert bool(len(run_filters(replace(incoming), larger).feasible)) is fits

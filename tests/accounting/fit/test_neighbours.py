@@ -8,10 +8,10 @@ from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.fork import fork
 from webhook.accounting.cluster.pod_info import create_pod_info
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.sentence import sentence
-from webhook.accounting.fit.verdict import verdict
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.sentence import format_fit_error
+from webhook.accounting.fit.verdict import schedule_one
 
 Json = dict[str, Any]
 
@@ -50,10 +50,10 @@ def _cluster(nodes: list[Json], pods: list[Json], namespaces: Json | None = None
 
 def _said(new: Json, cluster: Cluster) -> str:
     """The sentence; or the names of the nodes that fit."""
-    said = filtered(Incoming.of(pod_of(new)), cluster)
-    if len(said.fitting):
-        return " ".join(sorted(cluster.nodes.get_name(place) for place in said.fitting.tolist()))
-    return sentence(said).removeprefix(f"0/{len(cluster.nodes)} nodes are available: ")
+    said = run_filters(IncomingPod.from_pod(pod_of(new)), cluster)
+    if len(said.feasible):
+        return " ".join(sorted(cluster.nodes.get_name(place) for place in said.feasible.tolist()))
+    return format_fit_error(said).removeprefix(f"0/{len(cluster.nodes)} nodes are available: ")
 
 
 _NODES = [_node("a1", zone="a"), _node("a2", zone="a"), _node("b1", zone="b"), _node("c1")]
@@ -174,8 +174,8 @@ def test_each_node_says_the_first_reason_only() -> None:
     cluster = _cluster([*nodes, _node("b1", zone="b")], pods)
     new = _pod("web", affinity=_near(_term()) | _away(_term("host", "x")))
     assert _said(new, cluster) == f"1 {_FAR}, 1 {_GUARDED}, 2 {_AVOIDED}."
-    said = filtered(Incoming.of(pod_of(new)), cluster)
-    assert sorted(cluster.nodes.get_name(place) for place in said.helpful.tolist()) == ["a1", "a2", "a3"]
+    said = run_filters(IncomingPod.from_pod(pod_of(new)), cluster)
+    assert sorted(cluster.nodes.get_name(place) for place in said.resolvable.tolist()) == ["a1", "a2", "a3"]
 
 
 def test_label_keys_of_a_pod_that_is_not_stored_are_merged_into_its_terms() -> None:
@@ -220,8 +220,8 @@ def test_a_selector_that_is_none_keeps_the_pod_off_every_node() -> None:
         (_away(broken), away),
         (_near(broken) | _away(broken), f"[{near}, {away}]"),
     ):
-        told = verdict(pod_of(_pod("web", affinity=affinity)), _cluster(_NODES, []))
-        assert told.sentence == f"0/4 nodes are available: parsing pod: {said}. not found"
+        told = schedule_one(pod_of(_pod("web", affinity=affinity)), _cluster(_NODES, []))
+        assert told.message == f"0/4 nodes are available: parsing pod: {said}. not found"
 
 
 def test_who_is_only_thought_to_be_there_is_not_heard_by_a_pod_without_terms() -> None:
@@ -280,6 +280,6 @@ def test_labels_of_namespaces_that_are_not_known_are_named(
     affinity: Json, pods: list[Json], namespaces: Json, left_open: str
 ) -> None:
     cluster = _cluster(_NODES, pods, namespaces)
-    said = verdict(pod_of(_pod("web", affinity=affinity)), cluster).unknown
+    said = schedule_one(pod_of(_pod("web", affinity=affinity)), cluster).unmodelled
     expected = [f"affinity: the labels of namespaces are not known: {left_open}"] if left_open else []
     assert list(said) == expected

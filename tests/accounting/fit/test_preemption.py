@@ -9,10 +9,10 @@ from tests.accounting.fit.clusters import node, pod, pod_of
 from tests.accounting.fit.deciding import whole
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import filtering
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.preemption.preempting import Preemption
-from webhook.accounting.fit.rejection import Places, Rejection, for_now
-from webhook.accounting.fit.verdict import Verdict, verdict
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.preemption.preempting import PreemptionResult
+from webhook.accounting.fit.rejection import FilterStatus, NodeIndices, mark_unschedulable
+from webhook.accounting.fit.verdict import ScheduleResult, schedule_one
 
 Json = dict[str, Any]
 
@@ -33,29 +33,29 @@ def _budget(app: str, allowed: int) -> Json:
     return kind | {"spec": {"selector": {"matchLabels": {"app": app}}}, "status": {"disruptionsAllowed": allowed}}
 
 
-def _said(nodes: list[Json], pods: list[Json], others: list[Json] | None = None, **new: Any) -> Verdict:
+def _said(nodes: list[Json], pods: list[Json], others: list[Json] | None = None, **new: Any) -> ScheduleResult:
     """What is said of a pod of priority 100 that asks for so much cpu, two by default."""
     asked = pod(
         "new", asks={"cpu": new.pop("cpu", "2")}, priority=100, **{k: v for k, v in new.items() if k != "status"}
     )
-    return verdict(pod_of(asked | {"status": new.get("status", {})}), whole(nodes, pods, others or []))
+    return schedule_one(pod_of(asked | {"status": new.get("status", {})}), whole(nodes, pods, others or []))
 
 
-def _came(said: Verdict) -> Preemption:
+def _came(said: ScheduleResult) -> PreemptionResult:
     assert said.preemption is not None
     return said.preemption
 
 
-def _victims(said: Verdict) -> list[str]:
-    chosen = _came(said).chosen
+def _victims(said: ScheduleResult) -> list[str]:
+    chosen = _came(said).selected
     assert chosen is not None
     return [each.name for each in chosen.victims]
 
 
 def test_as_few_leave_as_can_and_nothing_is_added_to_the_sentence() -> None:
     said = _said([node("n0", cpu="3")], [_pod("a", "n0"), _pod("b", "n0", started=LATE), _pod("c", "n0", 100)])
-    assert said.sentence == "0/1 nodes are available: 1 Insufficient cpu."
-    assert said.nominated == ("n0",)
+    assert said.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert said.nominated_nodes == ("n0",)
     assert _victims(said) == ["a", "b"]
 
 
@@ -88,24 +88,24 @@ def test_those_whose_leaving_breaks_a_budget_stay_first(allowed: int, victims: l
 def test_a_node_is_chosen_by_who_has_to_leave(one: Json, other: Json) -> None:
     pods = [_pod("a", "n0", **one), _pod("b", "n1", **other)]
     said = _said([node("n0", cpu="2"), node("n1", cpu="2")], pods, [_budget("kept", 0)])
-    assert said.nominated == ("n1",)
+    assert said.nominated_nodes == ("n1",)
 
 
 def test_fewer_victims_are_better_than_more_of_less_priority_in_sum() -> None:
     pods = [_pod("a", "n0", -9), _pod("b", "n0", -9), _pod("c", "n1", -9, cpu="2")]
-    assert _said([node("n0", cpu="2"), node("n1", cpu="2")], pods).nominated == ("n1",)
+    assert _said([node("n0", cpu="2"), node("n1", cpu="2")], pods).nominated_nodes == ("n1",)
 
 
 def test_of_nodes_alike_each_may_be_chosen() -> None:
     said = _said([node("n0", cpu="2"), node("n1", cpu="2")], [_pod("a", "n0"), _pod("b", "n1")])
-    assert said.nominated == ("n0", "n1")
+    assert said.nominated_nodes == ("n0", "n1")
     assert not _came(said).is_sampled
 
 
 def test_each_node_says_why_nobody_leaving_helps() -> None:
     nodes = [node("n0", cpu="2"), node("n1", cpu="1"), node("n2", cpu="3")]
     pods = [_pod("a", "n0", 100), _pod("b", "n2", 100, cpu="2"), _pod("c", "n2")]
-    assert _said(nodes, pods).sentence == (
+    assert _said(nodes, pods).message == (
         "0/3 nodes are available: 3 Insufficient cpu. "
         "no new claims to deallocate, preemption: 0/3 nodes are available: 1 Insufficient cpu, "
         "1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
@@ -115,25 +115,23 @@ def test_each_node_says_why_nobody_leaving_helps() -> None:
 def test_a_pod_that_drives_nobody_out_says_so_and_keeps_its_promise() -> None:
     status = {"nominatedNodeName": "n0"}
     said = _said([node("n0", cpu="2")], [_pod("a", "n0")], preemptionPolicy="Never", status=status)
-    assert said.sentence.endswith(
-        "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
-    )
-    assert said.nominated == ("n0",)
+    assert said.message.endswith("no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.")
+    assert said.nominated_nodes == ("n0",)
 
 
 def test_while_victims_leave_no_others_are_sought() -> None:
     leaving = _pod("a", "n0", metadata={"deletionTimestamp": LATE}, conditions=[PREEMPTED])
     nodes, status = [node("n0", cpu="2"), node("n1", cpu="2")], {"nominatedNodeName": "n0"}
     said = _said(nodes, [leaving, _pod("b", "n1")], status=status)
-    assert said.sentence.endswith("preemption: not eligible due to a terminating pod on the nominated node.")
-    assert said.nominated == ("n0",)
+    assert said.message.endswith("preemption: not eligible due to a terminating pod on the nominated node.")
+    assert said.nominated_nodes == ("n0",)
 
 
 def test_a_node_promised_to_others_must_take_the_pod_beside_them() -> None:
     waiting = pod("rival", asks={"cpu": "1"}, priority=100) | {"status": {"nominatedNodeName": "n0"}}
-    assert _said([node("n0", cpu="2")], [waiting], cpu="1").fits
+    assert _said([node("n0", cpu="2")], [waiting], cpu="1").is_schedulable
     said = _said([node("n0", cpu="2")], [waiting])
-    assert said.sentence == (
+    assert said.message == (
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
@@ -141,7 +139,7 @@ def test_a_node_promised_to_others_must_take_the_pod_beside_them() -> None:
 
 def test_a_promise_to_a_lesser_pod_is_passed_over() -> None:
     waiting = pod("rival", asks={"cpu": "2"}, priority=99) | {"status": {"nominatedNodeName": "n0"}}
-    assert _said([node("n0", cpu="2")], [waiting]).fits
+    assert _said([node("n0", cpu="2")], [waiting]).is_schedulable
 
 
 def test_a_port_is_thought_free_when_one_of_two_that_have_it_is_thought_away() -> None:
@@ -167,16 +165,16 @@ def test_the_scheduler_is_at_fault_when_all_can_stay_after_all(monkeypatch: pyte
     """Its own sentence for a filter that says one thing first and another later."""
     asked = []
 
-    def reject_at_first(_pod: Incoming, _cluster: Cluster, places: Places) -> list[Rejection]:
+    def reject_at_first(_pod: IncomingPod, _cluster: Cluster, places: NodeIndices) -> list[FilterStatus]:
         asked.append(places)
-        return [for_now("not yet", np.full(len(places), len(asked) == 1))]
+        return [mark_unschedulable("not yet", np.full(len(places), len(asked) == 1))]
 
     monkeypatch.setattr(filtering, "FILTERS", {"Hesitant": reject_at_first})
     said = _said([node("n0", cpu="9")], [_pod("a", "n0")], status={"nominatedNodeName": "n0"})
-    assert said.sentence == (
+    assert said.message == (
         '0/1 nodes are available: 1 not yet. preemption: expected at least one victim pod on node "n0"'
     )
-    assert said.nominated == ("n0",)
+    assert said.nominated_nodes == ("n0",)
 
 
 def test_a_cluster_is_as_it_was_though_a_filter_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +188,7 @@ def test_a_cluster_is_as_it_was_though_a_filter_fails(monkeypatch: pytest.Monkey
     filters = {**filtering.FILTERS, "Failing": fail_once_alone}
     monkeypatch.setattr(filtering, "FILTERS", filters)
     with pytest.raises(ZeroDivisionError):
-        verdict(pod_of(pod("new", asks={"cpu": "2"}, priority=100)), cluster)
+        schedule_one(pod_of(pod("new", asks={"cpu": "2"}, priority=100)), cluster)
     assert [each.name for each in cluster.get_node_pods(0).values()] == ["a", "b"]
     assert cluster.nodes.get_used(0) == {"cpu": 2000}
     assert np.array_equal(cluster.nodes.get_indices(), [0])

@@ -10,7 +10,7 @@ from tests.accounting.fit.deciding import Decided, decided, whole
 from tests.accounting.scheduling.plain.scheduler import schedule
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.verdict import verdict
+from webhook.accounting.fit.verdict import schedule_one
 
 Json = dict[str, Any]
 
@@ -29,7 +29,7 @@ def test_room_is_made_where_the_plain_rules_say(
 def test_a_cluster_is_afterwards_as_it_was(nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json) -> None:
     cluster = whole(nodes, pods, budgets)
     before = _seen(cluster)
-    verdict(pod_of(pod), cluster)
+    schedule_one(pod_of(pod), cluster)
     assert _seen(cluster) == before
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.accounting.fit.clusters import pod, pod_of
-from webhook.accounting.fit.priority import prioritised
+from webhook.accounting.fit.priority import with_resolved_priority
 from webhook.objects.scheduling import PriorityClass
 
 CLASSES = {
@@ -42,6 +42,6 @@ DEFAULTS = CLASSES | {
 def test_a_priority_is_filled_in_as_the_api_server_does(
     classes: dict[str, PriorityClass], spec: dict[str, Any], priority: int, policy: str
 ) -> None:
-    found = prioritised(pod_of(pod(**spec)), classes).spec
+    found = with_resolved_priority(pod_of(pod(**spec)), classes).spec
     assert found is not None
     assert (found.priority, found.preemption_policy) == (priority, policy)

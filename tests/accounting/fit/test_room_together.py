@@ -10,11 +10,11 @@ from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
-from webhook.accounting.fit.ahead import liking
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.room import visiting
-from webhook.accounting.fit.scores import Scoring, Strategy
+from webhook.accounting.fit.ahead import score_nodes
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.room import open_placement_session
+from webhook.accounting.fit.scores import Scoring, ScoringStrategy
 from webhook.objects.scheduling import SchedulingPod
 
 Json = dict[str, Any]
@@ -23,7 +23,9 @@ _AMOUNTS = st.fixed_dictionaries(
     {"cpu": st.integers(0, 6).map(str), "memory": st.sampled_from(["1Gi", "4Gi", "9Gi"]), "pods": st.integers(1, 9)}
 )
 _ASKS = st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(["500m", "1", "2"]), "memory": st.just("1Gi")})
-_SCORING = st.sampled_from([Scoring(), Scoring(Strategy.MOST_ALLOCATED), Scoring(Strategy.REQUESTED_TO_CAPACITY_RATIO)])
+_SCORING = st.sampled_from(
+    [Scoring(), Scoring(ScoringStrategy.MOST_ALLOCATED), Scoring(ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO)]
+)
 _SHUNNING: Json = {
     "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -36,15 +38,15 @@ _SHUNNING: Json = {
 def _one_by_one(wanted: SchedulingPod, cluster: Cluster, copies: int, scoring: Scoring) -> list[int]:
     """Where copies go: of every node everything is asked before each."""
     settled, places = merge_label_keys(wanted), list[int]()
-    incoming = Incoming.of(settled)
-    with visiting(cluster, scoring) as visit:
+    incoming = IncomingPod.from_pod(settled)
+    with open_placement_session(cluster, scoring) as visit:
         for _ in range(copies):
-            fitting = filtered(incoming, cluster).fitting
+            fitting = run_filters(incoming, cluster).feasible
             if not len(fitting):
                 break
-            liked = liking(incoming, cluster, fitting, scoring)
+            liked = score_nodes(incoming, cluster, fitting, scoring)
             places.append(min(fitting[liked == liked.max()].tolist(), key=cluster.nodes.get_name))
-            visit.put(settled, places[-1])
+            visit.assume(settled, places[-1])
     return places
 
 
@@ -69,8 +71,8 @@ def test_they_go_where_they_go_one_by_one(
     container = {"name": "c", "resources": {"requests": asks}}
     wanted = pod_of(drawn | {"spec": drawn["spec"] | {"containers": [container], "priority": 0}})
     expected = _one_by_one(wanted, cluster, copies, scoring)
-    with visiting(cluster, scoring) as visit:
-        assert list(visit.settle(wanted, copies)) == expected
+    with open_placement_session(cluster, scoring) as visit:
+        assert list(visit.place(wanted, copies)) == expected
     assert _one_by_one(wanted, cluster, copies, scoring) == expected
 
 
@@ -82,21 +84,21 @@ def test_so_do_those_that_only_take_room(pods: int, cpus: int, asked: str) -> No
     nodes = [node(name, cpu=str(cpus * each), memory="9Gi", pods=str(pods)) for each, name in enumerate("abc", start=1)]
     cluster = cluster_of(nodes)
     wanted = pod_of(pod(asks={"cpu": asked, "memory": "10Mi"}, priority=0))
-    with visiting(cluster) as visit:
-        assert list(visit.settle(wanted, 100)) == _one_by_one(wanted, cluster_of(nodes), 100, Scoring())
+    with open_placement_session(cluster) as visit:
+        assert list(visit.place(wanted, 100)) == _one_by_one(wanted, cluster_of(nodes), 100, Scoring())
 
 
 def test_a_host_port_among_those_that_shun_each_other_is_taken_once() -> None:
     cluster = cluster_of([node(name, cpu="8") for name in "abc"])
     spec: Json = {"ports": [{"containerPort": 80, "hostPort": 80}], "affinity": _SHUNNING, "priority": 0}
-    with visiting(cluster) as visit:
-        assert len(visit.settle(pod_of(pod(asks={"cpu": "1"}, **spec)), 9)) == 3
+    with open_placement_session(cluster) as visit:
+        assert len(visit.place(pod_of(pod(asks={"cpu": "1"}, **spec)), 9)) == 3
 
 
 def test_where_a_node_is_promised_to_another_that_one_is_yielded_to() -> None:
     promised = pod("waiting", asks={"cpu": "7"}, priority=9) | {"status": {"nominatedNodeName": "a"}}
     cluster = cluster_of([node(name, cpu="8") for name in "abc"], [promised])
     wanted = pod_of(pod(labels={"app": "a"}, asks={"cpu": "2"}, affinity=_SHUNNING, priority=0))
-    with visiting(cluster) as visit:
-        places = visit.settle(wanted, 9)
+    with open_placement_session(cluster) as visit:
+        places = visit.place(wanted, 9)
     assert [cluster.nodes.get_name(place) for place in places] == ["b", "c"]

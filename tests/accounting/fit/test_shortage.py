@@ -14,13 +14,13 @@ from tests.accounting.fit.deciding import whole
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.fit.advertised import advertised, advertisers, is_advertised
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.never import never
-from webhook.accounting.fit.room import room_for
-from webhook.accounting.fit.shortage import shortage
-from webhook.accounting.fit.verdict import verdict
+from webhook.accounting.fit.advertised import is_advertised, list_advertised_resources, list_advertising_nodes
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.never import predict_never
+from webhook.accounting.fit.room import place_copies
+from webhook.accounting.fit.shortage import predict_quickly
+from webhook.accounting.fit.verdict import schedule_one
 from webhook.objects.scheduling import SchedulingPod
 
 Json = dict[str, Any]
@@ -59,11 +59,11 @@ def newcomer(gpus: int, **spec: Any) -> SchedulingPod:
 )
 def test_how_many_have_room_is_found_by_placing(gpus: list[int], each: int, copies: int, spec: dict[str, Any]) -> None:
     cluster, pod = made(*gpus), newcomer(each, **spec)
-    placed = len(room_for(pod, cluster, copies).places)
-    incoming = Incoming.of(pod)
-    found = shortage(pod, incoming, cluster, copies, filtered(incoming, cluster))
+    placed = len(place_copies(pod, cluster, copies).nodes)
+    incoming = IncomingPod.from_pod(pod)
+    found = predict_quickly(pod, incoming, cluster, copies, run_filters(incoming, cluster))
     assert (found is None) is (placed == copies)
-    assert found is None or (found.placed, found.leaving) == (placed, None)
+    assert found is None or (found.placed_count, found.candidate) == (placed, None)
 
 
 @given(draws.nodes(), draws.settled(), draws.newcomers())
@@ -72,19 +72,19 @@ def test_who_is_asked_to_leave_is_one_of_those_whom_the_scheduler_may_ask(
     nodes: list[Json], pods: list[Json], drawn: Json
 ) -> None:
     pod, cluster = pod_of(drawn | {"status": {}}), whole(nodes, pods, [])
-    incoming = Incoming.of(pod)
-    found, said = shortage(pod, incoming, cluster, 1, filtered(incoming, cluster)), verdict(pod, cluster)
+    incoming = IncomingPod.from_pod(pod)
+    found, said = predict_quickly(pod, incoming, cluster, 1, run_filters(incoming, cluster)), schedule_one(pod, cluster)
     candidates = said.preemption.candidates if said.preemption else ()
-    if said.fits:
+    if said.is_schedulable:
         assert found is None
     elif candidates:
         told = {(cluster.nodes.get_name(each.place), each.victims) for each in candidates}
         assert found is not None
-        assert found.leaving is not None
-        assert (found.leaving.node, found.leaving.pods) in told
+        assert found.candidate is not None
+        assert (found.candidate.node, found.candidate.victims) in told
     else:
         assert found is not None
-        assert (found.leaving, found.sentence) == (None, said.sentence)
+        assert (found.candidate, found.message) == (None, said.message)
 
 
 def test_where_many_nodes_would_have_to_be_tried_nothing_is_said() -> None:
@@ -94,24 +94,24 @@ def test_where_many_nodes_would_have_to_be_tried_nothing_is_said() -> None:
     low = [pod(f"low-{name}", on=name, asks={"cpu": "1"}) for name in "abcd"]
     high = [pod(f"high-{name}", on=name, labels={"app": "a"}, priority=9) for name in "abcd"]
     wanted = pod_of(pod(asks={"cpu": "1"}, priority=5, affinity=affinity))
-    incoming = Incoming.of(wanted)
+    incoming = IncomingPod.from_pod(wanted)
     for many, is_told in ((3, True), (4, False)):
         cluster = cluster_of(nodes[:many], [*low[:many], *high[:many]])
-        assert (shortage(wanted, incoming, cluster, 1, filtered(incoming, cluster)) is not None) is is_told
+        assert (predict_quickly(wanted, incoming, cluster, 1, run_filters(incoming, cluster)) is not None) is is_told
 
 
 @pytest.mark.parametrize(("gpus", "hopeless"), [(4, False), (5, True)])
 def test_what_can_never_be_is_told_with_the_largest(gpus: int, *, hopeless: bool) -> None:
-    found = never(Incoming.of(newcomer(gpus)), made(4, 2, 0))
+    found = predict_never(IncomingPod.from_pod(newcomer(gpus)), made(4, 2, 0))
     assert (found is not None) is hopeless
-    assert found is None or found.largest == {_GPU: 4}
+    assert found is None or found.largest_allocatable == {_GPU: 4}
 
 
 def test_who_advertises_is_who_has_some() -> None:
     cluster = made(0, 2, 1)
-    assert advertised(cluster) == [_GPU, "pods"]
-    assert advertisers(cluster, _GPU, 5) == ["b", "c"]
-    assert advertisers(cluster, _GPU, 1) == ["b"]
+    assert list_advertised_resources(cluster) == [_GPU, "pods"]
+    assert list_advertising_nodes(cluster, _GPU, 5) == ["b", "c"]
+    assert list_advertising_nodes(cluster, _GPU, 1) == ["b"]
     assert not is_advertised(cluster, "example.com/other")
     cluster.remove_node("b")
     cluster.remove_node("c")

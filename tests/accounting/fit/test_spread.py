@@ -7,10 +7,10 @@ import pytest
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.fork import fork
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.sentence import sentence
-from webhook.accounting.fit.verdict import verdict
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.sentence import format_fit_error
+from webhook.accounting.fit.verdict import schedule_one
 
 Json = dict[str, Any]
 
@@ -41,10 +41,10 @@ def _new(*constraints: Json, labels: Json | None = None, **spec: Any) -> Json:
 def _said(new: Json, nodes: list[Json], pods: list[Json]) -> str:
     """The sentence; or the names of the nodes that fit."""
     cluster = cluster_of(nodes, pods)
-    said = filtered(Incoming.of(pod_of(new)), cluster)
-    if len(said.fitting):
-        return " ".join(_fitting(Incoming.of(pod_of(new)), cluster))
-    return sentence(said).removeprefix(f"0/{len(nodes)} nodes are available: ")
+    said = run_filters(IncomingPod.from_pod(pod_of(new)), cluster)
+    if len(said.feasible):
+        return " ".join(_fitting(IncomingPod.from_pod(pod_of(new)), cluster))
+    return format_fit_error(said).removeprefix(f"0/{len(nodes)} nodes are available: ")
 
 
 _TWO = [_node("a1", zone="a"), _node("b1", zone="b")]
@@ -164,8 +164,8 @@ def test_where_a_pod_may_go(new: Json, nodes: list[Json], pods: list[Json], said
 
 def test_a_missing_label_is_for_good_and_a_skew_is_not() -> None:
     cluster = cluster_of([*_TWO, _node("c1")], _ON_A)
-    said = filtered(Incoming.of(pod_of(_new(_constraint()))), cluster)
-    assert [cluster.nodes.get_name(place) for place in said.helpful.tolist()] == ["a1"]
+    said = run_filters(IncomingPod.from_pod(pod_of(_new(_constraint()))), cluster)
+    assert [cluster.nodes.get_name(place) for place in said.resolvable.tolist()] == ["a1"]
 
 
 def test_label_keys_select_those_with_the_pods_own_values() -> None:
@@ -188,7 +188,7 @@ def test_label_keys_of_a_stored_pod_follow_its_labels() -> None:
 def test_a_pod_being_deleted_that_is_thought_away_counts_less_than_nothing() -> None:
     """The first count passes over it, but its leaving is subtracted (updateWithPod)."""
     cluster = cluster_of(_TWO, [*_ON_A, _web("w2", "a1", deletionTimestamp="2026-01-01T00:00:00Z")])
-    new = Incoming.of(pod_of(_new(_constraint())))
+    new = IncomingPod.from_pod(pod_of(_new(_constraint())))
     there = cluster.find_pod("uid-w2")
     assert there is not None
     assert _fitting(new, cluster) == ["b1"]
@@ -202,21 +202,21 @@ def test_an_empty_selector_counts_those_that_are_thought_to_be_there() -> None:
     """The first count passes over everybody, but who comes is added (updateWithPod)."""
     waiting = pod("w", labels=_WEB) | {"status": {"nominatedNodeName": "a1"}}
     cluster = cluster_of(_TWO, [*_ON_A, waiting])
-    new = Incoming.of(pod_of(_new(_constraint(labelSelector={}))))
+    new = IncomingPod.from_pod(pod_of(_new(_constraint(labelSelector={}))))
     (promised,) = [each for each in cluster.list_pods() if each.nominated_node]
     with fork(cluster) as suppose:
         suppose.assume(promised)
         assert _fitting(new, cluster) == ["b1"]
 
 
-def _fitting(new: Incoming, cluster: Cluster) -> list[str]:
-    return sorted(cluster.nodes.get_name(place) for place in filtered(new, cluster).fitting.tolist())
+def _fitting(new: IncomingPod, cluster: Cluster) -> list[str]:
+    return sorted(cluster.nodes.get_name(place) for place in run_filters(new, cluster).feasible.tolist())
 
 
 def test_a_selector_that_is_none_ends_the_attempt() -> None:
     broken = _constraint(labelSelector={"matchExpressions": [{"key": "app", "operator": "Is", "values": ["web"]}]})
-    assert verdict(pod_of(_new(broken)), cluster_of(_TWO)).sentence == (
+    assert schedule_one(pod_of(_new(broken)), cluster_of(_TWO)).message == (
         'running PreFilter plugin "PodTopologySpread": get constraints from pod: '
         'obtaining pod\'s hard topology spread constraints: "Is" is not a valid label selector operator'
     )
-    assert verdict(pod_of(_new(broken)), cluster_of([])).sentence == "no nodes available to schedule pods"
+    assert schedule_one(pod_of(_new(broken)), cluster_of([])).message == "no nodes available to schedule pods"

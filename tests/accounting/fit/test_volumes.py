@@ -6,7 +6,7 @@ from tests.accounting.fit.clusters import node, pod, pod_of
 from tests.accounting.fit.deciding import decided, whole
 from tests.accounting.fit.storing import Json, claim, limited, mounting, storage_class, volume
 from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.accounting.fit.verdict import verdict
+from webhook.accounting.fit.verdict import schedule_one
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.storage import PersistentVolume, VolumeAttachment
 
@@ -236,8 +236,8 @@ def test_a_volume_keeps_a_pod_in_its_zone(labels: Json, on: Json, *, fits: bool)
 def test_where_a_volume_built_into_kubernetes_is_reached_is_named_as_unknown() -> None:
     old = volume(awsElasticBlockStore={"volumeID": "v"})
     asked = pod_of(mounting("data"))
-    assert verdict(asked, whole([NODE], [], [claim(bound="pv"), old])).unknown == ()
-    (unknown,) = verdict(asked, whole([NODE], [], [claim(bound="pv"), old, limited(5)])).unknown
+    assert schedule_one(asked, whole([NODE], [], [claim(bound="pv"), old])).unmodelled == ()
+    (unknown,) = schedule_one(asked, whole([NODE], [], [claim(bound="pv"), old, limited(5)])).unmodelled
     assert unknown.startswith("volumes: where a volume built into Kubernetes is reached")
 
 

@@ -9,10 +9,10 @@ import pytest
 from webhook.admission.change import Phase, User
 from webhook.cli.sequences.api_server import ApiServer, Request
 from webhook.cli.sequences.store import Key, Store
-from webhook.gate import Answer, Gate
+from webhook.gate import Decision, Gate
 from webhook.policy.model import PolicySet
 from webhook.state.memory import MemoryLedgers
-from webhook.state.namespaces import ListedNamespaces
+from webhook.state.namespaces import FixedNamespaces
 
 REVIEWS = Path(__file__).parents[2] / "reviews"
 DEVELOPER = Request(User("admin", ("system:authenticated",)), "default")
@@ -25,14 +25,14 @@ class Recording(Gate):
         nothing = PolicySet(rules=(), caps=())
         super().__init__(
             policies=lambda: nothing,
-            namespaces=ListedNamespaces({"default": {}}),
+            namespaces=FixedNamespaces({"default": {}}),
             ledgers=MemoryLedgers(),
             monotonic=lambda: 0.0,
             nonce=lambda: "n",
         )
         self.asked: list[tuple[Phase, dict[str, Any]]] = []
 
-    def admit(self, body: bytes, phase: Phase, deadline: float) -> Answer:
+    def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
         """Note it, then answer."""
         self.asked.append((phase, json.loads(body)["request"]))
         return super().admit(body, phase, deadline)

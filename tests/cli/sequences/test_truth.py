@@ -137,7 +137,7 @@ def test_no_cap_is_gone_over(steps: Story) -> None:
     """Neither by what is stored nor by what is promised; and what is stored is never more than what is charged."""
     for world in played(steps):
         for account, members in accounts(world):
-            charged = account.ledger.charged().get("cpu", 0)
+            charged = account.ledger.compute_charged().get("cpu", 0)
             assert stored(world, members) <= charged <= account.counted.hard["cpu"]
 
 
@@ -146,5 +146,5 @@ def test_no_cap_is_gone_over(steps: Story) -> None:
 def test_when_time_has_passed_nothing_is_promised_and_what_is_stored_is_held(steps: Story) -> None:
     *_, world = played([*steps, (Wait(200.0, "200s"), "batch", False)])
     for account, members in accounts(world):
-        assert not account.ledger.rows
-        assert account.ledger.tally.get("cpu", 0) == stored(world, members)
+        assert not account.ledger.reservations
+        assert account.ledger.used.get("cpu", 0) == stored(world, members)

@@ -40,7 +40,7 @@ def test_what_is_seen_is_what_was_told(told: list[tuple[str, int]]) -> None:
             view.apply(Bookmark(revision))
         assert view.revision == revision
     found = view.ledgers()
-    held = {key.namespace: sum(row.ledger.tally.values()) for key, row in found.rows.items() if row.ledger}
+    held = {key.namespace: sum(row.ledger.used.values()) for key, row in found.rows.items() if row.ledger}
     assert held == wanted
     assert bool(found.absent) is not bool(wanted)
     assert len(view) == len(wanted)

@@ -14,7 +14,7 @@ from webhook.accounting.amounts import Amounts
 from webhook.cli.using.choice import Choice
 from webhook.cli.using.verifying import Drift, verify
 from webhook.state.kubernetes.codec import encode
-from webhook.state.ledger import Kind, Ledger, Row
+from webhook.state.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey
 
 CAP = """\
@@ -49,12 +49,22 @@ def drifts(folder: Path, ledger: Ledger, pods: list[Object], now: float | None =
 
 def counted(tally: int) -> Ledger:
     """A ledger that was counted."""
-    return Ledger(COUNTED.hard, tally=Amounts({GPU: tally}), counts=COUNTED.names, as_of=AS_OF, ns_as_of=3)
+    return Ledger(
+        COUNTED.hard, used=Amounts({GPU: tally}), resources=COUNTED.names, pods_revision=AS_OF, namespaces_revision=3
+    )
 
 
-def row(kind: Kind, to: int, base: int = 0, name: str = "p") -> Row:
+def row(kind: Operation, to: int, base: int = 0, name: str = "p") -> Reservation:
     """A promise."""
-    return Row("team-a", name, Amounts({GPU: base} if base else {}), Amounts({GPU: to}), "n", sole=True, kind=kind)
+    return Reservation(
+        "team-a",
+        name,
+        Amounts({GPU: base} if base else {}),
+        Amounts({GPU: to}),
+        "n",
+        single_attempt=True,
+        operation=kind,
+    )
 
 
 OLD = st.lists(st.integers(0, 5), max_size=5)
@@ -104,13 +114,17 @@ def test_a_pod_that_ended_since_may_have_been_counted(tmp_path: Path) -> None:
 
 def test_rows_in_flight_are_no_drift(tmp_path: Path) -> None:
     """Their pods are not there, or have changed since."""
-    ledger = counted(0).with_row("absent", row(Kind.CREATE, 2)).with_row("uid-team-a-p", row(Kind.CREATE, 1))
+    ledger = (
+        counted(0)
+        .with_reservation("absent", row(Operation.CREATE, 2))
+        .with_reservation("uid-team-a-p", row(Operation.CREATE, 1))
+    )
     assert drifts(tmp_path, ledger, [gpus(1, "p", 150)]) == []
 
 
 def test_a_creation_that_is_counted_and_still_promised_is_charged_twice(tmp_path: Path) -> None:
     """Its row should have been settled with the tally."""
-    ledger = counted(1).with_row("uid-team-a-p", row(Kind.CREATE, 1))
+    ledger = counted(1).with_reservation("uid-team-a-p", row(Operation.CREATE, 1))
     (found,) = drifts(tmp_path, ledger, [gpus(1, "p", 90)])
     assert (found.pod, found.name) == ("team-a/p", GPU)
 
@@ -118,8 +132,8 @@ def test_a_creation_that_is_counted_and_still_promised_is_charged_twice(tmp_path
 def test_a_change_is_based_on_what_its_pod_holds(tmp_path: Path) -> None:
     """Then it is in flight; based on anything else it promises too much or too little."""
     pods = [gpus(2, "p", 90)]
-    assert drifts(tmp_path, counted(2).with_row("uid-team-a-p", row(Kind.CHANGE, 4, 2)), pods) == []
-    (found,) = drifts(tmp_path, counted(2).with_row("uid-team-a-p", row(Kind.CHANGE, 4, 1)), pods)
+    assert drifts(tmp_path, counted(2).with_reservation("uid-team-a-p", row(Operation.UPDATE, 4, 2)), pods) == []
+    (found,) = drifts(tmp_path, counted(2).with_reservation("uid-team-a-p", row(Operation.UPDATE, 4, 1)), pods)
     assert (found.ledger, found.pods, found.pod) == (1, 2, "team-a/p")
 
 
@@ -127,4 +141,4 @@ def test_a_ledger_that_was_not_counted_yet_says_nothing_wrong(tmp_path: Path) ->
     """Nor one that promises nothing yet."""
     pods = [gpus(2, "p", 90)]
     assert drifts(tmp_path, Ledger(COUNTED.hard), pods) == []
-    assert drifts(tmp_path, replace(counted(0), converging="n"), pods) == []
+    assert drifts(tmp_path, replace(counted(0), initializer="n"), pods) == []

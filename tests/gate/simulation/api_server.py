@@ -8,9 +8,9 @@ from tests.gate.simulation.requests import Request, State
 from tests.gate.simulation.tasks import Task
 from tests.gate.simulation.truth import Pod
 from tests.state.simulation.picking import pick
-from webhook.gate.promising import Who
-from webhook.state.ledger import Kind
-from webhook.state.ports import BusyError, LedgerKey, StoreUnavailableError
+from webhook.gate.promising import ChargedPod
+from webhook.state.ledger import Operation
+from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 
 _MOST_TASKS = 9
 
@@ -42,13 +42,13 @@ class ApiServer:
         return f"replica {replica.number} is called for {request.uid}"
 
     def _attempt(self, task: Task, request: Request, replica: Replica) -> None:
-        who = Who(request.uid, request.namespace, f"pod-{request.uid}", replica.nonce(), request.kind)
+        who = ChargedPod(request.uid, request.namespace, f"pod-{request.uid}", replica.nonce(), request.kind)
         promised: frozenset[LedgerKey] = frozenset()
         loaded = replica.loaded
         try:
             granted, keys = replica.charge(who, request.old, request.new)
             promised = frozenset(keys)
-        except (BusyError, StoreUnavailableError):
+        except (RetryLaterError, StoreUnavailableError):
             granted = False
         if request.task is not task or request.state is not State.CALLING or request not in self._requests:
             return  # nobody waits for it
@@ -74,10 +74,10 @@ class ApiServer:
 
     def _stored(self, request: Request) -> None:
         pod = self._truth.pods.get(request.uid)
-        if request.kind is Kind.CREATE and request.namespace not in self._truth.namespaces:
+        if request.kind is Operation.CREATE and request.namespace not in self._truth.namespaces:
             self._requests.remove(request)
             return
-        if request.kind is Kind.CREATE:
+        if request.kind is Operation.CREATE:
             new = Pod(request.uid, request.namespace, request.new)
         elif pod is not None and pod.revision == request.seen:
             new = pod._replace(size=request.new)

@@ -51,8 +51,8 @@ class Etcd:
 
     def _clear(self, a: int, _b: int) -> str:
         """A ledger that counts and promises nothing is taken away, whatever its namespace: that may be done always."""
-        empty = [key for key, (ledger, _) in self._truth.books.items() if not (ledger.rows or ledger.tally)]
-        empty = [key for key in empty if not self._truth.books[key][0].converging]
+        empty = [key for key, (ledger, _) in self._truth.books.items() if not (ledger.reservations or ledger.used)]
+        empty = [key for key in empty if not self._truth.books[key][0].initializer]
         if not empty or self._truth.waiting or self._truth.stalled:
             return ""
         key = empty[a % len(empty)]

@@ -74,5 +74,11 @@ class Ground:
             for name in ("",) if counted.cap.shared else OLD_NAMESPACES:
                 members = membership(OLD_NAMESPACES if counted.cap.shared else (name,))
                 at = self.truth.revision
-                ledger = Ledger(counted.hard, counts=counted.names, as_of=at, ns_as_of=at, members=members)
+                ledger = Ledger(
+                    counted.hard,
+                    resources=counted.names,
+                    pods_revision=at,
+                    namespaces_revision=at,
+                    namespaces_hash=members,
+                )
                 self.truth.books[LedgerKey(counted.key, name)] = ledger, at

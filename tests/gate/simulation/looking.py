@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from tests.gate.simulation.truth import Truth, membership, under
 from tests.state.watch.pods import GPU
 from webhook.admission.capping import CapIndex
-from webhook.gate.promising import Who
+from webhook.gate.promising import ChargedPod
 from webhook.state.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
@@ -32,14 +32,14 @@ class Looking:
     def at(self, key: LedgerKey) -> None:
         """Look at one ledger; the first thing that does not hold is kept as `violation`."""
         found = self._truth.books.get(key)
-        if found is None or found[0].converging:
+        if found is None or found[0].initializer:
             return
         ledger, claims = found[0], self._claims(key)
         counted = self._counted(key, ledger)
         self._pardon(key, ledger)
         for uid, claim in sorted(claims.items()):
-            row = ledger.rows.get(uid)
-            charged = counted.get(uid, 0) + (row.promised().get(GPU, 0) if row else 0)
+            row = ledger.reservations.get(uid)
+            charged = counted.get(uid, 0) + (row.compute_reserved().get(GPU, 0) if row else 0)
             if charged < claim and (key, uid) not in self._foreign:
                 self._say(f"undercount: {_name(key)} charges {uid} {charged}; it holds or may hold {claim}")
         hard, held = self._hard[key.cap], sum(claims.values())
@@ -56,11 +56,11 @@ class Looking:
                 self._overfilled.add(key)
             self.at(key)
 
-    def granted(self, key: LedgerKey, who: Who, loaded: int) -> None:
+    def granted(self, key: LedgerKey, who: ChargedPod, loaded: int) -> None:
         """Look that a promise was written on what was counted since the cap had come into force there."""
         found = self._truth.books.get(key)
-        row = found[0].rows.get(who.uid) if found else None
-        if found and row and row.by == who.by and found[0].as_of < loaded:
+        row = found[0].reservations.get(who.uid) if found else None
+        if found and row and row.attempt == who.attempt and found[0].pods_revision < loaded:
             self._say(f"unseen: {_name(key)} promises {who.uid} room by a count before its cap came into force")
 
     def _say(self, violation: str) -> None:
@@ -68,12 +68,13 @@ class Looking:
 
     def _counted(self, key: LedgerKey, ledger: Ledger) -> dict[str, int]:
         """What the tally says of each pod, if it is what it says to be."""
-        pods = self._truth.pods_at(ledger.as_of)
+        pods = self._truth.pods_at(ledger.pods_revision)
         members = self._members(ledger)
         counted = {uid: pod.holds for uid, pod in pods.items() if under(key, pod) and pod.namespace in members}
-        if GPU in ledger.counts and ledger.tally.get(GPU, 0) != sum(counted.values()):
+        if GPU in ledger.resources and ledger.used.get(GPU, 0) != sum(counted.values()):
             self._say(
-                f"tally: {_name(key)} counts {ledger.tally.get(GPU, 0)} at revision {ledger.as_of}, when pods held "
+                f"tally: {_name(key)} counts {ledger.used.get(GPU, 0)} at revision {ledger.pods_revision}, when pods "
+                "held "
                 f"{sum(counted.values())}"
             )
         return counted
@@ -81,13 +82,13 @@ class Looking:
     def _members(self, ledger: Ledger) -> Collection[str]:
         """The namespaces that a ledger was counted with: those that there were at some moment, or one of them."""
         some = [*self._truth.memberships, *({name} for name in frozenset().union(*self._truth.memberships))]
-        return next((each for each in some if membership(each) == ledger.members), ())
+        return next((each for each in some if membership(each) == ledger.namespaces_hash), ())
 
     def _pardon(self, key: LedgerKey, ledger: Ledger) -> None:
         members = self._members(ledger)
         for (of, uid), revision in list(self._foreign.items()):
             pod = self._truth.pods_at(revision)[uid]
-            if of == key and ledger.as_of >= revision and pod.namespace in members:
+            if of == key and ledger.pods_revision >= revision and pod.namespace in members:
                 del self._foreign[of, uid]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tests.gate.simulation.ground import Act, Ground
 from tests.state.simulation.picking import pick
-from webhook.state.ports import BusyError, StoreUnavailableError
+from webhook.state.ports import RetryLaterError, StoreUnavailableError
 
 
 class Processes:
@@ -54,8 +54,8 @@ class Processes:
 
         def visit() -> None:
             try:
-                replica.keeper.visit(key, counted)
-            except (BusyError, StoreUnavailableError):
+                replica.keeper.reconcile(key, counted)
+            except (RetryLaterError, StoreUnavailableError):
                 return
 
         self._ground.task(replica, visit).token = ~self._ground.token  # below zero: a keeper is one thread
@@ -116,8 +116,8 @@ class Processes:
     def _lead(self, a: int, _b: int) -> str:
         """A lease comes, or lapses."""
         replica = self._ground.replicas[a % len(self._ground.replicas)]
-        replica.is_leader = not replica.is_leader
-        return f"replica {replica.number} {'takes itself for the leader' if replica.is_leader else 'leads no more'}"
+        replica.leading = not replica.leading
+        return f"replica {replica.number} {'takes itself for the leader' if replica.leading else 'leads no more'}"
 
     def _load(self, a: int, _b: int) -> str:
         replica = self._ground.awake(a)

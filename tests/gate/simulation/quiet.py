@@ -37,7 +37,7 @@ def settle(world: World, choice: int) -> None:
     replica = world.replicas[choice % len(world.replicas)]
     for each in world.replicas:
         each.frozen = each is not replica
-    replica.is_leader = True
+    replica.leading = True
     replica.load(WITH)
     world.truth.now += _KNOWN
     _visit_all(world, replica)
@@ -62,10 +62,10 @@ def _look(world: World) -> None:
         if key.namespace and key.namespace not in world.truth.namespaces:
             continue  # who has not seen the namespace knows nothing of its ledger
         held = sum(pod.holds for pod in world.truth.pods.values() if under(key, pod))
-        if ledger.converging or ledger.rows or ledger.charged().get(GPU, 0) != held:
+        if ledger.initializer or ledger.reservations or ledger.compute_charged().get(GPU, 0) != held:
             raise ViolationError(f"lost room: {_told(ledger)} in {key.namespace or 'all'}, where pods hold {held}")
 
 
 def _told(ledger: Ledger) -> str:
-    closed = " (closed)" if ledger.converging else ""
-    return f"{ledger.tally.get(GPU, 0)} are counted and {ledger.promised.get(GPU, 0)} promised{closed}"
+    closed = " (closed)" if ledger.initializer else ""
+    return f"{ledger.used.get(GPU, 0)} are counted and {ledger.reserved.get(GPU, 0)} promised{closed}"

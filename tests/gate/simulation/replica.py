@@ -10,10 +10,10 @@ from tests.gate.simulation.truth import Namespace, Truth
 from tests.state.watch.pods import line, page
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import CapIndex, Counted
-from webhook.gate.charging import Charging
-from webhook.gate.keeping import Keeper
-from webhook.gate.promising import Asked, Who
-from webhook.gate.sight import Sight
+from webhook.gate.charging import PodCharger
+from webhook.gate.keeping import LedgerReconciler
+from webhook.gate.promising import CapCharge, ChargedPod
+from webhook.gate.sight import UsageLister
 from webhook.state.batching import BatchedLedgers
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
@@ -33,7 +33,7 @@ class Replica:
     def __init__(self, number: int, truth: Truth, tasks: Tasks, store: Store, caps: CapIndex) -> None:
         self.number = number
         self.frozen = False
-        self.is_leader = number == 0
+        self.leading = number == 0
         self.caps = caps
         self._truth = truth
         self._tasks = tasks
@@ -41,17 +41,17 @@ class Replica:
         self._fresh, self._fresh_namespaces = Freshness(), Freshness()
         self._position = self._namespace_position = 0
         self.pods, self.namespaces = PodView(), NamespaceView()
-        self.sight = Sight(self.pods, self.namespaces, self.clock, self._current_at)
+        self.sight = UsageLister(self.pods, self.namespaces, self.clock, self._current_at)
         self._ledgers = BatchedLedgers(store, self.clock)
-        self.keeper = Keeper(
+        self.keeper = LedgerReconciler(
             caps=lambda: self.caps,
-            sight=self.sight,
+            usage_lister=self.sight,
             ledgers=self._ledgers,
             reader=store,
             monotonic=self.clock,
-            maker=self.nonce,
-            bound=BOUND,
-            role=self,
+            nonce=self.nonce,
+            in_flight_bound=BOUND,
+            leadership=self,
         )
         self.loaded: dict[str, int] = {}
         self.load(caps)
@@ -67,15 +67,15 @@ class Replica:
         self._truth.nonces += 1
         return f"r{self.number}-{self._truth.nonces}"
 
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether it takes itself for the leader; two may, or none."""
-        return self.is_leader
+        return self.leading
 
-    def departures(self) -> int:
+    def count_lost_replicas(self) -> int:
         """Who goes comes back here, and keeps what it promised in mind no longer than another would."""
         return 0
 
-    def loaded_since(self, _: str) -> float:
+    def loaded_everywhere_since(self, _: str) -> float:
         """Caps come into force at different times here, and ledgers open all the same."""
         return -math.inf
 
@@ -83,13 +83,13 @@ class Replica:
         """Other policies."""
         self.caps = caps
         self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in caps.all()}
-        self.sight.in_force([counted.key for counted in caps.all()])
+        self.sight.set_active_caps([counted.key for counted in caps.all()])
 
     def knows(self, namespace: str) -> bool:
         """Whether a pod of this namespace is not sent away at once."""
         return self.namespaces.row(namespace) is not None
 
-    def charge(self, who: Who, old: int, new: int) -> tuple[bool, Sequence[LedgerKey]]:
+    def charge(self, who: ChargedPod, old: int, new: int) -> tuple[bool, Sequence[LedgerKey]]:
         """One attempt of the product's own; whether it was granted, and by which ledgers.
 
         Raises:
@@ -97,19 +97,21 @@ class Replica:
             StoreUnavailableError: the ledgers are out of reach.
         """
         asked = [
-            Asked(counted, old=_gpus(counted, old), new=_gpus(counted, new), exceeds=False)
+            CapCharge(counted, current=_gpus(counted, old), requested=_gpus(counted, new), may_exceed=False)
             for counted in self.caps.over(who.namespace, {}).caps
         ]
-        outcome = Charging(self._ledgers, who, self.clock() + _PATIENCE, self.sight).charge(asked)
-        return not outcome.refused, [each.key(who.namespace) for each in asked]
+        outcome = PodCharger(self._ledgers, who, self.clock() + _PATIENCE, self.sight).charge(asked)
+        return not outcome.exceeded, [each.ledger_key(who.namespace) for each in asked]
 
     def keys(self) -> list[tuple[LedgerKey, Counted]]:
         """The ledgers that it keeps, last those of namespaces that it knows to be gone: these may go, too."""
         by_cap = {counted.key: counted for counted in self.caps.all()}
-        open_ = {key: by_cap[key.cap] for key in self.keeper.unsettled() if key.cap in by_cap}
+        open_ = {key: by_cap[key.cap] for key in self.keeper.list_pending() if key.cap in by_cap}
         names = {told.name for told in self._truth.told_namespaces}
-        keys = open_ | dict(self.keeper.keys(sorted(names)))
-        return sorted(keys.items(), key=lambda each: (self.sight.is_gone(each[0]), each[0].namespace, each[0].cap))
+        keys = open_ | dict(self.keeper.list_ledgers(sorted(names)))
+        return sorted(
+            keys.items(), key=lambda each: (self.sight.is_namespace_deleted(each[0]), each[0].namespace, each[0].cap)
+        )
 
     # What it sees
 

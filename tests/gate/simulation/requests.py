@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.gate.simulation.tasks import Task
-from webhook.state.ledger import Kind
+from webhook.state.ledger import Operation
 from webhook.state.ports import LedgerKey
 
 
@@ -20,7 +20,7 @@ class State(StrEnum):
 class Request:
     """A creation or a change; `seen` is the revision of the pod that it would replace."""
 
-    kind: Kind
+    kind: Operation
     uid: str
     namespace: str
     old: int

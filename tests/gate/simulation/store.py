@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tests.gate.simulation.tasks import Tasks
 from tests.gate.simulation.truth import Truth
 from webhook.state.ledger import Ledger
-from webhook.state.ports import LedgerKey, LostAnswerError, StoreUnavailableError, Versioned
+from webhook.state.ports import LedgerKey, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
 
 _LOST, _LATE, _DEAF = 0, 1, 2
 """What becomes of a call, by the order of the schedule: of so many (`_OF`), one each."""
@@ -20,7 +20,7 @@ class Store:
         self._tasks = tasks
         self._written = written
 
-    def read(self, key: LedgerKey, patience: float) -> Versioned | None:  # noqa: ARG002  # an order says when it ends
+    def read(self, key: LedgerKey, patience: float) -> VersionedLedger | None:  # noqa: ARG002  # an order says when it ends
         """The ledger as it is at some moment of this call; reads go on where writes stall.
 
         Raises:
@@ -30,7 +30,7 @@ class Store:
         found = self._truth.books.get(key)
         if self._tasks.pause("has read") % _OF == _DEAF or fate in {_LOST, _LATE}:
             raise StoreUnavailableError("no answer")
-        return Versioned(found[0], str(found[1])) if found else None
+        return VersionedLedger(found[0], str(found[1])) if found else None
 
     def write(self, key: LedgerKey, ledger: Ledger, version: str | None, patience: float) -> str | None:
         """Compare and swap, sooner or later.
@@ -44,7 +44,7 @@ class Store:
 
         return self._changed(key, version, f"writes {key.namespace or 'the shared ledger'}", stored, patience)
 
-    def remove(self, key: LedgerKey, found: Versioned, patience: float) -> bool:
+    def remove(self, key: LedgerKey, found: VersionedLedger, patience: float) -> bool:
         """Compare and delete, sooner or later.
 
         Raises:
@@ -70,10 +70,10 @@ class Store:
 
         fate = self._tasks.pause(told) % _OF
         if fate == _LOST:
-            raise LostAnswerError("lost on its way")
+            raise UnknownOutcomeError("lost on its way")
         if fate == _LATE:
             self._truth.late.append(transaction)
-            raise LostAnswerError("late on its way")
+            raise UnknownOutcomeError("late on its way")
         self._truth.commit(transaction)
         until = self._truth.clock() + patience
         while self._tasks.pause("has written") % _OF != _DEAF:
@@ -81,9 +81,9 @@ class Store:
                 return won[0] or None
             if self._truth.clock() > until:
                 break
-        raise LostAnswerError("no answer")
+        raise UnknownOutcomeError("no answer")
 
-    def revision(self, namespace: str, name: str, uid: str) -> int | None:
+    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
         """The revision of a pod, by a quorum read.
 
         Raises:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from tests.gate.simulation.caps import WITH, WITHOUT
 from tests.gate.simulation.ground import Act, Ground
 from tests.gate.simulation.requests import Request
-from webhook.state.ledger import Kind
+from webhook.state.ledger import Operation
 
 _MOST_REQUESTS = 6
 _NEW_NAMESPACES = ("team-2", "team-3")
@@ -33,7 +33,7 @@ class Users:
         self._uids += 1
         namespace = list(self._truth.namespaces)[a % len(self._truth.namespaces)]
         now, token = self._truth.now, self._ground.token
-        return self._asked(Request(Kind.CREATE, f"u{self._uids}", namespace, 0, 1 + b % 3, now, token))
+        return self._asked(Request(Operation.CREATE, f"u{self._uids}", namespace, 0, 1 + b % 3, now, token))
 
     def _change(self, a: int, b: int) -> str:
         pods = [pod for pod in self._truth.pods.values() if not pod.ended]
@@ -41,7 +41,9 @@ class Users:
             return ""
         pod = pods[a % len(pods)]
         now, token = self._truth.now, self._ground.token
-        return self._asked(Request(Kind.CHANGE, pod.uid, pod.namespace, pod.size, 1 + b % 4, now, token, pod.revision))
+        return self._asked(
+            Request(Operation.UPDATE, pod.uid, pod.namespace, pod.size, 1 + b % 4, now, token, pod.revision)
+        )
 
     def _asked(self, request: Request) -> str:
         if len(self._requests) >= _MOST_REQUESTS:

@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 from tests.gate.simulation import wrong
 from webhook.gate import keeping, promising
-from webhook.gate.keeping import Keeper
-from webhook.gate.promising import Promise
-from webhook.gate.sight import Sight
+from webhook.gate.keeping import LedgerReconciler
+from webhook.gate.promising import ReserveTransition
+from webhook.gate.sight import UsageLister
 from webhook.state.batching import BatchedLedgers
 
 
@@ -50,16 +50,21 @@ VARIANTS: Mapping[str, Variant] = {
         wrong.tells_before_it_writes,
     ),
     "lands_by_uid": Variant(
-        1, "takes any row of the pod for its own after a lost answer", Promise, "is_in", wrong.lands_by_uid, seed=25
+        1,
+        "takes any row of the pod for its own after a lost answer",
+        ReserveTransition,
+        "is_stored_in",
+        wrong.lands_by_uid,
+        seed=25,
     ),
     "withdraws_by_uid": Variant(
-        3, "takes back the row of its pod, whoever wrote it", promising, "withdraw", wrong.withdraws_by_uid, seed=3
+        3, "takes back the row of its pod, whoever wrote it", promising, "release", wrong.withdraws_by_uid, seed=3
     ),
     "counts_torn": Variant(
         4,
         "counts pods without those in a namespace of which another has come unseen",
-        Sight,
-        "_is_torn",
+        UsageLister,
+        "_is_inconsistent",
         wrong.counts_torn,
         mix="passing namespaces",
         seed=750,
@@ -67,14 +72,14 @@ VARIANTS: Mapping[str, Variant] = {
     "marks_unwritten": Variant(
         6,
         "takes a visit that wrote nothing for a write",
-        Keeper,
-        "_remember",
+        LedgerReconciler,
+        "_cache_result",
         wrong.marks_unwritten,
         mix="old promises",
         seed=52,
     ),
     "has_no_past": Variant(
-        7, "takes a ledger that is not there for the first", Sight, "is_first", wrong.has_no_past, seed=20
+        7, "takes a ledger that is not there for the first", UsageLister, "is_new_ledger", wrong.has_no_past, seed=20
     ),
     "takes_promising": Variant(
         7,
@@ -88,8 +93,8 @@ VARIANTS: Mapping[str, Variant] = {
     "puts_back": Variant(
         8,
         "charges a cap that was put back by what its ledger counted",
-        Sight,
-        "counted_since",
+        UsageLister,
+        "get_required_revision",
         wrong.follows_on,
         seed=1,
     ),

@@ -4,55 +4,61 @@
 from typing import Any
 
 from webhook.admission.capping import Counted
-from webhook.gate.keeping import Keeper, Kept
-from webhook.gate.promising import Promise
-from webhook.gate.sight import Sight
+from webhook.gate.keeping import LedgerReconciler, ReconcileResult
+from webhook.gate.promising import ReserveTransition
+from webhook.gate.sight import UsageLister
 from webhook.state.batching import BatchedLedgers
-from webhook.state.batching.desk import Desk
-from webhook.state.ledger import Ages, Ledger
+from webhook.state.batching.desk import CachedLedger
+from webhook.state.ledger import Ledger, ReservationAges
 from webhook.state.ports import LedgerKey
 
 _write = BatchedLedgers._write
-_remember = Keeper._remember
+_remember = LedgerReconciler._cache_result
 
 
-def lands_by_uid(promise: Promise, ledger: Ledger) -> bool:
-    return promise.who.uid in ledger.rows
+def lands_by_uid(promise: ReserveTransition, ledger: Ledger) -> bool:
+    return promise.pod.uid in ledger.reservations
 
 
-def silence_is_success(ledgers: BatchedLedgers, key: LedgerKey, desk: Desk, round_: Any, deadline: float) -> bool:
-    return _write(ledgers, key, desk, round_, deadline) or any(waiter.sent for waiter, _ in round_.steps)
+def silence_is_success(
+    ledgers: BatchedLedgers, key: LedgerKey, desk: CachedLedger, round_: Any, deadline: float
+) -> bool:
+    return _write(ledgers, key, desk, round_, deadline) or any(waiter.sent_result for waiter, _ in round_.results)
 
 
 def wins_every_race(*args: Any) -> bool:
     return _write(*args) or True
 
 
-def tells_before_it_writes(ledgers: BatchedLedgers, key: LedgerKey, desk: Desk, round_: Any, deadline: float) -> bool:
-    for waiter, step in round_.steps:
-        desk.line.decide(waiter, step)
+def tells_before_it_writes(
+    ledgers: BatchedLedgers, key: LedgerKey, desk: CachedLedger, round_: Any, deadline: float
+) -> bool:
+    for waiter, step in round_.results:
+        desk.queue.complete(waiter, step)
     return _write(ledgers, key, desk, round_, deadline)
 
 
 def withdraws_by_uid(ledger: Ledger, uid: str, _by: str) -> Ledger:
-    return ledger.with_row(uid, None)
+    return ledger.with_reservation(uid, None)
 
 
-def marks_unwritten(keeper: Keeper, key: LedgerKey, ages: Ages, kept: Kept, begun: float) -> None:
-    _remember(keeper, key, ages, Kept(kept.ledger, kept.expired, wrote=True), begun)
+def marks_unwritten(
+    keeper: LedgerReconciler, key: LedgerKey, ages: ReservationAges, kept: ReconcileResult, begun: float
+) -> None:
+    _remember(keeper, key, ages, ReconcileResult(kept.ledger, kept.expired, is_written=True), begun)
 
 
-def follows_on(_sight: Sight, _cap: str) -> int:
+def follows_on(_sight: UsageLister, _cap: str) -> int:
     return 0
 
 
-def has_no_past(_sight: Sight, _key: LedgerKey) -> bool:
+def has_no_past(_sight: UsageLister, _key: LedgerKey) -> bool:
     return True
 
 
 def takes_promising(ledger: Ledger) -> bool:
-    return not (ledger.tally or ledger.converging)
+    return not (ledger.used or ledger.initializer)
 
 
-def counts_torn(_sight: Sight, _counted: Counted, _key: LedgerKey) -> bool:
+def counts_torn(_sight: UsageLister, _counted: Counted, _key: LedgerKey) -> bool:
     return False

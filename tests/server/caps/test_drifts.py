@@ -7,7 +7,7 @@ from tests.state.ledger.ledgers import GPU, empty, gpus
 from webhook.accounting.amounts import Amounts
 from webhook.server.caps.drifts import Drifts
 from webhook.state.ledger import Ledger
-from webhook.state.ports import LedgerKey, Write, WriteEnd
+from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 
@@ -20,9 +20,9 @@ class Told:
         self.log = Log()
         self._drifts = Drifts(self.registry, self.log.logger)
 
-    def wrote(self, before: Ledger | None, after: Ledger, end: WriteEnd = WriteEnd.STORED) -> None:
+    def wrote(self, before: Ledger | None, after: Ledger, end: WriteResult = WriteResult.STORED) -> None:
         """A write."""
-        self._drifts.wrote(Write(KEY, before, after, 1, 0.0, end))
+        self._drifts.record_write(LedgerWrite(KEY, before, after, 1, 0.0, end))
 
     def times(self) -> float | None:
         """How often."""
@@ -35,8 +35,8 @@ class Told:
 
 def test_what_came_past_the_gate_is_counted_and_logged() -> None:
     told = Told()
-    told.wrote(empty(), empty(tally=gpus(3)))
-    told.wrote(empty(tally=gpus(3)), empty(tally=gpus(5)))
+    told.wrote(empty(), empty(used=gpus(3)))
+    told.wrote(empty(used=gpus(3)), empty(used=gpus(5)))
     assert (told.times(), told.last(GPU)) == (2, 2)
     line = told.log.lines[-1]
     expected = {"event": "ledger-drift", "cap": "gpus", "namespace": "team-a", "amounts": {GPU: "2"}}
@@ -46,15 +46,15 @@ def test_what_came_past_the_gate_is_counted_and_logged() -> None:
 def test_cpu_is_told_in_cores() -> None:
     told = Told()
     names = frozenset({"cpu"})
-    told.wrote(empty(counts=names), empty(counts=names, tally=Amounts({"cpu": 1500})))
+    told.wrote(empty(resources=names), empty(resources=names, used=Amounts({"cpu": 1500})))
     assert told.last("cpu") == 1.5
     assert told.log.lines[-1]["amounts"] == {"cpu": "1500m"}
 
 
 def test_what_was_not_stored_or_not_there_before_says_nothing() -> None:
     told = Told()
-    told.wrote(None, empty(tally=gpus(3)))
-    told.wrote(empty(), empty(tally=gpus(3)), WriteEnd.CONFLICT)
-    told.wrote(empty(), empty(tally=gpus(3)), WriteEnd.LOST)
-    told.wrote(empty(tally=gpus(3)), empty())
+    told.wrote(None, empty(used=gpus(3)))
+    told.wrote(empty(), empty(used=gpus(3)), WriteResult.CONFLICT)
+    told.wrote(empty(), empty(used=gpus(3)), WriteResult.UNKNOWN)
+    told.wrote(empty(used=gpus(3)), empty())
     assert (told.times(), told.log.lines) == (None, [])

@@ -49,8 +49,8 @@ def many(number: int) -> str:
 def test_ledgers_are_told_of_as_they_are_written() -> None:
     told = Told(CPU)
     hard = told.caps.all()[0].hard
-    told.put(Ledger(hard, tally=Amounts({GPU: 3, "cpu": 1500})))
-    told.put(Ledger(hard, tally=Amounts({GPU: 4})), "team-b")
+    told.put(Ledger(hard, used=Amounts({GPU: 3, "cpu": 1500})))
+    told.put(Ledger(hard, used=Amounts({GPU: 4})), "team-b")
     told.now = 30.0
     assert told.lines() >= {
         'tallygate_cap_hard{cap="gpus",resource="nvidia.com/gpu"} 8.0',
@@ -71,7 +71,7 @@ def test_ledgers_are_told_of_as_they_are_written() -> None:
 
 def test_ledgers_of_caps_that_are_gone_are_not_told_of() -> None:
     told = Told()
-    told.put(empty(tally=gpus(3)))
+    told.put(empty(used=gpus(3)))
     told.caps = CapIndex(policies(CAP.replace("team-*", "squad-*")))
     assert told.lines() == {"tallygate_cap_rows_limit 3000.0"}
     assert told.metrics.seen.all() == {}
@@ -88,7 +88,7 @@ def test_five_thousand_namespaces_make_no_more_series_than_five() -> None:
     few, many_ = Told(), Told()
     for told, namespaces in ((few, 5), (many_, 5000)):
         for number in range(namespaces):
-            told.put(empty(tally=gpus(number % 4 + 1)), f"team-{number}")
+            told.put(empty(used=gpus(number % 4 + 1)), f"team-{number}")
     assert len(many_.lines()) == len(few.lines())
     assert sum("fullest" in line for line in many_.lines()) == FULLEST
 
@@ -97,7 +97,7 @@ def test_very_many_caps_share_a_name() -> None:
     told = Told(many(MOST_CAPS + 2))
     for number in range(MOST_CAPS + 2):
         for namespace in range(FULLEST):
-            told.put(empty(tally=gpus(1)), f"team-{namespace}", number)
+            told.put(empty(used=gpus(1)), f"team-{namespace}", number)
     lines = told.lines()
     held = {line for line in lines if line.startswith("tallygate_cap_held")}
     assert len(held) == MOST_CAPS + 1

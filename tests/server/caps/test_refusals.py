@@ -9,21 +9,21 @@ from prometheus_client import CollectorRegistry
 from tests.gate.scene import CAP, Scene, pod
 from tests.gate.test_foresight import workload
 from webhook.accounting.amounts import Amounts
-from webhook.gate import Answer
+from webhook.gate import Decision
 from webhook.gate.gate import UndecidedError
-from webhook.gate.promising import Mode
+from webhook.gate.promising import ChargeMode
 from webhook.server.caps.names import MOST_CAPS
 from webhook.server.caps.refusals import REASONS, CountedLedgers, Refusals
-from webhook.state.ledger import Deferred, First, Ledger
+from webhook.state.ledger import Deferred, Ledger, Prerequisite
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import (
-    Attempt,
-    BusyError,
     LedgerFullError,
     LedgerKey,
     Ledgers,
-    LostAnswerError,
+    RetryLaterError,
     StoreUnavailableError,
+    Transition,
+    UnknownOutcomeError,
 )
 
 T = TypeVar("T")
@@ -35,15 +35,15 @@ LIMITS = CAP.replace("nvidia.com/gpu: 4", "limits.memory: 4Gi")
 class Failing:
     """Ledgers of one cap fail when they are asked so; the others promise."""
 
-    alone = True
+    is_standalone = True
 
-    def __init__(self, error: Exception, cap: str = "gpus-", modes: Collection[Mode] = tuple(Mode)) -> None:
+    def __init__(self, error: Exception, cap: str = "gpus-", modes: Collection[ChargeMode] = tuple(ChargeMode)) -> None:
         self._error = error
         self._cap = cap
         self._modes = modes
         self._ledgers = MemoryLedgers()
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+    def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
         """Fail."""
         if key.cap.startswith(self._cap) and getattr(attempt, "mode", None) in self._modes:
             raise self._error
@@ -53,12 +53,12 @@ class Failing:
 class Deferring:
     """Whatever is asked must wait for one thing."""
 
-    alone = False
+    is_standalone = False
 
-    def __init__(self, first: First) -> None:
+    def __init__(self, first: Prerequisite) -> None:
         self._first = first
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:  # noqa: ARG002  # as the port has it
+    def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:  # noqa: ARG002  # as the port has it
         """Put off."""
         return Deferred(Ledger(Amounts()), self._first)  # type: ignore[return-value]  # charging is all who asks here
 
@@ -71,7 +71,7 @@ class Told:
         self.refusals = Refusals(self.registry)
         self.scene = Scene(text, ledgers=CountedLedgers(ledgers or MemoryLedgers(), self.refusals))
 
-    def create(self, gpus: int, **request: object) -> Answer:
+    def create(self, gpus: int, **request: object) -> Decision:
         """A pod is asked for, and the answer is told."""
         answer = self.scene.create(gpus, **request)
         self.refusals.answered(answer.record)
@@ -115,20 +115,20 @@ def test_a_workload_that_is_denied_is_counted_as_that() -> None:
 
 
 def test_a_dry_run_is_not_counted() -> None:
-    for ledgers in (MemoryLedgers(), Deferring(First.OPEN), Failing(BusyError("busy"))):
+    for ledgers in (MemoryLedgers(), Deferring(Prerequisite.ACTIVATE), Failing(RetryLaterError("busy"))):
         told = Told(ledgers=ledgers)
         told.create(5, dryRun=True)
         assert told.counts() == {}
 
 
 def test_a_ledger_of_unknown_past_is_counted_as_converging() -> None:
-    told = Told(ledgers=MemoryLedgers(alone=False))
+    told = Told(ledgers=MemoryLedgers(is_standalone=False))
     assert told.create(1).record.verdict == "busy"
     assert told.counts() == {("gpus", "converging"): 1}
 
 
-@pytest.mark.parametrize("first", First)
-def test_whatever_a_ledger_waits_for_has_a_reason_and_is_counted_once_for_each_cap(first: First) -> None:
+@pytest.mark.parametrize("first", Prerequisite)
+def test_whatever_a_ledger_waits_for_has_a_reason_and_is_counted_once_for_each_cap(first: Prerequisite) -> None:
     told = Told(f"{CAP}---{SECOND}", Deferring(first))
     told.create(1)
     (reason,) = {reason for _, reason in told.counts()}
@@ -137,7 +137,7 @@ def test_whatever_a_ledger_waits_for_has_a_reason_and_is_counted_once_for_each_c
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"), [(BusyError("too many requests"), "busy"), (LedgerFullError("too large"), "bytes-full")]
+    ("error", "reason"), [(RetryLaterError("too many requests"), "busy"), (LedgerFullError("too large"), "bytes-full")]
 )
 def test_a_store_that_has_no_time_is_counted(error: Exception, reason: str) -> None:
     told = Told(f"{CAP}---{SECOND}", Failing(error))
@@ -145,7 +145,7 @@ def test_a_store_that_has_no_time_is_counted(error: Exception, reason: str) -> N
     assert told.counts() == {("gpus", reason): 1}
 
 
-@pytest.mark.parametrize("error", [StoreUnavailableError("refused"), LostAnswerError("reset")])
+@pytest.mark.parametrize("error", [StoreUnavailableError("refused"), UnknownOutcomeError("reset")])
 def test_a_store_out_of_reach_is_counted_though_nothing_is_decided(error: Exception) -> None:
     told = Told(ledgers=Failing(error))
     with pytest.raises(UndecidedError):
@@ -183,7 +183,7 @@ def test_names_of_caps_are_bounded() -> None:
 
 
 def test_a_lost_promise_is_taken_back_through_them_and_that_is_no_refusal() -> None:
-    told = Told(f"{CAP}---{SECOND}", Failing(BusyError("busy"), "more-gpus-", [Mode.PROMISE]))
+    told = Told(f"{CAP}---{SECOND}", Failing(RetryLaterError("busy"), "more-gpus-", [ChargeMode.RESERVE]))
     told.create(1)
     assert told.counts() == {("more-gpus", "busy"): 1}
     assert told.scene.promised() == {}

@@ -16,7 +16,7 @@ def told(ledger: Ledger, namespace: str = "team-a", cap: str = "gpus", age: floa
 
 def holds(held: int, hard: int = 4) -> Ledger:
     """Pods hold so many GPUs."""
-    return empty(hard, tally=gpus(held))
+    return empty(hard, used=gpus(held))
 
 
 def test_the_ledgers_of_a_cap_are_added_up_over_their_namespaces() -> None:
@@ -29,13 +29,13 @@ def test_the_ledgers_of_a_cap_are_added_up_over_their_namespaces() -> None:
 
 
 def test_a_ledger_has_room_or_is_full_or_over_or_promises_nothing_yet() -> None:
-    ledgers = [holds(3), holds(4), granted(holds(3), wants(new=1)), holds(5), empty(converging="n")]
+    ledgers = [holds(3), holds(4), granted(holds(3), wants(new=1)), holds(5), empty(initializer="n")]
     states = added(told(ledger, str(number)) for number, ledger in enumerate(ledgers))["gpus"].states
     assert states == {State.ROOM: 1, State.FULL: 2, State.OVER: 1, State.CONVERGING: 1}
 
 
 def test_what_may_not_be_held_at_all_makes_no_ledger_full() -> None:
-    nothing = Ledger(Amounts({GPU: 0, "pods": 3}), tally=Amounts({"pods": 1}))
+    nothing = Ledger(Amounts({GPU: 0, "pods": 3}), used=Amounts({"pods": 1}))
     assert added([told(nothing)])["gpus"].states == {State.ROOM: 1}
     assert fullest([told(nothing)], 3, 3) == [Full(1 / 3, "gpus", "pods", "team-a")]
 
@@ -63,6 +63,6 @@ def test_no_more_are_told_than_asked_for_and_none_that_is_left_out_is_fuller(
     assert len(found) <= most
     for cap in "abc":
         mine = sorted((full.ratio for full in found if full.cap == cap), reverse=True)
-        every = sorted((t.ledger.tally.get(GPU, 0) / 4 for t in ledgers if t.cap == cap), reverse=True)
+        every = sorted((t.ledger.used.get(GPU, 0) / 4 for t in ledgers if t.cap == cap), reverse=True)
         assert mine == every[: len(mine)]
         assert len(mine) <= each

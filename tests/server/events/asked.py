@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from webhook.admission.change import Phase
-from webhook.gate import Answer, Record
+from webhook.gate import Decision, DecisionRecord
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u-web", "controller": True}
 
@@ -15,7 +15,7 @@ def review(*owners: dict[str, Any]) -> bytes:
     return json.dumps({"request": {"uid": "r", "object": pod}}).encode()
 
 
-def answer(verdict: str = "deny", text: str = "the sentence", **record: Any) -> Answer:
+def answer(verdict: str = "deny", text: str = "the sentence", **record: Any) -> Decision:
     """An answer with one code; a refusal in the validating phase unless something else is said."""
     refused = verdict == "deny"
     said = {"status": {"message": text}} if refused else {"warnings": [text]}
@@ -32,4 +32,4 @@ def answer(verdict: str = "deny", text: str = "the sentence", **record: Any) -> 
         "verdict": verdict,
         "codes" if refused else "warnings": ("TG201",),
     }
-    return Answer(body, Record(**facts | record))
+    return Decision(body, DecisionRecord(**facts | record))

@@ -9,7 +9,7 @@ from tests.server.building import Log
 from tests.server.events.asked import OWNER, answer, review
 from tests.server.process import eventually
 from webhook.admission.change import Phase
-from webhook.gate import Answer
+from webhook.gate import Decision
 from webhook.server.events.series import Event
 from webhook.server.events.telling import OwnerEvents
 from webhook.server.events.writing import EventError
@@ -46,7 +46,7 @@ class _Told:
         for each in range(owners):
             found = answer()
             record = replace(found.record, namespace=f"team-{each % namespaces}")
-            self.events.heard(review(OWNER | {"uid": f"u{each}"}), Answer(found.body, record))
+            self.events.heard(review(OWNER | {"uid": f"u{each}"}), Decision(found.body, record))
 
 
 def test_what_was_answered_is_written_by_a_thread_of_its_own_and_the_answer_is_the_same() -> None:
@@ -97,7 +97,7 @@ def test_a_failure_is_logged_once_until_it_is_over_and_shown_meanwhile() -> None
 
 def test_a_fault_in_what_is_heard_leaves_the_answer_as_it_is() -> None:
     told = _Told()
-    broken = Answer(b"no JSON", answer().record)
+    broken = Decision(b"no JSON", answer().record)
     admit = told.events.heard_by(lambda _body, _phase, _deadline: broken)
     assert admit(review(OWNER), Phase.VALIDATING, 0.0) is broken
     assert told.count("crashed") == 1

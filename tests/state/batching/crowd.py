@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from tests.state.attempts import Put, room
 from tests.state.batching.script import KEY, Clock, Happening, ScriptedStore, nothing
 from webhook.state.batching import BatchedLedgers
-from webhook.state.ports import Attempt
+from webhook.state.ports import Transition
 
 T = TypeVar("T")
 
@@ -25,11 +25,11 @@ class Crowd:
         self.came: list[Future[Any]] = []
         self._pool = ThreadPoolExecutor(64)
 
-    def ask(self, attempt: Attempt[T], deadline: float = 10.0) -> T:
+    def ask(self, attempt: Transition[T], deadline: float = 10.0) -> T:
         """Come and wait."""
         return self.ledgers.transact(KEY, attempt, deadline)
 
-    def come(self, *attempts: Attempt[Any], deadline: float = 10.0) -> None:
+    def come(self, *attempts: Transition[Any], deadline: float = 10.0) -> None:
         """Let them come, each in a thread, one after the other; return once all stand in line."""
         while self.clock.looks.acquire(blocking=False):
             pass

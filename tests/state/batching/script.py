@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from threading import Lock, Semaphore
 
 from webhook.state.ledger import Ledger
-from webhook.state.ports import BusyError, LedgerKey, LostAnswerError, StoreUnavailableError, Versioned
+from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 Happening = Callable[["ScriptedStore"], None]
@@ -20,12 +20,12 @@ class ScriptedStore:
         self._lock = Lock()
         self._revisions = itertools.count(1)
         self._reads, self._writes = iter(reads), iter(writes)
-        self.stored = None if ledger is None else Versioned(ledger, "0")
+        self.stored = None if ledger is None else VersionedLedger(ledger, "0")
         self.calls: list[str] = []
         self.patiences: list[float] = []
         self.late: list[Callable[[], object]] = []
 
-    def read(self, _: LedgerKey, patience: float) -> Versioned | None:
+    def read(self, _: LedgerKey, patience: float) -> VersionedLedger | None:
         """The ledger."""
         self.calls.append("read")
         self.patiences.append(patience)
@@ -41,13 +41,13 @@ class ScriptedStore:
             next(self._writes, nothing)(self)
         except Done:
             self.put(ledger, version)
-            raise LostAnswerError("connection reset") from None
+            raise UnknownOutcomeError("connection reset") from None
         except Pending:
             self.late.append(lambda: self.put(ledger, version))
-            raise LostAnswerError("timed out") from None
+            raise UnknownOutcomeError("timed out") from None
         return self.put(ledger, version)
 
-    def remove(self, _: LedgerKey, found: Versioned, patience: float) -> bool:
+    def remove(self, _: LedgerKey, found: VersionedLedger, patience: float) -> bool:
         """Compare and delete."""
         self.calls.append("remove")
         self.patiences.append(patience)
@@ -62,7 +62,7 @@ class ScriptedStore:
         with self._lock:
             if (self.stored.version if self.stored else None) != version:
                 return None
-            self.stored = Versioned(ledger, f"{next(self._revisions)}")
+            self.stored = VersionedLedger(ledger, f"{next(self._revisions)}")
             return self.stored.version
 
     def change(self, ledger: Ledger) -> None:
@@ -90,7 +90,7 @@ def nothing(_: ScriptedStore) -> None:
 
 def lost(_: ScriptedStore) -> None:
     """Lose the request."""
-    raise LostAnswerError("connection reset")
+    raise UnknownOutcomeError("connection reset")
 
 
 def done(_: ScriptedStore) -> None:
@@ -110,7 +110,7 @@ def down(_: ScriptedStore) -> None:
 
 def throttled(_: ScriptedStore) -> None:
     """Have too much to do."""
-    raise BusyError("too many requests")
+    raise RetryLaterError("too many requests")
 
 
 class Clock:

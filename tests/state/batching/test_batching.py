@@ -9,8 +9,8 @@ from tests.state.attempts import GPU, Put, Take, room
 from tests.state.batching.crowd import crowd, crowded
 from tests.state.batching.script import KEY, ScriptedStore
 from webhook.state.batching import BatchedLedgers
-from webhook.state.batching.desk import Desk
-from webhook.state.ports import LedgerKey, Versioned
+from webhook.state.batching.desk import CachedLedger
+from webhook.state.ports import LedgerKey, VersionedLedger
 
 
 def test_a_first_write_reads_and_every_other_only_writes() -> None:
@@ -18,7 +18,7 @@ def test_a_first_write_reads_and_every_other_only_writes() -> None:
     for uid in ("u1", "u2", "u3"):
         assert asked.ask(Take(uid))
     assert asked.store.calls == ["read", "write", "write", "write"]
-    assert asked.store.now.charged() == {GPU: 3}
+    assert asked.store.now.compute_charged() == {GPU: 3}
 
 
 def test_who_comes_while_a_write_is_under_way_shares_the_next_one() -> None:
@@ -26,7 +26,7 @@ def test_who_comes_while_a_write_is_under_way_shares_the_next_one() -> None:
     assert asked.ask(Take("u0"))
     assert asked.outcomes() == [True] * 19
     assert asked.store.calls == ["write", "write"]
-    assert list(asked.store.now.rows) == [f"u{each}" for each in range(20)]
+    assert list(asked.store.now.reservations) == [f"u{each}" for each in range(20)]
 
 
 def test_of_those_who_share_a_write_the_first_to_come_get_the_room() -> None:
@@ -48,16 +48,16 @@ def test_where_others_have_written_it_is_read_before_it_is_written_until_they_no
 
 
 def test_a_crowd_leaves_room_for_another_replica_now_and_then() -> None:
-    desk = Desk()
-    desk.read(Versioned(room(9), "0"))
+    desk = CachedLedger()
+    desk.record_read(VersionedLedger(room(9), "0"))
     for number in range(20):
-        desk.saw(0.0, None)
-        assert desk.may_write_blind(2)
-        desk.wrote(Versioned(room(9), f"{number + 1}"))
-    assert not desk.may_write_blind(2)
-    assert desk.may_write_blind(1)
-    desk.read(Versioned(room(9), "20"))
-    assert desk.may_write_blind(2)
+        desk.confirm(0.0, None)
+        assert desk.may_write_without_read(2)
+        desk.record_write(VersionedLedger(room(9), f"{number + 1}"))
+    assert not desk.may_write_without_read(2)
+    assert desk.may_write_without_read(1)
+    desk.record_read(VersionedLedger(room(9), "20"))
+    assert desk.may_write_without_read(2)
 
 
 def bound_when_none(store: ScriptedStore) -> None:
@@ -73,7 +73,7 @@ def test_a_ledger_that_is_not_there_is_made_by_one() -> None:
 
 
 def test_of_very_many_ledgers_those_unused_the_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.batching.ledgers._MOST_DESKS", 2)
+    monkeypatch.setattr("webhook.state.batching.ledgers._MAX_CACHED_LEDGERS", 2)
     store = ScriptedStore(room(9))
     ledgers = BatchedLedgers(store, lambda: 0.0)
     for uid, cap in enumerate("abacab"):
@@ -93,7 +93,7 @@ def test_whoever_waits_says_so_and_whoever_is_told_what_was_refused_a_moment_ago
         waiting.append("ends")
 
     store = ScriptedStore(room(1))
-    ledgers = BatchedLedgers(store, lambda: 0.0, waiting=wait)
+    ledgers = BatchedLedgers(store, lambda: 0.0, release_turn=wait)
     assert ledgers.transact(KEY, Take("u1"), 10.0)
     assert not ledgers.transact(KEY, Take("u2"), 10.0)
     assert waiting == ["begins", "ends"] * 2

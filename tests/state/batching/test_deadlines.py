@@ -5,7 +5,7 @@ import pytest
 from tests.state.attempts import Take, room
 from tests.state.batching.crowd import crowd
 from tests.state.batching.script import ScriptedStore
-from webhook.state.ports import BusyError, StoreUnavailableError
+from webhook.state.ports import RetryLaterError, StoreUnavailableError
 
 
 def test_a_caller_whose_deadline_passes_goes_and_the_next_one_serves() -> None:
@@ -15,10 +15,10 @@ def test_a_caller_whose_deadline_passes_goes_and_the_next_one_serves() -> None:
         store.change(room(4))  # so that the first must try again, for which there is no time
 
     asked = crowd(writes=(slow,))
-    with pytest.raises(BusyError, match="others were in the way until the deadline"):
+    with pytest.raises(RetryLaterError, match="others were in the way until the deadline"):
         asked.ask(Take("u0"))
     assert asked.outcomes() == [True, True]
-    assert list(asked.store.now.rows) == ["u1", "u2"]
+    assert list(asked.store.now.reservations) == ["u1", "u2"]
 
 
 def test_of_those_who_wait_the_one_with_the_most_time_serves_next() -> None:
@@ -30,7 +30,7 @@ def test_of_those_who_wait_the_one_with_the_most_time_serves_next() -> None:
         store.change(room(4))
 
     asked = crowd(writes=(slow,))
-    with pytest.raises(BusyError):
+    with pytest.raises(RetryLaterError):
         asked.ask(Take("u0"))
     assert asked.outcomes() == [True] * 3
     assert asked.store.patiences == [5.0, 5.0, 3.0, 3.0]
@@ -43,7 +43,7 @@ def test_a_call_that_takes_all_the_time_of_who_serves_is_no_verdict_for_the_othe
         raise StoreUnavailableError("timed out")
 
     asked = crowd(reads=(hang,))
-    with pytest.raises(BusyError):
+    with pytest.raises(RetryLaterError):
         asked.ask(Take("u0"))
     assert asked.outcomes() == [True]
 
@@ -58,7 +58,7 @@ def test_no_call_takes_longer_than_who_serves_has_nor_than_five_seconds() -> Non
 def test_after_the_deadline_nothing_is_tried() -> None:
     asked = crowd()
     asked.clock.seconds = 20.0
-    with pytest.raises(BusyError):
+    with pytest.raises(RetryLaterError):
         asked.ask(Take("u1"))
     assert asked.store.calls == []
 
@@ -72,5 +72,5 @@ def test_who_waits_in_vain_goes_at_the_deadline() -> None:
 
     asked = crowd(writes=(hold,))
     assert asked.ask(Take("u0"))
-    assert isinstance(waited[0], BusyError)
-    assert list(asked.store.now.rows) == ["u0"]
+    assert isinstance(waited[0], RetryLaterError)
+    assert list(asked.store.now.reservations) == ["u0"]

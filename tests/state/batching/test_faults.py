@@ -13,14 +13,14 @@ def test_a_lost_request_is_sent_again() -> None:
     asked = crowd(writes=(lost,))
     assert asked.ask(Take("u1"))
     assert asked.store.calls == ["read", "write", "read", "write"]
-    assert asked.store.now.charged() == {GPU: 1}
+    assert asked.store.now.compute_charged() == {GPU: 1}
 
 
 def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
     asked = crowd(1, writes=(done,))
     assert asked.ask(Take("u1"))
     assert asked.store.calls == ["read", "write", "read"]
-    assert asked.store.now.charged() == {GPU: 1}
+    assert asked.store.now.compute_charged() == {GPU: 1}
 
 
 def test_another_attempt_of_the_same_pod_is_no_proof_of_this_one() -> None:
@@ -33,7 +33,7 @@ def test_another_attempt_of_the_same_pod_is_no_proof_of_this_one() -> None:
     asked = crowd(2, writes=(other,))
     assert asked.ask(Take("u1", by="n1"))
     assert asked.store.calls == ["read", "write", "read", "write"]
-    assert asked.store.now.rows["u1"].by == "n1"
+    assert asked.store.now.reservations["u1"].attempt == "n1"
 
 
 def test_a_request_that_lands_late_is_found_by_the_conflict() -> None:
@@ -44,7 +44,7 @@ def test_a_request_that_lands_late_is_found_by_the_conflict() -> None:
     asked = crowd(1, writes=(pending, land))
     assert asked.ask(Take("u1"))
     assert asked.store.calls == ["read", "write", "read", "write", "read"]
-    assert asked.store.now.charged() == {GPU: 1}
+    assert asked.store.now.compute_charged() == {GPU: 1}
 
 
 def test_all_whose_answer_was_lost_together_are_told() -> None:
@@ -52,7 +52,7 @@ def test_all_whose_answer_was_lost_together_are_told() -> None:
     assert asked.ask(Take("u0"))
     assert asked.outcomes() == [True, False, True]
     assert asked.store.calls == ["write", "write", "read"]
-    assert asked.store.now.charged() == {GPU: 3}
+    assert asked.store.now.compute_charged() == {GPU: 3}
 
 
 @pytest.mark.parametrize(("fault", "says"), [(down, "connection refused"), (throttled, "too many requests")])
@@ -74,7 +74,7 @@ def test_a_lost_answer_that_cannot_be_looked_up_is_told() -> None:
     with pytest.raises(StoreUnavailableError, match="connection refused"):
         asked.ask(Take("u1"))
     assert asked.ask(Look()) == asked.store.now
-    assert "u1" in asked.store.now.rows
+    assert "u1" in asked.store.now.reservations
 
 
 def test_a_fault_of_one_attempt_is_told_to_its_caller_only() -> None:

@@ -31,7 +31,7 @@ def test_room_that_others_have_taken_is_found_before_anybody_is_granted() -> Non
     bound(0)(asked.store)
     assert not asked.ask(Take("u2"))
     assert asked.store.calls == ["read", "write", "write", "read"]
-    assert "u2" not in asked.store.now.rows
+    assert "u2" not in asked.store.now.reservations
 
 
 def test_what_is_sure_anyhow_needs_no_look_for_some_seconds() -> None:

@@ -27,7 +27,7 @@ def test_a_ledger_that_others_write_meanwhile_is_looked_at_again_and_kept() -> N
     asked = crowd(writes=(lambda store: store.change(taken(4, "u1")),))
     assert not asked.ask(Remove())
     assert asked.store.calls == ["read", "remove", "read"]
-    assert list(asked.store.now.rows) == ["u1"]
+    assert list(asked.store.now.reservations) == ["u1"]
 
 
 def test_a_ledger_into_which_somebody_puts_something_together_with_who_takes_it_away_is_kept() -> None:
@@ -35,7 +35,7 @@ def test_a_ledger_into_which_somebody_puts_something_together_with_who_takes_it_
     assert asked.ask(Put(lambda before: before or room(4))) is None
     assert asked.outcomes() == [False, True]
     assert "remove" not in asked.store.calls
-    assert list(asked.store.now.rows) == ["u1"]
+    assert list(asked.store.now.reservations) == ["u1"]
 
 
 def test_what_is_told_beside_a_removal_was_so_until_then() -> None:

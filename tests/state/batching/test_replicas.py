@@ -10,8 +10,8 @@ import pytest
 from tests.state.attempts import GPU, Take, room
 from tests.state.batching.script import KEY, Happening, ScriptedStore, done, down, lost, nothing, pending
 from webhook.state.batching import BatchedLedgers
-from webhook.state.ledger import Ledger, withdraw
-from webhook.state.ports import Step, StoreUnavailableError
+from webhook.state.ledger import Ledger, release
+from webhook.state.ports import StoreUnavailableError, TransitionResult
 
 _ROOM = 60
 _ASKED = 100
@@ -23,13 +23,13 @@ class TakeBack:
 
     uid: str
 
-    def __call__(self, found: Ledger | None) -> Step[None]:
+    def __call__(self, found: Ledger | None) -> TransitionResult[None]:
         """Withdraw."""
         assert found is not None
-        ledger = withdraw(found, self.uid, self.uid)
-        return Step(None, None if ledger is found else ledger)
+        ledger = release(found, self.uid, self.uid)
+        return TransitionResult(None, None if ledger is found else ledger)
 
-    def is_in(self, _: Ledger) -> bool:
+    def is_stored_in(self, _: Ledger) -> bool:
         """It leaves no mark."""
         return False
 
@@ -64,8 +64,8 @@ def test_exactly_the_cap_is_granted_whatever_the_store_loses(seed: int) -> None:
         taken = list(pool.map(create, range(_ASKED)))
     granted = {f"u{each}" for each, took in enumerate(taken) if took}
     unknown = {f"u{each}" for each, took in enumerate(taken) if took is None}
-    rows = store.now.rows.keys()
-    assert store.now.charged()[GPU] <= _ROOM
+    rows = store.now.reservations.keys()
+    assert store.now.compute_charged()[GPU] <= _ROOM
     assert granted <= rows <= granted | unknown
     assert False not in taken or len(granted) + len(unknown) >= _ROOM
 

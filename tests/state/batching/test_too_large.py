@@ -17,7 +17,7 @@ def test_where_all_together_are_too_large_each_is_tried_alone() -> None:
     one, two, three = asked.outcomes()
     assert (one, three) == (True, True)
     assert isinstance(two, LedgerFullError)
-    assert list(asked.store.now.rows) == ["u0", "u1", "u3"]
+    assert list(asked.store.now.reservations) == ["u0", "u1", "u3"]
 
 
 def test_who_is_decided_already_is_not_tried_alone() -> None:

@@ -15,11 +15,11 @@ from webhook.accounting.amounts import Amounts
 from webhook.state.kubernetes.codec import MOST_BYTES, Place, decode, encode
 from webhook.state.kubernetes.definition import definition
 from webhook.state.kubernetes.naming import object_name
-from webhook.state.ledger import Kind, Ledger, Row
+from webhook.state.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
-_ROW = ("namespace", "name", "base", "to", "by", "sole", "kind")
+_ROW = ("namespace", "name", "counted", "requested", "attempt", "single_attempt", "operation")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
 PLACE = Place("uid-1", "7", "0", "")
 
@@ -27,25 +27,25 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 amounts = st.dictionaries(texts, st.integers(-(10**30), 10**30), max_size=3).map(Amounts)
 revisions = st.integers(0, 2**64)
 rows = st.builds(
-    Row,
+    Reservation,
     namespace=texts | st.just("team-a"),
     name=texts,
-    base=amounts,
-    to=amounts,
-    by=texts,
-    sole=st.booleans(),
-    kind=st.sampled_from(Kind),
+    counted=amounts,
+    requested=amounts,
+    attempt=texts,
+    single_attempt=st.booleans(),
+    operation=st.sampled_from(Operation),
 )
 ledgers = st.builds(
-    lambda held, **fields: Ledger(**fields).with_rows(held.items()),
+    lambda held, **fields: Ledger(**fields).with_reservations(held.items()),
     held=st.dictionaries(texts, rows, max_size=3),
     hard=amounts,
-    tally=amounts,
-    counts=st.frozensets(texts, max_size=3),
-    as_of=revisions,
-    ns_as_of=revisions,
-    members=texts,
-    converging=texts,
+    used=amounts,
+    resources=st.frozensets(texts, max_size=3),
+    pods_revision=revisions,
+    namespaces_revision=revisions,
+    namespaces_hash=texts,
+    initializer=texts,
 )
 keys = st.builds(LedgerKey, texts, texts | st.just("team-a"))
 
@@ -67,10 +67,11 @@ def test_a_ledger_comes_back_as_it_was(key: LedgerKey, ledger: Ledger) -> None:
 
 
 def test_every_field_of_a_ledger_and_a_row_is_among_those_that_come_back() -> None:
-    summed = {"promised", "promised_in"}  # from the rows
-    kept = {"hard", "tally", "counts", "as_of", "ns_as_of", "members", "converging", "rows"}
+    summed = {"reserved", "reserved_by_namespace"}  # from the rows
+    kept = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
+    kept |= {"reservations"}
     assert {field.name for field in dataclasses.fields(Ledger)} == kept | summed
-    assert {field.name for field in dataclasses.fields(Row)} == {*_ROW}
+    assert {field.name for field in dataclasses.fields(Reservation)} == {*_ROW}
 
 
 @given(keys, ledgers)
@@ -83,27 +84,29 @@ def test_what_is_written_is_what_the_definition_describes(key: LedgerKey, ledger
 
 @given(ledgers, revisions, texts.filter(lambda text: "/" not in text))
 def test_a_version_says_which_state_and_since_when_it_is_counted(ledger: Ledger, revision: int, uid: str) -> None:
-    place = Place(uid, f"{revision}", f"{ledger.as_of}", "2026-01-01T00:00:00+00:00")
+    place = Place(uid, f"{revision}", f"{ledger.pods_revision}", "2026-01-01T00:00:00+00:00")
     version = decode(encode(KEY, ledger, "here", place, NOW).body, KEY).version
     assert Place.of(version) == place
 
 
 def test_a_count_from_newer_pods_is_stamped_and_any_other_write_keeps_the_stamp() -> None:
-    counted = dataclasses.replace(room(4), as_of=5)
+    counted = dataclasses.replace(room(4), pods_revision=5)
     first = encode(KEY, counted, "here", PLACE, NOW)
     assert (first.as_of, first.counted_at) == ("5", "2026-11-21T12:00:00+00:00")
     place = Place("uid-1", "8", first.as_of, first.counted_at)
     later = NOW + timedelta(hours=1)
     assert encode(KEY, counted, "here", place, later).counted_at == first.counted_at
-    recounted = dataclasses.replace(counted, as_of=6)
+    recounted = dataclasses.replace(counted, pods_revision=6)
     assert encode(KEY, recounted, "here", place, later).counted_at == "2026-11-21T13:00:00+00:00"
     assert written(counted, place=place)["status"]["shown"]["countedAt"] == "2026-11-21T12:00:00Z"
 
 
 def test_people_read_amounts_as_they_write_them() -> None:
     hard = Amounts({"memory": 64 << 30, GPU: 8, "cpu": 1500})
-    row = Row("team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", sole=True, kind=Kind.CREATE)
-    shown = written(Ledger(hard, tally=Amounts({GPU: 3})).with_row("u", row))["status"]["shown"]
+    row = Reservation(
+        "team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", single_attempt=True, operation=Operation.CREATE
+    )
+    shown = written(Ledger(hard, used=Amounts({GPU: 3})).with_reservation("u", row))["status"]["shown"]
     assert shown == {
         "hard": "1500m cpu, 64Gi memory, 8 nvidia.com/gpu",
         "held": "3 nvidia.com/gpu",
@@ -118,9 +121,13 @@ def test_people_read_nothing_as_0() -> None:
 
 
 def test_rows_are_lines_that_leave_out_what_goes_without_saying() -> None:
-    row = Row("team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", sole=True, kind=Kind.CREATE)
-    changed = dataclasses.replace(row, namespace="b", base=Amounts({"x": 1}), sole=False)
-    assert written(room(4).with_row("u1", row).with_row("u2", changed))["status"]["rows"].splitlines() == [
+    row = Reservation(
+        "team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", single_attempt=True, operation=Operation.CREATE
+    )
+    changed = dataclasses.replace(row, namespace="b", counted=Amounts({"x": 1}), single_attempt=False)
+    assert written(room(4).with_reservation("u1", row).with_reservation("u2", changed))["status"][
+        "rows"
+    ].splitlines() == [
         '{"uid":"u1","name":"p","to":{"nvidia.com/gpu":"2"},"by":"n1"}',
         '{"uid":"u2","name":"p","to":{"nvidia.com/gpu":"2"},"by":"n1","namespace":"b","base":{"x":"1"},"sole":false}',
     ]
@@ -128,10 +135,10 @@ def test_rows_are_lines_that_leave_out_what_goes_without_saying() -> None:
 
 def test_a_ledger_too_large_for_etcd_is_refused_before_it_is_sent() -> None:
     to = Amounts({f"example.com/{'x' * 60}{number}": 1 for number in range(50)})
-    row = Row("team-a", "p" * 253, Amounts(), to, "n1", sole=True, kind=Kind.CREATE)
-    fits = room(4).with_rows((f"u{each}", row) for each in range(200))
+    row = Reservation("team-a", "p" * 253, Amounts(), to, "n1", single_attempt=True, operation=Operation.CREATE)
+    fits = room(4).with_reservations((f"u{each}", row) for each in range(200))
     assert len(encode(KEY, fits, "here", PLACE, NOW).body) < MOST_BYTES
-    full = room(4).with_rows((f"u{each}", row) for each in range(400))
+    full = room(4).with_reservations((f"u{each}", row) for each in range(400))
     with pytest.raises(
         LedgerFullError, match=r"may have 1500000: it holds promises to 400 pods, of which some must be"
     ):
@@ -139,9 +146,17 @@ def test_a_ledger_too_large_for_etcd_is_refused_before_it_is_sent() -> None:
 
 
 def test_the_largest_number_of_rows_fits() -> None:
-    row = Row("team-a", "p" * 100, Amounts(), Amounts({GPU: 8}), "0123456789abcdef-fffff", sole=True, kind=Kind.CREATE)
+    row = Reservation(
+        "team-a",
+        "p" * 100,
+        Amounts(),
+        Amounts({GPU: 8}),
+        "0123456789abcdef-fffff",
+        single_attempt=True,
+        operation=Operation.CREATE,
+    )
     uid = "01234567-89ab-cdef-0123-4567"
-    most = room(4).with_rows((f"{uid}{each:08}", row) for each in range(3000))
+    most = room(4).with_reservations((f"{uid}{each:08}", row) for each in range(3000))
     assert len(encode(KEY, most, "here", PLACE, NOW).body) < MOST_BYTES
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.state.kubernetes.server import Play, Scripted, hang_up, says, sends, server
 from webhook.state.kubernetes import KubernetesLeases
-from webhook.state.ports import BusyError, Lease, StoreUnavailableError
+from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/here/leases"
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
@@ -68,13 +68,13 @@ def test_leases_are_read_as_they_were_written_and_what_is_missing_is_nothing() -
     spec = {
         "holderIdentity": "one",
         "leaseDurationSeconds": 15,
-        "acquireTime": HELD.acquired,
+        "acquireTime": HELD.acquire_time,
         "renewTime": "2026-11-21T12:00:00.000999Z",
         "leaseTransitions": 2,
     }
     whole = stored(spec, name=HELD.name, annotations={"tallygate.dev/caps": "b a", "other": "x"})
     with server(says(200, items=[whole, stored({})])) as scripted:
-        assert store(scripted).all() == [HELD, Lease("l", "", 0.0, "7")]
+        assert store(scripted).list_leases() == [HELD, Lease("l", "", 0.0, "7")]
     asked = unquote(scripted.asked[0].path)
     labels = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
     assert asked == f"{PATH}?labelSelector={labels}"
@@ -93,7 +93,7 @@ def test_a_lease_is_removed_only_as_it_was_seen() -> None:
     ("play", "kind", "said"),
     [
         (says(403, message="no"), StoreUnavailableError, "must be allowed to list, create, update and delete leases"),
-        (says(429), BusyError, "says 429"),
+        (says(429), RetryLaterError, "says 429"),
         (says(500), StoreUnavailableError, "says 500"),
         (sends(404, b"\xff" * 5000), StoreUnavailableError, "says 404"),
         (sends(200, b"["), StoreUnavailableError, "no list of leases"),
@@ -103,7 +103,7 @@ def test_a_lease_is_removed_only_as_it_was_seen() -> None:
 )
 def test_what_cannot_be_read_says_why(play: Play, kind: type[Exception], said: str) -> None:
     with server(play) as scripted, pytest.raises(kind, match=said) as caught:
-        store(scripted).all()
+        store(scripted).list_leases()
     assert len(str(caught.value)) < 1000
 
 

@@ -13,12 +13,12 @@ from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.kubernetes.codec import Place, encode
 from webhook.state.kubernetes.naming import object_name
 from webhook.state.ports import (
-    BusyError,
     LedgerFullError,
     LedgerKey,
-    LostAnswerError,
+    RetryLaterError,
     StoreUnavailableError,
-    Versioned,
+    UnknownOutcomeError,
+    VersionedLedger,
 )
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
@@ -52,7 +52,7 @@ def post(scripted: Scripted) -> str | None:
 
 def test_a_ledger_is_read_with_its_version() -> None:
     with server(sends(200, encode(KEY, room(4), "here", PLACE, NOW).body)) as scripted:
-        assert store(scripted).read(KEY, SOON) == Versioned(room(4), PLACE.text())
+        assert store(scripted).read(KEY, SOON) == VersionedLedger(room(4), PLACE.text())
     (asked,) = scripted.asked
     assert (asked.method, asked.path) == ("GET", PATH)
     assert asked.headers["Authorization"] == "Bearer t"
@@ -88,7 +88,7 @@ def test_a_state_that_is_no_more_is_a_conflict(status: int) -> None:
 
 def removed(scripted: Scripted) -> bool:
     """Take away what is there."""
-    return store(scripted).remove(KEY, Versioned(room(4), PLACE.text()), SOON)
+    return store(scripted).remove(KEY, VersionedLedger(room(4), PLACE.text()), SOON)
 
 
 def test_a_ledger_is_taken_away_at_just_the_state_that_was_found() -> None:
@@ -116,7 +116,7 @@ def test_a_ledger_that_has_gone_before_has_gone(plays: tuple[Play, ...]) -> None
 
 @pytest.mark.parametrize("plays", [(cut,), (STORED, cut), (STORED, refusal(500))])
 def test_a_removal_that_is_not_answered_may_have_been_done(plays: tuple[Play, ...]) -> None:
-    with server(*plays) as scripted, pytest.raises(LostAnswerError):
+    with server(*plays) as scripted, pytest.raises(UnknownOutcomeError):
         removed(scripted)
 
 
@@ -162,7 +162,7 @@ def test_a_connection_that_the_server_has_closed_is_not_used_for_a_write() -> No
 
 @pytest.mark.parametrize("play", [cut, hang_up, sends(200, b"<html>"), refusal(500), refusal(503), refusal(504)])
 def test_a_write_that_may_have_been_done_is_told_from_one_that_was_not(play: Play) -> None:
-    with server(play) as scripted, pytest.raises(LostAnswerError):
+    with server(play) as scripted, pytest.raises(UnknownOutcomeError):
         put(scripted)
 
 
@@ -174,7 +174,7 @@ def test_a_write_that_was_refused_was_not_done(status: int) -> None:
 
 
 def test_a_write_that_is_not_answered_may_have_been_done() -> None:
-    with server(stall) as scripted, pytest.raises(LostAnswerError, match="does not answer"):
+    with server(stall) as scripted, pytest.raises(UnknownOutcomeError, match="does not answer"):
         put(scripted, 0.05)
 
 
@@ -195,9 +195,9 @@ def test_without_a_token_nothing_is_asked() -> None:
 
 def test_a_server_that_has_too_much_to_do_is_to_be_asked_again() -> None:
     with server(refusal(429, "later"), refusal(429, "later")) as scripted:
-        with pytest.raises(BusyError, match="later"):
+        with pytest.raises(RetryLaterError, match="later"):
             put(scripted)
-        with pytest.raises(BusyError, match="later"):
+        with pytest.raises(RetryLaterError, match="later"):
             store(scripted).read(KEY, SOON)
 
 

@@ -4,7 +4,17 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Behind, Deferred, First, Granted, Kind, Ledger, Refused, Reservation, View
+from webhook.state.ledger import (
+    Deferred,
+    Exceeded,
+    Ledger,
+    Operation,
+    Prerequisite,
+    ReservationRequest,
+    Reserved,
+    StaleSnapshot,
+    UsageSnapshot,
+)
 from webhook.state.ledger import recount as product_recount
 from webhook.state.ledger import reserve as product_reserve
 
@@ -18,47 +28,49 @@ def gpus(count: int) -> Amounts:
     return Amounts({GPU: count} if count else {})
 
 
-def wants(uid: str = "u1", new: int = 1, old: int = 0, by: str = "n1", hard: int = 4, **more: Any) -> Reservation:
+def wants(
+    uid: str = "u1", new: int = 1, old: int = 0, by: str = "n1", hard: int = 4, **more: Any
+) -> ReservationRequest:
     """A pod that asks for GPUs."""
-    kind = more.pop("kind", Kind.CREATE if old == 0 else Kind.CHANGE)
+    kind = more.pop("kind", Operation.CREATE if old == 0 else Operation.UPDATE)
     namespace = more.pop("namespace", "team-a")
-    return Reservation(uid, namespace, uid, gpus(old), gpus(new), by, kind, gpus(hard), **more)
+    return ReservationRequest(uid, namespace, uid, gpus(old), gpus(new), by, kind, gpus(hard), **more)
 
 
 def empty(hard: int = 4, **more: Any) -> Ledger:
     """Nothing held, nothing promised."""
-    return Ledger(gpus(hard), **{"counts": NAMES, **more})
+    return Ledger(gpus(hard), **{"resources": NAMES, **more})
 
 
-def granted(ledger: Ledger, wanted: Reservation) -> Ledger:
+def granted(ledger: Ledger, wanted: ReservationRequest) -> Ledger:
     """The ledger after a grant that must be given."""
     answer = product_reserve(ledger, wanted)
-    assert isinstance(answer, Granted), answer
+    assert isinstance(answer, Reserved), answer
     return answer.ledger
 
 
-def refused(ledger: Ledger, wanted: Reservation) -> Amounts:
+def refused(ledger: Ledger, wanted: ReservationRequest) -> Amounts:
     """The excess of a refusal that must be given."""
     answer = product_reserve(ledger, wanted)
-    assert isinstance(answer, Refused), answer
+    assert isinstance(answer, Exceeded), answer
     assert answer.ledger is ledger
     return answer.excess
 
 
-def deferred(ledger: Ledger, wanted: Reservation) -> First:
+def deferred(ledger: Ledger, wanted: ReservationRequest) -> Prerequisite:
     """What must happen first, where something must."""
     answer = product_reserve(ledger, wanted)
     assert isinstance(answer, Deferred), answer
     assert answer.ledger is ledger
-    return answer.first
+    return answer.prerequisite
 
 
 def view(
     revision: int, counted: Mapping[str, int], gone: Collection[str] = (), names: frozenset[str] = NAMES, **more: Any
-) -> View:
+) -> UsageSnapshot:
     """Pods with that many GPUs each, at that revision."""
     held = {uid: gpus(count) for uid, count in counted.items()}
-    return View(
+    return UsageSnapshot(
         revision,
         more.get("ns_revision", 0),
         more.get("members", ""),
@@ -69,8 +81,8 @@ def view(
     )
 
 
-def recounted(ledger: Ledger, seen: View) -> Ledger:
+def recounted(ledger: Ledger, seen: UsageSnapshot) -> Ledger:
     """The ledger after a recount that must be possible."""
     after = product_recount(ledger, seen)
-    assert not isinstance(after, Behind), after
+    assert not isinstance(after, StaleSnapshot), after
     return after

@@ -14,16 +14,16 @@ from tests.effort import examples
 from tests.state.ledger.ledgers import GPU, empty, recounted, view, wants
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import (
-    Ages,
-    Granted,
-    Kind,
-    Reading,
-    Refused,
-    View,
+    Exceeded,
+    LiveRead,
+    Operation,
+    ReservationAges,
+    Reserved,
+    UsageSnapshot,
+    apply_limits,
     expire,
-    govern,
+    release,
     reserve,
-    withdraw,
 )
 
 HARD = 6
@@ -39,7 +39,7 @@ class Pod:
     holds: int = 0
     stored: bool = False
     counted: int = 0
-    allowed: list[tuple[str, int, Kind]] = field(default_factory=list)
+    allowed: list[tuple[str, int, Operation]] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)
     since: float = 0.0
     last: str = ""
@@ -57,7 +57,7 @@ class Account(RuleBasedStateMachine):
         self.ledger = empty(HARD)
         self.hard = HARD
         self.pods = {uid: Pod() for uid in "abcd"}
-        self.ages = Ages(B)
+        self.ages = ReservationAges(B)
         self.now = 0.0
         self.attempts = 0
 
@@ -66,26 +66,26 @@ class Account(RuleBasedStateMachine):
         """An attempt, of what is there as of what is not."""
         self.attempts += 1
         pod, by = self.pods[uid], str(self.attempts)
-        kind = Kind.CHANGE if pod.stored else Kind.CREATE
+        kind = Operation.UPDATE if pod.stored else Operation.CREATE
         answer = reserve(self.ledger, wants(uid, new, pod.holds, by=by, hard=99, kind=kind))
         others = sum(other.charged() for name, other in self.pods.items() if name != uid)
-        if isinstance(answer, Refused):
+        if isinstance(answer, Exceeded):
             assert new > pod.holds
-            assert self.ledger.charged().get(GPU, 0) + new > self.hard
+            assert self.ledger.compute_charged().get(GPU, 0) + new > self.hard
             return
-        assert isinstance(answer, Granted)
+        assert isinstance(answer, Reserved)
         assert new <= max(pod.charged(), pod.holds) or others + new <= self.hard
-        if not answer.free:
+        if not answer.needs_no_write:
             pod.allowed.append((by, new, kind))
             pod.since, pod.last = self.now, by
         self.ledger = answer.ledger
-        self.ages = self.ages.seen(self.ledger, self.now)
+        self.ages = self.ages.observe(self.ledger, self.now)
 
     @rule(uid=uids, which=st.integers(0, 5))
     def store(self, uid: str, which: int) -> None:
         """What was allowed is stored, whichever of the attempts it is."""
         pod = self.pods[uid]
-        fitting = [(by, new) for by, new, kind in pod.allowed if (kind is Kind.CHANGE) is pod.stored]
+        fitting = [(by, new) for by, new, kind in pod.allowed if (kind is Operation.UPDATE) is pod.stored]
         if fitting:
             by, pod.holds = fitting[which % len(fitting)]
             pod.stored, pod.kept = True, {*pod.kept, by}
@@ -96,8 +96,8 @@ class Account(RuleBasedStateMachine):
         pod = self.pods[uid]
         if pod.last in pod.kept:
             return
-        self.ledger = withdraw(self.ledger, uid, pod.last)
-        if len(pod.allowed) == 1 and pod.allowed[0][0] == pod.last and uid not in self.ledger.rows:
+        self.ledger = release(self.ledger, uid, pod.last)
+        if len(pod.allowed) == 1 and pod.allowed[0][0] == pod.last and uid not in self.ledger.reservations:
             pod.allowed.clear()
 
     @rule()
@@ -106,14 +106,14 @@ class Account(RuleBasedStateMachine):
         self.ledger = recounted(self.ledger, self._view())
         for pod in self.pods.values():
             pod.counted = pod.holds if pod.stored else 0
-            if pod.stored and all(kind is Kind.CREATE for _, _, kind in pod.allowed):
+            if pod.stored and all(kind is Operation.CREATE for _, _, kind in pod.allowed):
                 pod.allowed.clear()
         assert self._charged() == {uid: pod.charged() for uid, pod in self.pods.items()}
 
     @rule(hard=st.integers(0, 8))
     def allow(self, hard: int) -> None:
         """The leader writes another bound."""
-        self.ledger, self.hard = govern(self.ledger, Amounts({GPU: hard}), self.ledger.counts), hard
+        self.ledger, self.hard = apply_limits(self.ledger, Amounts({GPU: hard}), self.ledger.resources), hard
 
     @rule(by=st.floats(0, 8))
     def wait(self, by: float) -> None:
@@ -124,24 +124,26 @@ class Account(RuleBasedStateMachine):
     def give_up_on(self, uid: str) -> None:
         """Nothing comes of an attempt any more once its time is over; then, and only then, its promise goes."""
         pod = self.pods[uid]
-        self.ages = self.ages.committed(begun=self.now, now=self.now)
-        reading = Reading(uid, self.now, self.ledger.as_of if pod.stored and pod.counted == pod.holds else None)
+        self.ages = self.ages.confirm_write(started_at=self.now, now=self.now)
+        reading = LiveRead(
+            uid, self.now, self.ledger.pods_revision if pod.stored and pod.counted == pod.holds else None
+        )
         if pod.stored and pod.counted != pod.holds:
-            reading = Reading(uid, self.now, self.ledger.as_of + 1)
-        before = uid in self.ledger.rows
+            reading = LiveRead(uid, self.now, self.ledger.pods_revision + 1)
+        before = uid in self.ledger.reservations
         self.ledger = expire(self.ledger, self.ages, reading)
         old_enough = self.now >= pod.since + B and not (pod.stored and pod.counted != pod.holds)
-        assert (uid in self.ledger.rows) is (before and not old_enough)
+        assert (uid in self.ledger.reservations) is (before and not old_enough)
         if before and old_enough:
             pod.allowed.clear()
 
-    def _view(self) -> View:
-        return view(self.ledger.as_of + 1, {uid: pod.holds for uid, pod in self.pods.items() if pod.stored})
+    def _view(self) -> UsageSnapshot:
+        return view(self.ledger.pods_revision + 1, {uid: pod.holds for uid, pod in self.pods.items() if pod.stored})
 
     def _charged(self) -> dict[str, int]:
-        rows = self.ledger.rows
+        rows = self.ledger.reservations
         return {
-            uid: pod.counted + (rows[uid].promised().get(GPU, 0) if uid in rows else 0)
+            uid: pod.counted + (rows[uid].compute_reserved().get(GPU, 0) if uid in rows else 0)
             for uid, pod in self.pods.items()
         }
 
@@ -150,13 +152,16 @@ class Account(RuleBasedStateMachine):
         """Per pod, since totals alone would let two mistakes cancel out."""
         charged = self._charged()
         assert all(charged[uid] >= pod.charged() for uid, pod in self.pods.items())
-        assert sum(charged.values()) == self.ledger.charged().get(GPU, 0)
+        assert sum(charged.values()) == self.ledger.compute_charged().get(GPU, 0)
 
     @invariant()
     def the_sums_go_along(self) -> None:
         """What is kept by difference is what adding up would give."""
-        anew = self.ledger.with_rows(self.ledger.rows.items())
-        assert (anew.promised, dict(anew.promised_in)) == (self.ledger.promised, dict(self.ledger.promised_in))
+        anew = self.ledger.with_reservations(self.ledger.reservations.items())
+        assert (anew.reserved, dict(anew.reserved_by_namespace)) == (
+            self.ledger.reserved,
+            dict(self.ledger.reserved_by_namespace),
+        )
 
     @invariant()
     def nobody_holds_more_than_is_charged(self) -> None:

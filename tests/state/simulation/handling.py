@@ -14,7 +14,16 @@ from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import X
 from tests.state.simulation.violation import ViolationError
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Behind, Deferred, First, Granted, Kind, Ledger, Refused, Reservation
+from webhook.state.ledger import (
+    Deferred,
+    Exceeded,
+    Ledger,
+    Operation,
+    Prerequisite,
+    ReservationRequest,
+    Reserved,
+    StaleSnapshot,
+)
 
 
 @dataclass
@@ -44,7 +53,7 @@ class Request:
     """A creation or a change, as the API server has it; `seen` is the revision of the object that it would replace."""
 
     uid: str
-    kind: Kind
+    kind: Operation
     namespace: int
     name: str
     size: int
@@ -135,7 +144,7 @@ class Handler:
     def _check(self) -> str:
         for key in self.keys:
             ledger = self.cluster.books[key].ledger
-            if ledger is not None and isinstance(self.rules.reserve(ledger, self._wanted(key)), Refused):
+            if ledger is not None and isinstance(self.rules.reserve(ledger, self._wanted(key)), Exceeded):
                 self.phase = Phase.BACK
                 return f"is refused by {key} before anything is written"
         self.phase = Phase.RESERVE
@@ -156,26 +165,29 @@ class Handler:
             return f"finds no ledger {key} and makes one"
         ledger, counted = book.ledger, book.counted
         answer = self.rules.reserve(ledger, self._wanted(key))
-        needs = isinstance(answer, Deferred) and answer.first not in {First.OPEN, First.CATCH_UP}
+        needs = isinstance(answer, Deferred) and answer.prerequisite not in {
+            Prerequisite.ACTIVATE,
+            Prerequisite.CATCH_UP,
+        }
         if needs or carries:
-            view = self.replica.view(key, self.policy.names | ledger.counts)
+            view = self.replica.view(key, self.policy.names | ledger.resources)
             after = self.rules.recount(ledger, view)
-            if isinstance(after, Behind):
+            if isinstance(after, StaleSnapshot):
                 return ""
             ledger, counted = after, self.rules.tallied(counted, after, view)
             answer = self.rules.reserve(ledger, self._wanted(key))
         write = Write(key, ledger, counted, book.version, f"reserve {self.request.uid}")
         return self._answered(answer, write)
 
-    def _answered(self, answer: Granted | Refused | Deferred, write: Write) -> str:
+    def _answered(self, answer: Reserved | Exceeded | Deferred, write: Write) -> str:
         key = write.key
-        if isinstance(answer, Refused):
+        if isinstance(answer, Exceeded):
             self.phase = Phase.BACK
             return f"is refused by {key}"
-        if isinstance(answer, Granted) and answer.free:
+        if isinstance(answer, Reserved) and answer.needs_no_write:
             self.at += 1
             return f"costs nothing in {key}"
-        if isinstance(answer, Granted):
+        if isinstance(answer, Reserved):
             self._guarded(write.ledger, answer.ledger, key)
             self._looked(write)
             write.ledger = answer.ledger
@@ -184,23 +196,23 @@ class Handler:
             self.tried[key] = None
             self.phase = Phase.WAIT
             return f"sends its promise to {key}, on version {write.version}"
-        if answer.first is First.OPEN:
+        if answer.prerequisite is Prerequisite.ACTIVATE:
             self.phase = Phase.BACK
             return f"finds {key} closed"
         if self.replica.label_revision == self.label_revision:
             return ""
         self._begin()
-        return f"begins again with newer namespaces ({answer.first})"
+        return f"begins again with newer namespaces ({answer.prerequisite})"
 
     def _guarded(self, before: Ledger, after: Ledger, key: Key) -> None:
         """Look at what is about to be written, by plain arithmetic."""
         bounds, wanted = self.policy.bounds(key), self._wanted(key)
-        for name, amount in wanted.new.items():
-            was, will = before.charged().get(name, 0), after.charged().get(name, 0)
-            if amount > wanted.old.get(name, 0) and will > was:
+        for name, amount in wanted.requested.items():
+            was, will = before.compute_charged().get(name, 0), after.compute_charged().get(name, 0)
+            if amount > wanted.current.get(name, 0) and will > was:
                 if will > min(bounds[name], before.hard.get(name, will)):
                     raise ViolationError(f"over: {key} would promise {will} {name}, above the smaller of both bounds")
-                if name not in before.counts:
+                if name not in before.resources:
                     raise ViolationError(f"uncounted: {key} would promise {name} without counting who holds it")
 
     def _looked(self, write: Write) -> None:
@@ -211,7 +223,7 @@ class Handler:
             if held > write.counted.get(uid, Amounts()).get(X, 0) and pod.revision <= self.replica.loaded.get(
                 key.cap, 0
             ):
-                row = write.ledger.rows.get(uid)
+                row = write.ledger.reservations.get(uid)
                 if row is None and not cluster.scenario.moves:
                     raise ViolationError(f"unseen: {key} promises room that {uid} had before the cap came into force")
 
@@ -263,10 +275,10 @@ class Handler:
         write.answer = answer
         return self.send(write)
 
-    def _wanted(self, key: Key) -> Reservation:
+    def _wanted(self, key: Key) -> ReservationRequest:
         request, scenario = self.request, self.cluster.scenario
         old, new = request.held(self.cluster, key)
-        return Reservation(
+        return ReservationRequest(
             request.uid,
             str(request.namespace),
             request.name,
@@ -275,8 +287,8 @@ class Handler:
             self.by,
             request.kind,
             self.policy.bounds(key),
-            ns_as_of=self.label_revision,
-            members=members(scenario, self.labels, key),
-            shared=self.cluster.cap(key).shared,
-            since=self.replica.loaded.get(key.cap, 0),
+            namespaces_revision=self.label_revision,
+            namespaces_hash=members(scenario, self.labels, key),
+            is_shared=self.cluster.cap(key).shared,
+            min_pods_revision=self.replica.loaded.get(key.cap, 0),
         )

@@ -12,7 +12,7 @@ from tests.state.simulation.handling import Phase, Request, State
 from tests.state.simulation.scenario import B, X, Y
 from tests.state.simulation.violation import ViolationError
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Kind
+from webhook.state.ledger import Operation
 
 _UNITS = {X: 1, Y: 2}
 
@@ -45,18 +45,18 @@ class Invariants:
         pod = self._cluster.pods.get(request.uid)
         if request.state is not State.SENT and self._cluster.now - request.arrived >= B:
             return False
-        if request.kind is Kind.CREATE:
+        if request.kind is Operation.CREATE:
             return pod is None
         return pod is not None and pod.revision == request.seen
 
     def pod(self, key: Key, uid: str) -> None:
         """Look at one pod under one cap."""
         book = self._cluster.books[key]
-        if book.ledger is None or book.ledger.converging:
+        if book.ledger is None or book.ledger.initializer:
             return
-        row, counted = book.ledger.rows.get(uid), book.counted.get(uid, Amounts())
-        promised = row.promised() if row else Amounts()
-        for name in book.ledger.counts:
+        row, counted = book.ledger.reservations.get(uid), book.counted.get(uid, Amounts())
+        promised = row.compute_reserved() if row else Amounts()
+        for name in book.ledger.resources:
             claim = self.may_hold(key, uid, name)
             charged = counted.get(name, 0) + promised.get(name, 0)
             if charged < claim and (uid, name) not in self._foreign[key]:
@@ -71,7 +71,7 @@ class Invariants:
         uids = {*cluster.pods, *self._requests}
         for uid in uids:
             self.pod(key, uid)
-        if not book.ledger.converging:
+        if not book.ledger.initializer:
             self.total(key, uids)
         if counts:
             self.tight(key)
@@ -79,11 +79,11 @@ class Invariants:
     def tight(self, key: Key) -> None:
         """Look that a recount has left nobody charged for more than is held or was promised."""
         book = self._cluster.books[key]
-        for uid, row in book.ledger.rows.items() if book.ledger else ():
-            counted, promised = book.counted.get(uid, Amounts()), row.promised()
-            for name in row.to:
+        for uid, row in book.ledger.reservations.items() if book.ledger else ():
+            counted, promised = book.counted.get(uid, Amounts()), row.compute_reserved()
+            for name in row.requested:
                 charged = counted.get(name, 0) + promised.get(name, 0)
-                if charged > max(counted.get(name, 0), row.to[name]):
+                if charged > max(counted.get(name, 0), row.requested[name]):
                     raise ViolationError(f"overcharge: {key} charges {uid} {charged} {name} right after a recount")
 
     def total(self, key: Key, uids: Iterable[str]) -> None:
@@ -123,7 +123,7 @@ class Invariants:
         if ledger is None or not foreign:
             return
         for (uid, name), (revision, labels) in list(foreign.items()):
-            if ledger.as_of >= revision and ledger.ns_as_of >= labels and name in ledger.counts:
+            if ledger.pods_revision >= revision and ledger.namespaces_revision >= labels and name in ledger.resources:
                 del foreign[uid, name]
 
 

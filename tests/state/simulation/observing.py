@@ -6,7 +6,7 @@ from tests.state.simulation.cluster import Cluster, Key, Labels, Pod, amounts, i
 from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import B
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Ages, Reading, View
+from webhook.state.ledger import LiveRead, ReservationAges, UsageSnapshot
 
 _DAY = 86_400
 
@@ -30,8 +30,8 @@ class Replica:
         self.loaded: dict[int, int] = {}
         self._position = 0
         self._label_position = 0
-        self._ages: dict[Key, Ages] = {}
-        self.readings: dict[Key, list[Reading]] = {}
+        self._ages: dict[Key, ReservationAges] = {}
+        self.readings: dict[Key, list[LiveRead]] = {}
         self.start(0)
 
     def clock(self) -> float:
@@ -110,7 +110,7 @@ class Replica:
         self.watch(1)
         self.watch_labels(len(self._cluster.label_log))
 
-    def view(self, key: Key, names: frozenset[str]) -> View:
+    def view(self, key: Key, names: frozenset[str]) -> UsageSnapshot:
         """What its watches show of the pods under one cap."""
         scenario, labels = self._cluster.scenario, self.labels
         counted = {
@@ -121,23 +121,23 @@ class Replica:
         total = sum(counted.values(), Amounts())
         where = members(scenario, labels, key)
         gone = self._rules.gone(self.gone, self.pods.keys() - counted.keys())
-        return View(self.revision, self.label_revision, where, names, counted, total, frozenset(gone))
+        return UsageSnapshot(self.revision, self.label_revision, where, names, counted, total, frozenset(gone))
 
-    def ages(self, key: Key) -> Ages:
+    def ages(self, key: Key) -> ReservationAges:
         """What it remembers of one ledger's rows."""
         return self._ages.get(key) or self._rules.ages(float(B))
 
-    def observe(self, key: Key) -> Ages:
+    def observe(self, key: Key) -> ReservationAges:
         """Look at a ledger."""
         ledger = self._cluster.books[key].ledger
         ages = self.ages(key)
         if ledger is not None:
-            ages = self._ages[key] = ages.seen(ledger, self.clock())
+            ages = self._ages[key] = ages.observe(ledger, self.clock())
         return ages
 
     def committed(self, key: Key, begun: float) -> None:
         """Be told that a write of its own has committed."""
-        self._ages[key] = self.ages(key).committed(begun, self.clock())
+        self._ages[key] = self.ages(key).confirm_write(begun, self.clock())
 
     def read(self, key: Key) -> bool:
         """Read, by quorum, what became of the pods whose promises are old enough."""
@@ -145,9 +145,9 @@ class Replica:
         if ledger is None:
             return False
         found = [
-            Reading(uid, self.clock(), self._cluster.pods[uid].revision if uid in self._cluster.pods else None)
-            for uid in self.ages(key).marked()
-            if uid in ledger.rows
+            LiveRead(uid, self.clock(), self._cluster.pods[uid].revision if uid in self._cluster.pods else None)
+            for uid in self.ages(key).list_confirmed()
+            if uid in ledger.reservations
         ]
         self.readings[key] = found
         return bool(found)

@@ -12,7 +12,7 @@ from tests.state.simulation.observing import Replica
 from tests.state.simulation.scenario import B, X, Y
 from tests.state.simulation.violation import ViolationError
 from tests.state.simulation.world import World
-from webhook.state.ledger import Kind, Ledger
+from webhook.state.ledger import Ledger, Operation
 
 _UNITS = {X: 1, Y: 2}
 
@@ -90,7 +90,7 @@ class Quiet:
         for _ in range(3):
             self._do("tend", self._replica.number, number, 1)
             self._land()
-            if self._ledger(key).converging:
+            if self._ledger(key).initializer:
                 self._do("relist", self._replica.number)
                 self._replica.catch_up()
             self._do("tend", self._replica.number, number, 0)
@@ -100,10 +100,10 @@ class Quiet:
         """One recount settles every creation that is there."""
         world = self._world
         for key in world.cluster.ledgers():
-            for uid, row in self._ledger(key).rows.items():
+            for uid, row in self._ledger(key).reservations.items():
                 pod = world.cluster.pods.get(uid)
                 there = pod is not None and is_under(world.scenario, world.cluster.labels, key, pod)
-                if there and row.kind is Kind.CREATE:
+                if there and row.operation is Operation.CREATE:
                     raise ViolationError(f"lost room: after a recount {key} still promises {uid}, which is there")
 
     def _say_exactly(self, when: str) -> None:
@@ -111,12 +111,12 @@ class Quiet:
         for key in cluster.ledgers():
             held = sum(size_under(cluster.scenario, cluster.labels, key, pod) for pod in cluster.pods.values())
             ledger = self._ledger(key)
-            charged = ledger.charged()
-            for name in ledger.counts:
-                if ledger.converging or charged.get(name, 0) != held * _UNITS[name]:
+            charged = ledger.compute_charged()
+            for name in ledger.resources:
+                if ledger.initializer or charged.get(name, 0) != held * _UNITS[name]:
                     raise ViolationError(
                         f"lost room: {when} {key} charges {charged.get(name, 0)} {name}, and pods hold "
-                        f"{held * _UNITS[name]}{' (closed)' if ledger.converging else ''}"
+                        f"{held * _UNITS[name]}{' (closed)' if ledger.initializer else ''}"
                     )
 
     def _ledger(self, key: Key) -> Ledger:

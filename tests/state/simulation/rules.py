@@ -7,22 +7,22 @@ from typing import Any
 
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import (
-    Ages,
-    Behind,
-    Closed,
     Deferred,
-    Granted,
+    Exceeded,
     Ledger,
-    Reading,
-    Refused,
-    Reservation,
-    View,
+    LiveRead,
+    NotDue,
+    ReservationAges,
+    ReservationRequest,
+    Reserved,
+    StaleSnapshot,
+    UsageSnapshot,
+    activate,
+    apply_limits,
     expire,
-    govern,
     recount,
-    reopen,
+    release,
     reserve,
-    withdraw,
 )
 
 Pods = Mapping[str, Any]
@@ -33,18 +33,18 @@ Counted = dict[str, Amounts]
 
 def landed(ledger: Ledger, uid: str, by: str) -> bool:
     """Rule 1: a write whose answer was lost succeeded only if the row's `by` is this attempt's."""
-    row = ledger.rows.get(uid)
-    return row is not None and row.by == by
+    row = ledger.reservations.get(uid)
+    return row is not None and row.attempt == by
 
 
 def made(hard: Amounts, by: str) -> Ledger:
     """Rule 7: a ledger whose past is not known."""
-    return Ledger(hard, converging=by)
+    return Ledger(hard, initializer=by)
 
 
-def tallied(_before: Counted, _ledger: Ledger, view: View) -> Counted:
+def tallied(_before: Counted, _ledger: Ledger, view: UsageSnapshot) -> Counted:
     """After a recount the tally is the view's."""
-    return {uid: amounts for uid, amounts in view.counted.items() if amounts}
+    return {uid: amounts for uid, amounts in view.used_by_pod.items() if amounts}
 
 
 def gone(deleted: AbstractSet[str], _seen: AbstractSet[str]) -> AbstractSet[str]:
@@ -61,16 +61,16 @@ def listed(_before: Pods, now: Pods) -> Pods:
 class Rules:
     """Every rule by its place."""
 
-    reserve: Callable[[Ledger, Reservation], Granted | Refused | Deferred] = reserve
-    withdraw: Callable[[Ledger, str, str], Ledger] = withdraw
-    recount: Callable[[Ledger, View], Ledger | Behind] = recount
-    expire: Callable[[Ledger, Ages, Reading], Ledger] = expire
-    reopen: Callable[[Ledger, Ages, View, float], Ledger | Behind | Closed] = reopen
-    govern: Callable[[Ledger, Amounts, frozenset[str]], Ledger] = govern
-    ages: Callable[[float], Ages] = Ages
+    reserve: Callable[[Ledger, ReservationRequest], Reserved | Exceeded | Deferred] = reserve
+    withdraw: Callable[[Ledger, str, str], Ledger] = release
+    recount: Callable[[Ledger, UsageSnapshot], Ledger | StaleSnapshot] = recount
+    expire: Callable[[Ledger, ReservationAges, LiveRead], Ledger] = expire
+    reopen: Callable[[Ledger, ReservationAges, UsageSnapshot, float], Ledger | StaleSnapshot | NotDue] = activate
+    govern: Callable[[Ledger, Amounts, frozenset[str]], Ledger] = apply_limits
+    ages: Callable[[float], ReservationAges] = ReservationAges
     landed: Callable[[Ledger, str, str], bool] = landed
     made: Callable[[Amounts, str], Ledger] = made
-    tallied: Callable[[Counted, Ledger, View], Counted] = tallied
+    tallied: Callable[[Counted, Ledger, UsageSnapshot], Counted] = tallied
     gone: Callable[[AbstractSet[str], AbstractSet[str]], AbstractSet[str]] = gone
     listed: Callable[[Pods, Pods], Pods] = listed
     compares: bool = True

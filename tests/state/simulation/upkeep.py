@@ -8,7 +8,7 @@ from tests.state.simulation.handling import Handler, Policy
 from tests.state.simulation.observing import Replica
 from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import X
-from webhook.state.ledger import Behind, Closed
+from webhook.state.ledger import NotDue, StaleSnapshot
 
 
 @dataclass
@@ -50,9 +50,9 @@ class Upkeep:
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
-        view = replica.view(key, self.policies[replica.policy].names | book.ledger.counts)
+        view = replica.view(key, self.policies[replica.policy].names | book.ledger.resources)
         after = self.rules.recount(book.ledger, view)
-        if isinstance(after, Behind) or after == book.ledger:
+        if isinstance(after, StaleSnapshot) or after == book.ledger:
             return ""
         write = Write(key, after, self.rules.tallied(book.counted, after, view), book.version, "recount")
         write.counts = True
@@ -64,16 +64,16 @@ class Upkeep:
         book = self.cluster.books[key]
         if replica is None or book.ledger is None:
             return ""
-        before = replica.ages(key).known
-        looked = f"replica {replica.number} looks at {key}" if replica.observe(key).known != before else ""
+        before = replica.ages(key).by_attempt
+        looked = f"replica {replica.number} looks at {key}" if replica.observe(key).by_attempt != before else ""
         return self._tended(replica, key, c) or looked
 
     def _tended(self, replica: Replica, key: Key, c: int) -> str:
         book, ages = self.cluster.books[key], replica.ages(key)
         assert book.ledger is not None
-        if c % 4 and ages.awaits_mark(replica.clock()):
+        if c % 4 and ages.needs_write(replica.clock()):
             return self._of_its_own(replica, Write(key, book.ledger, book.counted, book.version, "mark"))
-        if book.ledger.converging:
+        if book.ledger.initializer:
             return self._reopen(replica, key)
         if replica.readings.get(key):
             return self._expire(replica, key, counts=(c >> 2) % 2 == 0)
@@ -82,9 +82,9 @@ class Upkeep:
     def _reopen(self, replica: Replica, key: Key) -> str:
         book = self.cluster.books[key]
         assert book.ledger is not None
-        view = replica.view(key, self.policies[replica.policy].names | book.ledger.counts)
+        view = replica.view(key, self.policies[replica.policy].names | book.ledger.resources)
         after = self.rules.reopen(book.ledger, replica.ages(key), view, replica.listed)
-        if isinstance(after, Behind | Closed):
+        if isinstance(after, StaleSnapshot | NotDue):
             return ""
         counted = self.rules.tallied({}, after, view)
         return self._of_its_own(replica, Write(key, after, counted, book.version, "reopen"))
@@ -94,13 +94,13 @@ class Upkeep:
         ledger, counted = book.ledger, book.counted
         assert ledger is not None
         if counts:
-            view = replica.view(key, self.policies[replica.policy].names | ledger.counts)
+            view = replica.view(key, self.policies[replica.policy].names | ledger.resources)
             after = self.rules.recount(ledger, view)
-            if not isinstance(after, Behind):
+            if not isinstance(after, StaleSnapshot):
                 ledger, counted = after, self.rules.tallied(counted, after, view)
         for reading in replica.readings.pop(key):
             ledger = self.rules.expire(ledger, replica.ages(key), reading)
-        if len(ledger.rows) == len(book.ledger.rows if book.ledger else ()):
+        if len(ledger.reservations) == len(book.ledger.reservations if book.ledger else ()):
             return ""
         return self._of_its_own(replica, Write(key, ledger, counted, book.version, "expire"))
 
@@ -114,7 +114,9 @@ class Upkeep:
         after = self.rules.govern(book.ledger, policy.bounds(key), policy.names)
         if after == book.ledger:
             return ""
-        counted = {uid: amounts(held[X], after.counts) for uid, held in book.counted.items()} if after.counts else {}
+        counted = (
+            {uid: amounts(held[X], after.resources) for uid, held in book.counted.items()} if after.resources else {}
+        )
         return self._of_its_own(replica, Write(key, after, counted, book.version, "govern"))
 
     def _of_its_own(self, replica: Replica, write: Write) -> str:

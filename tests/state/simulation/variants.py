@@ -77,14 +77,14 @@ VARIANTS: Mapping[str, Variant] = {
     "merge_keeps_base": Variant(
         2,
         "keeps the base of the row that is there",
-        wrong.merging(lambda old, new: replace(new, base=old.base)),
+        wrong.merging(lambda old, new: replace(new, counted=old.counted)),
         _SHRINKS,
         1786,
     ),
     "merge_keeps_create": Variant(
         2,
         "leaves a creation's row one when it changes",
-        wrong.merging(lambda old, new: replace(new, kind=old.kind)),
+        wrong.merging(lambda old, new: replace(new, operation=old.operation)),
         _RESIZES,
         269,
     ),

@@ -15,7 +15,7 @@ from tests.state.simulation.picking import pick
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import B, Scenario, Step, X, Y
 from tests.state.simulation.upkeep import Upkeep
-from webhook.state.ledger import Kind, Ledger
+from webhook.state.ledger import Ledger, Operation
 
 _MOST_REQUESTS = 5
 _MOST_HANDLERS = 6
@@ -112,10 +112,10 @@ class World:
         ledger = Ledger(
             self.policies[0].bounds(key),
             amounts(sum(each[X] for each in counted.values()), names),
-            counts=names,
-            as_of=self.cluster.revision,
-            ns_as_of=1,
-            members=members(self.scenario, labels, key),
+            resources=names,
+            pods_revision=self.cluster.revision,
+            namespaces_revision=1,
+            namespaces_hash=members(self.scenario, labels, key),
         )
         self.cluster.books[key] = Book(ledger, self.cluster.revision, counted)
 
@@ -133,7 +133,9 @@ class World:
         if len(self.requests) >= _MOST_REQUESTS:
             return ""
         namespace, name = a % self.scenario.namespaces, f"p{b % _NAMES}"
-        request = Request(self._uid(), Kind.CREATE, namespace, name, self._size(c), (c >> 8) % 3 > 0, self.cluster.now)
+        request = Request(
+            self._uid(), Operation.CREATE, namespace, name, self._size(c), (c >> 8) % 3 > 0, self.cluster.now
+        )
         return self._arrives(request)
 
     def _change(self, a: int, b: int, c: int) -> str:
@@ -142,7 +144,7 @@ class World:
             return ""
         size = self._size(b)
         classed = pod.classed if c % 3 else not pod.classed
-        request = Request(pod.uid, Kind.CHANGE, pod.namespace, pod.name, size, classed, self.cluster.now)
+        request = Request(pod.uid, Operation.UPDATE, pod.namespace, pod.name, size, classed, self.cluster.now)
         self._refresh(request, pod)
         return self._arrives(request)
 
@@ -259,13 +261,13 @@ class World:
 
     def _stored(self, request: Request) -> None:
         cluster, pod = self.cluster, self.cluster.pods.get(request.uid)
-        if request.kind is Kind.CREATE and (request.namespace, request.name) not in cluster.names:
+        if request.kind is Operation.CREATE and (request.namespace, request.name) not in cluster.names:
             new = Pod(
                 request.uid, request.namespace, request.name, request.size, request.classed, ended=False, revision=0
             )
-        elif request.kind is Kind.CHANGE and pod is not None and pod.revision == request.seen:
+        elif request.kind is Operation.UPDATE and pod is not None and pod.revision == request.seen:
             new = pod._replace(size=request.size, classed=request.classed)
-        elif request.kind is Kind.CHANGE and pod is not None and not pod.ended:
+        elif request.kind is Operation.UPDATE and pod is not None and not pod.ended:
             self._refresh(request, pod)  # the object changed meanwhile: admission runs again
             return
         else:

@@ -11,27 +11,27 @@ from tests.state.simulation.rules import PRODUCT, Counted, Pods, Rules
 from tests.state.simulation.scenario import Y
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger import (
-    Ages,
-    Behind,
-    Closed,
     Deferred,
-    First,
-    Granted,
-    Kind,
-    Known,
+    Exceeded,
     Ledger,
-    Reading,
-    Refused,
+    LiveRead,
+    NotDue,
+    Operation,
+    Prerequisite,
     Reservation,
-    Row,
-    View,
+    ReservationAge,
+    ReservationAges,
+    ReservationRequest,
+    Reserved,
+    StaleSnapshot,
+    UsageSnapshot,
+    activate,
     expire,
     recount,
-    reopen,
     reserve,
 )
 
-Answer = Granted | Refused | Deferred
+Answer = Reserved | Exceeded | Deferred
 
 
 # Rule 1: every write is one compare-and-swap
@@ -42,58 +42,65 @@ def lands_anyhow(_ledger: Ledger, _uid: str, _by: str) -> bool:
 
 
 def lands_by_uid(ledger: Ledger, uid: str, _by: str) -> bool:
-    return uid in ledger.rows
+    return uid in ledger.reservations
 
 
 # Rule 2: reserve
 
 
-def retry_without_write(ledger: Ledger, wanted: Reservation) -> Answer:
-    row = ledger.rows.get(wanted.uid)
-    if row is not None and not wanted.new.find_shortfall(row.to):
-        return Granted(ledger, free=True)
+def retry_without_write(ledger: Ledger, wanted: ReservationRequest) -> Answer:
+    row = ledger.reservations.get(wanted.uid)
+    if row is not None and not wanted.requested.find_shortfall(row.requested):
+        return Reserved(ledger, needs_no_write=True)
     return reserve(ledger, wanted)
 
 
-def merging(merge: Callable[[Row, Row], Row]) -> Rules:
+def merging(merge: Callable[[Reservation, Reservation], Reservation]) -> Rules:
     """Reserve, but for what becomes of a row that is there already: `merge` has the old one and the right one."""
 
-    def wrong(ledger: Ledger, wanted: Reservation) -> Answer:
+    def wrong(ledger: Ledger, wanted: ReservationRequest) -> Answer:
         answer = reserve(ledger, wanted)
-        before = ledger.rows.get(wanted.uid)
-        if before is None or not isinstance(answer, Granted):
+        before = ledger.reservations.get(wanted.uid)
+        if before is None or not isinstance(answer, Reserved):
             return answer
-        return Granted(ledger.with_row(wanted.uid, merge(before, answer.ledger.rows[wanted.uid])), free=False)
+        return Reserved(
+            ledger.with_reservation(wanted.uid, merge(before, answer.ledger.reservations[wanted.uid])),
+            needs_no_write=False,
+        )
 
     return replace(PRODUCT, reserve=wrong)
 
 
-def change_first_wins(ledger: Ledger, wanted: Reservation) -> Answer:
-    if wanted.kind is Kind.CHANGE and wanted.uid in ledger.rows:
-        return Granted(ledger, free=True)
+def change_first_wins(ledger: Ledger, wanted: ReservationRequest) -> Answer:
+    if wanted.operation is Operation.UPDATE and wanted.uid in ledger.reservations:
+        return Reserved(ledger, needs_no_write=True)
     return reserve(ledger, wanted)
 
 
-def change_replaces(ledger: Ledger, wanted: Reservation) -> Answer:
-    if wanted.kind is Kind.CHANGE:
-        return reserve(ledger.with_row(wanted.uid, None), wanted)
+def change_replaces(ledger: Ledger, wanted: ReservationRequest) -> Answer:
+    if wanted.operation is Operation.UPDATE:
+        return reserve(ledger.with_reservation(wanted.uid, None), wanted)
     return reserve(ledger, wanted)
 
 
-def own_bound_only(ledger: Ledger, wanted: Reservation) -> Answer:
+def own_bound_only(ledger: Ledger, wanted: ReservationRequest) -> Answer:
     answer = reserve(replace(ledger, hard=Amounts()), wanted)
-    return Granted(replace(answer.ledger, hard=ledger.hard), answer.free) if isinstance(answer, Granted) else answer
+    return (
+        Reserved(replace(answer.ledger, hard=ledger.hard), answer.needs_no_write)
+        if isinstance(answer, Reserved)
+        else answer
+    )
 
 
-def guard_off(ledger: Ledger, wanted: Reservation) -> Answer:
-    return reserve(ledger, replace(wanted, exceeds=True))
+def guard_off(ledger: Ledger, wanted: ReservationRequest) -> Answer:
+    return reserve(ledger, replace(wanted, may_exceed=True))
 
 
-def guards_growth(ledger: Ledger, wanted: Reservation) -> Answer:
+def guards_growth(ledger: Ledger, wanted: ReservationRequest) -> Answer:
     answer = reserve(ledger, wanted)
-    if isinstance(answer, Refused):
-        after = reserve(ledger, replace(wanted, exceeds=True))
-        if isinstance(after, Granted) and not after.ledger.promised.find_shortfall(ledger.promised):
+    if isinstance(answer, Exceeded):
+        after = reserve(ledger, replace(wanted, may_exceed=True))
+        if isinstance(after, Reserved) and not after.ledger.reserved.find_shortfall(ledger.reserved):
             return after
     return answer
 
@@ -102,60 +109,60 @@ def guards_growth(ledger: Ledger, wanted: Reservation) -> Answer:
 
 
 def release_by_uid(ledger: Ledger, uid: str, _by: str) -> Ledger:
-    return ledger.with_row(uid, None)
+    return ledger.with_reservation(uid, None)
 
 
 def release_by_last(ledger: Ledger, uid: str, by: str) -> Ledger:
-    row = ledger.rows.get(uid)
-    return ledger.with_row(uid, None) if row is not None and row.by == by else ledger
+    row = ledger.reservations.get(uid)
+    return ledger.with_reservation(uid, None) if row is not None and row.attempt == by else ledger
 
 
 # Rule 4: recount
 
 
-def no_as_of(ledger: Ledger, view: View) -> Ledger | Behind:
-    return recount(replace(ledger, as_of=0), view)
+def no_as_of(ledger: Ledger, view: UsageSnapshot) -> Ledger | StaleSnapshot:
+    return recount(replace(ledger, pods_revision=0), view)
 
 
-def as_of_strict(ledger: Ledger, view: View) -> Ledger | Behind:
-    return ledger if view.revision == ledger.as_of else recount(ledger, view)
+def as_of_strict(ledger: Ledger, view: UsageSnapshot) -> Ledger | StaleSnapshot:
+    return ledger if view.pods_revision == ledger.pods_revision else recount(ledger, view)
 
 
-def keeping(keep: Callable[[Row, Amounts], Row | None]) -> Rules:
+def keeping(keep: Callable[[Reservation, Amounts], Reservation | None]) -> Rules:
     """Recount, but for changes that are there: `keep` has the row and what the pod is counted with."""
 
-    def wrong(ledger: Ledger, view: View) -> Ledger | Behind:
+    def wrong(ledger: Ledger, view: UsageSnapshot) -> Ledger | StaleSnapshot:
         after = recount(ledger, view)
-        if isinstance(after, Behind):
+        if isinstance(after, StaleSnapshot):
             return after
-        for uid, row in ledger.rows.items():
-            if uid in after.rows and uid in view.counted:
-                after = after.with_row(uid, keep(row, view.counted[uid]))
+        for uid, row in ledger.reservations.items():
+            if uid in after.reservations and uid in view.used_by_pod:
+                after = after.with_reservation(uid, keep(row, view.used_by_pod[uid]))
         return after
 
     return replace(PRODUCT, recount=wrong)
 
 
-def _rebased(row: Row, counted: Amounts) -> Row:
-    return replace(row, base=counted)
+def _rebased(row: Reservation, counted: Amounts) -> Reservation:
+    return replace(row, counted=counted)
 
 
-def by_size(row: Row, counted: Amounts) -> Row | None:
-    return _rebased(row, counted) if row.to.find_shortfall(counted) else None
+def by_size(row: Reservation, counted: Amounts) -> Reservation | None:
+    return _rebased(row, counted) if row.requested.find_shortfall(counted) else None
 
 
-def settles_one(ledger: Ledger, view: View) -> Ledger | Behind:
+def settles_one(ledger: Ledger, view: UsageSnapshot) -> Ledger | StaleSnapshot:
     """Moves the pods that are seen from promise to tally, one by one, and counts nothing."""
-    for uid, row in ledger.rows.items():
-        if uid in view.counted:
-            tally = ledger.tally + view.counted[uid] - row.base
-            return replace(ledger.with_row(uid, None), tally=tally)
+    for uid, row in ledger.reservations.items():
+        if uid in view.used_by_pod:
+            tally = ledger.used + view.used_by_pod[uid] - row.counted
+            return replace(ledger.with_reservation(uid, None), used=tally)
     return ledger
 
 
-def settled_one(before: Counted, after: Ledger, view: View) -> Counted:
-    missing = after.tally - sum(before.values(), Amounts())
-    changed = {uid: held for uid, held in view.counted.items() if held == before.get(uid, Amounts()) + missing}
+def settled_one(before: Counted, after: Ledger, view: UsageSnapshot) -> Counted:
+    missing = after.used - sum(before.values(), Amounts())
+    changed = {uid: held for uid, held in view.used_by_pod.items() if held == before.get(uid, Amounts()) + missing}
     return {**before, **dict(list(changed.items())[:1])}
 
 
@@ -176,128 +183,143 @@ def _without_y(amounts: Amounts) -> Amounts:
     return Amounts({name: amount for name, amount in amounts.items() if name != Y})
 
 
-def fewer_names(ledger: Ledger, view: View) -> Ledger | Behind:
-    return recount(ledger, msgspec.structs.replace(view, total=_without_y(view.total)))
+def fewer_names(ledger: Ledger, view: UsageSnapshot) -> Ledger | StaleSnapshot:
+    return recount(ledger, msgspec.structs.replace(view, used=_without_y(view.used)))
 
 
-def tallied_fewer(_before: Counted, _ledger: Ledger, view: View) -> Counted:
-    return {uid: _without_y(held) for uid, held in view.counted.items()}
+def tallied_fewer(_before: Counted, _ledger: Ledger, view: UsageSnapshot) -> Counted:
+    return {uid: _without_y(held) for uid, held in view.used_by_pod.items()}
 
 
 # Rule 5: membership
 
 
-def no_namespace_guard(ledger: Ledger, wanted: Reservation) -> Answer:
-    return reserve(ledger, replace(wanted, ns_as_of=ledger.ns_as_of, members=ledger.members))
+def no_namespace_guard(ledger: Ledger, wanted: ReservationRequest) -> Answer:
+    return reserve(
+        ledger, replace(wanted, namespaces_revision=ledger.namespaces_revision, namespaces_hash=ledger.namespaces_hash)
+    )
 
 
-def counts_with_old_namespaces(ledger: Ledger, view: View) -> Ledger | Behind:
-    return recount(replace(ledger, ns_as_of=0), view)
+def counts_with_old_namespaces(ledger: Ledger, view: UsageSnapshot) -> Ledger | StaleSnapshot:
+    return recount(replace(ledger, namespaces_revision=0), view)
 
 
 # Rule 6: expire
 
 
-class ShortAges(Ages):
+class ShortAges(ReservationAges):
     """Waits for less than the bound."""
 
-    def __init__(self, bound: float, known: Mapping[tuple[str, str], Known] | None = None) -> None:
-        super().__init__(min(bound, 1.0), MappingProxyType(dict(known or {})))
+    def __init__(
+        self, in_flight_bound: float, by_attempt: Mapping[tuple[str, str], ReservationAge] | None = None
+    ) -> None:
+        super().__init__(min(in_flight_bound, 1.0), MappingProxyType(dict(by_attempt or {})))
 
 
 @dataclass(frozen=True)
-class AgesByUid(Ages):
+class AgesByUid(ReservationAges):
     """A row's age is its pod's, whoever wrote it last."""
 
-    def seen(self, ledger: Ledger, now: float) -> Ages:
+    def observe(self, ledger: Ledger, now: float) -> ReservationAges:
         """With the age that any row of the pod had."""
-        after = super().seen(ledger, now)
-        first = {uid: each for (uid, _), each in self.known.items()}
+        after = super().observe(ledger, now)
+        first = {uid: each for (uid, _), each in self.by_attempt.items()}
         return replace(
-            after, known=MappingProxyType({key: first.get(key[0], each) for key, each in after.known.items()})
+            after, by_attempt=MappingProxyType({key: first.get(key[0], each) for key, each in after.by_attempt.items()})
         )
 
 
 @dataclass(frozen=True)
-class AgesByStamp(Ages):
+class AgesByStamp(ReservationAges):
     """A row's age is what its writer's clock says."""
 
-    def seen(self, ledger: Ledger, now: float) -> Ages:
+    def observe(self, ledger: Ledger, now: float) -> ReservationAges:
         """With the time in the nonce, where there is one."""
-        after = super().seen(ledger, now)
-        known = {key: replace(each, since=float(key[1].partition("@")[2] or now)) for key, each in after.known.items()}
-        return replace(after, known=MappingProxyType(known))
+        after = super().observe(ledger, now)
+        known = {
+            key: replace(each, first_seen=float(key[1].partition("@")[2] or now))
+            for key, each in after.by_attempt.items()
+        }
+        return replace(after, by_attempt=MappingProxyType(known))
 
 
 @dataclass(frozen=True)
-class UnmarkedAges(Ages):
+class UnmarkedAges(ReservationAges):
     """Old enough is enough: reads at once."""
 
-    def seen(self, ledger: Ledger, now: float) -> Ages:
+    def observe(self, ledger: Ledger, now: float) -> ReservationAges:
         """With a mark on whatever is old enough."""
-        after = super().seen(ledger, now)
+        after = super().observe(ledger, now)
         known = {
-            key: replace(each, marked=now) if each.marked is None and now >= each.since + self.bound else each
-            for key, each in after.known.items()
+            key: replace(each, confirmed_at=now)
+            if each.confirmed_at is None and now >= each.first_seen + self.in_flight_bound
+            else each
+            for key, each in after.by_attempt.items()
         }
-        return replace(after, known=MappingProxyType(known))
+        return replace(after, by_attempt=MappingProxyType(known))
 
 
 @dataclass(frozen=True)
-class MarkedEarlyAges(Ages):
+class MarkedEarlyAges(ReservationAges):
     """Any write that commits once the bound has passed will do, also one sent before."""
 
-    def committed(self, begun: float, now: float) -> Ages:
+    def confirm_write(self, started_at: float, now: float) -> ReservationAges:
         """As if it had been sent when it was known to have committed."""
-        return super().committed(max(begun, now), now)
+        return super().confirm_write(max(started_at, now), now)
 
 
 @dataclass(frozen=True)
-class EarlyReadAges(Ages):
+class EarlyReadAges(ReservationAges):
     """A read begun while the mark was on its way will do."""
 
-    def marked(self) -> list[str]:
+    def list_confirmed(self) -> list[str]:
         """All pods, marked or not."""
-        return [uid for uid, _ in self.known if uid]
+        return [uid for uid, _ in self.by_attempt if uid]
 
-    def ripe(self, uid: str, by: str, begun: float) -> bool:
+    def is_conclusive(self, uid: str, attempt: str, started_at: float) -> bool:
         """As if the read had begun after everything."""
-        return super().ripe(uid, by, begun + 1e9)
+        return super().is_conclusive(uid, attempt, started_at + 1e9)
 
 
-def no_live_read(ledger: Ledger, ages: Ages, reading: Reading) -> Ledger:
+def no_live_read(ledger: Ledger, ages: ReservationAges, reading: LiveRead) -> Ledger:
     return expire(ledger, ages, replace(reading, revision=None))
 
 
-def counted_or_not(ledger: Ledger, ages: Ages, reading: Reading) -> Ledger:
-    return replace(expire(replace(ledger, as_of=10**9), ages, reading), as_of=ledger.as_of)
+def counted_or_not(ledger: Ledger, ages: ReservationAges, reading: LiveRead) -> Ledger:
+    return replace(expire(replace(ledger, pods_revision=10**9), ages, reading), pods_revision=ledger.pods_revision)
 
 
-def needs_absence(ledger: Ledger, ages: Ages, reading: Reading) -> Ledger:
+def needs_absence(ledger: Ledger, ages: ReservationAges, reading: LiveRead) -> Ledger:
     return expire(ledger, ages, reading) if reading.revision is None else ledger
 
 
 # Rule 7: lost stores
 
 
-def opened_at_once(ledger: Ledger, _ages: Ages, view: View, _listed: float) -> Ledger | Behind | Closed:
+def opened_at_once(
+    ledger: Ledger, _ages: ReservationAges, view: UsageSnapshot, _listed: float
+) -> Ledger | StaleSnapshot | NotDue:
     after = recount(ledger, view)
-    return after if isinstance(after, Behind) else replace(after, converging="")
+    return after if isinstance(after, StaleSnapshot) else replace(after, initializer="")
 
 
-def list_then_wait(ledger: Ledger, ages: Ages, view: View, _listed: float) -> Ledger | Behind | Closed:
-    return reopen(ledger, ages, view, 1e12)
+def list_then_wait(
+    ledger: Ledger, ages: ReservationAges, view: UsageSnapshot, _listed: float
+) -> Ledger | StaleSnapshot | NotDue:
+    return activate(ledger, ages, view, 1e12)
 
 
 # Rule 8: names
 
 
-def follows_on(ledger: Ledger, wanted: Reservation) -> Answer:
-    return reserve(ledger, replace(wanted, since=0))
+def follows_on(ledger: Ledger, wanted: ReservationRequest) -> Answer:
+    return reserve(ledger, replace(wanted, min_pods_revision=0))
 
 
-def uncounted_name(ledger: Ledger, wanted: Reservation) -> Answer:
+def uncounted_name(ledger: Ledger, wanted: ReservationRequest) -> Answer:
     answer = reserve(ledger, wanted)
-    if isinstance(answer, Deferred) and answer.first is First.COUNT_NAMES:
-        return reserve(replace(ledger, counts=ledger.counts | wanted.new.keys() | wanted.old.keys()), wanted)
+    if isinstance(answer, Deferred) and answer.prerequisite is Prerequisite.COUNT_RESOURCES:
+        return reserve(
+            replace(ledger, resources=ledger.resources | wanted.requested.keys() | wanted.current.keys()), wanted
+        )
     return answer

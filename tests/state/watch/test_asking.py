@@ -30,7 +30,7 @@ class Server:
 
 def read(server: Server, uid: str = "u1") -> int | None:
     """What a reader says of the pod."""
-    return QuorumReader(server).revision("team-a", "p", uid)
+    return QuorumReader(server).read_pod_revision("team-a", "p", uid)
 
 
 def test_a_pod_that_is_there_is_told_by_its_revision() -> None:
@@ -62,7 +62,7 @@ def test_what_cannot_be_told_is_no_answer(server: Server, reason: Reason) -> Non
 
 def test_a_name_stays_one_segment_of_the_path() -> None:
     server = Server(404)
-    QuorumReader(server).revision("a/b", "../c", "u")
+    QuorumReader(server).read_pod_revision("a/b", "../c", "u")
     assert server.asked[0][0] == "/api/v1/namespaces/a%2Fb/pods/..%2Fc"
 
 
@@ -75,13 +75,13 @@ def test_a_name_stays_one_segment_of_the_path() -> None:
 )
 def test_a_workload_is_given_as_it_is_written(resource: tuple[str, str], path: str) -> None:
     server = Server(200, POD)
-    assert QuorumReader(server).workload(resource, "team-a", "w") == POD
+    assert QuorumReader(server).read_workload(resource, "team-a", "w") == POD
     assert server.asked == [(path, {})]
 
 
 def test_no_workload_is_none_and_one_that_may_not_be_read_is_no_answer() -> None:
     resource = ("apps", "statefulsets")
-    assert QuorumReader(Server(404)).workload(resource, "team-a", "w") is None
+    assert QuorumReader(Server(404)).read_workload(resource, "team-a", "w") is None
     with pytest.raises(WatchError, match="statefulsets team-a/w cannot be read: HTTP 403") as caught:
-        QuorumReader(Server(403)).workload(resource, "team-a", "w")
+        QuorumReader(Server(403)).read_workload(resource, "team-a", "w")
     assert caught.value.reason is Reason.REFUSED

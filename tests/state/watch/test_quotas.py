@@ -37,7 +37,7 @@ def listed(revision: int, *items: dict[str, Any]) -> QuotaView:
 
 def used(view: QuotaView, namespace: str = "a") -> dict[str, int]:
     """The pods that each quota of a namespace counts, by its name."""
-    return dict(map(_used, view.within(namespace)))
+    return dict(map(_used, view.list_quotas(namespace)))
 
 
 def _used(quota: ResourceQuota) -> tuple[str, int]:
@@ -52,7 +52,7 @@ def test_quotas_are_known_by_namespace_with_what_they_allow_and_what_is_used() -
     view = listed(7, item("q", 3, 4), item("r", 5, 1), item("q", 6, 2, "b"))
     assert (used(view), used(view, "b"), used(view, "c")) == ({"q": 4, "r": 1}, {"q": 2}, {})
     assert (view.revision, len(view)) == (7, 3)
-    (quota,) = view.within("b")
+    (quota,) = view.list_quotas("b")
     assert quota.spec is not None
     assert (quota.spec.scopes, quota.metadata and quota.metadata.labels) == (["NotTerminating"], None)
 
@@ -80,7 +80,7 @@ def test_a_new_list_takes_the_place_of_all_that_was_known() -> None:
 def test_before_the_first_list_nothing_is_taken_up() -> None:
     view = QuotaView()
     view.apply(event("ADDED", item("q", 3)))
-    assert (view.revision, view.within("a"), len(view)) == (None, (), 0)
+    assert (view.revision, view.list_quotas("a"), len(view)) == (None, (), 0)
 
 
 @pytest.mark.parametrize("lacking", ["uid", "namespace", "name", "resourceVersion"])

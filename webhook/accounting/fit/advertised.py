@@ -8,22 +8,22 @@ from webhook.accounting.fit.rejection import Mask
 
 def is_advertised(cluster: Cluster, resource: str) -> bool:
     """Whether some node has any of a resource."""
-    having = _having(cluster, resource)
-    return having is not None and bool(having.any())
+    advertising = _mask_advertising(cluster, resource)
+    return advertising is not None and bool(advertising.any())
 
 
-def advertisers(cluster: Cluster, resource: str, most: int) -> Sequence[str]:
+def list_advertising_nodes(cluster: Cluster, resource: str, max_count: int) -> Sequence[str]:
     """The names of so many of the nodes that have any of a resource, the first in order."""
-    having = _having(cluster, resource)
-    places = [] if having is None else cluster.nodes.get_indices()[having].tolist()
-    return sorted(map(cluster.nodes.get_name, places))[:most]
+    advertising = _mask_advertising(cluster, resource)
+    nodes = [] if advertising is None else cluster.nodes.get_indices()[advertising].tolist()
+    return sorted(map(cluster.nodes.get_name, nodes))[:max_count]
 
 
-def advertised(cluster: Cluster) -> Sequence[str]:
+def list_advertised_resources(cluster: Cluster) -> Sequence[str]:
     """Every resource of which some node has any, in order."""
     return sorted(name for name in cluster.nodes.list_resources() if is_advertised(cluster, name))
 
 
-def _having(cluster: Cluster, resource: str) -> Mask | None:
+def _mask_advertising(cluster: Cluster, resource: str) -> Mask | None:
     column = cluster.nodes.find_allocatable_column(resource)
     return None if column is None else column.array[cluster.nodes.get_indices()] > 0

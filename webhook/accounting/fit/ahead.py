@@ -9,37 +9,43 @@ import numpy as np
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import SchedulingGroup
 from webhook.accounting.fit import scores
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Places
-from webhook.accounting.fit.scores import Copies, Scores, Scoring
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import NodeIndices
+from webhook.accounting.fit.scores import AssumedCopies, Scores, Scoring
 
-_AHEAD = 16
+_LOOKAHEAD = 16
 
 
-def liking(
-    pod: Incoming, cluster: Cluster, places: Places, scoring: Scoring = scores.DEFAULT, copies: Copies | None = None
+def score_nodes(
+    pod: IncomingPod,
+    cluster: Cluster,
+    nodes: NodeIndices,
+    scoring: Scoring = scores.DEFAULT_SCORING,
+    assumed: AssumedCopies | None = None,
 ) -> Scores:
     """How the scheduler likes these nodes by their resources: the scores of its profile that depend on them."""
-    fit = scores.allocation(pod, cluster, places, scoring, copies)
-    return fit + scores.balance(pod, cluster, places, copies=copies)
+    fit_scores = scores.score_allocation(pod, cluster, nodes, scoring, assumed)
+    return fit_scores + scores.score_balance(pod, cluster, nodes, assumed=assumed)
 
 
-class Ahead:
+class ScoreLookahead:
     """Scores of nodes for one copy more. Nobody but who asks puts anything on nodes meanwhile, and only copies."""
 
-    def __init__(self, pod: Incoming, shape: SchedulingGroup, cluster: Cluster, scoring: Scoring) -> None:
-        self._pod, self._shape, self._cluster, self._scoring = pod, shape, cluster, scoring
-        self._next: dict[int, list[int]] = {}
+    def __init__(self, pod: IncomingPod, group: SchedulingGroup, cluster: Cluster, scoring: Scoring) -> None:
+        self._pod, self._group, self._cluster, self._scoring = pod, group, cluster, scoring
+        self._upcoming: dict[int, list[int]] = {}
 
-    def now(self, places: Places) -> Scores:
+    def score(self, nodes: NodeIndices) -> Scores:
         """The scores of these nodes."""
-        return liking(self._pod, self._cluster, places, self._scoring)
+        return score_nodes(self._pod, self._cluster, nodes, self._scoring)
 
-    def after(self, place: int) -> int:
+    def score_next(self, node_index: int) -> int:
         """The score of a node that has just taken a copy."""
-        following = self._next.get(place)
-        if not following:
-            copies = Copies(self._shape, np.arange(_AHEAD))
-            found = liking(self._pod, self._cluster, np.full(_AHEAD, place), self._scoring, copies)
-            following = self._next[place] = found.tolist()[::-1]
-        return following.pop()
+        upcoming = self._upcoming.get(node_index)
+        if not upcoming:
+            assumed = AssumedCopies(self._group, np.arange(_LOOKAHEAD))
+            upcoming_scores = score_nodes(
+                self._pod, self._cluster, np.full(_LOOKAHEAD, node_index), self._scoring, assumed
+            )
+            upcoming = self._upcoming[node_index] = upcoming_scores.tolist()[::-1]
+        return upcoming.pop()

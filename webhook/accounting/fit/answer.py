@@ -7,23 +7,23 @@ from enum import StrEnum
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit import resources, strangers
-from webhook.accounting.fit.filtering import Filtered
-from webhook.accounting.fit.impossible import impossible
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.priority import prioritised
-from webhook.accounting.fit.room import Visit
-from webhook.accounting.fit.verdict import Verdict, verdict
-from webhook.accounting.fit.volumes.unknown import unknown
+from webhook.accounting.fit.filtering import Diagnosis
+from webhook.accounting.fit.impossible import mask_unresolvable
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.priority import with_resolved_priority
+from webhook.accounting.fit.room import PlacementSession
+from webhook.accounting.fit.verdict import ScheduleResult, schedule_one
+from webhook.accounting.fit.volumes.unknown import find_unmodelled_volumes
 from webhook.accounting.node_fit import Shortfall
 from webhook.objects.scheduling import SchedulingPod
 
-MOST_HOLDERS = 5
+MAX_CONSUMERS = 5
 """Pods that are told of a node."""
 _PODS = "pods"
 _DEFAULT_SCHEDULER = "default-scheduler"
 
 
-class Kind(StrEnum):
+class Feasibility(StrEnum):
     """Whether all copies can run."""
 
     NOW = "fits now"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class NodeConsumer:
     """A pod on a node that lacks something of which that pod has `amounts`."""
 
     pod: PodInfo
@@ -41,7 +41,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAnswer:
+class NodeDiagnosis:
     """What one node says: `reasons` in the scheduler's words, none when the pod fits.
 
     `shortfalls` are all that it lacks, `ever` whether the pod could run there if others left, `holders` the pods that
@@ -51,32 +51,32 @@ class NodeAnswer:
     name: str
     reasons: tuple[str, ...]
     shortfalls: tuple[Shortfall, ...] = ()
-    ever: bool = True
-    holders: tuple[Holder, ...] = ()
+    can_ever_run: bool = True
+    consumers: tuple[NodeConsumer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Prediction:
     """What becomes of `copies` of a pod: those that can run, and on which nodes, one entry for each.
 
     `verdict` is what the scheduler comes to with the first that cannot; `unknown` names what could not be judged;
     `largest` is the most that any node has of what no node has enough of.
     """
 
-    kind: Kind
-    copies: int
-    places: tuple[str, ...]
-    unknown: tuple[str, ...] = ()
-    verdict: Verdict | None = None
-    largest: Mapping[str, int] = field(default_factory=dict)
+    feasibility: Feasibility
+    count: int
+    nodes: tuple[str, ...]
+    unmodelled: tuple[str, ...] = ()
+    schedule_result: ScheduleResult | None = None
+    largest_allocatable: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def placed(self) -> int:
+    def placed_count(self) -> int:
         """How many copies can run now."""
-        return len(self.places)
+        return len(self.nodes)
 
 
-def answer(pod: SchedulingPod, cluster: Cluster, visit: Visit, copies: int = 1) -> Answer:
+def predict_copies(pod: SchedulingPod, cluster: Cluster, session: PlacementSession, count: int = 1) -> Prediction:
     """Place copies of a pod on a cluster, for as long as the visit lasts, and say what becomes of them.
 
     Raises:
@@ -84,22 +84,24 @@ def answer(pod: SchedulingPod, cluster: Cluster, visit: Visit, copies: int = 1) 
         NoPriorityClassError: it names a class that is not there.
         SelectorError: a claim of it has a selector that is none.
     """
-    incoming = Incoming.of(prioritised(pod, cluster.priority_classes))
-    questions = tuple(open_questions(incoming, cluster))
-    places = () if incoming.spec.scheduling_gates else visit.settle(pod, copies)
-    names = tuple(cluster.nodes.get_name(place) for place in places)
-    if len(names) == copies:
-        return Answer(Kind.UNKNOWN if questions else Kind.NOW, copies, names, questions)
-    said = verdict(pod, cluster)
-    if names or not _is_hopeless(incoming, cluster, said):
-        return Answer(Kind.NOT_NOW, copies, names, questions, said)
-    return Answer(Kind.NEVER, copies, names, questions, said, too_little(incoming, cluster))
+    incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
+    unmodelled = tuple(find_unmodelled(incoming, cluster))
+    nodes = () if incoming.spec.scheduling_gates else session.place(pod, count)
+    node_names = tuple(cluster.nodes.get_name(node_index) for node_index in nodes)
+    if len(node_names) == count:
+        return Prediction(Feasibility.UNKNOWN if unmodelled else Feasibility.NOW, count, node_names, unmodelled)
+    result = schedule_one(pod, cluster)
+    if node_names or not _is_unresolvable(incoming, cluster, result):
+        return Prediction(Feasibility.NOT_NOW, count, node_names, unmodelled, result)
+    return Prediction(
+        Feasibility.NEVER, count, node_names, unmodelled, result, find_largest_allocatable(incoming, cluster)
+    )
 
 
-def open_questions(pod: Incoming, cluster: Cluster) -> Iterator[str]:
+def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
     """What of a pod is not judged here."""
-    yield from unknown(pod, cluster)
-    yield from strangers.unknown(pod, cluster)
+    yield from find_unmodelled_volumes(pod, cluster)
+    yield from strangers.find_unmodelled_namespaces(pod, cluster)
     if pod.spec.resource_claims:
         yield "resource claims: which devices are free for them is not modelled"
     for name in pod.requests:
@@ -109,43 +111,49 @@ def open_questions(pod: Incoming, cluster: Cluster) -> Iterator[str]:
         yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
 
 
-def node_answer(pod: Incoming, cluster: Cluster, said: Filtered, place: int) -> NodeAnswer:
+def diagnose_node(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, node_index: int) -> NodeDiagnosis:
     """What one of the nodes says that were asked."""
-    nodes = cluster.nodes
-    reasons = said.reasons(place)
+    columns = cluster.nodes
+    reasons = diagnosis.reasons(node_index)
     if not reasons:
-        return NodeAnswer(nodes.get_name(place), ())
-    lacking = resources.shortfalls(pod, cluster, place)
-    (never,) = impossible(pod, cluster, said.places[said.places == place]).tolist()
-    return NodeAnswer(
-        nodes.get_name(place), reasons, lacking, not never, () if never else _holders(cluster, place, lacking)
+        return NodeDiagnosis(columns.get_name(node_index), ())
+    shortfalls = resources.find_shortfalls(pod, cluster, node_index)
+    (is_impossible,) = mask_unresolvable(pod, cluster, diagnosis.nodes[diagnosis.nodes == node_index]).tolist()
+    return NodeDiagnosis(
+        columns.get_name(node_index),
+        reasons,
+        shortfalls,
+        not is_impossible,
+        () if is_impossible else _find_top_consumers(cluster, node_index, shortfalls),
     )
 
 
-def _is_hopeless(pod: Incoming, cluster: Cluster, said: Verdict) -> bool:
+def _is_unresolvable(pod: IncomingPod, cluster: Cluster, result: ScheduleResult) -> bool:
     """Whether no node that was asked can ever run the pod."""
-    asked = None if said.said is None or said.said.refused is not None else said.said.places
-    return asked is not None and bool(len(asked)) and bool(impossible(pod, cluster, asked).all())
+    nodes = (
+        None if result.diagnosis is None or result.diagnosis.pre_filter_status is not None else result.diagnosis.nodes
+    )
+    return nodes is not None and bool(len(nodes)) and bool(mask_unresolvable(pod, cluster, nodes).all())
 
 
-def too_little(pod: Incoming, cluster: Cluster) -> Mapping[str, int]:
+def find_largest_allocatable(pod: IncomingPod, cluster: Cluster) -> Mapping[str, int]:
     """The most that any node has of each resource that no node has enough of."""
-    most = {name: _largest(cluster, name) for name in pod.requests}
-    return {name: largest for name, largest in most.items() if largest < pod.requests[name]}
+    maximums = {name: _get_max_allocatable(cluster, name) for name in pod.requests}
+    return {name: largest for name, largest in maximums.items() if largest < pod.requests[name]}
 
 
-def _largest(cluster: Cluster, resource: str) -> int:
+def _get_max_allocatable(cluster: Cluster, resource: str) -> int:
     column = cluster.nodes.find_allocatable_column(resource)
     return 0 if column is None else int(column.array[cluster.nodes.get_indices()].max(initial=0))
 
 
-def _holders(cluster: Cluster, place: int, lacking: Iterable[Shortfall]) -> tuple[Holder, ...]:
+def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[Shortfall]) -> tuple[NodeConsumer, ...]:
     """The pods that have most of what is short there; of several things, of the first."""
-    names = [each.resource for each in lacking if each.resource != _PODS]
-    held = [
-        Holder(pod, amounts)
-        for pod in cluster.get_node_pods(place).values()
+    names = [each.resource for each in shortfalls if each.resource != _PODS]
+    consumers = [
+        NodeConsumer(pod, amounts)
+        for pod in cluster.get_node_pods(node_index).values()
         if (amounts := {name: pod.group.requests[name] for name in names if name in pod.group.requests})
     ]
-    held.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
-    return tuple(held[:MOST_HOLDERS])
+    consumers.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
+    return tuple(consumers[:MAX_CONSUMERS])

@@ -12,18 +12,18 @@ import numpy as np
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
 from webhook.accounting.fit import node_affinity, taints
-from webhook.accounting.fit.answer import Answer, Kind, open_questions
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.impossible import impossible
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.priority import prioritised
-from webhook.accounting.fit.rejection import Places
-from webhook.accounting.fit.room import Visit
-from webhook.accounting.fit.verdict import verdict
+from webhook.accounting.fit.answer import Feasibility, Prediction, find_unmodelled
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.impossible import mask_unresolvable
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.priority import with_resolved_priority
+from webhook.accounting.fit.rejection import NodeIndices
+from webhook.accounting.fit.room import PlacementSession
+from webhook.accounting.fit.verdict import schedule_one
 from webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from webhook.objects.scheduling import Affinity, NodeAffinity, SchedulingPod, SchedulingPodSpec, Toleration
 
-_TOLERATED = (
+_DAEMON_TOLERATIONS = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
@@ -31,10 +31,10 @@ _TOLERATED = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-_ON_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+_HOST_NETWORK_TOLERATION = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-def everywhere(pod: SchedulingPod, cluster: Cluster, visit: Visit | None = None) -> Answer:
+def predict_daemon_set(pod: SchedulingPod, cluster: Cluster, session: PlacementSession | None = None) -> Prediction:
     """Place a pod on each node that is to have it and has room; the copies are as many as are to have it.
 
     They stay for as long as the visit lasts, if there is one.
@@ -43,45 +43,50 @@ def everywhere(pod: SchedulingPod, cluster: Cluster, visit: Visit | None = None)
         QuantityError: a quantity that the pod asks for is none.
         NoPriorityClassError: it names a class that is not there.
     """
-    daemon = merge_label_keys(prioritised(tolerating(pod), cluster.priority_classes))
-    incoming = Incoming.of(daemon)
-    said = filtered(incoming, cluster, _meant(incoming, cluster))
-    questions = tuple(open_questions(incoming, cluster))
-    if visit is not None:
-        for place in said.fitting.tolist():
-            visit.put(daemon, place)
-    names = tuple(cluster.nodes.get_name(place) for place in said.fitting.tolist())
-    if len(names) == len(said.places):
-        return Answer(Kind.UNKNOWN if questions else Kind.NOW, len(names), names, questions)
-    left = said.places if said.refused else said.places[said.rejected]
-    kind = Kind.NEVER if impossible(incoming, cluster, left).all() else Kind.NOT_NOW
-    told = verdict(_meant_for(daemon, cluster.nodes.get_name(int(left[0]))), cluster)
-    return Answer(kind, len(said.places), names, questions, replace(told, said=said))
+    daemon = merge_label_keys(with_resolved_priority(with_daemon_tolerations(pod), cluster.priority_classes))
+    incoming = IncomingPod.from_pod(daemon)
+    diagnosis = run_filters(incoming, cluster, _find_target_nodes(incoming, cluster))
+    unmodelled = tuple(find_unmodelled(incoming, cluster))
+    if session is not None:
+        for node_index in diagnosis.feasible.tolist():
+            session.assume(daemon, node_index)
+    node_names = tuple(cluster.nodes.get_name(place) for place in diagnosis.feasible.tolist())
+    if len(node_names) == len(diagnosis.nodes):
+        return Prediction(
+            Feasibility.UNKNOWN if unmodelled else Feasibility.NOW, len(node_names), node_names, unmodelled
+        )
+    rejected = diagnosis.nodes if diagnosis.pre_filter_status else diagnosis.nodes[diagnosis.rejected]
+    feasibility = Feasibility.NEVER if mask_unresolvable(incoming, cluster, rejected).all() else Feasibility.NOT_NOW
+    result = schedule_one(_create_pod_for_node(daemon, cluster.nodes.get_name(int(rejected[0]))), cluster)
+    return Prediction(feasibility, len(diagnosis.nodes), node_names, unmodelled, replace(result, diagnosis=diagnosis))
 
 
-def _meant(pod: Incoming, cluster: Cluster) -> Places:
+def _find_target_nodes(pod: IncomingPod, cluster: Cluster) -> NodeIndices:
     """The nodes that the controller makes a pod for."""
-    places = cluster.nodes.get_indices()
-    meant = ~taints.keeps_out(pod, cluster)[places]
-    for rejection in (*node_affinity.misnamed(pod, cluster, places), *node_affinity.unwanted(pod, cluster, places)):
-        meant &= ~rejection.nodes
-    return places[np.flatnonzero(meant)]
+    nodes = cluster.nodes.get_indices()
+    is_target = ~taints.mask_untolerated_taints(pod, cluster)[nodes]
+    for status in (
+        *node_affinity.filter_node_name(pod, cluster, nodes),
+        *node_affinity.filter_node_affinity(pod, cluster, nodes),
+    ):
+        is_target &= ~status.rejected
+    return nodes[np.flatnonzero(is_target)]
 
 
-def _meant_for(pod: SchedulingPod, node: str) -> SchedulingPod:
+def _create_pod_for_node(pod: SchedulingPod, node_name: str) -> SchedulingPod:
     """The pod that is made for one node (ReplaceDaemonSetPodNodeNameNodeAffinity in daemon/util/daemonset_util.go)."""
     spec = pod.spec or SchedulingPodSpec()
-    name = SelectorRequirement("metadata.name", "In", [node])
-    only = NodeAffinity(NodeSelector([NodeSelectorTerm(match_fields=[name])]))
-    affinity = msgspec.structs.replace(spec.affinity or Affinity(), node_affinity=only)
+    name_requirement = SelectorRequirement("metadata.name", "In", [node_name])
+    affinity_to_node = NodeAffinity(NodeSelector([NodeSelectorTerm(match_fields=[name_requirement])]))
+    affinity = msgspec.structs.replace(spec.affinity or Affinity(), node_affinity=affinity_to_node)
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, affinity=affinity))
 
 
-def tolerating(pod: SchedulingPod) -> SchedulingPod:
+def with_daemon_tolerations(pod: SchedulingPod) -> SchedulingPod:
     """The pod with what the controller lets every pod of a DaemonSet tolerate."""
     spec = pod.spec or SchedulingPodSpec()
-    tolerated = (*_TOLERATED, _ON_HOST_NETWORK) if spec.host_network else _TOLERATED
-    more = [Toleration(key, "Exists", effect=effect) for key, effect in tolerated]
+    tolerated_taints = (*_DAEMON_TOLERATIONS, _HOST_NETWORK_TOLERATION) if spec.host_network else _DAEMON_TOLERATIONS
+    tolerations = [Toleration(key, "Exists", effect=effect) for key, effect in tolerated_taints]
     return msgspec.structs.replace(
-        pod, spec=msgspec.structs.replace(spec, tolerations=[*(spec.tolerations or ()), *more])
+        pod, spec=msgspec.structs.replace(spec, tolerations=[*(spec.tolerations or ()), *tolerations])
     )

@@ -14,187 +14,206 @@ from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.fork import fork
 from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit import features, neighbours, node_affinity, promised, resources, spread, taints
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Filter, Mask, Places, Rejection, for_good
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import Filter, FilterStatus, Mask, NodeIndices, mark_unresolvable
 from webhook.accounting.fit.volumes import binding, claims, limits, restrictions, zones
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PreFilterStatus:
     """A pod that no node is asked for: why, whether nobody's leaving could help, and whether the attempt failed."""
 
     reason: str
-    for_good: bool
-    is_fault: bool = False
+    is_unresolvable: bool
+    is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filtered:
+class Diagnosis:
     """What every node says: `rejections` over `places`, each node's from the first filter that rejects it only.
 
     `refused` when nodes were not asked.
     """
 
-    places: Places
-    rejections: tuple[Rejection, ...]
-    refused: Refused | None = None
+    nodes: NodeIndices
+    statuses: tuple[FilterStatus, ...]
+    pre_filter_status: PreFilterStatus | None = None
 
     @property
-    def fitting(self) -> Places:
+    def feasible(self) -> NodeIndices:
         """The places of the nodes that the pod fits on."""
-        return self.places[~self.rejected] if self.refused is None else self.places[:0]
+        return self.nodes[~self.rejected] if self.pre_filter_status is None else self.nodes[:0]
 
     @property
-    def helpful(self) -> Places:
+    def resolvable(self) -> NodeIndices:
         """The places of the nodes that reject the pod, where others' leaving might help."""
-        if self.refused is not None:
-            return self.places[:0] if self.refused.for_good else self.places
-        hopeless = np.zeros(len(self.places), dtype=np.bool_)
-        for each in self.rejections:
-            hopeless |= each.for_good
-        return self.places[self.rejected & ~hopeless]
+        if self.pre_filter_status is not None:
+            return self.nodes[:0] if self.pre_filter_status.is_unresolvable else self.nodes
+        unresolvable = np.zeros(len(self.nodes), dtype=np.bool_)
+        for status in self.statuses:
+            unresolvable |= status.unresolvable
+        return self.nodes[self.rejected & ~unresolvable]
 
-    def reasons(self, place: int) -> tuple[str, ...]:
+    def reasons(self, node_index: int) -> tuple[str, ...]:
         """Why one node rejects the pod; empty when it does not."""
-        if self.refused is not None:
-            return (self.refused.reason,)
-        (index,) = np.flatnonzero(self.places == place)
-        return tuple(each.reason for each in self.rejections if each.nodes[index])
+        if self.pre_filter_status is not None:
+            return (self.pre_filter_status.reason,)
+        (position,) = np.flatnonzero(self.nodes == node_index)
+        return tuple(each.reason for each in self.statuses if each.rejected[position])
 
     @property
-    def fault(self) -> str:
+    def error(self) -> str:
         """What the scheduler stumbles over where there is a node, which ends its attempt; empty if nothing is amiss."""
-        if self.refused is not None and self.refused.is_fault and len(self.places):
-            return self.refused.reason
-        faults = (each for each in self.rejections if each.is_fault and each.nodes.any())
-        return next((f'running "{each.plugin}" filter plugin: {each.reason}' for each in faults), "")
+        if self.pre_filter_status is not None and self.pre_filter_status.is_error and len(self.nodes):
+            return self.pre_filter_status.reason
+        errors = (each for each in self.statuses if each.is_error and each.rejected.any())
+        return next((f'running "{each.plugin}" filter plugin: {each.reason}' for each in errors), "")
 
     @property
     def rejected(self) -> Mask:
         """Which of the places reject the pod, where they were asked."""
-        rejected = np.zeros(len(self.places), dtype=np.bool_)
-        for each in self.rejections:
-            rejected |= each.nodes
+        rejected = np.zeros(len(self.nodes), dtype=np.bool_)
+        for status in self.statuses:
+            rejected |= status.rejected
         return rejected
 
 
-Refusal = Callable[[Incoming, Cluster], str | None]
+PreFilter = Callable[[IncomingPod, Cluster], str | None]
 """Says why a pod is placed on no node whatever, or None."""
 
-REFUSALS: Sequence[Refusal] = (
-    node_affinity.contradiction,
-    restrictions.refusal,
-    claims.refusal,
-    zones.refusal,
-    neighbours.refusal,
+PRE_FILTERS: Sequence[PreFilter] = (
+    node_affinity.pre_filter_node_affinity,
+    restrictions.pre_filter_volume_restrictions,
+    claims.pre_filter_volume_binding,
+    zones.pre_filter_volume_zone,
+    neighbours.pre_filter_inter_pod_affinity,
 )
 """What is asked before the nodes are, in the order of the plugins. The first that refuses is the only one heard."""
 
 FILTERS: Mapping[str, Filter] = {
-    "NodeUnschedulable": taints.unschedulable,
-    "NodeName": node_affinity.misnamed,
-    "TaintToleration": taints.tainted,
-    "NodeAffinity": node_affinity.unwanted,
-    "NodePorts": resources.ports_taken,
-    "NodeResourcesFit": resources.insufficient,
-    "VolumeRestrictions": restrictions.restricted,
-    "NodeVolumeLimits": limits.exceeding,
-    "VolumeBinding": binding.unbindable,
-    "VolumeZone": zones.apart,
-    "PodTopologySpread": spread.uneven,
-    "InterPodAffinity": neighbours.apart,
-    "NodeDeclaredFeatures": features.lacking,
+    "NodeUnschedulable": taints.filter_node_unschedulable,
+    "NodeName": node_affinity.filter_node_name,
+    "TaintToleration": taints.filter_taint_toleration,
+    "NodeAffinity": node_affinity.filter_node_affinity,
+    "NodePorts": resources.filter_node_ports,
+    "NodeResourcesFit": resources.filter_node_resources,
+    "VolumeRestrictions": restrictions.filter_volume_restrictions,
+    "NodeVolumeLimits": limits.filter_node_volume_limits,
+    "VolumeBinding": binding.filter_volume_binding,
+    "VolumeZone": zones.filter_volume_zone,
+    "PodTopologySpread": spread.filter_topology_spread,
+    "InterPodAffinity": neighbours.filter_inter_pod_affinity,
+    "NodeDeclaredFeatures": features.filter_node_declared_features,
 }
 """The filters in their order, by plugin. The first that rejects a node is the only one that is heard of it."""
 
-COMPANY = ("PodTopologySpread", "InterPodAffinity")
+INTER_POD_PLUGINS = ("PodTopologySpread", "InterPodAffinity")
 """Those that go by whom pods are with: a pod that comes to one node changes what they say of others."""
 
-_NAMING = "NodeAffinity"  # the only plugin of the default profile that says beforehand which nodes are worth asking
+_NODE_NAMES_PLUGIN = (
+    "NodeAffinity"  # the only plugin of the default profile that says beforehand which nodes are worth asking
+)
 
 
-def filtered(pod: Incoming, cluster: Cluster, places: Places | None = None) -> Filtered:
+def run_filters(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices | None = None) -> Diagnosis:
     """What the nodes of a cluster, or these of them, say to a pod."""
-    asked = cluster.nodes.get_indices() if places is None else places
-    for refusal in REFUSALS:
-        reason = refusal(pod, cluster)
+    candidates = cluster.nodes.get_indices() if nodes is None else nodes
+    for pre_filter in PRE_FILTERS:
+        reason = pre_filter(pod, cluster)
         if reason is not None:
-            return Filtered(asked, (), Refused(reason, for_good=True))
-    if pod.company.failure:
-        return Filtered(asked, (), Refused(pod.company.failure, for_good=True, is_fault=True))
-    names = node_affinity.named(pod)
-    return judged(pod, cluster, asked) if names is None else _narrowed(pod, cluster, asked, names)
+            return Diagnosis(candidates, (), PreFilterStatus(reason, is_unresolvable=True))
+    if pod.inter_pod.pre_filter_error:
+        return Diagnosis(
+            candidates, (), PreFilterStatus(pod.inter_pod.pre_filter_error, is_unresolvable=True, is_error=True)
+        )
+    node_names = node_affinity.list_named_nodes(pod)
+    return (
+        run_filters_with_nominated_pods(pod, cluster, candidates)
+        if node_names is None
+        else _run_on_named_nodes(pod, cluster, candidates, node_names)
+    )
 
 
-def passing(pod: Incoming, cluster: Cluster, places: Places, plugins: Iterable[str]) -> Places:
+def select_feasible(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, plugins: Iterable[str]) -> NodeIndices:
     """Those of these nodes, in their order, that each of some filters lets the pod on, beside nobody it yields to."""
     for plugin in plugins:
-        standing = np.ones(len(places), dtype=np.bool_)
-        for rejection in FILTERS[plugin](pod, cluster, places):
-            standing &= ~rejection.nodes
-        places = places if standing.all() else places[standing]
-    return places
+        feasible = np.ones(len(nodes), dtype=np.bool_)
+        for status in FILTERS[plugin](pod, cluster, nodes):
+            feasible &= ~status.rejected
+        nodes = nodes if feasible.all() else nodes[feasible]
+    return nodes
 
 
-def _narrowed(pod: Incoming, cluster: Cluster, asked: Places, names: frozenset[str]) -> Filtered:
+def _run_on_named_nodes(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, node_names: frozenset[str]
+) -> Diagnosis:
     """What nodes say of which only those are worth asking that the pod names.
 
     The node that is promised to the pod is asked before all, named or not; the plugin that rejects it there is then
     told among those that left the others out.
     """
-    promise = cluster.nodes.find_index(pod.nominated) if pod.nominated else None
-    named = [place for name in names if (place := cluster.nodes.find_index(name)) is not None]
-    (tried,) = np.isin(asked, [*named, *([] if promise is None else [promise])]).nonzero()
-    said = [_spread(each, tried, len(asked)) for each in judged(pod, cluster, asked[tried]).rejections]
-    plugins = {_NAMING, *(each.plugin for each in said if each.nodes[asked == promise].any())}
-    left_out = np.isin(np.arange(len(asked)), tried, invert=True)
-    narrowing = for_good(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]", left_out)
-    return Filtered(asked, (narrowing, *said))
+    nominated_index = cluster.nodes.find_index(pod.nominated_node) if pod.nominated_node else None
+    named_nodes = [node_index for name in node_names if (node_index := cluster.nodes.find_index(name)) is not None]
+    (positions,) = np.isin(nodes, [*named_nodes, *([] if nominated_index is None else [nominated_index])]).nonzero()
+    statuses = [
+        _expand_status(each, positions, len(nodes))
+        for each in run_filters_with_nominated_pods(pod, cluster, nodes[positions]).statuses
+    ]
+    plugins = {_NODE_NAMES_PLUGIN, *(each.plugin for each in statuses if each.rejected[nodes == nominated_index].any())}
+    is_skipped = np.isin(np.arange(len(nodes)), positions, invert=True)
+    skipped_status = mark_unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]", is_skipped)
+    return Diagnosis(nodes, (skipped_status, *statuses))
 
 
-def judged(pod: Incoming, cluster: Cluster, asked: Places) -> Filtered:
+def run_filters_with_nominated_pods(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Diagnosis:
     """What these nodes say to a pod that is not refused.
 
     A node that is promised to pods of the same or a higher priority must take the pod both beside them and alone.
     """
-    alone = tuple(_heard(pod, cluster, asked))
-    crowded = promised.rivals(pod, cluster, asked)
-    if not crowded:
-        return Filtered(asked, alone)
-    beside = [_beside(pod, cluster, asked, index, rivals) for index, rivals in crowded.items()]
-    rejected = Filtered(asked, tuple(chain.from_iterable(beside))).rejected
-    return Filtered(asked, (*chain.from_iterable(beside), *(_elsewhere(each, rejected) for each in alone)))
+    without_nominated = tuple(_run_plugins(pod, cluster, nodes))
+    nominated_pods = promised.find_nominated_pods(pod, cluster, nodes)
+    if not nominated_pods:
+        return Diagnosis(nodes, without_nominated)
+    with_nominated = [
+        _run_beside_nominated_pods(pod, cluster, nodes, index, rivals) for index, rivals in nominated_pods.items()
+    ]
+    rejected = Diagnosis(nodes, tuple(chain.from_iterable(with_nominated))).rejected
+    return Diagnosis(
+        nodes, (*chain.from_iterable(with_nominated), *(_exclude_nodes(each, rejected) for each in without_nominated))
+    )
 
 
-def _beside(pod: Incoming, cluster: Cluster, asked: Places, index: int, rivals: Iterable[PodInfo]) -> list[Rejection]:
+def _run_beside_nominated_pods(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, position: int, nominated_pods: Iterable[PodInfo]
+) -> list[FilterStatus]:
     """What one of the nodes says while pods are thought there that it is promised to."""
-    at = np.array([index])
-    with fork(cluster) as suppose:
-        for rival in rivals:
-            suppose.assume(rival)
-        return [_spread(each, at, len(asked)) for each in _heard(pod, cluster, asked[at])]
+    positions = np.array([position])
+    with fork(cluster) as forked:
+        for nominated_pod in nominated_pods:
+            forked.assume(nominated_pod)
+        return [_expand_status(each, positions, len(nodes)) for each in _run_plugins(pod, cluster, nodes[positions])]
 
 
-def _elsewhere(rejection: Rejection, said: Mask) -> Rejection:
+def _exclude_nodes(status: FilterStatus, excluded: Mask) -> FilterStatus:
     """The same rejection, but for nodes that have said something already."""
-    return replace(rejection, nodes=rejection.nodes & ~said, for_good=rejection.for_good & ~said)
+    return replace(status, rejected=status.rejected & ~excluded, unresolvable=status.unresolvable & ~excluded)
 
 
-def _heard(pod: Incoming, cluster: Cluster, asked: Places) -> Iterator[Rejection]:
+def _run_plugins(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """The rejections, each of nodes that no filter before has rejected."""
-    standing = np.ones(len(asked), dtype=np.bool_)
-    for plugin, judge in FILTERS.items():
-        left = np.flatnonzero(standing)
-        if not len(left):
+    feasible = np.ones(len(nodes), dtype=np.bool_)
+    for plugin, filter_nodes in FILTERS.items():
+        positions = np.flatnonzero(feasible)
+        if not len(positions):
             return
-        for rejection in judge(pod, cluster, asked[left]):
-            if rejection.nodes.any():
-                yield replace(_spread(rejection, left, len(asked)), plugin=plugin)
-                standing[left[rejection.nodes]] = False
+        for status in filter_nodes(pod, cluster, nodes[positions]):
+            if status.rejected.any():
+                yield replace(_expand_status(status, positions, len(nodes)), plugin=plugin)
+                feasible[positions[status.rejected]] = False
 
 
-def _spread(rejection: Rejection, left: Places, size: int) -> Rejection:
+def _expand_status(status: FilterStatus, positions: NodeIndices, size: int) -> FilterStatus:
     """The same rejection over all places that were asked about."""
-    nodes, hopeless = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
-    nodes[left], hopeless[left] = rejection.nodes, rejection.for_good
-    return replace(rejection, nodes=nodes, for_good=hopeless)
+    rejected, unresolvable = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
+    rejected[positions], unresolvable[positions] = status.rejected, status.unresolvable
+    return replace(status, rejected=rejected, unresolvable=unresolvable)

@@ -7,39 +7,45 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.answer import open_questions
-from webhook.accounting.fit.filtering import Filtered, filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.priority import prioritised
-from webhook.accounting.fit.rejection import Mask, Places
-from webhook.accounting.fit.resources import PORTS_TAKEN
-from webhook.accounting.fit.room import copies_on, free, is_by_itself, most_pods, visiting
-from webhook.accounting.fit.scores import Numbers
-from webhook.accounting.fit.sentence import sentence, summed_up
+from webhook.accounting.fit.answer import find_unmodelled
+from webhook.accounting.fit.filtering import Diagnosis, run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.priority import with_resolved_priority
+from webhook.accounting.fit.rejection import Mask, NodeIndices
+from webhook.accounting.fit.resources import NO_FREE_PORTS
+from webhook.accounting.fit.room import (
+    count_max_copies,
+    count_max_pods,
+    get_free_amounts,
+    is_independent,
+    open_placement_session,
+)
+from webhook.accounting.fit.scores import ExactIntegerArray
+from webhook.accounting.fit.sentence import format_fit_error, format_reason_counts
 from webhook.objects.scheduling import SchedulingPod
 
 _PODS = "pods"
 
 
 @dataclass(frozen=True, slots=True)
-class Headroom:
+class RemainingCapacity:
     """`copies` by node, of the nodes that take any; `sentence` is what keeps the next copy out, `limits` its parts.
 
     The sentence is what the scheduler would begin its own with; `unknown` names what was not judged.
     """
 
-    copies: Mapping[str, int]
-    sentence: str
-    limits: Mapping[str, int] = field(default_factory=dict)
-    unknown: tuple[str, ...] = ()
+    copies_by_node: Mapping[str, int]
+    message: str
+    limiting_reasons: Mapping[str, int] = field(default_factory=dict)
+    unmodelled: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:
         """On all nodes together."""
-        return sum(self.copies.values())
+        return sum(self.copies_by_node.values())
 
 
-def headroom(pod: SchedulingPod, cluster: Cluster) -> Headroom:
+def compute_remaining_capacity(pod: SchedulingPod, cluster: Cluster) -> RemainingCapacity:
     """The room for copies of a pod. The cluster is as before afterwards.
 
     Raises:
@@ -47,57 +53,78 @@ def headroom(pod: SchedulingPod, cluster: Cluster) -> Headroom:
         NoPriorityClassError: it names a class that is not there.
         SelectorError: a claim of it has a selector that is none.
     """
-    prepared = prioritised(pod, cluster.priority_classes)
-    incoming = Incoming.of(prepared)
-    by_itself = is_by_itself(incoming)
-    copies, said, limits = _apart(incoming, cluster) if by_itself else _together(prepared, incoming, cluster)
-    told = sentence(said) if said.refused or not len(said.places) else summed_up(len(said.places), limits)
-    return Headroom(copies, told, dict(limits.most_common()), tuple(open_questions(incoming, cluster)))
+    resolved_pod = with_resolved_priority(pod, cluster.priority_classes)
+    incoming = IncomingPod.from_pod(resolved_pod)
+    independent = is_independent(incoming)
+    copies_by_node, diagnosis, reason_counts = (
+        _count_independent(incoming, cluster) if independent else _count_by_placement(resolved_pod, incoming, cluster)
+    )
+    message = (
+        format_fit_error(diagnosis)
+        if diagnosis.pre_filter_status or not len(diagnosis.nodes)
+        else format_reason_counts(len(diagnosis.nodes), reason_counts)
+    )
+    return RemainingCapacity(
+        copies_by_node, message, dict(reason_counts.most_common()), tuple(find_unmodelled(incoming, cluster))
+    )
 
 
-def _apart(pod: Incoming, cluster: Cluster) -> tuple[Mapping[str, int], Filtered, Counter[str]]:
+def _count_independent(pod: IncomingPod, cluster: Cluster) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
     """Of copies that are in each other's way only by what they take: each node's room is counted by itself."""
-    said = filtered(pod, cluster)
-    fitting = said.fitting
-    room = copies_on(pod, cluster, fitting)
-    copies = {cluster.nodes.get_name(place): int(many) for place, many in zip(fitting.tolist(), room, strict=True)}
-    limits = _counts(said)
-    for reason, nodes in _full(pod, cluster, fitting, room):
-        limits[reason] += int(nodes.sum())
-    return copies, said, +limits
+    diagnosis = run_filters(pod, cluster)
+    feasible = diagnosis.feasible
+    capacity = count_max_copies(pod, cluster, feasible)
+    copies_by_node = {
+        cluster.nodes.get_name(node_index): int(copies)
+        for node_index, copies in zip(feasible.tolist(), capacity, strict=True)
+    }
+    reason_counts = _count_reasons(diagnosis)
+    for reason, rejected in _find_next_shortfalls(pod, cluster, feasible, capacity):
+        reason_counts[reason] += int(rejected.sum())
+    return copies_by_node, diagnosis, +reason_counts
 
 
-def _together(
-    pod: SchedulingPod, incoming: Incoming, cluster: Cluster
-) -> tuple[Mapping[str, int], Filtered, Counter[str]]:
+def _count_by_placement(
+    pod: SchedulingPod, incoming: IncomingPod, cluster: Cluster
+) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
     """Of all others: placed one after the other, until there is no room."""
-    with visiting(cluster) as visit:
-        places = visit.settle(pod, most_pods(cluster))
-        said = filtered(incoming, cluster)
-    return dict(Counter(cluster.nodes.get_name(place) for place in places)), said, +_counts(said)
+    with open_placement_session(cluster) as session:
+        nodes = session.place(pod, count_max_pods(cluster))
+        diagnosis = run_filters(incoming, cluster)
+    return (
+        dict(Counter(cluster.nodes.get_name(node_index) for node_index in nodes)),
+        diagnosis,
+        +_count_reasons(diagnosis),
+    )
 
 
-def _counts(said: Filtered) -> Counter[str]:
+def _count_reasons(diagnosis: Diagnosis) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for each in said.rejections:
-        counts[each.reason] += int(each.nodes.sum())
+    for status in diagnosis.statuses:
+        counts[status.reason] += int(status.rejected.sum())
     return counts
 
 
-def _full(pod: Incoming, cluster: Cluster, places: Places, room: Numbers) -> Iterator[tuple[str, Mask]]:
+def _find_next_shortfalls(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, capacity: ExactIntegerArray
+) -> Iterator[tuple[str, Mask]]:
     """What nodes say to one copy more than they have room for."""
     if pod.ports:
-        yield PORTS_TAKEN, np.ones(len(places), dtype=np.bool_)
+        yield NO_FREE_PORTS, np.ones(len(nodes), dtype=np.bool_)
         return
-    yield "Too many pods", _lacks(cluster, pod, places, _PODS, room + 1)
-    for name, asked in pod.requests.items():
-        yield f"Insufficient {name}", _lacks(cluster, pod, places, name, (room + 1) * asked)
+    yield "Too many pods", _mask_short(cluster, pod, nodes, _PODS, capacity + 1)
+    for name, requested in pod.requests.items():
+        yield f"Insufficient {name}", _mask_short(cluster, pod, nodes, name, (capacity + 1) * requested)
 
 
-def _lacks(cluster: Cluster, pod: Incoming, places: Places, name: str, wanted: Numbers) -> Mask:
-    left = free(cluster, places, name)
-    for place, promised in cluster.get_nominated_pods().items():
-        rivals = [each for each in promised.values() if each.group.priority >= pod.priority and each.uid != pod.uid]
-        taken = len(rivals) if name == _PODS else sum(each.group.requests.get(name, 0) for each in rivals)
-        left = np.where(places == place, left - taken, left)
-    return np.asarray(left < wanted, dtype=np.bool_)
+def _mask_short(cluster: Cluster, pod: IncomingPod, nodes: NodeIndices, name: str, needed: ExactIntegerArray) -> Mask:
+    free = get_free_amounts(cluster, nodes, name)
+    for node_index, nominated in cluster.get_nominated_pods().items():
+        nominated_pods = [
+            each for each in nominated.values() if each.group.priority >= pod.priority and each.uid != pod.uid
+        ]
+        nominated_amount = (
+            len(nominated_pods) if name == _PODS else sum(each.group.requests.get(name, 0) for each in nominated_pods)
+        )
+        free = np.where(nodes == node_index, free - nominated_amount, free)
+    return np.asarray(free < needed, dtype=np.bool_)

@@ -10,39 +10,41 @@ import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import node_affinity, taints
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Filter, Mask, Places, Rejection, for_good
-from webhook.accounting.fit.resources import handed_out
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import Filter, FilterStatus, Mask, NodeIndices, mark_unresolvable
+from webhook.accounting.fit.resources import mask_device_backed
 
 _PODS = "pods"
 
 
-def too_small(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_allocatable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes that have less than the pod asks for, or room for no pod at all, when they are empty."""
-    for name, asked in {_PODS: 1, **pod.requests}.items():
+    for name, requested in {_PODS: 1, **pod.requests}.items():
         column = cluster.nodes.find_allocatable_column(name)
-        capacity = np.zeros(len(places), dtype=np.int64) if column is None else column.array[places]
-        short = np.asarray(capacity < asked, dtype=np.bool_)
-        yield for_good(f"Insufficient {name}", short & ~handed_out(cluster, places, name))
+        allocatable = np.zeros(len(nodes), dtype=np.int64) if column is None else column.array[nodes]
+        short = np.asarray(allocatable < requested, dtype=np.bool_)
+        yield mark_unresolvable(f"Insufficient {name}", short & ~mask_device_backed(cluster, nodes, name))
 
 
-LASTING: Sequence[Filter] = (
-    taints.unschedulable,
-    node_affinity.misnamed,
-    taints.tainted,
-    node_affinity.unwanted,
-    too_small,
+UNRESOLVABLE_FILTERS: Sequence[Filter] = (
+    taints.filter_node_unschedulable,
+    node_affinity.filter_node_name,
+    taints.filter_taint_toleration,
+    node_affinity.filter_node_affinity,
+    filter_allocatable,
 )
 """Filters that no pod's leaving changes."""
 
 
-def impossible(pod: Incoming, cluster: Cluster, places: Places) -> Mask:
+def mask_unresolvable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Mask:
     """On which of these nodes the pod can never run."""
-    never = np.zeros(len(places), dtype=np.bool_)
-    names = node_affinity.named(pod)
-    if names is not None:
-        never |= ~np.isin(places, [place for name in names if (place := cluster.nodes.find_index(name)) is not None])
-    for each in LASTING:
-        for rejection in each(pod, cluster, places):
-            never |= rejection.nodes
-    return never
+    unresolvable = np.zeros(len(nodes), dtype=np.bool_)
+    node_names = node_affinity.list_named_nodes(pod)
+    if node_names is not None:
+        unresolvable |= ~np.isin(
+            nodes, [node_index for name in node_names if (node_index := cluster.nodes.find_index(name)) is not None]
+        )
+    for filter_nodes in UNRESOLVABLE_FILTERS:
+        for status in filter_nodes(pod, cluster, nodes):
+            unresolvable |= status.rejected
+    return unresolvable

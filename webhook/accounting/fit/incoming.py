@@ -11,7 +11,7 @@ import msgspec
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
 from webhook.accounting.cluster.pod_info import HostPort, list_host_ports
-from webhook.accounting.fit.company import Company, company
+from webhook.accounting.fit.company import InterPodConstraints, read_inter_pod_constraints
 from webhook.accounting.node_fit import compute_scheduler_requests
 from webhook.accounting.pod_requests import compute_incoming_non_zero_requests
 from webhook.objects.meta import ObjectMeta
@@ -20,7 +20,7 @@ from webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-class Incoming(msgspec.Struct, frozen=True, eq=False, dict=True):
+class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
     """What a pod asks of a node.
 
     `requests` are amounts that the scheduler counts, those above zero. `uid` is empty for a pod that is not stored yet.
@@ -36,17 +36,17 @@ class Incoming(msgspec.Struct, frozen=True, eq=False, dict=True):
     requests: Amounts
     ports: tuple[HostPort, ...]
     priority: int
-    company: Company
-    nominated: str
+    inter_pod: InterPodConstraints
+    nominated_node: str
     pod: SchedulingPod
 
     @cached_property
-    def weight(self) -> Amounts:
+    def non_zero_requests(self) -> Amounts:
         """What it weighs when nodes are compared, which is asked of few."""
         return compute_incoming_non_zero_requests(self.pod)
 
     @staticmethod
-    def of(pod: SchedulingPod) -> Incoming:
+    def from_pod(pod: SchedulingPod) -> IncomingPod:
         """Read a pod.
 
         Raises:
@@ -54,16 +54,16 @@ class Incoming(msgspec.Struct, frozen=True, eq=False, dict=True):
         """
         meta, spec = pod.metadata or ObjectMeta(), merge_label_keys(pod).spec or SchedulingPodSpec()
         labels, namespace = meta.labels or _NO_LABELS, meta.namespace or "default"
-        return Incoming(
+        return IncomingPod(
             meta.uid or "",
             namespace,
             meta.name or meta.generate_name or "",
             labels,
             spec,
-            Amounts({name: asked for name, asked in compute_scheduler_requests(pod).items() if asked > 0}),
+            Amounts({name: requested for name, requested in compute_scheduler_requests(pod).items() if requested > 0}),
             list_host_ports(spec),
             spec.priority or 0,
-            company(spec, namespace, labels),
+            read_inter_pod_constraints(spec, namespace, labels),
             (pod.status.nominated_node_name if pod.status else None) or "",
             pod,
         )

@@ -9,51 +9,70 @@ from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.fork import fork
 from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.fit import resources
-from webhook.accounting.fit.filtering import Filtered, judged
-from webhook.accounting.fit.impossible import impossible
-from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.filtering import Diagnosis, run_filters_with_nominated_pods
+from webhook.accounting.fit.impossible import mask_unresolvable
+from webhook.accounting.fit.incoming import IncomingPod
 
-_TRIED = 20
+_MAX_TRIED_NODES = 20
 """Nodes that are looked at, the least short of room first."""
-_TOLD = 3
+_MAX_OPTIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class EvictionOption:
     """A node that takes the pod once these have left it; none of them could stay."""
 
     node: str
     pods: tuple[PodInfo, ...]
 
 
-def leaving(pod: Incoming, cluster: Cluster, said: Filtered, staying: Collection[str]) -> tuple[Leaving, ...]:
+def find_eviction_options(
+    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, kept_uids: Collection[str]
+) -> tuple[EvictionOption, ...]:
     """The nodes on which the fewest pods would have to leave, at most three. Pods with a UID in `staying` stay."""
-    if said.refused is not None:
+    if diagnosis.pre_filter_status is not None:
         return ()
-    places = said.helpful[~impossible(pod, cluster, said.helpful)].tolist()
-    places.sort(key=lambda place: (resources.shortness(pod, cluster, place), cluster.nodes.get_name(place)))
-    found = [each for place in places[:_TRIED] if (each := _on(pod, cluster, place, staying)) is not None]
-    found.sort(key=lambda each: (len(each.pods), max(one.group.priority for one in each.pods), each.node))
-    return tuple(found[:_TOLD])
+    nodes = diagnosis.resolvable[~mask_unresolvable(pod, cluster, diagnosis.resolvable)].tolist()
+    nodes.sort(key=lambda place: (resources.measure_shortfall(pod, cluster, place), cluster.nodes.get_name(place)))
+    options = [
+        option
+        for node_index in nodes[:_MAX_TRIED_NODES]
+        if (option := _find_option(pod, cluster, node_index, kept_uids)) is not None
+    ]
+    options.sort(key=lambda each: (len(each.pods), max(evicted.group.priority for evicted in each.pods), each.node))
+    return tuple(options[:_MAX_OPTIONS])
 
 
-def _on(pod: Incoming, cluster: Cluster, place: int, staying: Collection[str]) -> Leaving | None:
-    there = [each for each in cluster.get_node_pods(place).values() if each.uid not in staying]
-    at, lacking = np.array([place]), [each.resource for each in resources.shortfalls(pod, cluster, place)]
-    with fork(cluster) as suppose:
-        for each in there:
-            suppose.remove(each)
-        if judged(pod, cluster, at).rejected.any():
+def _find_option(
+    pod: IncomingPod, cluster: Cluster, node_index: int, kept_uids: Collection[str]
+) -> EvictionOption | None:
+    candidates = [each for each in cluster.get_node_pods(node_index).values() if each.uid not in kept_uids]
+    nodes, missing = (
+        np.array([node_index]),
+        [each.resource for each in resources.find_shortfalls(pod, cluster, node_index)],
+    )
+    with fork(cluster) as forked:
+        for candidate in candidates:
+            forked.remove(candidate)
+        if run_filters_with_nominated_pods(pod, cluster, nodes).rejected.any():
             return None
-        gone = []
-        for each in sorted(there, key=lambda one: (-one.group.priority, _held(one, lacking), one.namespace, one.name)):
-            suppose.restore(each)
-            if judged(pod, cluster, at).rejected.any():
-                suppose.remove(each)
-                gone.append(each)
-    return Leaving(cluster.nodes.get_name(place), tuple(gone)) if gone else None
+        evicted = []
+        for candidate in sorted(
+            candidates,
+            key=lambda pod_info: (
+                -pod_info.group.priority,
+                _list_used_amounts(pod_info, missing),
+                pod_info.namespace,
+                pod_info.name,
+            ),
+        ):
+            forked.restore(candidate)
+            if run_filters_with_nominated_pods(pod, cluster, nodes).rejected.any():
+                forked.remove(candidate)
+                evicted.append(candidate)
+    return EvictionOption(cluster.nodes.get_name(node_index), tuple(evicted)) if evicted else None
 
 
-def _held(pod: PodInfo, resource_names: Collection[str]) -> list[int]:
+def _list_used_amounts(pod: PodInfo, resource_names: Collection[str]) -> list[int]:
     """How much it has of what is short: who has least may stay first, so that few must go."""
     return [pod.group.requests.get(name, 0) for name in resource_names]

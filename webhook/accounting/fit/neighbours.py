@@ -13,118 +13,122 @@ import numpy as np
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.inter_pod_terms import AffinityTerm
 from webhook.accounting.cluster.node_columns import NodeColumns
-from webhook.accounting.fit.domains import domains, places_of, sharing
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good, for_now
+from webhook.accounting.fit.domains import find_domains, list_counted_nodes, mask_shared_domains
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import FilterStatus, Mask, NodeIndices, mark_unresolvable, mark_unschedulable
 from webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
-_Standing = tuple[AffinityTerm, Mapping[int, int]]
+_ExistingTerm = tuple[AffinityTerm, Mapping[int, int]]
 """A term of pods on nodes, and how many of them are at which places."""
 
 
-def refusal(pod: Incoming, _cluster: Cluster) -> str | None:
+def pre_filter_inter_pod_affinity(pod: IncomingPod, _cluster: Cluster) -> str | None:
     """Why a pod is placed nowhere whose own words of other pods cannot be read."""
-    return pod.company.refusal or None
+    return pod.inter_pod.pre_filter_message or None
 
 
-def apart(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_inter_pod_affinity(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes away from those whom the pod wants near it, near those whom it avoids, and near those who avoid it."""
-    near = np.ones(len(places), dtype=np.bool_)
-    if pod.company.affinity:
-        near = _near(pod, cluster)[places]
-        yield for_good("node(s) didn't match pod affinity rules", ~near)
-    avoided = _avoided(pod, cluster)[places] & near
-    yield for_now("node(s) didn't match pod anti-affinity rules", avoided)
-    guarded = _guarded(pod, cluster)[places] & near & ~avoided
-    yield for_now("node(s) didn't satisfy existing pods anti-affinity rules", guarded)
+    satisfied = np.ones(len(nodes), dtype=np.bool_)
+    if pod.inter_pod.affinity:
+        satisfied = _mask_affinity(pod, cluster)[nodes]
+        yield mark_unresolvable("node(s) didn't match pod affinity rules", ~satisfied)
+    violating = _mask_anti_affinity(pod, cluster)[nodes] & satisfied
+    yield mark_unschedulable("node(s) didn't match pod anti-affinity rules", violating)
+    violating_existing = _mask_existing_anti_affinity(pod, cluster)[nodes] & satisfied & ~violating
+    yield mark_unschedulable("node(s) didn't satisfy existing pods anti-affinity rules", violating_existing)
 
 
-def _near(pod: Incoming, cluster: Cluster) -> Mask:
+def _mask_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
     """The places in a domain of each term that holds a pod of whom all the terms are.
 
     Where no domain holds any, the pod may be the first of those that want to be with each other, in any domains.
     """
-    nodes, terms = cluster.nodes, pod.company.affinity
-    selector, reach = _together(terms, cluster)
-    taken = _taken(selector, reach, cluster)
-    inside = {each.topology_key: domains(nodes, each.topology_key)[0] >= 0 for each in terms}
-    wants_itself = selector.matches(pod.labels) and (reach is None or pod.namespace in reach)
-    if wants_itself and not any(each[taken].any() for each in inside.values()):
-        return _all(inside.values())
-    return _all(sharing(nodes, key, taken) for key in inside)
+    columns, terms = cluster.nodes, pod.inter_pod.affinity
+    selector, namespaces = _combine_terms(terms, cluster)
+    occupied = _find_nodes_with_pods(selector, namespaces, cluster)
+    domain_masks = {each.topology_key: find_domains(columns, each.topology_key)[0] >= 0 for each in terms}
+    matches_itself = selector.matches(pod.labels) and (namespaces is None or pod.namespace in namespaces)
+    if matches_itself and not any(each[occupied].any() for each in domain_masks.values()):
+        return _intersect(domain_masks.values())
+    return _intersect(mask_shared_domains(columns, key, occupied) for key in domain_masks)
 
 
-def _together(terms: Iterable[AffinityTerm], cluster: Cluster) -> tuple[Selector, frozenset[str] | None]:
+def _combine_terms(terms: Iterable[AffinityTerm], cluster: Cluster) -> tuple[Selector, frozenset[str] | None]:
     """Whom all of some terms are about: selected by what, in which namespaces; None for all."""
-    reaches = [within for each in terms if (within := reach(each, cluster)) is not None]
+    namespace_sets = [names for each in terms if (names := resolve_namespaces(each, cluster)) is not None]
     selector = reduce(Selector.intersect, (each.selector for each in terms), MATCH_EVERYTHING)
-    return selector, frozenset.intersection(*reaches) if reaches else None
+    return selector, frozenset.intersection(*namespace_sets) if namespace_sets else None
 
 
-def _avoided(pod: Incoming, cluster: Cluster) -> Mask:
+def _mask_anti_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
     """The places in a domain with a pod that the pod avoids."""
-    avoided = np.zeros(cluster.nodes.size, dtype=np.bool_)
-    for each in pod.company.anti_affinity:
-        avoided |= sharing(cluster.nodes, each.topology_key, _taken(each.selector, reach(each, cluster), cluster))
-    return avoided
+    violating = np.zeros(cluster.nodes.size, dtype=np.bool_)
+    for term in pod.inter_pod.anti_affinity:
+        violating |= mask_shared_domains(
+            cluster.nodes,
+            term.topology_key,
+            _find_nodes_with_pods(term.selector, resolve_namespaces(term, cluster), cluster),
+        )
+    return violating
 
 
-def _taken(selector: Selector, reach: frozenset[str] | None, cluster: Cluster) -> Places:
+def _find_nodes_with_pods(selector: Selector, namespaces: frozenset[str] | None, cluster: Cluster) -> NodeIndices:
     """The places that have a pod which is selected in these namespaces."""
-    return np.flatnonzero(cluster.selector_counts.count_pods(selector, reach, cluster.nodes.size).pods)
+    return np.flatnonzero(cluster.selector_counts.count_pods(selector, namespaces, cluster.nodes.size).pods)
 
 
-def _guarded(pod: Incoming, cluster: Cluster) -> Mask:
+def _mask_existing_anti_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
     """The places in a domain with a pod that avoids the pod."""
-    standing = list(
+    existing_terms = list(
         cluster.anti_affinity_index.find_terms_against(
             pod.namespace, cluster.get_namespace_labels(pod.namespace), pod.labels
         )
     )
-    guarded = np.zeros(cluster.nodes.size, dtype=np.bool_)
-    if _is_passed_over(pod, cluster, standing):
-        return guarded
-    for key, on in _by_key(standing).items():
-        guarded |= sharing(cluster.nodes, key, places_of(on))
-    return guarded
+    violating = np.zeros(cluster.nodes.size, dtype=np.bool_)
+    if _is_skipped_by_pre_filter(pod, cluster, existing_terms):
+        return violating
+    for key, counts in _group_by_topology_key(existing_terms).items():
+        violating |= mask_shared_domains(cluster.nodes, key, list_counted_nodes(counts))
+    return violating
 
 
-def _is_passed_over(pod: Incoming, cluster: Cluster, standing: Iterable[_Standing]) -> bool:
+def _is_skipped_by_pre_filter(pod: IncomingPod, cluster: Cluster, existing_terms: Iterable[_ExistingTerm]) -> bool:
     """Whether only pods that are thought to be there avoid a pod that has no terms itself.
 
     The plugin is skipped then (PreFilter): it does not hear of them.
     """
-    if pod.company.affinity or pod.company.anti_affinity:
+    if pod.inter_pod.affinity or pod.inter_pod.anti_affinity:
         return False
-    thought = [
-        (term, place, sign)
-        for other, sign in cluster.fork_changes.values()
-        if (place := cluster.nodes.find_index(other.node)) is not None
-        for term in other.group.anti_affinity
+    forked_terms = [
+        (term, node_index, sign)
+        for pod_info, sign in cluster.fork_changes.values()
+        if (node_index := cluster.nodes.find_index(pod_info.node)) is not None
+        for term in pod_info.group.anti_affinity
         if term.matches(pod.namespace, cluster.get_namespace_labels(pod.namespace), pod.labels)
     ]
-    if not any(sign > 0 for _, _, sign in thought):
+    if not any(sign > 0 for _, _, sign in forked_terms):
         return False
-    real = Counter({(term, place): pods for term, on in standing for place, pods in on.items()})
-    for term, place, sign in thought:
-        real[term, place] -= sign
-    return not any(_is_inside(cluster.nodes, term, place) for (term, place), pods in real.items() if pods > 0)
+    real_counts = Counter({(term, place): pods for term, on in existing_terms for place, pods in on.items()})
+    for term, node_index, sign in forked_terms:
+        real_counts[term, node_index] -= sign
+    return not any(_is_in_domain(cluster.nodes, term, place) for (term, place), pods in real_counts.items() if pods > 0)
 
 
-def _is_inside(nodes: NodeColumns, term: AffinityTerm, place: int) -> bool:
-    return bool(domains(nodes, term.topology_key)[0][place] >= 0)
+def _is_in_domain(columns: NodeColumns, term: AffinityTerm, node_index: int) -> bool:
+    return bool(find_domains(columns, term.topology_key)[0][node_index] >= 0)
 
 
-def _by_key(standing: Iterable[_Standing]) -> Mapping[str, list[Mapping[int, int]]]:
+def _group_by_topology_key(existing_terms: Iterable[_ExistingTerm]) -> Mapping[str, list[Mapping[int, int]]]:
     grouped = defaultdict(list)
-    for term, on in standing:
-        grouped[term.topology_key].append(on)
+    for term, counts in existing_terms:
+        grouped[term.topology_key].append(counts)
     return grouped
 
 
-def reach(term: AffinityTerm, cluster: Cluster) -> frozenset[str] | None:
+def resolve_namespaces(term: AffinityTerm, cluster: Cluster) -> frozenset[str] | None:
     """The namespaces that a term of the pod is about; None for all.
 
     A selector finds those that are known and have the labels. One that matches no labels at all too, such as a NotIn,
@@ -139,6 +143,6 @@ def reach(term: AffinityTerm, cluster: Cluster) -> frozenset[str] | None:
     return term.namespaces | {name for name, labels in cluster.namespaces.items() if selector.matches(labels)}
 
 
-def _all(masks: Iterable[Mask]) -> Mask:
-    everywhere: Mask = np.logical_and.reduce(list(masks))
-    return everywhere
+def _intersect(masks: Iterable[Mask]) -> Mask:
+    intersection: Mask = np.logical_and.reduce(list(masks))
+    return intersection

@@ -6,31 +6,37 @@ from dataclasses import dataclass
 import msgspec
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.answer import open_questions, too_little
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.impossible import impossible
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.sentence import sentence
+from webhook.accounting.fit.answer import find_largest_allocatable, find_unmodelled
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.impossible import mask_unresolvable
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.sentence import format_fit_error
 from webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Never:
+class NeverPrediction:
     """Why not: `largest` is the most that any node has of what no node has enough of, `sentence` the scheduler's."""
 
-    largest: Mapping[str, int]
-    sentence: str
+    largest_allocatable: Mapping[str, int]
+    message: str
 
 
-def never(incoming: Incoming, cluster: Cluster) -> Never | None:
+def predict_never(incoming: IncomingPod, cluster: Cluster) -> NeverPrediction | None:
     """Why no node can ever run a pod; None where one could, where there are no nodes, or where that is not known."""
-    places = cluster.nodes.get_indices()
-    if not len(places) or not impossible(incoming, cluster, places).all() or any(open_questions(incoming, cluster)):
+    nodes = cluster.nodes.get_indices()
+    if (
+        not len(nodes)
+        or not mask_unresolvable(incoming, cluster, nodes).all()
+        or any(find_unmodelled(incoming, cluster))
+    ):
         return None
-    return Never(too_little(incoming, cluster), sentence(filtered(incoming, cluster)))
+    return NeverPrediction(
+        find_largest_allocatable(incoming, cluster), format_fit_error(run_filters(incoming, cluster))
+    )
 
 
-def ranked(pod: SchedulingPod) -> SchedulingPod:
+def with_default_priority(pod: SchedulingPod) -> SchedulingPod:
     """The pod with a priority, which is no matter to nodes, where it has none yet."""
     spec = pod.spec or SchedulingPodSpec()
     if spec.priority is not None:

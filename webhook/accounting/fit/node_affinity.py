@@ -10,141 +10,143 @@ import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.node_columns import NodeColumns
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import FilterStatus, Mask, NodeIndices, mark_unresolvable
 from webhook.accounting.selectors import is_valid_requirement, parse_int64
 from webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 
 _NAME = "metadata.name"
 
 
-def unwanted(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_node_affinity(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes that the pod does not select."""
-    matched = selected(pod, cluster.nodes)
+    matched = match_pod(pod, cluster.nodes)
     if matched is not None:
-        yield for_good("node(s) didn't match Pod's node affinity/selector", ~matched[places])
+        yield mark_unresolvable("node(s) didn't match Pod's node affinity/selector", ~matched[nodes])
 
 
-def misnamed(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_node_name(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """All nodes but the one that the pod names itself (plugins/nodename)."""
     if pod.spec.node_name:
-        place = cluster.nodes.find_index(pod.spec.node_name)
-        yield for_good("node(s) didn't match the requested node name", places != (-1 if place is None else place))
+        node_index = cluster.nodes.find_index(pod.spec.node_name)
+        yield mark_unresolvable(
+            "node(s) didn't match the requested node name", nodes != (-1 if node_index is None else node_index)
+        )
 
 
-def selected(pod: Incoming, nodes: NodeColumns) -> Mask | None:
+def match_pod(pod: IncomingPod, columns: NodeColumns) -> Mask | None:
     """The places that the pod's selector and affinity both match; None when it has neither."""
-    affinity = required(pod)
+    affinity = get_required_affinity(pod)
     if not pod.spec.node_selector and affinity is None:
         return None
-    matched = np.ones(nodes.size, dtype=np.bool_)
+    matched = np.ones(columns.size, dtype=np.bool_)
     for key, value in (pod.spec.node_selector or {}).items():
-        matched &= _among(nodes, key, [value])
-    return matched if affinity is None else matched & matching(affinity, nodes)
+        matched &= _match_values(columns, key, [value])
+    return matched if affinity is None else matched & match_selector(affinity, columns)
 
 
-def required(pod: Incoming) -> NodeSelector | None:
+def get_required_affinity(pod: IncomingPod) -> NodeSelector | None:
     """The node affinity that must hold."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
 
-def matching(selector: NodeSelector, nodes: NodeColumns) -> Mask:
+def match_selector(selector: NodeSelector, columns: NodeColumns) -> Mask:
     """The places that one of the terms matches. A term that says nothing, or nonsense, matches nothing."""
-    matched = np.zeros(nodes.size, dtype=np.bool_)
+    matched = np.zeros(columns.size, dtype=np.bool_)
     for term in selector.node_selector_terms or ():
-        if _is_term(term):
-            matched |= _matched_by(term, nodes)
+        if _is_valid_term(term):
+            matched |= _match_term(term, columns)
     return matched
 
 
-def named(pod: Incoming) -> frozenset[str] | None:
+def list_named_nodes(pod: IncomingPod) -> frozenset[str] | None:
     """The names of the only nodes that the affinity can match; None when it names none, empty when they contradict.
 
     (PreFilter of the plugin.)
     """
-    affinity = required(pod)
+    affinity = get_required_affinity(pod)
     terms = (affinity.node_selector_terms if affinity else None) or ()
-    names: frozenset[str] = frozenset()
+    node_names: frozenset[str] = frozenset()
     for term in terms:
-        listed = [
+        name_sets = [
             frozenset(field.values or ())
             for field in term.match_fields or ()
             if field.key == _NAME and field.operator == "In"
         ]
-        if not listed:
+        if not name_sets:
             return None
-        names |= frozenset.intersection(*listed)
-    return names if terms else None
+        node_names |= frozenset.intersection(*name_sets)
+    return node_names if terms else None
 
 
-def contradiction(pod: Incoming, _cluster: Cluster) -> str | None:
+def pre_filter_node_affinity(pod: IncomingPod, _cluster: Cluster) -> str | None:
     """Why a pod cannot be placed: its affinity names nodes that no node can be at once."""
-    names = named(pod)
-    return "pod affinity terms conflict" if names is not None and not names else None
+    node_names = list_named_nodes(pod)
+    return "pod affinity terms conflict" if node_names is not None and not node_names else None
 
 
-def is_field(field: SelectorRequirement) -> bool:
+def is_valid_field(field: SelectorRequirement) -> bool:
     """Whether a requirement on a field is one: an operator that fields have, and one value."""
     return field.operator in ("In", "NotIn") and len(field.values or ()) == 1
 
 
-def _is_term(term: NodeSelectorTerm) -> bool:
+def _is_valid_term(term: NodeSelectorTerm) -> bool:
     labels, fields = term.match_expressions or (), term.match_fields or ()
-    return bool(labels or fields) and all(map(is_valid_requirement, labels)) and all(map(is_field, fields))
+    return bool(labels or fields) and all(map(is_valid_requirement, labels)) and all(map(is_valid_field, fields))
 
 
-def _matched_by(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
-    matched = np.ones(nodes.size, dtype=np.bool_)
+def _match_term(term: NodeSelectorTerm, columns: NodeColumns) -> Mask:
+    matched = np.ones(columns.size, dtype=np.bool_)
     for requirement in term.match_expressions or ():
-        matched &= _holding(requirement, nodes)
+        matched &= _match_expression(requirement, columns)
     for field in term.match_fields or ():
-        matched &= _named_by(field, nodes)
+        matched &= _match_field(field, columns)
     return matched
 
 
-def _holding(requirement: SelectorRequirement, nodes: NodeColumns) -> Mask:
+def _match_expression(requirement: SelectorRequirement, columns: NodeColumns) -> Mask:
     """The places whose labels satisfy one expression."""
     match requirement.operator:
         case "In":
-            return _among(nodes, requirement.key, requirement.values or ())
+            return _match_values(columns, requirement.key, requirement.values or ())
         case "NotIn":
-            return ~_among(nodes, requirement.key, requirement.values or ())
+            return ~_match_values(columns, requirement.key, requirement.values or ())
         case "Exists":
-            return _present(nodes, requirement.key)
+            return _match_existing(columns, requirement.key)
         case "DoesNotExist":
-            return ~_present(nodes, requirement.key)
+            return ~_match_existing(columns, requirement.key)
         case _:
-            return _compared(requirement, nodes)
+            return _match_comparison(requirement, columns)
 
 
-def _compared(requirement: SelectorRequirement, nodes: NodeColumns) -> Mask:
+def _match_comparison(requirement: SelectorRequirement, columns: NodeColumns) -> Mask:
     """Gt and Lt: both sides are whole numbers of 64 bits, or nothing matches."""
     (text,) = requirement.values or ("",)
-    limit, column = parse_int64(text), nodes.find_label_column(requirement.key)
+    limit, column = parse_int64(text), columns.find_label_column(requirement.key)
     if column is None or limit is None:
-        return np.zeros(nodes.size, dtype=np.bool_)
+        return np.zeros(columns.size, dtype=np.bool_)
     if requirement.operator == "Gt":
         return column.mask_matching(lambda value: (number := parse_int64(value)) is not None and number > limit)
     return column.mask_matching(lambda value: (number := parse_int64(value)) is not None and number < limit)
 
 
-def _named_by(field: SelectorRequirement, nodes: NodeColumns) -> Mask:
+def _match_field(field: SelectorRequirement, columns: NodeColumns) -> Mask:
     """Whether the node's name is the one, or is not. No other field of a node can be selected by."""
     (value,) = field.values or ("",)
-    named = np.zeros(nodes.size, dtype=np.bool_)
-    if field.key == _NAME and (place := nodes.find_index(value)) is not None:
-        named[place] = True
+    matched = np.zeros(columns.size, dtype=np.bool_)
+    if field.key == _NAME and (node_index := columns.find_index(value)) is not None:
+        matched[node_index] = True
     elif field.key != _NAME:  # a field that no node has is as good as empty (fields.Set.Get)
-        named[:] = not value
-    return named if field.operator == "In" else ~named
+        matched[:] = not value
+    return matched if field.operator == "In" else ~matched
 
 
-def _among(nodes: NodeColumns, key: str, values: Sequence[str] | Iterable[str]) -> Mask:
-    column = nodes.find_label_column(key)
-    return np.zeros(nodes.size, dtype=np.bool_) if column is None else column.mask_values(values)
+def _match_values(columns: NodeColumns, key: str, values: Sequence[str] | Iterable[str]) -> Mask:
+    column = columns.find_label_column(key)
+    return np.zeros(columns.size, dtype=np.bool_) if column is None else column.mask_values(values)
 
 
-def _present(nodes: NodeColumns, key: str) -> Mask:
-    column = nodes.find_label_column(key)
-    return np.zeros(nodes.size, dtype=np.bool_) if column is None else column.ids >= 0
+def _match_existing(columns: NodeColumns, key: str) -> Mask:
+    column = columns.find_label_column(key)
+    return np.zeros(columns.size, dtype=np.bool_) if column is None else column.ids >= 0

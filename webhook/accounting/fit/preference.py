@@ -7,38 +7,38 @@ server knowingly lets them through ("they can success when cluster has only one 
 
 from collections.abc import Iterator
 
-from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.incoming import IncomingPod
 from webhook.accounting.problem import encode_go_json
 from webhook.accounting.selectors import find_label_value_errors, join_errors, parse_int64
 from webhook.objects.meta import NodeSelectorTerm, SelectorRequirement
 
-_NO_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
+_NOT_AN_INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
-def stumbling(pod: Incoming) -> str:
+def find_pre_score_error(pod: IncomingPod) -> str:
     """What the scheduler says of a pod that it cannot choose a node for; empty when it can."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
-    faults = [
-        fault
+    errors = [
+        error
         for index, term in enumerate(preferred)
         if term.weight
-        for fault in _faults(f"[{index}]", term.preference or NodeSelectorTerm())
+        for error in _find_term_errors(f"[{index}]", term.preference or NodeSelectorTerm())
     ]
-    return f'running PreScore plugin "NodeAffinity": {join_errors(faults)}' if faults else ""
+    return f'running PreScore plugin "NodeAffinity": {join_errors(errors)}' if errors else ""
 
 
-def _faults(path: str, term: NodeSelectorTerm) -> Iterator[str]:
+def _find_term_errors(path: str, term: NodeSelectorTerm) -> Iterator[str]:
     for index, requirement in enumerate(term.match_expressions or ()):
-        yield from _value_faults(f"{path}.matchExpressions[{index}].values", requirement)
+        yield from _find_value_errors(f"{path}.matchExpressions[{index}].values", requirement)
 
 
-def _value_faults(path: str, requirement: SelectorRequirement) -> Iterator[str]:
+def _find_value_errors(path: str, requirement: SelectorRequirement) -> Iterator[str]:
     values = list(enumerate(requirement.values or ()))
     if requirement.operator in ("Gt", "Lt"):
         for index, value in values:
             if parse_int64(value) is None:
-                yield f"{path}[{index}]: Invalid value: {encode_go_json(value)}: {_NO_NUMBER}"
+                yield f"{path}[{index}]: Invalid value: {encode_go_json(value)}: {_NOT_AN_INTEGER}"
     for index, value in values:
-        if faults := find_label_value_errors(value):
-            yield f"{path}[{index}][{requirement.key}]: Invalid value: {encode_go_json(value)}: {'; '.join(faults)}"
+        if errors := find_label_value_errors(value):
+            yield f"{path}[{index}][{requirement.key}]: Invalid value: {encode_go_json(value)}: {'; '.join(errors)}"

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.incoming import IncomingPod
 
-Places = NDArray[np.intp]
+NodeIndices = NDArray[np.intp]
 """Places of nodes in a cluster's columns."""
 
 Mask = NDArray[np.bool_]
@@ -17,7 +17,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rejection:
+class FilterStatus:
     """Some of the nodes that were asked about: `nodes` says which, `for_good` on which of these no pod's leaving helps.
 
     `plugin` is whose filter says so; who asks the filter fills it in. `is_fault` when the filter fails, for which
@@ -26,21 +26,21 @@ class Rejection:
     """
 
     reason: str
-    nodes: Mask
-    for_good: Mask
+    rejected: Mask
+    unresolvable: Mask
     plugin: str = ""
-    is_fault: bool = False
+    is_error: bool = False
 
 
-Filter = Callable[[Incoming, Cluster, Places], Iterable[Rejection]]
+Filter = Callable[[IncomingPod, Cluster, NodeIndices], Iterable[FilterStatus]]
 """Judges a pod on nodes. Those that it does not reject pass. A reason that rejects none may be left out."""
 
 
-def for_good(reason: str, nodes: Mask) -> Rejection:
+def mark_unresolvable(reason: str, rejected: Mask) -> FilterStatus:
     """A rejection that nobody's leaving changes."""
-    return Rejection(reason, nodes, nodes)
+    return FilterStatus(reason, rejected, rejected)
 
 
-def for_now(reason: str, nodes: Mask) -> Rejection:
+def mark_unschedulable(reason: str, rejected: Mask) -> FilterStatus:
     """A rejection that somebody's leaving may change."""
-    return Rejection(reason, nodes, np.zeros(len(nodes), dtype=np.bool_))
+    return FilterStatus(reason, rejected, np.zeros(len(rejected), dtype=np.bool_))

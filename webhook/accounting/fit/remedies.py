@@ -14,16 +14,16 @@ from msgspec.structs import replace
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import resources, taints
-from webhook.accounting.fit.filtering import filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Places
+from webhook.accounting.fit.filtering import run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import NodeIndices
 from webhook.objects.scheduling import Taint, Toleration
 
-_CLOSED = "node.kubernetes.io/unschedulable"
-_MOST = 2
+_CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
+_MAX_COMBINED = 2
 """Changes that are tried together."""
 
-Word = Callable[[Incoming, Cluster, int], str]
+_Describe = Callable[[IncomingPod, Cluster, int], str]
 """What a change comes to at one place."""
 
 
@@ -38,11 +38,11 @@ class Remedy:
 class _Change(NamedTuple):
     """`made` is the pod as if the change were made; None when there is nothing to change."""
 
-    made: Callable[[Incoming, Cluster], Incoming | None]
-    word: Word
+    apply: Callable[[IncomingPod, Cluster], IncomingPod | None]
+    describe: _Describe
 
 
-def remedies(pod: Incoming, cluster: Cluster, places: Places) -> tuple[Remedy, ...]:
+def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tuple[Remedy, ...]:
     """What would help, each on those of these nodes that would then take the pod; nothing when it takes more than two.
 
     Of the resources of nodes those come first that lack least.
@@ -50,122 +50,138 @@ def remedies(pod: Incoming, cluster: Cluster, places: Places) -> tuple[Remedy, .
     Raises:
         QuantityError: the size of a claim or volume that it needs is none.
     """
-    for together in range(1, _MOST + 1):
-        found: dict[str, list[str]] = {}
-        for changes in combinations(_CHANGES, together):
-            for change, node in _tried(pod, cluster, places, changes):
-                found.setdefault(change, []).append(node)
-        if found:
-            return tuple(Remedy(change, tuple(sorted(nodes))) for change, nodes in found.items())
+    for change_count in range(1, _MAX_COMBINED + 1):
+        nodes_by_change: dict[str, list[str]] = {}
+        for changes in combinations(_CHANGES, change_count):
+            for change, node_name in _try_changes(pod, cluster, nodes, changes):
+                nodes_by_change.setdefault(change, []).append(node_name)
+        if nodes_by_change:
+            return tuple(Remedy(change, tuple(sorted(node_names))) for change, node_names in nodes_by_change.items())
     return ()
 
 
-def _tried(pod: Incoming, cluster: Cluster, places: Places, changes: Sequence[_Change]) -> Iterator[tuple[str, str]]:
+def _try_changes(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, changes: Sequence[_Change]
+) -> Iterator[tuple[str, str]]:
     """What these changes come to at each node that takes the pod once they are made, and the node."""
-    changed = pod
-    for each in changes:
-        made = each.made(changed, cluster)
-        if made is None:
+    modified = pod
+    for next_change in changes:
+        candidate = next_change.apply(modified, cluster)
+        if candidate is None:
             return
-        changed = made
-    fitting = filtered(changed, cluster, places).fitting.tolist()
-    for place in sorted(fitting, key=lambda each: resources.shortness(pod, cluster, each)):
-        words = [each.word(pod, cluster, place) for each in changes]
-        if all(words):
-            yield " and ".join(words), cluster.nodes.get_name(place)
+        modified = candidate
+    feasible = run_filters(modified, cluster, nodes).feasible.tolist()
+    for node_index in sorted(feasible, key=lambda each: resources.measure_shortfall(pod, cluster, each)):
+        descriptions = [each.describe(pod, cluster, node_index) for each in changes]
+        if all(descriptions):
+            yield " and ".join(descriptions), cluster.nodes.get_name(node_index)
 
 
-def _respecified(pod: Incoming, **fields: object) -> Incoming:
+def _with_spec(pod: IncomingPod, **fields: object) -> IncomingPod:
     return replace(pod, spec=msgspec.structs.replace(pod.spec, **fields))
 
 
-def _tolerating(pod: Incoming, tolerations: Sequence[Toleration]) -> Incoming:
-    return _respecified(pod, tolerations=[*(pod.spec.tolerations or ()), *tolerations])
+def _with_tolerations(pod: IncomingPod, tolerations: Sequence[Toleration]) -> IncomingPod:
+    return _with_spec(pod, tolerations=[*(pod.spec.tolerations or ()), *tolerations])
 
 
-def _opened(pod: Incoming, _cluster: Cluster) -> Incoming:
-    return _tolerating(pod, [Toleration(_CLOSED, "Exists")])
+def _tolerate_cordon(pod: IncomingPod, _cluster: Cluster) -> IncomingPod:
+    return _with_tolerations(pod, [Toleration(_CORDON_TAINT_KEY, "Exists")])
 
 
-def _open(_pod: Incoming, cluster: Cluster, place: int) -> str:
-    return "uncordon the node" if cluster.nodes.unschedulable[place] or _taints(cluster, place, closed=True) else ""
+def _describe_uncordon(_pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
+    return (
+        "uncordon the node"
+        if cluster.nodes.unschedulable[node_index] or _blocking_taints(cluster, node_index, is_cordon=True)
+        else ""
+    )
 
 
-def _tolerated(pod: Incoming, cluster: Cluster) -> Incoming:
-    every = [each for there in cluster.nodes.taints.numbers() for each in there if each.key != _CLOSED]
-    return _tolerating(pod, [Toleration(each.key, "Exists", effect=each.effect) for each in every])
+def _tolerate_all(pod: IncomingPod, cluster: Cluster) -> IncomingPod:
+    all_taints = [
+        each for node_taints in cluster.nodes.taints.numbers() for each in node_taints if each.key != _CORDON_TAINT_KEY
+    ]
+    return _with_tolerations(pod, [Toleration(each.key, "Exists", effect=each.effect) for each in all_taints])
 
 
-def _tolerate(pod: Incoming, cluster: Cluster, place: int) -> str:
-    mine = pod.spec.tolerations or ()
-    kept_out = [each for each in _taints(cluster, place, closed=False) if not taints.tolerates(mine, each)]
-    return f"tolerate {', '.join(map(_written, kept_out))}" if kept_out else ""
+def _describe_toleration(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
+    tolerations = pod.spec.tolerations or ()
+    untolerated = [
+        each
+        for each in _blocking_taints(cluster, node_index, is_cordon=False)
+        if not taints.is_tolerated(tolerations, each)
+    ]
+    return f"tolerate {', '.join(map(_format_taint, untolerated))}" if untolerated else ""
 
 
-def _taints(cluster: Cluster, place: int, *, closed: bool) -> tuple[Taint, ...]:
+def _blocking_taints(cluster: Cluster, node_index: int, *, is_cordon: bool) -> tuple[Taint, ...]:
     """The taints at a place that keep pods out: those of closed nodes, or the others."""
-    there = cluster.nodes.taints.value(place) or ()
-    return tuple(each for each in there if each.effect in taints.KEEPING_OUT and (each.key == _CLOSED) is closed)
+    node_taints = cluster.nodes.taints.value(node_index) or ()
+    return tuple(
+        each
+        for each in node_taints
+        if each.effect in taints.BLOCKING_EFFECTS and (each.key == _CORDON_TAINT_KEY) is is_cordon
+    )
 
 
-def _written(taint: Taint) -> str:
+def _format_taint(taint: Taint) -> str:
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
-def _unselected(pod: Incoming, _cluster: Cluster) -> Incoming | None:
-    return _respecified(pod, node_selector=None) if pod.spec.node_selector else None
+def _drop_node_selector(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
+    return _with_spec(pod, node_selector=None) if pod.spec.node_selector else None
 
 
-def _label(pod: Incoming, cluster: Cluster, place: int) -> str:
-    wanted, has = pod.spec.node_selector or {}, cluster.nodes.get_labels(place)
-    missing = [f"{key}={value}" for key, value in sorted(wanted.items()) if has.get(key) != value]
+def _describe_labels(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
+    selector, labels = pod.spec.node_selector or {}, cluster.nodes.get_labels(node_index)
+    missing = [f"{key}={value}" for key, value in sorted(selector.items()) if labels.get(key) != value]
     return f"label the node {', '.join(missing)}" if missing else ""
 
 
-def _free_of_nodes(pod: Incoming, _cluster: Cluster) -> Incoming | None:
+def _drop_node_affinity(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return None
-    return _respecified(pod, affinity=msgspec.structs.replace(affinity, node_affinity=None))
+    return _with_spec(pod, affinity=msgspec.structs.replace(affinity, node_affinity=None))
 
 
-def _unspread(pod: Incoming, _cluster: Cluster) -> Incoming | None:
-    return replace(pod, company=pod.company._replace(spread=())) if pod.company.spread else None
+def _drop_spread_constraints(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
+    return replace(pod, inter_pod=pod.inter_pod._replace(spread=())) if pod.inter_pod.spread else None
 
 
-def _alone(pod: Incoming, _cluster: Cluster) -> Incoming | None:
-    company = pod.company
-    if not (company.affinity or company.anti_affinity):
+def _drop_pod_affinity(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
+    inter_pod = pod.inter_pod
+    if not (inter_pod.affinity or inter_pod.anti_affinity):
         return None
-    return replace(pod, company=company._replace(affinity=(), anti_affinity=()))
+    return replace(pod, inter_pod=inter_pod._replace(affinity=(), anti_affinity=()))
 
 
-def _portless(pod: Incoming, _cluster: Cluster) -> Incoming | None:
+def _drop_host_ports(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
     return replace(pod, ports=()) if pod.ports else None
 
 
-def _modest(pod: Incoming, _cluster: Cluster) -> Incoming | None:
+def _drop_requests(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
     return replace(pod, requests=Amounts()) if pod.requests else None
 
 
-def _more(pod: Incoming, cluster: Cluster, place: int) -> str:
+def _describe_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
     """How much of each the node lacks."""
-    lacking = resources.shortfalls(pod, cluster, place)
-    more = [f"{format_amount(each.resource, each.short)} more {each.resource}" for each in lacking]
-    return f"{' and '.join(more)} on the node" if more else ""
+    shortfalls = resources.find_shortfalls(pod, cluster, node_index)
+    parts = [f"{format_amount(each.resource, each.short)} more {each.resource}" for each in shortfalls]
+    return f"{' and '.join(parts)} on the node" if parts else ""
 
 
-def _always(word: str) -> Word:
-    return lambda _pod, _cluster, _place: word
+def _describe_as(text: str) -> _Describe:
+    return lambda _pod, _cluster, _node_index: text
 
 
 _CHANGES: Sequence[_Change] = (
-    _Change(_modest, _more),
-    _Change(_tolerated, _tolerate),
-    _Change(_opened, _open),
-    _Change(_unselected, _label),
-    _Change(_free_of_nodes, _always("leave its node affinity out")),
-    _Change(_unspread, _always("leave its spread constraints out")),
-    _Change(_alone, _always("leave its affinity to pods out")),
-    _Change(_portless, _always("leave its host ports out")),
+    _Change(_drop_requests, _describe_shortfalls),
+    _Change(_tolerate_all, _describe_toleration),
+    _Change(_tolerate_cordon, _describe_uncordon),
+    _Change(_drop_node_selector, _describe_labels),
+    _Change(_drop_node_affinity, _describe_as("leave its node affinity out")),
+    _Change(_drop_spread_constraints, _describe_as("leave its spread constraints out")),
+    _Change(_drop_pod_affinity, _describe_as("leave its affinity to pods out")),
+    _Change(_drop_host_ports, _describe_as("leave its host ports out")),
 )

@@ -9,88 +9,98 @@ import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import HostPort
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_now
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import FilterStatus, Mask, NodeIndices, mark_unschedulable
 from webhook.accounting.node_fit import Shortfall
 
 _PODS = "pods"
-PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
+NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 """What a node says on which a port is taken."""
 
 
-def insufficient(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_node_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes that lack room for one more pod, or for something that it asks for: all that each lacks."""
-    nodes, nothing = cluster.nodes, np.zeros(len(places), dtype=np.int64)
-    room = nodes.find_allocatable_column(_PODS)
-    most = nothing if room is None else room.array[places]
-    yield for_now("Too many pods", _over(1, most - nodes.pods.array[places]))
-    for name, asked in pod.requests.items():
-        has, used = nodes.find_allocatable_column(name), nodes.find_used_column(name)
-        capacity = nothing if has is None else has.array[places]
-        free = capacity if used is None else capacity - used.array[places]
-        lacking = _over(asked, free)
-        lacking &= ~handed_out(cluster, places, name)
-        if lacking.any():
-            yield Rejection(f"Insufficient {name}", lacking, lacking & _over(asked, capacity))
+    columns, zeros = cluster.nodes, np.zeros(len(nodes), dtype=np.int64)
+    allocatable_pods = columns.find_allocatable_column(_PODS)
+    max_pods = zeros if allocatable_pods is None else allocatable_pods.array[nodes]
+    yield mark_unschedulable("Too many pods", _mask_exceeding(1, max_pods - columns.pods.array[nodes]))
+    for name, requested in pod.requests.items():
+        allocatable, used = columns.find_allocatable_column(name), columns.find_used_column(name)
+        capacity = zeros if allocatable is None else allocatable.array[nodes]
+        free = capacity if used is None else capacity - used.array[nodes]
+        short = _mask_exceeding(requested, free)
+        short &= ~mask_device_backed(cluster, nodes, name)
+        if short.any():
+            yield FilterStatus(f"Insufficient {name}", short, short & _mask_exceeding(requested, capacity))
 
 
-def handed_out(cluster: Cluster, places: Places, resource: str) -> Mask:
+def mask_device_backed(cluster: Cluster, nodes: NodeIndices, resource: str) -> Mask:
     """On which of these nodes devices stand for a resource, so that another plugin is asked (DynamicResources)."""
     if cluster.device_classes.find_class(resource) is None:
-        return np.zeros(len(places), dtype=np.bool_)
-    has = cluster.nodes.find_allocatable_column(resource)
-    return np.ones(len(places), dtype=np.bool_) if has is None else np.asarray(has.array[places] == 0, dtype=np.bool_)
+        return np.zeros(len(nodes), dtype=np.bool_)
+    allocatable = cluster.nodes.find_allocatable_column(resource)
+    return (
+        np.ones(len(nodes), dtype=np.bool_)
+        if allocatable is None
+        else np.asarray(allocatable.array[nodes] == 0, dtype=np.bool_)
+    )
 
 
-def shortfalls(pod: Incoming, cluster: Cluster, place: int) -> tuple[Shortfall, ...]:
+def find_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> tuple[Shortfall, ...]:
     """What one node lacks for the pod, in numbers."""
-    nodes = cluster.nodes
-    has, uses = nodes.get_allocatable(place), nodes.get_used(place)
-    pods, most = nodes.pods[place], has.get(_PODS, 0)
-    crowded = [Shortfall(_PODS, 1, pods, most, unresolvable=False)] if pods + 1 > most else []
-    lacking = [
-        Shortfall(name, asked, uses.get(name, 0), has.get(name, 0), unresolvable=asked > has.get(name, 0))
-        for name, asked in pod.requests.items()
-        if asked > has.get(name, 0) - uses.get(name, 0)
-        and (has.get(name) or cluster.device_classes.find_class(name) is None)
+    columns = cluster.nodes
+    allocatable, used = columns.get_allocatable(node_index), columns.get_used(node_index)
+    pods, max_pods = columns.pods[node_index], allocatable.get(_PODS, 0)
+    pod_shortfalls = [Shortfall(_PODS, 1, pods, max_pods, unresolvable=False)] if pods + 1 > max_pods else []
+    resource_shortfalls = [
+        Shortfall(
+            name,
+            requested,
+            used.get(name, 0),
+            allocatable.get(name, 0),
+            unresolvable=requested > allocatable.get(name, 0),
+        )
+        for name, requested in pod.requests.items()
+        if requested > allocatable.get(name, 0) - used.get(name, 0)
+        and (allocatable.get(name) or cluster.device_classes.find_class(name) is None)
     ]
-    return (*crowded, *lacking)
+    return (*pod_shortfalls, *resource_shortfalls)
 
 
-def shortness(pod: Incoming, cluster: Cluster, place: int) -> float:
+def measure_shortfall(pod: IncomingPod, cluster: Cluster, node_index: int) -> float:
     """How much a node lacks, in parts of what the pod asks for; 0 where there is room. Good for an order only."""
-    return sum(each.short / each.requested for each in shortfalls(pod, cluster, place))
+    return sum(each.short / each.requested for each in find_shortfalls(pod, cluster, node_index))
 
 
-def ports_taken(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_node_ports(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes on which a port that the pod wants is taken, at its address or at every address."""
     if not pod.ports:
         return
-    taken = np.zeros(cluster.nodes.size, dtype=np.bool_)
-    free = _thought_free(cluster)
+    in_use = np.zeros(cluster.nodes.size, dtype=np.bool_)
+    free = _find_ports_freed_by_fork(cluster)
     for port in pod.ports:
-        for place, addresses in cluster.get_port_users(port).items():
-            left = (
+        for node_index, addresses in cluster.get_port_users(port).items():
+            remaining = (
                 addresses.keys()
                 if not free
-                else {each for each in addresses if (place, port.with_address(each)) not in free}
+                else {each for each in addresses if (node_index, port.with_address(each)) not in free}
             )
-            taken[place] |= any(port.has_conflict(address) for address in left)
-    yield for_now(PORTS_TAKEN, taken[places])
+            in_use[node_index] |= any(port.has_conflict(address) for address in remaining)
+    yield mark_unschedulable(NO_FREE_PORTS, in_use[nodes])
 
 
-def _thought_free(cluster: Cluster) -> set[tuple[int, HostPort]]:
+def _find_ports_freed_by_fork(cluster: Cluster) -> set[tuple[int, HostPort]]:
     """Ports that are free at a place because a pod is thought away that has them, whoever has them beside it.
 
     The scheduler keeps a node's ports in a set (HostPortInfo), which the last pod to come or go decides on.
     """
     free: set[tuple[int, HostPort]] = set()
-    for pod, more in cluster.fork_changes.values():
+    for pod, sign in cluster.fork_changes.values():
         ports = {(cluster.nodes.acquire_index(pod.node), port) for port in pod.group.ports}
-        free = free | ports if more < 0 else free - ports
+        free = free | ports if sign < 0 else free - ports
     return free
 
 
-def _over(asked: int, free: "np.typing.NDArray[np.int64]") -> Mask:
+def _mask_exceeding(requested: int, free: "np.typing.NDArray[np.int64]") -> Mask:
     """Where more is asked for than is free; exact for numbers of any size."""
-    return np.asarray(free < asked, dtype=np.bool_)
+    return np.asarray(free < requested, dtype=np.bool_)

@@ -5,32 +5,36 @@ Source: FitError.Error in pkg/scheduler/framework/types.go, v1.36.
 
 from collections import Counter
 
-from webhook.accounting.fit.filtering import Filtered
+from webhook.accounting.fit.filtering import Diagnosis
 
 NO_NODES = "no nodes available to schedule pods"
 
 
-def sentence(said: Filtered, afterword: str = "") -> str:
+def format_fit_error(diagnosis: Diagnosis, post_filter_message: str = "") -> str:
     """`0/5 nodes are available: …`; `afterword` is what preemption came to."""
-    if not len(said.places):
+    if not len(diagnosis.nodes):
         return NO_NODES
-    total = len(said.places)
-    told = f"{_opening(total)} {said.refused.reason}." if said.refused else summed_up(total, _counts(said))
-    return f"{told} {afterword}" if afterword else told
+    total = len(diagnosis.nodes)
+    message = (
+        f"{_format_prefix(total)} {diagnosis.pre_filter_status.reason}."
+        if diagnosis.pre_filter_status
+        else format_reason_counts(total, _count_reasons(diagnosis))
+    )
+    return f"{message} {post_filter_message}" if post_filter_message else message
 
 
-def summed_up(total: int, reasons: Counter[str]) -> str:
+def format_reason_counts(total: int, reason_counts: Counter[str]) -> str:
     """How many of all nodes have which reason. Counts are sorted as text, as there."""
-    histogram = ", ".join(sorted(f"{number} {reason}" for reason, number in (+reasons).items()))
-    return f"{_opening(total)} {histogram}." if histogram else _opening(total)
+    histogram = ", ".join(sorted(f"{number} {reason}" for reason, number in (+reason_counts).items()))
+    return f"{_format_prefix(total)} {histogram}." if histogram else _format_prefix(total)
 
 
-def _opening(total: int) -> str:
+def _format_prefix(total: int) -> str:
     return f"0/{total} nodes are available:"
 
 
-def _counts(said: Filtered) -> Counter[str]:
+def _count_reasons(diagnosis: Diagnosis) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for each in said.rejections:
-        counts[each.reason] += int(each.nodes.sum())
+    for status in diagnosis.statuses:
+        counts[status.reason] += int(status.rejected.sum())
     return counts

@@ -10,85 +10,95 @@ from numpy.typing import NDArray
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import node_affinity, taints
-from webhook.accounting.fit.constraints import Constraint
-from webhook.accounting.fit.domains import domains
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Places, Rejection, for_good, for_now
+from webhook.accounting.fit.constraints import HardSpreadConstraint
+from webhook.accounting.fit.domains import find_domains
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import FilterStatus, NodeIndices, mark_unresolvable, mark_unschedulable
 
-Counts = NDArray[np.int64]
+PodCounts = NDArray[np.int64]
 """How many pods, by place or by domain."""
 
-_UNEVEN = "node(s) didn't match pod topology spread constraints"
-_NO_LABEL = f"{_UNEVEN} (missing required label)"
-_MOST = (1 << 31) - 1  # what stands for the fewest where there is no domain
+_CONSTRAINT_NOT_SATISFIED = "node(s) didn't match pod topology spread constraints"
+_NO_LABEL = f"{_CONSTRAINT_NOT_SATISFIED} (missing required label)"
+_MINIMUM_WITHOUT_DOMAINS = (1 << 31) - 1  # what stands for the fewest where there is no domain
 
 
-def uneven(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_topology_spread(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes in no domain of a constraint, or in one too far ahead: what the first one says that is not kept."""
-    standing = np.ones(len(places), dtype=np.bool_)
-    labelled = _labelled(pod, cluster) if pod.company.spread else places
-    for each in pod.company.spread:
-        domain = domains(cluster.nodes, each.key)[0][places]
-        outside = standing & (domain < 0)
-        yield for_good(_NO_LABEL, outside)
-        standing &= ~outside
-        skews = _skews(each, pod, cluster, _heeded(each, pod, cluster, labelled))
-        ahead = standing & (skews[domain] > each.most)
-        yield for_now(_UNEVEN, ahead)
-        standing &= ~ahead
+    feasible = np.ones(len(nodes), dtype=np.bool_)
+    labelled_nodes = _find_labelled_nodes(pod, cluster) if pod.inter_pod.spread else nodes
+    for constraint in pod.inter_pod.spread:
+        domain = find_domains(cluster.nodes, constraint.topology_key)[0][nodes]
+        is_unlabelled = feasible & (domain < 0)
+        yield mark_unresolvable(_NO_LABEL, is_unlabelled)
+        feasible &= ~is_unlabelled
+        skews = _compute_skews(
+            constraint, pod, cluster, _select_included_nodes(constraint, pod, cluster, labelled_nodes)
+        )
+        is_over_skew = feasible & (skews[domain] > constraint.max_skew)
+        yield mark_unschedulable(_CONSTRAINT_NOT_SATISFIED, is_over_skew)
+        feasible &= ~is_over_skew
 
 
-def _labelled(pod: Incoming, cluster: Cluster) -> Places:
+def _find_labelled_nodes(pod: IncomingPod, cluster: Cluster) -> NodeIndices:
     """The nodes that are in a domain of every constraint; no others count for any."""
-    places = cluster.nodes.get_indices()
-    for each in pod.company.spread:
-        places = places[domains(cluster.nodes, each.key)[0][places] >= 0]
-    return places
+    nodes = cluster.nodes.get_indices()
+    for constraint in pod.inter_pod.spread:
+        nodes = nodes[find_domains(cluster.nodes, constraint.topology_key)[0][nodes] >= 0]
+    return nodes
 
 
-def _heeded(constraint: Constraint, pod: Incoming, cluster: Cluster, labelled: Places) -> Places:
+def _select_included_nodes(
+    constraint: HardSpreadConstraint, pod: IncomingPod, cluster: Cluster, nodes: NodeIndices
+) -> NodeIndices:
     """Those of these nodes that count for a constraint (matchNodeInclusionPolicies)."""
-    if constraint.heeds_affinity:
-        selected = node_affinity.selected(pod, cluster.nodes)
-        labelled = labelled if selected is None else labelled[selected[labelled]]
-    if constraint.heeds_taints:
-        labelled = labelled[~taints.keeps_out(pod, cluster)[labelled]]
-    return labelled
+    if constraint.honors_affinity:
+        matched = node_affinity.match_pod(pod, cluster.nodes)
+        nodes = nodes if matched is None else nodes[matched[nodes]]
+    if constraint.honors_taints:
+        nodes = nodes[~taints.mask_untolerated_taints(pod, cluster)[nodes]]
+    return nodes
 
 
-def _skews(constraint: Constraint, pod: Incoming, cluster: Cluster, heeded: Places) -> Counts:
+def _compute_skews(
+    constraint: HardSpreadConstraint, pod: IncomingPod, cluster: Cluster, nodes: NodeIndices
+) -> PodCounts:
     """How far ahead of the one with fewest each domain would be with the pod, by number."""
-    ids, numbers = domains(cluster.nodes, constraint.key)
-    matching = _matching(constraint, pod, cluster)[heeded]
-    pods: Counts = np.bincount(ids[heeded], weights=matching, minlength=numbers + 1).astype(np.int64)
-    there = np.bincount(ids[heeded]) > 0
-    itself = constraint.selector.matches(pod.labels)
-    skews: Counts = pods + itself - _fewest(pods[: len(there)][there], constraint.domains)
+    ids, id_count = find_domains(cluster.nodes, constraint.topology_key)
+    pod_counts = _count_matching_pods(constraint, pod, cluster)[nodes]
+    domain_counts: PodCounts = np.bincount(ids[nodes], weights=pod_counts, minlength=id_count + 1).astype(np.int64)
+    has_nodes = np.bincount(ids[nodes]) > 0
+    self_match = constraint.selector.matches(pod.labels)
+    skews: PodCounts = (
+        domain_counts
+        + self_match
+        - _find_global_minimum(domain_counts[: len(has_nodes)][has_nodes], constraint.min_domains)
+    )
     return skews
 
 
-def _fewest(pods: Counts, domains_wanted: int) -> int:
+def _find_global_minimum(domain_counts: PodCounts, min_domains: int) -> int:
     """The global minimum (minMatchNum)."""
-    if len(pods) < domains_wanted:
+    if len(domain_counts) < min_domains:
         return 0
-    return int(pods.min(initial=_MOST))
+    return int(domain_counts.min(initial=_MINIMUM_WITHOUT_DOMAINS))
 
 
-def _matching(constraint: Constraint, pod: Incoming, cluster: Cluster) -> Counts:
+def _count_matching_pods(constraint: HardSpreadConstraint, pod: IncomingPod, cluster: Cluster) -> PodCounts:
     """How many pods of the pod's namespace a constraint selects at each place.
 
     Pods being deleted do not count, and none does for a selector of everything (countPodsMatchSelector); but those that
     are thought away or thought to be there do (updateWithPod).
     """
-    selector, nobody, size = constraint.selector, constraint.selector.is_empty, cluster.nodes.size
-    if nobody:
-        pods = np.zeros(size, dtype=np.int64)
+    selector, is_empty, size = constraint.selector, constraint.selector.is_empty, cluster.nodes.size
+    if is_empty:
+        pod_counts = np.zeros(size, dtype=np.int64)
     else:
-        tally = cluster.selector_counts.count_pods(selector, frozenset({pod.namespace}), size)
-        pods = tally.pods - tally.terminating
-    for other, sign in cluster.fork_changes.values():
-        place = cluster.nodes.find_index(other.node)
-        passed_over = (nobody or other.is_terminating) and other.namespace == pod.namespace
-        if place is not None and passed_over and selector.matches(other.group.labels):
-            pods[place] += sign
-    return pods
+        selector_counts = cluster.selector_counts.count_pods(selector, frozenset({pod.namespace}), size)
+        pod_counts = selector_counts.pods - selector_counts.terminating
+    for pod_info, sign in cluster.fork_changes.values():
+        node_index = cluster.nodes.find_index(pod_info.node)
+        is_ignored = (is_empty or pod_info.is_terminating) and pod_info.namespace == pod.namespace
+        if node_index is not None and is_ignored and selector.matches(pod_info.group.labels):
+            pod_counts[node_index] += sign
+    return pod_counts

@@ -7,57 +7,59 @@ comparing operators of tolerations (Lt, Gt) are off by default there, and match 
 from collections.abc import Iterable, Iterator
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import FilterStatus, Mask, NodeIndices, mark_unresolvable
 from webhook.objects.scheduling import Taint, Toleration
 
-KEEPING_OUT = frozenset({"NoSchedule", "NoExecute"})
+BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 """The effects of taints that keep pods out."""
 
-_CLOSED = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
+_CORDON_TAINT = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-def unschedulable(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_node_unschedulable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes that are closed (`kubectl cordon`)."""
-    if not tolerates(pod.spec.tolerations or (), _CLOSED):
-        yield for_good("node(s) were unschedulable", cluster.nodes.unschedulable[places])
+    if not is_tolerated(pod.spec.tolerations or (), _CORDON_TAINT):
+        yield mark_unresolvable("node(s) were unschedulable", cluster.nodes.unschedulable[nodes])
 
 
-def tainted(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_taint_toleration(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes with a taint that keeps the pod out."""
-    yield for_good("node(s) had untolerated taint(s)", keeps_out(pod, cluster)[places])
+    yield mark_unresolvable("node(s) had untolerated taint(s)", mask_untolerated_taints(pod, cluster)[nodes])
 
 
-def keeps_out(pod: Incoming, cluster: Cluster) -> Mask:
+def mask_untolerated_taints(pod: IncomingPod, cluster: Cluster) -> Mask:
     """At which places of a cluster a taint keeps the pod out. Each set of taints is looked at once."""
-    tolerated = _Tolerated(pod.spec.tolerations or ())
+    toleration_index = _TolerationIndex(pod.spec.tolerations or ())
     return cluster.nodes.taints.mask_matching(
-        lambda taints: not all(map(tolerated.has, (each for each in taints if each.effect in KEEPING_OUT)))
+        lambda taints: (
+            not all(map(toleration_index.has_match, (each for each in taints if each.effect in BLOCKING_EFFECTS)))
+        )
     )
 
 
-def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+def is_tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     """Whether one of the tolerations is for this taint."""
-    return _Tolerated(tolerations).has(taint)
+    return _TolerationIndex(tolerations).has_match(taint)
 
 
-class _Tolerated:
+class _TolerationIndex:
     """What tolerations are for, to be looked up: a pod may have thousands, and so may nodes have taints."""
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._equal: set[tuple[str, str, str]] = set()
-        self._there: set[tuple[str, str]] = set()
-        for each in tolerations:
-            match each.operator or "Equal":
+        self._exists: set[tuple[str, str]] = set()
+        for toleration in tolerations:
+            match toleration.operator or "Equal":
                 case "Equal":
-                    self._equal.add((each.key or "", each.effect or "", each.value or ""))
+                    self._equal.add((toleration.key or "", toleration.effect or "", toleration.value or ""))
                 case "Exists":
-                    self._there.add((each.key or "", each.effect or ""))
+                    self._exists.add((toleration.key or "", toleration.effect or ""))
 
-    def has(self, taint: Taint) -> bool:
+    def has_match(self, taint: Taint) -> bool:
         """Whether one is for this taint. One without a key is for every key, without an effect for every effect."""
         return any(
-            (key, effect) in self._there or (key, effect, taint.value or "") in self._equal
+            (key, effect) in self._exists or (key, effect, taint.value or "") in self._equal
             for key in {taint.key, ""}
             for effect in {taint.effect, ""}
         )

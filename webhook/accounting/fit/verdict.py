@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import strangers
-from webhook.accounting.fit.filtering import Filtered, filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.preemption.preempting import Preemption, preempted
-from webhook.accounting.fit.preference import stumbling
-from webhook.accounting.fit.priority import prioritised
-from webhook.accounting.fit.sentence import sentence
-from webhook.accounting.fit.volumes.unknown import unknown
+from webhook.accounting.fit.filtering import Diagnosis, run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.preemption.preempting import PreemptionResult, preempt
+from webhook.accounting.fit.preference import find_pre_score_error
+from webhook.accounting.fit.priority import with_resolved_priority
+from webhook.accounting.fit.sentence import format_fit_error
+from webhook.accounting.fit.volumes.unknown import find_unmodelled_volumes
 from webhook.objects.scheduling import SchedulingPod
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
@@ -24,11 +24,11 @@ GATED = "Scheduling is blocked due to non-empty scheduling gates"
 _NO_CLAIMS = "no new claims to deallocate"
 # DynamicResources is the first to be asked when a pod fits nowhere. What it then misses is what it would have noted
 # before the nodes were asked, had not an earlier plugin refused the pod: "not found" is about that note.
-_NOT_ASKED = "not found"
+_STATE_NOT_FOUND = "not found"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ScheduleResult:
     """`nodes` are those of which the scheduler takes one; if there are none, `sentence` is what it writes.
 
     `said` is what each node said, None if none was asked; `preemption` what came of asking others to leave, if that
@@ -37,19 +37,19 @@ class Verdict:
     """
 
     nodes: tuple[str, ...]
-    sentence: str = ""
-    said: Filtered | None = None
-    preemption: Preemption | None = None
-    unknown: tuple[str, ...] = ()
-    nominated: tuple[str, ...] = ()
+    message: str = ""
+    diagnosis: Diagnosis | None = None
+    preemption: PreemptionResult | None = None
+    unmodelled: tuple[str, ...] = ()
+    nominated_nodes: tuple[str, ...] = ()
 
     @property
-    def fits(self) -> bool:
+    def is_schedulable(self) -> bool:
         """Whether there is a node for it now."""
         return bool(self.nodes)
 
 
-def verdict(pod: SchedulingPod, cluster: Cluster) -> Verdict:
+def schedule_one(pod: SchedulingPod, cluster: Cluster) -> ScheduleResult:
     """What becomes of a pod that is tried on a cluster now.
 
     Raises:
@@ -57,46 +57,53 @@ def verdict(pod: SchedulingPod, cluster: Cluster) -> Verdict:
         NoPriorityClassError: it names a class that is not there.
         SelectorError: a claim of it has a selector that is none.
     """
-    incoming = Incoming.of(prioritised(pod, cluster.priority_classes))
+    incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
     if incoming.spec.scheduling_gates:
-        return Verdict((), GATED, nominated=_before(incoming))
-    said = filtered(incoming, cluster)
-    left_open = (*unknown(incoming, cluster), *strangers.unknown(incoming, cluster))
-    return replace(told(incoming, cluster, said), said=said, unknown=left_open)
+        return ScheduleResult((), GATED, nominated_nodes=_get_current_nomination(incoming))
+    diagnosis = run_filters(incoming, cluster)
+    unmodelled = (*find_unmodelled_volumes(incoming, cluster), *strangers.find_unmodelled_namespaces(incoming, cluster))
+    return replace(select_or_preempt(incoming, cluster, diagnosis), diagnosis=diagnosis, unmodelled=unmodelled)
 
 
-def told(pod: Incoming, cluster: Cluster, said: Filtered) -> Verdict:
+def select_or_preempt(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> ScheduleResult:
     """What comes of what the nodes have said."""
-    if said.fault:
-        return Verdict((), said.fault)
-    nodes = tuple(_taken_from(pod, cluster, said))
+    if diagnosis.error:
+        return ScheduleResult((), diagnosis.error)
+    nodes = tuple(_select_nodes(pod, cluster, diagnosis))
     if nodes:
-        fault = stumbling(pod) if len(nodes) > 1 else ""
-        return Verdict((), fault) if fault else Verdict(nodes)
-    if not len(said.places):
-        return Verdict((), sentence(said))
-    if said.refused is not None:
-        return Verdict((), sentence(said, _NOT_ASKED), nominated=_before(pod))
-    preemption = preempted(pod, cluster, said)
-    promised = tuple(cluster.nodes.get_name(each.place) for each in preemption.best)
-    kept = _before(pod) if preemption.keeps_promise else ()
-    return Verdict((), sentence(said, afterword(preemption)), preemption=preemption, nominated=promised or kept)
+        error = find_pre_score_error(pod) if len(nodes) > 1 else ""
+        return ScheduleResult((), error) if error else ScheduleResult(nodes)
+    if not len(diagnosis.nodes):
+        return ScheduleResult((), format_fit_error(diagnosis))
+    if diagnosis.pre_filter_status is not None:
+        return ScheduleResult(
+            (), format_fit_error(diagnosis, _STATE_NOT_FOUND), nominated_nodes=_get_current_nomination(pod)
+        )
+    preemption = preempt(pod, cluster, diagnosis)
+    nominated = tuple(cluster.nodes.get_name(each.place) for each in preemption.best_candidates)
+    current = _get_current_nomination(pod) if preemption.keeps_nomination else ()
+    return ScheduleResult(
+        (),
+        format_fit_error(diagnosis, format_post_filter_message(preemption)),
+        preemption=preemption,
+        nominated_nodes=nominated or current,
+    )
 
 
-def _before(pod: Incoming) -> tuple[str, ...]:
+def _get_current_nomination(pod: IncomingPod) -> tuple[str, ...]:
     """The node that was promised to the pod."""
-    return (pod.nominated,) if pod.nominated else ()
+    return (pod.nominated_node,) if pod.nominated_node else ()
 
 
-def afterword(preemption: Preemption) -> str:
+def format_post_filter_message(preemption: PreemptionResult) -> str:
     """What the scheduler adds to its sentence; nothing when somebody is asked to leave."""
-    if not preemption.refusal:
+    if not preemption.message:
         return ""
-    came = f"preemption: {preemption.refusal}"
-    return came if preemption.is_fault else f"{_NO_CLAIMS}, {came}"
+    message = f"preemption: {preemption.message}"
+    return message if preemption.is_error else f"{_NO_CLAIMS}, {message}"
 
 
-def _taken_from(pod: Incoming, cluster: Cluster, said: Filtered) -> Iterator[str]:
+def _select_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> Iterator[str]:
     """The names of the nodes that fit; only the one that is promised to the pod, if it is among them."""
-    names = [cluster.nodes.get_name(place) for place in said.fitting.tolist()]
-    return iter([pod.nominated] if pod.nominated in names else names)
+    node_names = [cluster.nodes.get_name(node_index) for node_index in diagnosis.feasible.tolist()]
+    return iter([pod.nominated_node] if pod.nominated_node in node_names else node_names)

@@ -16,7 +16,7 @@ from webhook.cli.checking.snapshot import HOW, SnapshotError, walk
 from webhook.cli.cluster.listing import listed as listed_whole
 from webhook.cli.cluster.seen import Views
 from webhook.cli.command import Misuse
-from webhook.gate.placing import Placing, Still
+from webhook.gate.placing import FixedSnapshot, SnapshotProvider
 from webhook.objects.core import Namespace, Pod
 from webhook.state.watch import namespaces as namespaces_read
 from webhook.state.watch.connect import Connection
@@ -120,7 +120,7 @@ def stored(snapshot: Path, scope: Scope, *, places: bool) -> Audited:
     remarks = [f"the snapshot has none of these, and nothing is said of them: {', '.join(absent)}"] if absent else []
     if places and (not len(cluster.nodes) or scope.only is not None):
         remarks.append(_NODES_NOT_ASKED)
-    placing = Still(cluster, has_pods=False) if len(cluster.nodes) and scope.only is None else None
+    placing = FixedSnapshot(cluster, has_pods=False) if len(cluster.nodes) and scope.only is None else None
     objects = ((group, kind, item) for group, kind, item in ordered(taken.others) if _is_meant(item, kind, scope))
     return Audited(_world(taken.views, placing), objects, tuple(remarks))
 
@@ -132,7 +132,7 @@ def _is_meant(item: msgspec.Raw, kind: str, scope: Scope) -> bool:
     return kind != "Node" and metadata is not None and metadata.namespace in scope.only
 
 
-def _world(views: Views, placing: Placing | None) -> World:
+def _world(views: Views, placing: SnapshotProvider | None) -> World:
     return World(views.pods, views.namespaces, views.sight, placing)
 
 

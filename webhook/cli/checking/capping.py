@@ -17,15 +17,15 @@ from webhook.cli.checking.known import Known
 from webhook.cli.checking.merging import Said
 from webhook.cli.checking.snapshot import Snapshot, SnapshotError
 from webhook.cli.report.finding import Level
-from webhook.gate.arithmetic import no_limit, refusals, soft_warnings
-from webhook.gate.charging import Charging
-from webhook.gate.foresight import foresee, workload
-from webhook.gate.promising import Asked, Look, Who
-from webhook.gate.room import Workload
+from webhook.gate.arithmetic import create_excess_problems, create_missing_limit_problem, create_soft_limit_warnings
+from webhook.gate.charging import PodCharger
+from webhook.gate.foresight import create_workload, forecast_cap
+from webhook.gate.promising import CapCharge, ChargedPod, ReadTransition
+from webhook.gate.room import ForecastWorkload
 from webhook.objects.core import Pod
 from webhook.objects.meta import ObjectMeta
 from webhook.policy.model import Foresight, PolicySet
-from webhook.state.ledger import Kind, Ledger
+from webhook.state.ledger import Ledger, Operation
 from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import LedgerKey
 
@@ -68,7 +68,7 @@ class Caps:
             return Capped(unknown=unknown)
         if not known.view.template:
             return Capped(self._charged(known, known.view.pod, caps.caps, 1), unknown)
-        asked = workload(known.manifest.kind, known.judged, known.view)
+        asked = create_workload(known.manifest.kind, known.judged, known.view)
         if asked is None:
             return Capped(unknown=unknown)
         foreseen = self._foreseen(known, asked, caps.caps)
@@ -76,44 +76,55 @@ class Caps:
             return Capped(foreseen, unknown)
         if known.manifest.kind == _ONE_PER_NODE:
             return Capped(unknown=(*unknown, "caps were not asked: how many pods a DaemonSet makes is not known"))
-        return Capped(self._charged(known, known.view.pod, caps.caps, asked.pods.count), unknown)
+        return Capped(self._charged(known, known.view.pod, caps.caps, asked.replicas.count), unknown)
 
     def has_own(self, known: Known) -> bool:
         """Whether the snapshot has pods of this very object."""
         return known.view is not None and bool(self._stored(known, known.view.pod))
 
-    def _foreseen(self, known: Known, asked: Workload, caps: Sequence[Counted]) -> tuple[Said, ...]:
+    def _foreseen(self, known: Known, asked: ForecastWorkload, caps: Sequence[Counted]) -> tuple[Said, ...]:
         """What will become of a workload's pods, as the gate would say when it is applied."""
         stored = self._stored(known, asked.template)
         said: list[Said] = []
         for counted in caps:
             before = sum((_held(counted, pod) for pod in stored), _NOTHING)
             key = LedgerKey(counted.key, "" if counted.cap.shared else known.subject.namespace)
-            for each in foresee(asked, counted, counted.held, before, partial(self._ledger, key)):
-                refused = each.final and counted.cap.workloads is Foresight.DENY
+            for each in forecast_cap(asked, counted, counted.held, before, partial(self._ledger, key)):
+                refused = each.permanent and counted.cap.workloads is Foresight.DENY
                 said.append(_cap(each.problem, Level.ERROR if refused else Level.WARNING))
         return tuple(said)
 
     def _ledger(self, key: LedgerKey) -> Ledger:
-        return self._ledgers.transact(key, Look(), math.inf) or Ledger(_NOTHING)
+        return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(_NOTHING)
 
     def _charged(self, known: Known, pod: Pod, caps: Sequence[Counted], count: int) -> tuple[Said, ...]:
         stored = self._stored(known, pod)
-        asked: list[Asked] = []
+        asked: list[CapCharge] = []
         missing: list[Problem] = []
         for counted in caps:
             charge = counted.held(pod)
             path = known.view.path if known.view else ""
-            missing += [no_limit(counted.cap.name, name, names, path) for name, names in charge.unlimited.items()]
+            missing += [
+                create_missing_limit_problem(counted.cap.name, name, names, path)
+                for name, names in charge.unlimited.items()
+            ]
             held = sum((counted.held(each).amounts for each in stored), _NOTHING)
-            asked.append(Asked(counted, held, _times(charge.amounts, count), exceeds=False))
+            asked.append(CapCharge(counted, held, _times(charge.amounts, count), may_exceed=False))
         if missing:
             return tuple(_cap(problem, Level.ERROR) for problem in missing)
         self._attempts += 1
-        who = Who(f"{self._attempts}", known.subject.namespace, known.subject.name, f"{self._attempts}", Kind.CREATE)
-        outcome = Charging(self._ledgers, who, math.inf).charge(asked)
-        refused = [_cap(problem, Level.ERROR) for booked in outcome.refused for problem in refusals(booked)]
-        soft = [_cap(problem, Level.WARNING) for booked in outcome.granted for problem in soft_warnings(booked)]
+        who = ChargedPod(
+            f"{self._attempts}", known.subject.namespace, known.subject.name, f"{self._attempts}", Operation.CREATE
+        )
+        outcome = PodCharger(self._ledgers, who, math.inf).charge(asked)
+        refused = [
+            _cap(problem, Level.ERROR) for booked in outcome.exceeded for problem in create_excess_problems(booked)
+        ]
+        soft = [
+            _cap(problem, Level.WARNING)
+            for booked in outcome.reserved
+            for problem in create_soft_limit_warnings(booked)
+        ]
         return (*refused, *soft)
 
     def _stored(self, known: Known, pod: Pod) -> list[Pod]:

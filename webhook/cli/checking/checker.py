@@ -18,7 +18,7 @@ from webhook.cli.manifest.nodes import Mapping as MappingNode
 from webhook.cli.manifest.nodes import Scalar
 from webhook.cli.manifest.objects import Manifest
 from webhook.cli.report.finding import Finding, Level
-from webhook.gate.placing import Still
+from webhook.gate.placing import FixedSnapshot
 from webhook.policy.model import PolicySet
 
 
@@ -73,7 +73,7 @@ class Checker:
         cluster = self._around.snapshot.cluster if self._around.snapshot else None
         if cluster is None or self._caps is None or any(each.level is Level.ERROR for each in said):
             return Judged(found, (), ())
-        return self._rules.place(found, labels, Still(cluster, has_pods=not self._caps.has_own(found)))
+        return self._rules.place(found, labels, FixedSnapshot(cluster, has_pods=not self._caps.has_own(found)))
 
     def _once(self, found: Known, message: str) -> Iterator[Finding]:
         """What could not be judged, said at the first object that it was so for."""

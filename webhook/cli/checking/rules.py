@@ -11,7 +11,7 @@ from webhook.cli.checking.known import Known, retyped
 from webhook.cli.checking.merging import Said
 from webhook.cli.checking.patching import applied
 from webhook.cli.report.finding import Level
-from webhook.gate.placing import Placing, judge_placing
+from webhook.gate.placing import SnapshotProvider, check_schedulability
 from webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -40,9 +40,9 @@ class Rules:
         verdict = judge(known.change, self._index, labels, Phase.VALIDATING)
         return Judged(known, tuple(self._said(verdict)), verdict.unknown)
 
-    def place(self, known: Known, labels: Labels | None, placing: Placing) -> Judged:
+    def place(self, known: Known, labels: Labels | None, placing: SnapshotProvider) -> Judged:
         """What is said of the nodes that there are for an object's pods."""
-        verdict = judge_placing(known.change, self._index, labels, placing)
+        verdict = check_schedulability(known.change, self._index, labels, placing)
         return Judged(known, tuple(self._said(verdict)), verdict.unknown)
 
     def _said(self, verdict: Verdict) -> Iterator[Said]:

@@ -92,7 +92,7 @@ def gathered(rows: Iterable[LedgerRow]) -> Ledgers:
         other = found.get(row.key)
         if other is not None:
             faults.append(_twice(row, other))
-        if other is None or other.ledger is None or row.ledger.as_of > other.ledger.as_of:
+        if other is None or other.ledger is None or row.ledger.pods_revision > other.ledger.pods_revision:
             found[row.key] = row
     absent = (
         "" if found or faults else "there are no CapLedgers: the gate keeps its ledgers in memory, or there is none"

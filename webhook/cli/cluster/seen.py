@@ -10,7 +10,7 @@ from functools import cached_property
 from webhook.admission.capping import CapIndex, Counted
 from webhook.cli.cluster.ledgers import LEDGERS, PAGE, Ledgers, gathered
 from webhook.cli.cluster.listing import ListingError, UnservedError, listed
-from webhook.gate.sight import Membership, Sight
+from webhook.gate.sight import Membership, UsageLister
 from webhook.objects.core import Pod
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.columns import Place
@@ -36,7 +36,7 @@ class Views:
     def __init__(self) -> None:
         self.pods = PodView()
         self.namespaces = NamespaceView()
-        self.sight = Sight(self.pods, self.namespaces, time.monotonic, lambda: None)
+        self.sight = UsageLister(self.pods, self.namespaces, time.monotonic, lambda: None)
         self.born: dict[str, float] = {}
         self._shapes = Shapes()
 
@@ -79,7 +79,7 @@ class Seen:
 
     def members(self, counted: Counted, key: LedgerKey) -> Membership:
         """The namespaces that draw on a ledger, as the gate finds them."""
-        return self.views.sight.members(counted, key) or _NONE
+        return self.views.sight.find_membership(counted, key) or _NONE
 
     def terminating(self, namespaces: Iterable[str]) -> list[str]:
         """The UIDs of pods of these namespaces that are being deleted and have not ended."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from webhook.admission.registration import NAME
-from webhook.gate.leading import KEEPER
+from webhook.gate.leading import LEADER_LEASE
 from webhook.state.kubernetes import naming
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
@@ -87,7 +87,7 @@ RIGHTS: tuple[Right, ...] = (
     *_each(_REPORTING, "wgpolicyk8s.io", "policyreports clusterpolicyreports", Feature.AUDITS),
 )
 
-LEASE = KEEPER
+LEASE = LEADER_LEASE
 """The Lease of who keeps ledgers."""
 
 

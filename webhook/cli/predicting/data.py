@@ -5,9 +5,9 @@ from typing import Any
 
 from webhook.accounting.amounts import is_milli
 from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.fit.answer import Holder, NodeAnswer
-from webhook.accounting.fit.headroom import Headroom
-from webhook.accounting.fit.leaving import Leaving
+from webhook.accounting.fit.answer import NodeConsumer, NodeDiagnosis
+from webhook.accounting.fit.headroom import RemainingCapacity
+from webhook.accounting.fit.leaving import EvictionOption
 from webhook.accounting.node_fit import Shortfall
 from webhook.cli.predicting.candidates import Candidate
 from webhook.cli.predicting.outcome import NodeLine, Outcome
@@ -19,38 +19,38 @@ def predictions(made: Iterable[Outcome]) -> dict[str, Any]:
     return {"predictions": [_prediction(each) for each in made]}
 
 
-def headrooms(found: Iterable[tuple[Candidate, Headroom]]) -> dict[str, Any]:
+def headrooms(found: Iterable[tuple[Candidate, RemainingCapacity]]) -> dict[str, Any]:
     """The room for each."""
     return {"headroom": [_headroom(candidate, room) for candidate, room in found]}
 
 
-def _headroom(candidate: Candidate, room: Headroom) -> dict[str, Any]:
+def _headroom(candidate: Candidate, room: RemainingCapacity) -> dict[str, Any]:
     return {
         "object": _object(candidate),
         "copies": room.total,
-        "nodes": [{"node": name, "copies": copies} for name, copies in room.copies.items()],
-        "message": room.sentence,
-        "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in room.limits.items()],
-        "unknown": list(room.unknown),
+        "nodes": [{"node": name, "copies": copies} for name, copies in room.copies_by_node.items()],
+        "message": room.message,
+        "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in room.limiting_reasons.items()],
+        "unknown": list(room.unmodelled),
     }
 
 
 def _prediction(made: Outcome) -> dict[str, Any]:
-    answer, told = made.answer, made.answer.verdict
+    answer, told = made.answer, made.answer.schedule_result
     content = {
         "object": _object(made.candidate),
-        "verdict": answer.kind.value,
-        "copies": answer.copies,
-        "placed": answer.placed,
+        "verdict": answer.feasibility.value,
+        "copies": answer.count,
+        "placed": answer.placed_count,
         "of": made.candidate.word,
         "on": [{"node": name, "copies": copies} for name, copies in made.on.items()],
         "fitting": made.fitting,
-        "message": told.sentence if told else None,
-        "nominated": list(told.nominated) if told else [],
+        "message": told.message if told else None,
+        "nominated": list(told.nominated_nodes) if told else [],
         "preempts": _leaving(made.made_room) if made.made_room else None,
-        "largest": [_amount(name, amount) for name, amount in answer.largest.items()],
+        "largest": [_amount(name, amount) for name, amount in answer.largest_allocatable.items()],
         "meant": [{"resource": name, "meant": meant} for name, meant in made.meant.items()],
-        "unknown": list(answer.unknown),
+        "unknown": list(answer.unmodelled),
         "nearest": [_node(each) for each in made.nearest],
         "leaving": [_leaving(each) for each in made.leaving],
         "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in made.remedies],
@@ -74,14 +74,14 @@ def _line(line: NodeLine) -> dict[str, Any]:
     }
 
 
-def _node(said: NodeAnswer) -> dict[str, Any]:
+def _node(said: NodeDiagnosis) -> dict[str, Any]:
     return {
         "node": said.name,
         "fits": not said.reasons,
-        "ever": said.ever,
+        "ever": said.can_ever_run,
         "reasons": list(said.reasons),
         "shortfalls": [_shortfall(each) for each in said.shortfalls],
-        "holders": [_held(each) for each in said.holders],
+        "holders": [_held(each) for each in said.consumers],
     }
 
 
@@ -97,11 +97,11 @@ def _shortfall(each: Shortfall) -> dict[str, Any]:
     }
 
 
-def _held(each: Holder) -> dict[str, Any]:
+def _held(each: NodeConsumer) -> dict[str, Any]:
     return _pod(each.pod) | {"holds": _amounts(each.amounts)}
 
 
-def _leaving(each: Leaving) -> dict[str, Any]:
+def _leaving(each: EvictionOption) -> dict[str, Any]:
     return {"node": each.node, "pods": _pods(each.pods)}
 
 

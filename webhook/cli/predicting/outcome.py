@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import scores
-from webhook.accounting.fit.advertised import advertised
-from webhook.accounting.fit.answer import Answer, Kind, NodeAnswer, answer, node_answer
-from webhook.accounting.fit.everywhere import everywhere, tolerating
-from webhook.accounting.fit.filtering import Filtered, filtered
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.leaving import Leaving, leaving
-from webhook.accounting.fit.priority import prioritised
-from webhook.accounting.fit.remedies import Remedy, remedies
-from webhook.accounting.fit.resources import shortness
-from webhook.accounting.fit.room import Visit
+from webhook.accounting.fit.advertised import list_advertised_resources
+from webhook.accounting.fit.answer import Feasibility, NodeDiagnosis, Prediction, diagnose_node, predict_copies
+from webhook.accounting.fit.everywhere import predict_daemon_set, with_daemon_tolerations
+from webhook.accounting.fit.filtering import Diagnosis, run_filters
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.leaving import EvictionOption, find_eviction_options
+from webhook.accounting.fit.priority import with_resolved_priority
+from webhook.accounting.fit.remedies import Remedy, find_remedies
+from webhook.accounting.fit.resources import measure_shortfall
+from webhook.accounting.fit.room import PlacementSession
 from webhook.accounting.fit.scores import Scoring
 from webhook.accounting.node_fit import Shortfall
 from webhook.cli.predicting.candidates import Candidate
@@ -32,7 +32,7 @@ class NodeLine:
     `tightest` is what the pod asks for of which the node would be the fullest.
     """
 
-    said: NodeAnswer
+    said: NodeDiagnosis
     allocation: int
     balance: int
     tightest: Shortfall
@@ -50,103 +50,106 @@ class Outcome:
     """
 
     candidate: Candidate
-    answer: Answer
+    answer: Prediction
     fitting: int
-    nearest: tuple[NodeAnswer, ...] = ()
-    leaving: tuple[Leaving, ...] = ()
+    nearest: tuple[NodeDiagnosis, ...] = ()
+    leaving: tuple[EvictionOption, ...] = ()
     remedies: tuple[Remedy, ...] = ()
-    made_room: Leaving | None = None
+    made_room: EvictionOption | None = None
     meant: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[NodeLine, ...] = ()
 
     @property
     def on(self) -> Mapping[str, int]:
         """How many copies go to each node, the most first."""
-        return dict(Counter(self.answer.places).most_common())
+        return dict(Counter(self.answer.nodes).most_common())
 
 
-def outcome(candidate: Candidate, cluster: Cluster, visit: Visit, scoring: Scoring, *, by_node: bool) -> Outcome:
+def outcome(
+    candidate: Candidate, cluster: Cluster, visit: PlacementSession, scoring: Scoring, *, by_node: bool
+) -> Outcome:
     """Place a candidate for as long as the visit lasts.
 
     Raises:
         TallygateError: the candidate is none that an API server would store.
     """
-    pod = candidate.pod if candidate.copies is not None else tolerating(candidate.pod)
-    incoming = Incoming.of(prioritised(pod, cluster.priority_classes))
-    before = filtered(incoming, cluster)
+    pod = candidate.pod if candidate.copies is not None else with_daemon_tolerations(candidate.pod)
+    incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
+    before = run_filters(incoming, cluster)
     lines = tuple(_lines(incoming, cluster, before, scoring)) if by_node else ()
     if candidate.copies is None:
-        found = everywhere(candidate.pod, cluster, visit)
+        found = predict_daemon_set(candidate.pod, cluster, visit)
     else:
-        found = answer(candidate.pod, cluster, visit, candidate.copies)
+        found = predict_copies(candidate.pod, cluster, visit, candidate.copies)
     found = _with_questions(found, candidate.unknown)
-    made = Outcome(candidate, found, len(before.fitting), nodes=_counted(lines, found))
-    said = found.verdict.said if found.verdict else None
+    made = Outcome(candidate, found, len(before.feasible), nodes=_counted(lines, found))
+    said = found.schedule_result.diagnosis if found.schedule_result else None
     if said is None:
         return made
     lines = tuple(_lines(incoming, cluster, said, scoring)) if by_node else ()
     return replace(_explained(made, incoming, cluster, visit, said), nodes=_counted(lines, found))
 
 
-def _with_questions(found: Answer, questions: tuple[str, ...]) -> Answer:
+def _with_questions(found: Prediction, questions: tuple[str, ...]) -> Prediction:
     if not questions:
         return found
-    kind = Kind.UNKNOWN if found.kind is Kind.NOW else found.kind
-    return replace(found, kind=kind, unknown=(*found.unknown, *questions))
+    kind = Feasibility.UNKNOWN if found.feasibility is Feasibility.NOW else found.feasibility
+    return replace(found, feasibility=kind, unmodelled=(*found.unmodelled, *questions))
 
 
-def _explained(made: Outcome, pod: Incoming, cluster: Cluster, visit: Visit, said: Filtered) -> Outcome:
+def _explained(made: Outcome, pod: IncomingPod, cluster: Cluster, visit: PlacementSession, said: Diagnosis) -> Outcome:
     """With why, and what would help the first copy that has no node."""
-    preemption = made.answer.verdict.preemption if made.answer.verdict else None
-    chosen = preemption.chosen if preemption else None
+    preemption = made.answer.schedule_result.preemption if made.answer.schedule_result else None
+    chosen = preemption.selected if preemption else None
     return replace(
         made,
         nearest=tuple(_nearest(pod, cluster, said)),
-        leaving=leaving(pod, cluster, said, {each.uid for each in visit.placed}),
-        remedies=remedies(pod, cluster, said.places),
-        made_room=Leaving(cluster.nodes.get_name(chosen.place), chosen.victims) if chosen else None,
+        leaving=find_eviction_options(pod, cluster, said, {each.uid for each in visit.placed_pods}),
+        remedies=find_remedies(pod, cluster, said.nodes),
+        made_room=EvictionOption(cluster.nodes.get_name(chosen.place), chosen.victims) if chosen else None,
         meant=dict(_meant(made.answer, cluster)),
     )
 
 
-def _meant(found: Answer, cluster: Cluster) -> Iterator[tuple[str, str]]:
+def _meant(found: Prediction, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """The names that nodes advertise in place of those of which no node has any."""
-    missing = [name for name, most in found.largest.items() if not most]
-    known = [name for name in advertised(cluster) if name != _PODS] if missing else []
+    missing = [name for name, most in found.largest_allocatable.items() if not most]
+    known = [name for name in list_advertised_resources(cluster) if name != _PODS] if missing else []
     for name in missing:
         meant = resource_meant(name, known)
         if meant is not None:
             yield name, meant
 
 
-def _nearest(pod: Incoming, cluster: Cluster, said: Filtered) -> Iterator[NodeAnswer]:
+def _nearest(pod: IncomingPod, cluster: Cluster, said: Diagnosis) -> Iterator[NodeDiagnosis]:
     """The nodes that lack least, of those that could run the pod if others left."""
     helpful = sorted(
-        said.helpful.tolist(), key=lambda place: (shortness(pod, cluster, place), cluster.nodes.get_name(place))
+        said.resolvable.tolist(),
+        key=lambda place: (measure_shortfall(pod, cluster, place), cluster.nodes.get_name(place)),
     )
-    answers = (node_answer(pod, cluster, said, place) for place in helpful)
-    for _, each in zip(range(_NEAREST), (one for one in answers if one.ever and one.shortfalls), strict=False):
+    answers = (diagnose_node(pod, cluster, said, place) for place in helpful)
+    for _, each in zip(range(_NEAREST), (one for one in answers if one.can_ever_run and one.shortfalls), strict=False):
         yield each
 
 
-def _counted(lines: tuple[NodeLine, ...], found: Answer) -> tuple[NodeLine, ...]:
-    copies = Counter(found.places)
+def _counted(lines: tuple[NodeLine, ...], found: Prediction) -> tuple[NodeLine, ...]:
+    copies = Counter(found.nodes)
     return tuple(replace(line, copies=copies[line.said.name]) for line in lines)
 
 
-def _lines(pod: Incoming, cluster: Cluster, said: Filtered, scoring: Scoring) -> Iterator[NodeLine]:
+def _lines(pod: IncomingPod, cluster: Cluster, said: Diagnosis, scoring: Scoring) -> Iterator[NodeLine]:
     """Every node that was asked, by name."""
-    places = said.places
-    allocation = scores.allocation(pod, cluster, places, scoring).tolist()
-    balance = scores.balance(pod, cluster, places).tolist()
+    places = said.nodes
+    allocation = scores.score_allocation(pod, cluster, places, scoring).tolist()
+    balance = scores.score_balance(pod, cluster, places).tolist()
     lines = [
-        NodeLine(node_answer(pod, cluster, said, place), fit, even, _tightest(pod, cluster, place))
+        NodeLine(diagnose_node(pod, cluster, said, place), fit, even, _tightest(pod, cluster, place))
         for place, fit, even in zip(places.tolist(), allocation, balance, strict=True)
     ]
     return iter(sorted(lines, key=lambda line: line.said.name))
 
 
-def _tightest(pod: Incoming, cluster: Cluster, place: int) -> Shortfall:
+def _tightest(pod: IncomingPod, cluster: Cluster, place: int) -> Shortfall:
     """What the node would be fullest of with the pod."""
     nodes = cluster.nodes
     has, used = nodes.get_allocatable(place), {**nodes.get_used(place), _PODS: nodes.pods[place]}

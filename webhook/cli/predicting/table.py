@@ -33,7 +33,7 @@ def answered(line: NodeLine) -> str:
     """Whether the node takes the pod: now, once others have left, or never as it is."""
     if not line.said.reasons:
         return _FITS
-    return _NOT_NOW if line.said.ever else _NEVER
+    return _NOT_NOW if line.said.can_ever_run else _NEVER
 
 
 def reason(line: NodeLine) -> str:

@@ -102,8 +102,8 @@ def _ledger(expected: LedgerExpected, accounts: Sequence[Account]) -> Iterator[D
 def _amount(account: Account, what: str, name: str) -> int | None:
     match what:
         case "held":
-            return account.ledger.tally.get(name, 0)
+            return account.ledger.used.get(name, 0)
         case "promised":
-            return account.ledger.promised.get(name, 0)
+            return account.ledger.reserved.get(name, 0)
         case _:
             return account.free(name)

@@ -33,15 +33,19 @@ def _object(body: Body) -> str:
 def ledgers(accounts: Sequence[Account]) -> Iterator[tuple[str, str]]:
     """Each ledger that holds or promises anything, and what: `nvidia.com/gpu held 6, promised 2, free 0`."""
     for account in accounts:
-        said = [_account(account, name) for name in sorted(account.counted.names) if account.ledger.charged().get(name)]
-        if account.ledger.converging:
+        said = [
+            _account(account, name)
+            for name in sorted(account.counted.names)
+            if account.ledger.compute_charged().get(name)
+        ]
+        if account.ledger.initializer:
             said.append("not counted yet")
         if said:
             yield f"{account.counted.cap.name} {account.namespace}".rstrip(), "; ".join(said)
 
 
 def _account(account: Account, name: str) -> str:
-    held, promised = account.ledger.tally.get(name, 0), account.ledger.promised.get(name, 0)
+    held, promised = account.ledger.used.get(name, 0), account.ledger.reserved.get(name, 0)
     free = account.free(name)
     rest = "" if free is None else f", free {format_amount(name, free)}"
     return f"{name} held {format_amount(name, held)}, promised {format_amount(name, promised)}{rest}"

@@ -10,7 +10,7 @@ from webhook.accounting.problem import Problem
 from webhook.admission.answer import TOO_MANY_REQUESTS
 from webhook.admission.verdict import PatchOperation
 from webhook.cli.sequences.model import Body, Verdict
-from webhook.gate import Answer
+from webhook.gate import Decision
 
 API_SERVER: Final = "the API server"
 GATE: Final = "the gate"
@@ -57,7 +57,7 @@ def invalid(what: str, problems: Iterable[Problem]) -> Outcome:
     return refused(f"{what} is invalid: {'; '.join(map(str, found))}", *codes)
 
 
-def answered(answer: Answer) -> tuple[Outcome, tuple[PatchOperation, ...]]:
+def answered(answer: Decision) -> tuple[Outcome, tuple[PatchOperation, ...]]:
     """What the gate answered, and its patch."""
     said: dict[str, Any] = json.loads(answer.body)["response"]
     status, warnings = said.get("status") or {}, tuple(said.get("warnings", ()))

@@ -129,8 +129,8 @@ def _account(account: Account) -> dict[str, Any]:
     return {
         "cap": account.counted.cap.name,
         "namespace": account.namespace,
-        "open": not account.ledger.converging,
-        "held": {name: account.ledger.tally.get(name, 0) for name in names},
-        "promised": {name: account.ledger.promised.get(name, 0) for name in names},
+        "open": not account.ledger.initializer,
+        "held": {name: account.ledger.used.get(name, 0) for name in names},
+        "promised": {name: account.ledger.reserved.get(name, 0) for name in names},
         "free": {name: free for name in names if (free := account.free(name)) is not None},
     }

@@ -20,11 +20,11 @@ from webhook.cli.sequences.model import Body
 from webhook.cli.sequences.model import Sequence as Story
 from webhook.cli.sequences.store import Key, Store
 from webhook.gate import Gate
-from webhook.gate.keeping import BOUND_SECONDS, Keeper
-from webhook.gate.placing import Seen
-from webhook.gate.promising import Look
-from webhook.gate.sight import Sight
-from webhook.gate.telling import Telling
+from webhook.gate.keeping import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
+from webhook.gate.placing import ClusterSnapshot
+from webhook.gate.promising import ReadTransition
+from webhook.gate.sight import UsageLister
+from webhook.gate.telling import TopConsumers
 from webhook.objects.core import Namespace
 from webhook.state.ledger import Ledger
 from webhook.state.memory import MemoryLedgers
@@ -55,7 +55,7 @@ class Account:
     def free(self, name: str) -> int | None:
         """What is left of hard; None where nothing bounds it."""
         hard = self.counted.hard.get(name)
-        return None if hard is None else max(hard - self.ledger.charged().get(name, 0), 0)
+        return None if hard is None else max(hard - self.ledger.compute_charged().get(name, 0), 0)
 
 
 class World:
@@ -68,43 +68,43 @@ class World:
         self._placing = ClusterView(self._nodes, self._namespaces)
         self._reading = self._placing.reading(self._pods)
         self.store = Store(self._told)
-        self._sight = Sight(self._pods, self._namespaces, self._time, self._time)
-        self._ledgers = MemoryLedgers(alone=False)
-        telling = Telling(self._time, self._sight)
+        self._sight = UsageLister(self._pods, self._namespaces, self._time, self._time)
+        self._ledgers = MemoryLedgers(is_standalone=False)
+        telling = TopConsumers(self._time, self._sight)
         self._gate = Gate(
             policies=lambda: story.policies,
             namespaces=self._namespaces,
             ledgers=self._ledgers,
             monotonic=self._time,
             nonce=self._nonce,
-            sight=self._sight,
-            telling=telling,
-            placing=self,
+            usage_lister=self._sight,
+            top_consumers=telling,
+            snapshots=self,
         )
-        self._keeper = Keeper(
-            caps=self._gate.caps,
-            sight=self._sight,
+        self._keeper = LedgerReconciler(
+            caps=self._gate.get_active_caps,
+            usage_lister=self._sight,
             ledgers=self._ledgers,
             reader=self,
             monotonic=self._time,
-            maker=self._nonce,
+            nonce=self._nonce,
             ages=telling.ages,
         )
         self.api = ApiServer(self._gate, self.store, self._time)
         self.controllers = Controllers(self.api, self.store)
         self._begin(story)
 
-    def is_known(self) -> bool:
+    def is_available(self) -> bool:
         """Always: nothing is ever told too late here."""
         return True
 
     @contextmanager
-    def seen(self, *, pods: bool) -> Iterator[Seen | None]:
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """The nodes, and the pods that name one: nobody schedules the others."""
         with self._placing.held(_FIRST_VISIT) as cluster:
-            yield Seen(cluster, has_pods=pods) if cluster is not None else None
+            yield ClusterSnapshot(cluster, has_pods=pods) if cluster is not None else None
 
-    def revision(self, namespace: str, name: str, uid: str) -> int | None:
+    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
         """The revision of a stored pod, for the keeper; None when there is none of that name, or another one."""
         found = self.store.find(Key("Pod", namespace, name))
         return int(found["metadata"]["resourceVersion"]) if found and found["metadata"]["uid"] == uid else None
@@ -120,7 +120,7 @@ class World:
             if self.now >= begun + again:
                 worked, again = worked + self.controllers.work(again=True), again * 2
             self._keep()
-            if not self._keeper.unsettled():
+            if not self._keeper.list_pending():
                 self.now = max(self.now, min(begun + again, end))
         return worked
 
@@ -144,18 +144,18 @@ class World:
         self._nodes.apply(Replaced([each.item for each in nodes if isinstance(each, Changed)], self.store.revision))
         self._hear(Replaced((), self.store.revision))
         for _ in range(_OPENING):
-            self.now += BOUND_SECONDS
+            self.now += IN_FLIGHT_BOUND_SECONDS
             self._keep()
 
     def _keep(self) -> None:
         for key, counted in self._keys():
-            self._keeper.visit(key, counted)
+            self._keeper.reconcile(key, counted)
 
     def _keys(self) -> Sequence[tuple[LedgerKey, Counted]]:
-        return list(self._keeper.keys([row.name for row in self._namespaces.rows()]))
+        return list(self._keeper.list_ledgers([row.name for row in self._namespaces.rows()]))
 
     def _kept(self, key: LedgerKey) -> Ledger:
-        return self._ledgers.transact(key, Look(), math.inf) or Ledger(Amounts())
+        return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(Amounts())
 
     def _told(self, event: str, key: Key, body: Body) -> None:
         """What the watches hear; before the first list they hear nothing."""

@@ -17,7 +17,7 @@ from webhook.cli.report.table import aligned, harmless
 from webhook.cli.using.choice import Chosen
 from webhook.cli.using.table import where
 from webhook.objects.core import Pod, PodSpec
-from webhook.state.ledger import Ledger, Row
+from webhook.state.ledger import Ledger, Reservation
 from webhook.state.watch.shapes import Shape
 
 _NOTHING = Amounts()
@@ -62,7 +62,7 @@ def behind(seen: Seen, chosen: Chosen) -> Iterator[Behind]:
     ledger = None if row is None else row.ledger
     found = [*_holders(seen, counted, members), *(_promised(ledger) if ledger else ())]
     for name in sorted(counted.names):
-        tally = None if ledger is None else ledger.tally.get(name, 0)
+        tally = None if ledger is None else ledger.used.get(name, 0)
         holders = tuple(holder for each, holder in found if each == name)
         yield Behind(counted.cap.name, key.namespace, len(members), name, tally, holders)
 
@@ -143,15 +143,16 @@ def _how(ask: PodResources, name: str) -> str:
 
 
 def _promised(ledger: Ledger) -> Iterator[tuple[str, Holder]]:
-    for uid, row in sorted(ledger.rows.items(), key=lambda each: (each[1].namespace, each[1].name)):
-        for name, amount in row.promised().items():
+    for uid, row in sorted(ledger.reservations.items(), key=lambda each: (each[1].namespace, each[1].name)):
+        for name, amount in row.compute_reserved().items():
             yield name, Holder(row.namespace, row.name, uid, "", _PROMISED, amount, _promise(row, name))
 
 
-def _promise(row: Row, name: str) -> str:
-    if name in row.base:
+def _promise(row: Reservation, name: str) -> str:
+    if name in row.counted:
         return (
-            f"to {row.kind}: {format_amount(name, row.to[name])}, of which {format_amount(name, row.base[name])} "
+            f"to {row.operation}: {format_amount(name, row.requested[name])}, of which "
+            f"{format_amount(name, row.counted[name])} "
             "are counted"
         )
-    return f"to {row.kind}: not counted yet"
+    return f"to {row.operation}: not counted yet"

@@ -110,8 +110,8 @@ def _lines(seen: Seen, chosen: Chosen) -> Iterator[Line]:
     going = seen.terminating(members)
     count = seen.pods.count(counted, members, going)
     leaving = sum((count.there[uid] for uid in going if uid in count.there), _NOTHING)
-    counts = frozenset() if ledger is None or ledger.converging else ledger.counts
-    tally = _NOTHING if ledger is None else ledger.tally
+    counts = frozenset() if ledger is None or ledger.initializer else ledger.resources
+    tally = _NOTHING if ledger is None else ledger.used
     bounds = counted.hard if ledger is None else _smaller(counted.hard, ledger.hard)
     for name in sorted(counted.names):
         yield Line(
@@ -122,10 +122,10 @@ def _lines(seen: Seen, chosen: Chosen) -> Iterator[Line]:
             hard=bounds.get(name),
             soft=counted.soft.get(name),
             held=(tally if name in counts else count.tally).get(name, 0),
-            promised=None if ledger is None else ledger.promised.get(name, 0),
+            promised=None if ledger is None else ledger.reserved.get(name, 0),
             terminating=leaving.get(name, 0),
             since=row.counted_at if row is not None and name in counts else None,
-            converging=bool(ledger and ledger.converging),
+            converging=bool(ledger and ledger.initializer),
             remarks=tuple(_remarks(seen, chosen, ledger, count, name)),
         )
 
@@ -141,9 +141,9 @@ def _remarks(seen: Seen, chosen: Chosen, ledger: Ledger | None, count: Count, na
         if not seen.ledgers.absent:
             yield "no ledger yet: counted from pods"
     else:
-        if ledger.converging:
+        if ledger.initializer:
             yield f"{_CONVERGING}, and is counted from pods"
-        elif name not in ledger.counts:
+        elif name not in ledger.resources:
             yield "the ledger does not count it yet: counted from pods"
         written, own = ledger.hard.get(name), chosen.counted.hard.get(name)
         if written is not None and own is not None and written != own:
@@ -160,7 +160,7 @@ def _unexplained(seen: Seen, choice: Choice) -> Iterator[Line]:
 
 
 def _written(key: LedgerKey, row: LedgerRow, ledger: Ledger) -> Iterator[Line]:
-    for name in sorted(ledger.hard.keys() | ledger.counts):
+    for name in sorted(ledger.hard.keys() | ledger.resources):
         yield Line(
             cap=cap_name(key),
             namespace=key.namespace,
@@ -168,11 +168,11 @@ def _written(key: LedgerKey, row: LedgerRow, ledger: Ledger) -> Iterator[Line]:
             name=name,
             hard=ledger.hard.get(name),
             soft=None,
-            held=ledger.tally.get(name, 0),
-            promised=ledger.promised.get(name, 0),
+            held=ledger.used.get(name, 0),
+            promised=ledger.reserved.get(name, 0),
             since=row.counted_at,
-            converging=bool(ledger.converging),
-            remarks=(_CONVERGING,) if ledger.converging else (),
+            converging=bool(ledger.initializer),
+            remarks=(_CONVERGING,) if ledger.initializer else (),
         )
 
 

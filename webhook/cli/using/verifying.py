@@ -24,7 +24,7 @@ from webhook.cli.cluster.seen import Seen
 from webhook.cli.report.table import aligned
 from webhook.cli.using.choice import Chosen
 from webhook.cli.using.table import where
-from webhook.state.ledger import Kind, Ledger
+from webhook.state.ledger import Ledger, Operation
 from webhook.state.watch.columns import Place
 from webhook.state.watch.shapes import Shape
 
@@ -60,7 +60,7 @@ class _Sums:
 def comparable(seen: Seen, chosen: Chosen) -> LedgerRow | None:
     """The ledger, if there is one that has been counted."""
     row = seen.ledgers.rows.get(chosen.key)
-    return row if row and row.ledger and row.ledger.as_of and not row.ledger.converging else None
+    return row if row and row.ledger and row.ledger.pods_revision and not row.ledger.initializer else None
 
 
 def verify(seen: Seen, chosen: Chosen) -> Iterator[Drift]:
@@ -69,7 +69,7 @@ def verify(seen: Seen, chosen: Chosen) -> Iterator[Drift]:
     if row is None or row.ledger is None:
         return
     ledger, sums = row.ledger, _sums(seen, chosen, row)
-    names = sorted(ledger.counts & chosen.counted.names)
+    names = sorted(ledger.resources & chosen.counted.names)
     yield from _tally(chosen, ledger, sums, names)
     yield from _rows(chosen, ledger, sums.known, names)
 
@@ -110,7 +110,7 @@ def data(each: Drift) -> dict[str, Any]:
 
 def _tally(chosen: Chosen, ledger: Ledger, sums: _Sums, names: list[str]) -> Iterator[Drift]:
     for name in names:
-        said, least, more = ledger.tally.get(name, 0), sums.settled[name], sums.changed[name]
+        said, least, more = ledger.used.get(name, 0), sums.settled[name], sums.changed[name]
         if said < least:
             why = f"{format_amount(name, least - said)} less than pods hold that must have been counted"
             yield _drift(chosen, "", name, said, least, why)
@@ -121,16 +121,16 @@ def _tally(chosen: Chosen, ledger: Ledger, sums: _Sums, names: list[str]) -> Ite
 
 
 def _rows(chosen: Chosen, ledger: Ledger, known: Mapping[str, Amounts], names: list[str]) -> Iterator[Drift]:
-    for uid, row in ledger.rows.items():
+    for uid, row in ledger.reservations.items():
         if uid not in known:
             continue
         holds, pod = known[uid], f"{row.namespace}/{row.name}"
         for name in names:
-            held, base, to = holds.get(name, 0), row.base.get(name, 0), row.to.get(name, 0)
-            if row.kind is Kind.CREATE and to > base:
+            held, base, to = holds.get(name, 0), row.counted.get(name, 0), row.requested.get(name, 0)
+            if row.operation is Operation.CREATE and to > base:
                 why = "a promise to create a pod that is counted already: it is charged twice"
                 yield _drift(chosen, pod, name, to, held, why)
-            elif row.kind is Kind.CHANGE and base != held:
+            elif row.operation is Operation.UPDATE and base != held:
                 why = "a promise to change a pod that is counted with another amount than it holds"
                 yield _drift(chosen, pod, name, base, held, why)
 
@@ -141,7 +141,7 @@ def _drift(chosen: Chosen, pod: str, name: str, ledger: int, pods: int, why: str
 
 def _sums(seen: Seen, chosen: Chosen, row: LedgerRow) -> _Sums:
     sums, costs = _Sums(), dict[Shape, Amounts]()
-    as_of, before = row.ledger.as_of if row.ledger else 0, _must_be_born_before(seen, row)
+    as_of, before = row.ledger.pods_revision if row.ledger else 0, _must_be_born_before(seen, row)
     for namespace in chosen.members:
         for place in seen.pods.within(namespace):
             if place.shape not in costs:

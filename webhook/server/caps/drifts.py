@@ -6,8 +6,8 @@ from webhook.accounting.amounts import format_amount, is_milli
 from webhook.admission.capping import cap_of
 from webhook.server.caps.names import CapNames
 from webhook.server.reporting.logs import Logger
-from webhook.state.ledger import drift
-from webhook.state.ports import Write, WriteEnd
+from webhook.state.ledger import compute_drift
+from webhook.state.ports import LedgerWrite, WriteResult
 
 
 class Drifts:
@@ -33,11 +33,11 @@ class Drifts:
         """A cap is in force: told of from 0 on, since Prometheus sees no increase in what begins with 1."""
         self._times.labels(self._names.label(cap))
 
-    def wrote(self, write: Write) -> None:
+    def record_write(self, write: LedgerWrite) -> None:
         """Count it where the write carries such a recount, and log whose pods they are."""
-        if write.before is None or write.end is not WriteEnd.STORED:
+        if write.before is None or write.result is not WriteResult.STORED:
             return
-        if not (found := drift(write.before, write.ledger)):
+        if not (found := compute_drift(write.before, write.ledger)):
             return
         cap = cap_of(write.key.cap)
         label = self._names.label(cap)

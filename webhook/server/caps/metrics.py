@@ -13,8 +13,8 @@ from webhook.server.caps.refusals import CountedLedgers, Refusals
 from webhook.server.caps.seen import SeenLedgers
 from webhook.server.caps.writes import Writes
 from webhook.server.reporting.logs import Logger
-from webhook.state.ledger import MOST_ROWS
-from webhook.state.ports import Ledgers, Write, WriteObserver
+from webhook.state.ledger import MAX_RESERVATIONS
+from webhook.state.ports import Ledgers, LedgerWrite, WriteObserver
 
 
 class Together:
@@ -23,10 +23,10 @@ class Together:
     def __init__(self, *observers: WriteObserver) -> None:
         self._observers = observers
 
-    def wrote(self, write: Write) -> None:
+    def record_write(self, write: LedgerWrite) -> None:
         """Tell each of them."""
         for observer in self._observers:
-            observer.wrote(write)
+            observer.record_write(write)
 
 
 class CapMetrics:
@@ -54,4 +54,4 @@ class CapMetrics:
         """Tell of the ledgers of the caps in force from now on; `alone` is that of the ledgers."""
         self._registry.register(LedgerFigures(self.seen, caps, self._drifts.expect, visited=not alone))
         limit = Gauge("tallygate_cap_rows_limit", "Promises that one ledger takes.", registry=self._registry)
-        limit.set(math.inf if alone else MOST_ROWS)
+        limit.set(math.inf if alone else MAX_RESERVATIONS)

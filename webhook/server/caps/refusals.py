@@ -14,12 +14,20 @@ from webhook.admission.codes import (
     WORKLOAD_WAITS,
 )
 from webhook.errors import TallygateError
-from webhook.gate import Record
-from webhook.gate.charging import Noted
-from webhook.gate.promising import Mode
+from webhook.gate import DecisionRecord
+from webhook.gate.charging import TrackedReservation
+from webhook.gate.promising import ChargeMode
 from webhook.server.caps.names import OTHER, CapNames
-from webhook.state.ledger import Deferred, First
-from webhook.state.ports import Attempt, BusyError, LedgerFullError, LedgerKey, Ledgers, StoreUnavailableError, T
+from webhook.state.ledger import Deferred, Prerequisite
+from webhook.state.ports import (
+    LedgerFullError,
+    LedgerKey,
+    Ledgers,
+    RetryLaterError,
+    StoreUnavailableError,
+    T,
+    Transition,
+)
 
 _BY_CODE: Final[Mapping[str, str]] = {
     OVER_CAP.number: "excess",
@@ -28,16 +36,16 @@ _BY_CODE: Final[Mapping[str, str]] = {
     WORKLOAD_WAITS.number: "workload",
     WORKLOAD_ROLLOUT.number: "workload",
 }
-_BY_FIRST: Final[Mapping[First, str]] = {
-    First.OPEN: "converging",
-    First.CATCH_UP: "behind",
-    First.COUNT_NAMES: "uncounted-names",
-    First.COUNT_MEMBERS: "uncounted-namespaces",
-    First.COUNT_PODS: "uncounted-pods",
-    First.SETTLE_NAMESPACE: "namespace-share",
-    First.SETTLE_ROWS: "rows-full",
+_BY_FIRST: Final[Mapping[Prerequisite, str]] = {
+    Prerequisite.ACTIVATE: "converging",
+    Prerequisite.CATCH_UP: "behind",
+    Prerequisite.COUNT_RESOURCES: "uncounted-names",
+    Prerequisite.COUNT_NAMESPACES: "uncounted-namespaces",
+    Prerequisite.COUNT_PODS: "uncounted-pods",
+    Prerequisite.SETTLE_NAMESPACE: "namespace-share",
+    Prerequisite.SETTLE_RESERVATIONS: "rows-full",
 }
-_BY_ERROR: Final = ((LedgerFullError, "bytes-full"), (BusyError, "busy"), (StoreUnavailableError, "unavailable"))
+_BY_ERROR: Final = ((LedgerFullError, "bytes-full"), (RetryLaterError, "busy"), (StoreUnavailableError, "unavailable"))
 
 REASONS: Final = frozenset({*_BY_CODE.values(), *_BY_FIRST.values(), *(reason for _, reason in _BY_ERROR), OTHER})
 """Every value of the label `reason`."""
@@ -58,7 +66,7 @@ class Refusals:
             "tallygate_cap_exceeded", "Pods with which a privileged user went over a cap.", ("cap",), registry=registry
         )
 
-    def answered(self, record: Record) -> None:
+    def answered(self, record: DecisionRecord) -> None:
         """A review was decided. Where a cap denied, all that denied were caps: rules come first."""
         if record.dry_run:
             return
@@ -90,32 +98,32 @@ class CountedLedgers:
         self._refusals = refusals
 
     @property
-    def alone(self) -> bool:
+    def is_standalone(self) -> bool:
         """As of the ledgers within."""
-        return self._ledgers.alone
+        return self._ledgers.is_standalone
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
         """Carry it out.
 
         Raises:
             BusyError: as within.
             StoreUnavailableError: as within.
         """
-        if not _charges(attempt):
-            return self._ledgers.transact(key, attempt, deadline)
+        if not _charges(transition):
+            return self._ledgers.transact(key, transition, deadline)
         try:
-            outcome = self._ledgers.transact(key, attempt, deadline)
+            outcome = self._ledgers.transact(key, transition, deadline)
         except TallygateError as error:
             self._refusals.refused(cap_of(key.cap), _reason(error))
             raise
         if isinstance(outcome, Deferred):
-            self._refusals.refused(cap_of(key.cap), _BY_FIRST.get(outcome.first, OTHER))
+            self._refusals.refused(cap_of(key.cap), _BY_FIRST.get(outcome.prerequisite, OTHER))
         return outcome
 
 
-def _charges(attempt: object) -> bool:
+def _charges(transition: object) -> bool:
     """Whether a pod is to be charged, and not only as a dry run."""
-    return isinstance(attempt, Noted) and attempt.mode is not Mode.LOOK
+    return isinstance(transition, TrackedReservation) and transition.mode is not ChargeMode.DRY_RUN
 
 
 def _reason(error: TallygateError) -> str:

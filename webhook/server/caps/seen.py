@@ -5,7 +5,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from webhook.state.ledger import Ledger
-from webhook.state.ports import LedgerKey, Write, WriteEnd
+from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 
 class Seen(NamedTuple):
@@ -24,9 +24,9 @@ class SeenLedgers:
         self._ledgers: dict[LedgerKey, Seen] = {}
         self._unsettled: set[LedgerKey] = set()
 
-    def wrote(self, write: Write) -> None:
+    def record_write(self, write: LedgerWrite) -> None:
         """A ledger is as it was written now."""
-        if write.end is WriteEnd.STORED:
+        if write.result is WriteResult.STORED:
             self.saw(write.key, write.ledger)
 
     def saw(self, key: LedgerKey, ledger: Ledger) -> None:
@@ -34,7 +34,7 @@ class SeenLedgers:
         seen = Seen(ledger, self._monotonic())
         with self._lock:
             self._ledgers[key] = seen
-            (self._unsettled.add if ledger.rows or ledger.converging else self._unsettled.discard)(key)
+            (self._unsettled.add if ledger.reservations or ledger.initializer else self._unsettled.discard)(key)
 
     def keep_only(self, caps: Collection[str]) -> None:
         """Forget the ledgers of all but these caps' keys."""

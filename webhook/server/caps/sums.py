@@ -13,8 +13,8 @@ from webhook.state.ledger import Ledger
 
 PARTS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
     "hard": lambda ledger: ledger.hard,
-    "held": lambda ledger: ledger.tally,
-    "promised": lambda ledger: ledger.promised,
+    "held": lambda ledger: ledger.used,
+    "promised": lambda ledger: ledger.reserved,
 }
 
 
@@ -52,8 +52,8 @@ class Sum:
         for name, part in PARTS.items():
             self.amounts[name].update(part(ledger))
         self.states[_state(ledger)] += 1
-        self.rows += len(ledger.rows)
-        self.most_rows = max(self.most_rows, len(ledger.rows))
+        self.rows += len(ledger.reservations)
+        self.most_rows = max(self.most_rows, len(ledger.reservations))
         self.age = max(self.age, told.age)
 
 
@@ -84,16 +84,16 @@ def fullest(ledgers: Iterable[Told], each: int, most: int) -> list[Full]:
 
 
 def _ratios(told: Told) -> Iterator[Full]:
-    charged = told.ledger.charged()
+    charged = told.ledger.compute_charged()
     for resource, hard in told.ledger.hard.items():
         if hard > 0 and charged.get(resource, 0) > 0:
             yield Full(charged[resource] / hard, told.cap, resource, told.namespace)
 
 
 def _state(ledger: Ledger) -> State:
-    if ledger.converging:
+    if ledger.initializer:
         return State.CONVERGING
-    charged = ledger.charged()
+    charged = ledger.compute_charged()
     if charged.find_excess(ledger.hard):
         return State.OVER
     if any(hard > 0 and charged.get(name, 0) >= hard for name, hard in ledger.hard.items()):

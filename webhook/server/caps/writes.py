@@ -4,7 +4,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
 
-from webhook.state.ports import Write, WriteEnd
+from webhook.state.ports import LedgerWrite, WriteResult
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _CALLERS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -21,7 +21,7 @@ class Writes:
             registry=registry,
             buckets=_SECONDS,
         )
-        self._seconds = {end: seconds.labels(end.value) for end in WriteEnd}
+        self._seconds = {end: seconds.labels(end.value) for end in WriteResult}
         self._callers = Histogram(
             "tallygate_ledger_batch_size",
             "Callers that shared one write of a ledger.",
@@ -29,7 +29,7 @@ class Writes:
             buckets=_CALLERS,
         )
 
-    def wrote(self, write: Write) -> None:
+    def record_write(self, write: LedgerWrite) -> None:
         """Count it."""
-        self._seconds[write.end].observe(write.seconds)
+        self._seconds[write.result].observe(write.duration_seconds)
         self._callers.observe(write.callers)

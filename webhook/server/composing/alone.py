@@ -28,11 +28,11 @@ def alone(settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMet
     path = settings.namespaces_file
     gate = Gate(
         policies=policies.store.current,
-        namespaces=namespaces.read(path) if path else namespaces.UnknownNamespaces(),
+        namespaces=namespaces.read_namespaces(path) if path else namespaces.UnknownNamespaces(),
         ledgers=caps.counted(MemoryLedgers(observer=caps.in_memory)),
         monotonic=time.monotonic,
         nonce=new_nonces(),
-        placing=NoPlacing(voice.log),
+        snapshots=NoPlacing(voice.log),
     )
-    caps.tell(gate.caps, alone=True)
+    caps.tell(gate.get_active_caps, alone=True)
     return Parts(gate.admit)

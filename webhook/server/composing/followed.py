@@ -10,9 +10,9 @@ from functools import partial
 from typing import Protocol
 
 from webhook.gate import Gate
-from webhook.gate.keeping import Keeper
-from webhook.gate.leading import Leading
-from webhook.gate.telling import Telling
+from webhook.gate.keeping import LedgerReconciler
+from webhook.gate.leading import LeaderElector
+from webhook.gate.telling import TopConsumers
 from webhook.server.auditing.figures import AuditFigures
 from webhook.server.auditing.rounds import Audits, Order
 from webhook.server.caps.metrics import CapMetrics
@@ -48,34 +48,34 @@ def beside_cluster(settings: Settings, policies: LivePolicies, voice: Voice, cap
     cluster = Cluster(access, voice.log)
     _warn_of_bound(settings.in_flight_bound, voice)
     nonces, ledgers = new_nonces(), _ledgers(access, settings, caps)
-    telling = Telling(time.monotonic, cluster.sight, settings.in_flight_bound)
+    telling = TopConsumers(time.monotonic, cluster.sight, settings.in_flight_bound)
     gate = Gate(
         policies=policies.store.current,
         namespaces=AwaitedNamespaces(cluster.namespaces),
         ledgers=caps.counted(ledgers),
         monotonic=time.monotonic,
         nonce=nonces,
-        sight=cluster.sight,
-        telling=telling,
+        usage_lister=cluster.sight,
+        top_consumers=telling,
         quotas=cluster.quotas,
-        placing=cluster.placing,
-        workloads=cluster.reader,
+        snapshots=cluster.placing,
+        workload_reader=cluster.reader,
     )
     leading = _leading(access, settings, gate)
-    keeper = Keeper(
-        caps=gate.caps,
-        sight=cluster.sight,
+    keeper = LedgerReconciler(
+        caps=gate.get_active_caps,
+        usage_lister=cluster.sight,
         ledgers=ledgers,
         reader=cluster.reader,
         monotonic=time.monotonic,
-        maker=nonces,
-        bound=settings.in_flight_bound,
+        nonce=nonces,
+        in_flight_bound=settings.in_flight_bound,
         ages=telling.ages,
-        role=leading,
+        leadership=leading,
     )
-    caps.tell(gate.caps, alone=False)
-    figures = Figures(voice.metrics.registry, cluster.followed, caps.seen, keeper.leads)
-    keeping = LedgerKeeping(cluster, keeper, gate.caps, voice.log, figures)
+    caps.tell(gate.get_active_caps, alone=False)
+    figures = Figures(voice.metrics.registry, cluster.followed, caps.seen, keeper.is_leader)
+    keeping = LedgerKeeping(cluster, keeper, gate.get_active_caps, voice.log, figures)
     leases = LedgerLeading(leading, voice.log) if leading is not None else None
     events = _events(access, settings, voice)
     audits = _audits(access, cluster, settings, policies, keeper, voice)
@@ -118,28 +118,35 @@ def _events(access: Connection, settings: Settings, voice: Voice) -> OwnerEvents
 
 
 def _audits(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes
-    access: Connection, cluster: Cluster, settings: Settings, policies: LivePolicies, keeper: Keeper, voice: Voice
+    access: Connection,
+    cluster: Cluster,
+    settings: Settings,
+    policies: LivePolicies,
+    keeper: LedgerReconciler,
+    voice: Voice,
 ) -> Audits | None:
     """What judges what is stored already; None where nobody wants that."""
     if not settings.audit_every:
         return None
-    order = Order(settings.audit_every, policies.store.current, keeper.leads, settings.namespace)
-    figures = AuditFigures(voice.metrics.registry, keeper.leads, settings.audit_every)
+    order = Order(settings.audit_every, policies.store.current, keeper.is_leader, settings.namespace)
+    figures = AuditFigures(voice.metrics.registry, keeper.is_leader, settings.audit_every)
     return Audits(access, cluster, order, voice.log, figures)
 
 
-def _leading(access: Connection, settings: Settings, gate: Gate) -> Leading | None:
+def _leading(access: Connection, settings: Settings, gate: Gate) -> LeaderElector | None:
     """Who of several keeps their ledgers; None where there can be but one."""
     if settings.ledgers == "memory":
         return None
     store = KubernetesLeases(access, settings.namespace, lambda: datetime.now(UTC))
     identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
-    return Leading(store, identity, lambda: [counted.key for counted in gate.caps().all()], time.monotonic)
+    return LeaderElector(
+        store, identity, lambda: [counted.key for counted in gate.get_active_caps().all()], time.monotonic
+    )
 
 
 def _ledgers(access: Connection, settings: Settings, caps: CapMetrics) -> Ledgers:
     """Where ledgers are kept beside a cluster."""
     if settings.ledgers == "memory":
-        return MemoryLedgers(alone=False, observer=caps.in_memory)
+        return MemoryLedgers(is_standalone=False, observer=caps.in_memory)
     store = KubernetesLedgers(access, settings.namespace, lambda: datetime.now(UTC))
     return BatchedLedgers(store, time.monotonic, caps.in_cluster, held_up)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from webhook.admission.change import CREATE, Phase
-from webhook.gate import Answer, Record
+from webhook.gate import Decision, DecisionRecord
 
 REFUSED = "Refused"
 WARNED = "Warned"
@@ -71,7 +71,7 @@ _REVIEW = msgspec.json.Decoder(_Review)
 _ANSWER = msgspec.json.Decoder(_Answered)
 
 
-def said(review: bytes, answer: Answer) -> Said | None:
+def said(review: bytes, answer: Decision) -> Said | None:
     """What is to be said of the owner of a new pod; None where there is nothing to say, or nobody to say it of.
 
     Refusals are told of in either phase, since the first one ends the create. Warnings are told of in the validating
@@ -90,13 +90,13 @@ def said(review: bytes, answer: Answer) -> Said | None:
     return Said(record.namespace, owner, REFUSED if refused else WARNED, codes[0], _cut(text))
 
 
-def _codes(record: Record) -> Sequence[str]:
+def _codes(record: DecisionRecord) -> Sequence[str]:
     if record.verdict == "deny":
         return record.codes
     return record.warnings if record.verdict == "allow" and record.phase is Phase.VALIDATING else ()
 
 
-def _is_new_pod(record: Record) -> bool:
+def _is_new_pod(record: DecisionRecord) -> bool:
     return record.kind == "Pod" and record.operation == CREATE and not record.dry_run and bool(record.namespace)
 
 

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from prometheus_client import CollectorRegistry, Counter
 
 from webhook.admission.change import Phase
-from webhook.gate import Answer
+from webhook.gate import Decision
 from webhook.server.events.said import said
 from webhook.server.events.series import Event, Series
 from webhook.server.events.writing import EventError
@@ -58,7 +58,7 @@ class OwnerEvents:
     def heard_by(self, admit: Admit) -> Admit:
         """The same gate, whose answers are listened to."""
 
-        def admitted(body: bytes, phase: Phase, deadline: float) -> Answer:
+        def admitted(body: bytes, phase: Phase, deadline: float) -> Decision:
             answer = admit(body, phase, deadline)
             if answer.record.codes or answer.record.warnings:
                 self.heard(body, answer)
@@ -66,7 +66,7 @@ class OwnerEvents:
 
         return admitted
 
-    def heard(self, body: bytes, answer: Answer) -> None:
+    def heard(self, body: bytes, answer: Decision) -> None:
         """A review was answered. Never waits for the cluster, and never raises."""
         try:
             found = said(body, answer)

@@ -2,7 +2,7 @@
 
 import time
 
-from webhook.gate.sight import Sight
+from webhook.gate.sight import UsageLister
 from webhook.server.following.placing import FollowedPlacing
 from webhook.server.following.quotas import FollowedQuotas
 from webhook.server.ports import Check
@@ -44,7 +44,7 @@ class Cluster:
         self.namespaces = self._watch.namespaces
         self.pods = self._watch.pods
         self.reader = QuorumReader(self._transport)
-        self.sight = Sight(self.pods, self.namespaces, time.monotonic, self._current_at, self._watch.hurry)
+        self.sight = UsageLister(self.pods, self.namespaces, time.monotonic, self._current_at, self._watch.hurry)
 
     def start(self) -> None:
         """Begin to follow."""

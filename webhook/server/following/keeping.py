@@ -7,7 +7,7 @@ from typing import Final
 
 from webhook.admission.capping import CapIndex, Counted
 from webhook.errors import TallygateError
-from webhook.gate.keeping import Keeper
+from webhook.gate.keeping import LedgerReconciler
 from webhook.server.following.cluster import Cluster
 from webhook.server.following.figures import Figures
 from webhook.server.following.round import Round
@@ -25,7 +25,7 @@ class LedgerKeeping:
     """Calls a keeper. `caps` are those in force: others than before are reason to visit every ledger."""
 
     def __init__(
-        self, cluster: Cluster, keeper: Keeper, caps: Callable[[], CapIndex], log: Logger, figures: Figures
+        self, cluster: Cluster, keeper: LedgerReconciler, caps: Callable[[], CapIndex], log: Logger, figures: Figures
     ) -> None:
         self._cluster = cluster
         self._keeper = keeper
@@ -57,7 +57,7 @@ class LedgerKeeping:
 
     def check(self) -> Check:
         """Always ready, since a ledger that cannot be kept promises less, never more; the detail says what is wrong."""
-        detail: dict[str, object] = {"unsettled": len(self._keeper.unsettled())}
+        detail: dict[str, object] = {"unsettled": len(self._keeper.list_pending())}
         if self._failure:
             detail["failure"] = self._failure
         return Check("ledgers", ready=True, detail=detail)
@@ -93,13 +93,13 @@ class LedgerKeeping:
             if self._stop.is_set():
                 return
             try:
-                kept = self._keeper.visit(key, counted)
+                kept = self._keeper.reconcile(key, counted)
             except TallygateError as error:
                 failure = f"cap {counted.cap.name} {key.namespace}".rstrip() + f": {error}"
                 self._pods_changed(key.namespace or None)
                 self._figures.visited("failed")
             else:
-                self._figures.visited("written" if kept.wrote else "unchanged")
+                self._figures.visited("written" if kept.is_written else "unchanged")
                 self._figures.expired(kept.expired)
                 if kept.ledger is not None:
                     self._figures.saw(key, kept.ledger)
@@ -111,21 +111,21 @@ class LedgerKeeping:
         in_force = {counted.key: counted for counted in caps.all()}
         due: dict[LedgerKey, Counted] = {}
         # The promise of a pod that nobody stores changes nothing that is watched: who wrote it is the one to know.
-        for key in {*self._keeper.unsettled(), *self._figures.unsettled()}:
+        for key in {*self._keeper.list_pending(), *self._figures.unsettled()}:
             if key.cap in in_force:
                 due[key] = in_force[key.cap]
             else:
-                self._keeper.forget(key)
-        due |= self._keeper.keys(self._changed(caps))
+                self._keeper.drop(key)
+        due |= self._keeper.list_ledgers(self._changed(caps))
         # A replica that died may have left promises where nothing changes: nobody else knows of them.
-        return due | dict(self._round.turn(time.monotonic(), lambda: self._keeper.keys(self._namespaces())))
+        return due | dict(self._round.turn(time.monotonic(), lambda: self._keeper.list_ledgers(self._namespaces())))
 
     def _changed(self, caps: CapIndex) -> list[str]:
         """The namespaces in which something has changed since the last time.
 
         All of them, for who begins to keep ledgers, and when a replica has gone that may have promised something.
         """
-        kept, self._kept = self._kept, (self._keeper.leads(), self._keeper.departures())
+        kept, self._kept = self._kept, (self._keeper.is_leader(), self._keeper.count_lost_replicas())
         with self._lock:
             every = self._every or caps is not self._seen_caps or (self._kept[0] and self._kept != kept)
             touched, self._touched, self._every, self._seen_caps = self._touched, set(), False, caps

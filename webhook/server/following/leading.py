@@ -4,7 +4,7 @@ from threading import Event, Thread
 from typing import Final
 
 from webhook.errors import TallygateError
-from webhook.gate.leading import PAUSE, Leading
+from webhook.gate.leading import RETRY_PERIOD_SECONDS, LeaderElector
 from webhook.server.ports import Check
 from webhook.server.reporting.logs import Logger
 
@@ -14,7 +14,7 @@ _JOIN_SECONDS: Final = 6.0  # a call under way takes five
 class LedgerLeading:
     """Calls `Leading`, and lets go of its leases in the end."""
 
-    def __init__(self, leading: Leading, log: Logger) -> None:
+    def __init__(self, leading: LeaderElector, log: Logger) -> None:
         self._leading = leading
         self._log = log
         self._stop = Event()
@@ -34,7 +34,7 @@ class LedgerLeading:
 
     def check(self) -> Check:
         """Always ready: without leases every replica keeps ledgers, and each thing is done more than once."""
-        detail: dict[str, object] = {"keeps": self._leading.leads()}
+        detail: dict[str, object] = {"keeps": self._leading.is_leader()}
         if self._failure:
             detail["failure"] = self._failure
         return Check("leases", ready=True, detail=detail)
@@ -42,7 +42,7 @@ class LedgerLeading:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                self._leading.round()
+                self._leading.run_once()
             except TallygateError as error:
                 self._note(str(error))
             except Exception as crash:  # noqa: BLE001  # a fault of ours must not leave leases unrenewed for good
@@ -50,14 +50,14 @@ class LedgerLeading:
             else:
                 self._note("")
             self._tell()
-            self._stop.wait(PAUSE)
+            self._stop.wait(RETRY_PERIOD_SECONDS)
         try:
-            self._leading.leave()
+            self._leading.release()
         except TallygateError as error:
             self._log.info("leases-kept", message=str(error))
 
     def _tell(self) -> None:
-        leads = self._leading.leads()
+        leads = self._leading.is_leader()
         if leads != self._leads:
             self._log.info("keeps-ledgers" if leads else "keeps-ledgers-no-more")
         self._leads = leads

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from webhook.gate import fitting  # noqa: F401  here, before an API server waits for the first answer
-from webhook.gate.placing import Seen
+from webhook.gate.placing import ClusterSnapshot
 from webhook.server.following.unplaced import Said, placing_said
 from webhook.server.reporting.logs import Logger
 from webhook.state.watch.devices import DEVICES
@@ -29,12 +29,12 @@ class FollowedPlacing:
             "names that no node has are",
         )
 
-    def is_known(self) -> bool:
+    def is_available(self) -> bool:
         """As a rule; `seen` finds out."""
         return True
 
     @contextmanager
-    def seen(self, *, pods: bool) -> Iterator[Seen | None]:
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """The cluster; None while it is old, was never listed, or is looked at by others for too long."""
         followed = self._followed()
         stale, age = _known(followed, pods=pods)
@@ -44,7 +44,7 @@ class FollowedPlacing:
             return
         has_devices = self._has_devices(followed)
         with self._view.held(_PATIENCE_SECONDS) as cluster:
-            yield Seen(cluster, age, self._view.has_pods, has_devices) if cluster is not None else None
+            yield ClusterSnapshot(cluster, age, self._view.has_pods, has_devices) if cluster is not None else None
 
     def _has_devices(self, followed: Sequence[Followed]) -> bool:
         """Whether device classes are known; that there are none is known too."""

@@ -23,11 +23,11 @@ class FollowedQuotas:
         """How it goes."""
         return self._follower.followed()
 
-    def within(self, namespace: str) -> Sequence[ResourceQuota] | None:
+    def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
         """The quotas of a namespace; None while what is known of them is old, or was never listed."""
         stale = self._follower.followed().stale
         self._note(stale)
-        return None if stale else self._view.within(namespace)
+        return None if stale else self._view.list_quotas(namespace)
 
     def _note(self, stale: str | None) -> None:
         """Log that workloads are not told of quotas, once, and once that they are again."""

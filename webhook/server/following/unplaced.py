@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 
-from webhook.gate.placing import Seen
+from webhook.gate.placing import ClusterSnapshot
 from webhook.server.reporting.logs import Logger
 
 
@@ -15,13 +15,13 @@ class NoPlacing:
     def __init__(self, log: Logger) -> None:
         self._said = placing_said(log)
 
-    def is_known(self) -> bool:
+    def is_available(self) -> bool:
         """Never."""
         self._said.unknown("no cluster is followed: name one by --cluster")
         return False
 
     @contextmanager
-    def seen(self, *, pods: bool) -> Iterator[Seen | None]:  # noqa: ARG002  # a port's argument, by name
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:  # noqa: ARG002  # a port's argument, by name
         """Nothing."""
         yield None
 

@@ -14,7 +14,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 from webhook.admission.change import Phase
 from webhook.admission.registration import ADMIT_PREFIX
 from webhook.admission.review import ReviewError
-from webhook.gate import Answer, UndecidedError
+from webhook.gate import Decision, UndecidedError
 from webhook.server.ports import Admit
 from webhook.server.web.bodies import BodyError, BodyReader, Environ
 from webhook.server.web.deadlines import seconds_asked
@@ -90,7 +90,7 @@ class Admission:
         start_response(_OK, [JSON])
         return _Sent(answer.body, lambda: self._observer.answered(answer.record, taken))
 
-    def _decide(self, environ: Environ, phase: Phase, begun: float) -> Answer:
+    def _decide(self, environ: Environ, phase: Phase, begun: float) -> Decision:
         asked = seconds_asked(environ.get("QUERY_STRING", ""))
         deadline = begun + (self._timeout if asked is None else min(asked, self._timeout))
         return self._admit(self.bodies.read(environ, begun), phase, deadline)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from webhook.gate import Record
+from webhook.gate import DecisionRecord
 from webhook.server.reporting.logs import Logger
 from webhook.server.reporting.metrics import Metrics
 from webhook.server.web.failures import Failure
@@ -20,7 +20,7 @@ class Observer:
         self._log = logger
         self._metrics = metrics
 
-    def answered(self, record: Record, seconds: float) -> None:
+    def answered(self, record: DecisionRecord, seconds: float) -> None:
         """A review was decided, in so many seconds from its arrival."""
         self._metrics.decided(record.phase, record.operation, record.kind, record.verdict, seconds)
         self._metrics.refusals.answered(record)
@@ -51,7 +51,7 @@ class Observer:
             self._log.error("undecided", why=failure.why, code=failure.code, message=message, exc_info=error)
 
 
-def _object(record: Record) -> str:
+def _object(record: DecisionRecord) -> str:
     """`Kind namespace/name`, each cut where it is longer than any that Kubernetes allows."""
     name = record.name[:_LONGEST]
     if record.namespace:

@@ -14,43 +14,43 @@ from typing import Any
 
 import msgspec
 
-from webhook.state.batching.desk import Desk
+from webhook.state.batching.desk import CachedLedger
 from webhook.state.batching.line import Waiter
 from webhook.state.ledger import Ledger
 from webhook.state.ports import (
-    Attempt,
-    BusyError,
     LedgerFullError,
     LedgerKey,
     LedgerStore,
-    LostAnswerError,
-    Step,
+    LedgerWrite,
+    RetryLaterError,
     StoreUnavailableError,
     T,
-    Versioned,
-    Write,
-    WriteEnd,
+    Transition,
+    TransitionResult,
+    UnknownOutcomeError,
+    VersionedLedger,
     WriteObserver,
+    WriteResult,
 )
 
-_MOST_DESKS = 10_000
-_LONGEST_CALL = 5.0  # seconds that one call of the store may take
+_MAX_CACHED_LEDGERS = 10_000
+_MAX_CALL_SECONDS = 5.0  # seconds that one call of the store may take
 
 
-class _Round(msgspec.Struct, frozen=True):
+class _Batch(msgspec.Struct, frozen=True):
     """What every attempt makes of a ledger, one after the other, and the ledger after all of them."""
 
-    steps: Sequence[tuple[Waiter[Any], Step[Any]]]
+    results: Sequence[tuple[Waiter[Any], TransitionResult[Any]]]
     ledger: Ledger | None
 
     @property
-    def writes(self) -> bool:
-        return any(step.ledger is not None for _, step in self.steps)
+    def has_write(self) -> bool:
+        return any(result.ledger is not None for _, result in self.results)
 
     @property
-    def removes(self) -> bool:
+    def has_removal(self) -> bool:
         """Whether the ledger may go: nobody who comes with the one that says so puts anything into it."""
-        return not self.writes and any(step.removes for _, step in self.steps)
+        return not self.has_write and any(result.is_removal for _, result in self.results)
 
 
 class BatchedLedgers:
@@ -59,157 +59,163 @@ class BatchedLedgers:
     `observer` is told of every write; `waiting` is held while a caller waits for the store, or for others who do.
     """
 
-    alone = False
+    is_standalone = False
 
     def __init__(
         self,
         store: LedgerStore,
         monotonic: Callable[[], float],
         observer: WriteObserver | None = None,
-        waiting: Callable[[], AbstractContextManager[object]] = nullcontext,
+        release_turn: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._store = store
         self._monotonic = monotonic
         self._observer = observer
-        self._waiting = waiting
+        self._release_turn = release_turn
         self._lock = Lock()
-        self._desks: dict[LedgerKey, Desk] = {}
+        self._cache: dict[LedgerKey, CachedLedger] = {}
 
-    def transact(self, key: LedgerKey, attempt: Attempt[T], deadline: float) -> T:
+    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
         """Carry the attempt out together with those of others, and give its outcome once that holds.
 
         Raises:
             BusyError: others were in the way until the deadline, the store has too much to do, or the ledger is full.
             StoreUnavailableError: the store is out of reach.
         """
-        desk = self._desk(key)
-        if (refusal := desk.recalled(attempt, self._monotonic())) is not None:
-            return refusal.outcome
-        mine = Waiter(attempt, deadline)
-        with self._waiting():
-            self._decide(key, desk, mine)
-        return mine.outcome()
+        cached = self._get_cached(key)
+        if (rejection := cached.reuse_rejection(transition, self._monotonic())) is not None:
+            return rejection.outcome
+        waiter = Waiter(transition, deadline)
+        with self._release_turn():
+            self._await_outcome(key, cached, waiter)
+        return waiter.get_outcome()
 
-    def _decide(self, key: LedgerKey, desk: Desk, mine: Waiter[Any]) -> None:
+    def _await_outcome(self, key: LedgerKey, cached: CachedLedger, waiter: Waiter[Any]) -> None:
         try:
-            if not desk.line.join(mine):
-                mine.wait(mine.deadline - self._monotonic())
-            while desk.line.serves(mine) and not mine.is_decided and self._monotonic() < mine.deadline:
-                self._serve(key, desk, desk.line.waiting(), mine.deadline)
+            if not cached.queue.join(waiter):
+                waiter.wait(waiter.deadline - self._monotonic())
+            while cached.queue.is_processor(waiter) and not waiter.is_completed and self._monotonic() < waiter.deadline:
+                self._process(key, cached, cached.queue.list_waiters(), waiter.deadline)
         finally:
-            desk.line.leave(mine)
+            cached.queue.leave(waiter)
 
-    def _desk(self, key: LedgerKey) -> Desk:
+    def _get_cached(self, key: LedgerKey) -> CachedLedger:
         """The ledger's own; of very many those unused the longest go. A line that is lost so only shares less."""
         with self._lock:
-            desk = self._desks.pop(key) if key in self._desks else Desk()
-            self._desks[key] = desk
-            if len(self._desks) > _MOST_DESKS:
-                del self._desks[next(iter(self._desks))]
-        return desk
+            cached = self._cache.pop(key) if key in self._cache else CachedLedger()
+            self._cache[key] = cached
+            if len(self._cache) > _MAX_CACHED_LEDGERS:
+                del self._cache[next(iter(self._cache))]
+        return cached
 
-    def _serve(self, key: LedgerKey, desk: Desk, batch: Sequence[Waiter[Any]], deadline: float) -> None:
+    def _process(self, key: LedgerKey, cached: CachedLedger, waiters: Sequence[Waiter[Any]], deadline: float) -> None:
         """One try for all of them, with one read and one write at most. Who is not decided by it stays in line."""
         try:
-            self._try(key, desk, batch, deadline)
+            self._process_once(key, cached, waiters, deadline)
         except LedgerFullError as error:
-            if len(batch) == 1:
-                desk.line.decide(batch[0], error)
+            if len(waiters) == 1:
+                cached.queue.complete(waiters[0], error)
                 return
-            for each in batch:  # one by one there may be room for some
-                if not each.is_decided:
-                    self._serve(key, desk, [each], deadline)
-        except (BusyError, StoreUnavailableError) as error:
-            desk.doubt()
+            for waiter in waiters:  # one by one there may be room for some
+                if not waiter.is_completed:
+                    self._process(key, cached, [waiter], deadline)
+        except (RetryLaterError, StoreUnavailableError) as error:
+            cached.mark_stale()
             if self._monotonic() < deadline:  # else the server had too little time; others may have more
-                _fail(desk, batch, error)
+                _fail_waiters(cached, waiters, error)
         except BaseException as error:
-            desk.doubt()
-            _fail(desk, batch, error if isinstance(error, Exception) else StoreUnavailableError("interrupted"))
+            cached.mark_stale()
+            _fail_waiters(
+                cached, waiters, error if isinstance(error, Exception) else StoreUnavailableError("interrupted")
+            )
             raise
 
-    def _try(self, key: LedgerKey, desk: Desk, batch: Sequence[Waiter[Any]], deadline: float) -> None:
-        begun = self._monotonic()
-        is_live = not desk.may_write_blind(len(batch))
+    def _process_once(
+        self, key: LedgerKey, cached: CachedLedger, waiters: Sequence[Waiter[Any]], deadline: float
+    ) -> None:
+        started_at = self._monotonic()
+        is_live = not cached.may_write_without_read(len(waiters))
         if is_live:
-            desk.read(found := self._store.read(key, self._patience(deadline)))
-            batch = [each for each in batch if not _has_arrived(desk, each, found)]
-        round_ = _applied(desk, batch)
-        if round_.writes or round_.removes:
-            change = self._write if round_.writes else self._remove
-            if not change(key, desk, round_, deadline):
+            cached.record_read(latest := self._store.read(key, self._compute_timeout(deadline)))
+            waiters = [each for each in waiters if not _is_already_stored(cached, each, latest)]
+        batch = _apply_transitions(cached, waiters)
+        if batch.has_write or batch.has_removal:
+            change = self._write if batch.has_write else self._remove
+            if not change(key, cached, batch, deadline):
                 return
             is_live = True
         if is_live:
-            refused = [step.refused for _, step in round_.steps if step.refused is not None]
-            desk.saw(begun, refused[0] if refused else None)
-        for waiter, step in round_.steps:
-            if step.removes and not round_.removes:
+            rejected = [step.rejected_amounts for _, step in batch.results if step.rejected_amounts is not None]
+            cached.confirm(started_at, rejected[0] if rejected else None)
+        for waiter, result in batch.results:
+            if result.is_removal and not batch.has_removal:
                 continue  # others have just put something in
-            if is_live or (step.sure and desk.is_fresh(begun)):
-                desk.line.decide(waiter, step)
+            if is_live or (result.accepts_cached and cached.is_fresh(started_at)):
+                cached.queue.complete(waiter, result)
             else:
-                desk.doubt()  # its outcome needs a look
+                cached.mark_stale()  # its outcome needs a look
 
-    def _write(self, key: LedgerKey, desk: Desk, round_: _Round, deadline: float) -> bool:
+    def _write(self, key: LedgerKey, cached: CachedLedger, batch: _Batch, deadline: float) -> bool:
         """Whether the ledger is stored; if not it must be read again: others wrote, or no answer came."""
-        assert round_.ledger is not None  # noqa: S101  # the round writes
-        desk.doubt()
-        known = desk.known
-        before, version = (known.ledger, known.version) if known else (None, None)
-        begun, end = self._monotonic(), WriteEnd.FAILED
+        assert batch.ledger is not None  # noqa: S101  # the round writes
+        cached.mark_stale()
+        latest = cached.latest
+        before, version = (latest.ledger, latest.version) if latest else (None, None)
+        started_at, write_result = self._monotonic(), WriteResult.FAILED
         try:
-            version = self._store.write(key, round_.ledger, version, self._patience(deadline))
-            end = WriteEnd.CONFLICT if version is None else WriteEnd.STORED
-        except LostAnswerError:
-            end = WriteEnd.LOST
-            for waiter, step in round_.steps:
-                if step.ledger is not None:
-                    waiter.sent = step
+            version = self._store.write(key, batch.ledger, version, self._compute_timeout(deadline))
+            write_result = WriteResult.CONFLICT if version is None else WriteResult.STORED
+        except UnknownOutcomeError:
+            write_result = WriteResult.UNKNOWN
+            for waiter, result in batch.results:
+                if result.ledger is not None:
+                    waiter.sent_result = result
             return False
         finally:
             if self._observer is not None:
-                taken = self._monotonic() - begun
-                self._observer.wrote(Write(key, before, round_.ledger, len(round_.steps), taken, end))
+                duration = self._monotonic() - started_at
+                self._observer.record_write(
+                    LedgerWrite(key, before, batch.ledger, len(batch.results), duration, write_result)
+                )
         if version is not None:
-            desk.wrote(Versioned(round_.ledger, version))
+            cached.record_write(VersionedLedger(batch.ledger, version))
         return version is not None
 
-    def _remove(self, key: LedgerKey, desk: Desk, _round: _Round, deadline: float) -> bool:
+    def _remove(self, key: LedgerKey, cached: CachedLedger, _batch: _Batch, deadline: float) -> bool:
         """Whether the ledger has gone; if not it must be read again."""
-        desk.doubt()
-        gone = desk.known is None or self._store.remove(key, desk.known, self._patience(deadline))
-        if gone:
-            desk.removed()
-        return gone
+        cached.mark_stale()
+        is_removed = cached.latest is None or self._store.remove(key, cached.latest, self._compute_timeout(deadline))
+        if is_removed:
+            cached.record_removal()
+        return is_removed
 
-    def _patience(self, deadline: float) -> float:
-        return min(max(deadline - self._monotonic(), 0.0), _LONGEST_CALL)
+    def _compute_timeout(self, deadline: float) -> float:
+        return min(max(deadline - self._monotonic(), 0.0), _MAX_CALL_SECONDS)
 
 
-def _has_arrived(desk: Desk, waiter: Waiter[Any], found: Versioned | None) -> bool:
+def _is_already_stored(cached: CachedLedger, waiter: Waiter[Any], latest: VersionedLedger | None) -> bool:
     """Whether the ledger shows the waiter's write whose answer was lost (rule 1): then it is decided."""
-    if waiter.sent is None or found is None or not waiter.attempt.is_in(found.ledger):
+    if waiter.sent_result is None or latest is None or not waiter.transition.is_stored_in(latest.ledger):
         return False
-    desk.line.decide(waiter, waiter.sent)
+    cached.queue.complete(waiter, waiter.sent_result)
     return True
 
 
-def _applied(desk: Desk, batch: Sequence[Waiter[Any]]) -> _Round:
-    ledger = desk.known.ledger if desk.known else None
-    steps: list[tuple[Waiter[Any], Step[Any]]] = []
-    for waiter in batch:
+def _apply_transitions(cached: CachedLedger, waiters: Sequence[Waiter[Any]]) -> _Batch:
+    ledger = cached.latest.ledger if cached.latest else None
+    results: list[tuple[Waiter[Any], TransitionResult[Any]]] = []
+    for waiter in waiters:
         try:
-            step = waiter.attempt(ledger)
+            result = waiter.transition(ledger)
         except Exception as error:  # noqa: BLE001  # a fault of one attempt is told to its caller, and to no other
-            desk.line.decide(waiter, error)
+            cached.queue.complete(waiter, error)
             continue
-        steps.append((waiter, step))
-        if step.ledger is not None:
-            ledger = step.ledger
-    return _Round(steps, ledger)
+        results.append((waiter, result))
+        if result.ledger is not None:
+            ledger = result.ledger
+    return _Batch(results, ledger)
 
 
-def _fail(desk: Desk, batch: Sequence[Waiter[Any]], error: Exception) -> None:
-    for waiter in batch:
-        desk.line.decide(waiter, error)
+def _fail_waiters(cached: CachedLedger, waiters: Sequence[Waiter[Any]], error: Exception) -> None:
+    for waiter in waiters:
+        cached.queue.complete(waiter, error)

@@ -3,45 +3,45 @@
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
-from webhook.state.ports import Attempt, BusyError, Step
+from webhook.state.ports import RetryLaterError, Transition, TransitionResult
 
 T = TypeVar("T")
 
-_LONGEST_WAIT = 3600.0  # seconds; an Event takes no infinite time
+_MAX_WAIT_SECONDS = 3600.0  # seconds; an Event takes no infinite time
 
 
 class Waiter(Generic[T]):
     """A caller with an attempt and a deadline; `sent` is its step of a write whose answer was lost."""
 
-    def __init__(self, attempt: Attempt[T], deadline: float) -> None:
-        self.attempt = attempt
+    def __init__(self, transition: Transition[T], deadline: float) -> None:
+        self.transition = transition
         self.deadline = deadline
-        self.sent: Step[T] | None = None
-        self._woken = Event()
-        self._step: Step[T] | None = None
+        self.sent_result: TransitionResult[T] | None = None
+        self._wake_event = Event()
+        self._result: TransitionResult[T] | None = None
         self._failure: Exception | None = None
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, timeout: float) -> None:
         """Until it is decided, or this one's turn to serve, or that time has passed."""
-        self._woken.wait(min(max(seconds, 0.0), _LONGEST_WAIT))
+        self._wake_event.wait(min(max(timeout, 0.0), _MAX_WAIT_SECONDS))
 
     def wake(self) -> None:
         """Something has happened to it."""
-        self._woken.set()
+        self._wake_event.set()
 
-    def decide(self, decision: Step[T] | Exception) -> None:
+    def complete(self, result: TransitionResult[T] | Exception) -> None:
         """How it ended, for good."""
-        if isinstance(decision, Exception):
-            self._failure = decision
+        if isinstance(result, Exception):
+            self._failure = result
         else:
-            self._step = decision
+            self._result = result
 
     @property
-    def is_decided(self) -> bool:
+    def is_completed(self) -> bool:
         """Whether it has ended."""
-        return self._step is not None or self._failure is not None
+        return self._result is not None or self._failure is not None
 
-    def outcome(self) -> T:
+    def get_outcome(self) -> T:
         """What the caller gets.
 
         Raises:
@@ -49,50 +49,50 @@ class Waiter(Generic[T]):
         """
         if self._failure is not None:
             raise self._failure
-        if self._step is None:
-            raise BusyError("the ledger of a cap is busy: others were in the way until the deadline")
-        return self._step.outcome
+        if self._result is None:
+            raise RetryLaterError("the ledger of a cap is busy: others were in the way until the deadline")
+        return self._result.outcome
 
 
-class Line:
+class WaitQueue:
     """Who waits, and who serves."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._waiting: list[Waiter[Any]] = []
-        self._server: Waiter[Any] | None = None
+        self._waiters: list[Waiter[Any]] = []
+        self._processor: Waiter[Any] | None = None
 
     def join(self, waiter: Waiter[Any]) -> bool:
         """Stand in line; whether this one is to serve at once."""
         with self._lock:
-            self._waiting.append(waiter)
-            if self._server is None:
-                self._server = waiter
-            return self._server is waiter
+            self._waiters.append(waiter)
+            if self._processor is None:
+                self._processor = waiter
+            return self._processor is waiter
 
-    def serves(self, waiter: Waiter[Any]) -> bool:
+    def is_processor(self, waiter: Waiter[Any]) -> bool:
         """Whether it is this one's turn to serve."""
-        return self._server is waiter
+        return self._processor is waiter
 
-    def waiting(self) -> list[Waiter[Any]]:
+    def list_waiters(self) -> list[Waiter[Any]]:
         """Those who are not decided, who serves among them."""
         with self._lock:
-            return list(self._waiting)
+            return list(self._waiters)
 
-    def decide(self, waiter: Waiter[Any], decision: Step[Any] | Exception) -> None:
+    def complete(self, waiter: Waiter[Any], result: TransitionResult[Any] | Exception) -> None:
         """Let one go with this; nothing comes of it when that one has gone already."""
         with self._lock:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
-                waiter.decide(decision)
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+                waiter.complete(result)
                 waiter.wake()
 
     def leave(self, waiter: Waiter[Any]) -> None:
         """Go, decided or not. Who served leaves that to the one with the most time."""
         with self._lock:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
-            if self._server is waiter:
-                self._server = max(self._waiting, key=lambda each: each.deadline, default=None)
-                if self._server is not None:
-                    self._server.wake()
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            if self._processor is waiter:
+                self._processor = max(self._waiters, key=lambda each: each.deadline, default=None)
+                if self._processor is not None:
+                    self._processor.wake()

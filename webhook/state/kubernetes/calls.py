@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from webhook.errors import TallygateError
 from webhook.state.exchange import Answer, exchange
-from webhook.state.ports import LostAnswerError, StoreUnavailableError
+from webhook.state.ports import StoreUnavailableError, UnknownOutcomeError
 
 _CONNECT_SECONDS = 2.0
 _MOST_KEPT = 8  # connections; one that is idle costs a socket here and there
@@ -76,11 +76,11 @@ class Caller:
         try:
             answer, stays_open = exchange(kept.connection.sock, text, until)
         except TimeoutError as error:
-            raise LostAnswerError(f"the API server does not answer: {error}") from None
+            raise UnknownOutcomeError(f"the API server does not answer: {error}") from None
         except OSError as error:
-            raise LostAnswerError(f"the connection to the API server broke: {error}") from None
+            raise UnknownOutcomeError(f"the connection to the API server broke: {error}") from None
         except ValueError as error:
-            raise LostAnswerError(f"the API server's answer broke off: {error}") from None
+            raise UnknownOutcomeError(f"the API server's answer broke off: {error}") from None
         finally:
             self._leave(kept, stays_open=stays_open)
         return answer

@@ -8,8 +8,8 @@ import msgspec
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.state.kubernetes import naming, wire
-from webhook.state.ledger import Ledger, Row
-from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, Versioned
+from webhook.state.ledger import Ledger, Reservation
+from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
 
 MOST_BYTES = 1_500_000
 """Of an object. etcd takes requests of 1.5 MiB (1,572,864 bytes), with what the API server adds to it."""
@@ -55,7 +55,7 @@ def encode(  # noqa: PLR0913  # what an object is made of
     Raises:
         LedgerFullError: it is too large for etcd.
     """
-    as_of = f"{ledger.as_of}"
+    as_of = f"{ledger.pods_revision}"
     counted_at = place.counted_at if place and place.as_of == as_of else _stamp(ledger, now)
     name, finalizers = naming.object_name(key), [naming.FINALIZER] if keeps else []
     metadata = wire.Metadata(name, namespace, finalizers=finalizers)
@@ -72,12 +72,12 @@ def encode(  # noqa: PLR0913  # what an object is made of
     if len(body) > MOST_BYTES:
         raise LedgerFullError(
             f"ledger {name} would have {len(body)} bytes and may have {MOST_BYTES}: it holds promises to "
-            f"{len(ledger.rows)} pods, of which some must be counted first"
+            f"{len(ledger.reservations)} pods, of which some must be counted first"
         )
     return Written(body, as_of, counted_at)
 
 
-def decode(body: bytes, key: LedgerKey) -> Versioned:
+def decode(body: bytes, key: LedgerKey) -> VersionedLedger:
     """The ledger and its version.
 
     Raises:
@@ -99,48 +99,57 @@ def decode(body: bytes, key: LedgerKey) -> Versioned:
     metadata, status = object_.metadata, object_.status
     at = status.shown.counted_at
     place = Place(metadata.uid, metadata.resource_version, status.as_of, at.isoformat() if at else "")
-    return Versioned(_ledger(status).with_rows(rows.items()), place.text())
+    return VersionedLedger(_ledger(status).with_reservations(rows.items()), place.text())
 
 
 def _status(key: LedgerKey, ledger: Ledger, counted_at: str) -> wire.Status:
     return wire.Status(
         hard=_digits(ledger.hard),
-        tally=_digits(ledger.tally),
-        counts=sorted(ledger.counts),
-        as_of=f"{ledger.as_of}",
-        ns_as_of=f"{ledger.ns_as_of}",
-        members=ledger.members,
-        converging=ledger.converging,
-        rows=_ENCODER.encode_lines([_promise(key, uid, row) for uid, row in ledger.rows.items()]).decode(),
+        tally=_digits(ledger.used),
+        counts=sorted(ledger.resources),
+        as_of=f"{ledger.pods_revision}",
+        ns_as_of=f"{ledger.namespaces_revision}",
+        members=ledger.namespaces_hash,
+        converging=ledger.initializer,
+        rows=_ENCODER.encode_lines([_promise(key, uid, row) for uid, row in ledger.reservations.items()]).decode(),
         shown=wire.Shown(
             hard=_told(ledger.hard),
-            held=_told(ledger.tally),
-            promised=_told(ledger.promised),
-            rows=len(ledger.rows),
+            held=_told(ledger.used),
+            promised=_told(ledger.reserved),
+            rows=len(ledger.reservations),
             counted_at=datetime.fromisoformat(counted_at) if counted_at else None,
         ),
     )
 
 
-def _promise(key: LedgerKey, uid: str, row: Row) -> wire.Promise:
+def _promise(key: LedgerKey, uid: str, row: Reservation) -> wire.Promise:
     namespace = None if row.namespace == key.namespace else row.namespace
-    return wire.Promise(uid, row.name, _digits(row.to), row.by, namespace, _digits(row.base), row.sole, row.kind)
+    return wire.Promise(
+        uid,
+        row.name,
+        _digits(row.requested),
+        row.attempt,
+        namespace,
+        _digits(row.counted),
+        row.single_attempt,
+        row.operation,
+    )
 
 
 def _ledger(status: wire.Status) -> Ledger:
     """Without its rows."""
     return Ledger(
         hard=_amounts(status.hard),
-        tally=_amounts(status.tally),
-        counts=frozenset(status.counts),
-        as_of=int(status.as_of),
-        ns_as_of=int(status.ns_as_of),
-        members=status.members,
-        converging=status.converging,
+        used=_amounts(status.tally),
+        resources=frozenset(status.counts),
+        pods_revision=int(status.as_of),
+        namespaces_revision=int(status.ns_as_of),
+        namespaces_hash=status.members,
+        initializer=status.converging,
     )
 
 
-def _rows(key: LedgerKey, lines: str) -> dict[str, Row]:
+def _rows(key: LedgerKey, lines: str) -> dict[str, Reservation]:
     """The rows by UID.
 
     Raises:
@@ -153,10 +162,10 @@ def _rows(key: LedgerKey, lines: str) -> dict[str, Row]:
     return rows
 
 
-def _row(key: LedgerKey, promise: wire.Promise) -> Row:
+def _row(key: LedgerKey, promise: wire.Promise) -> Reservation:
     namespace = key.namespace if promise.namespace is None else promise.namespace
     base, to = _amounts(promise.base), _amounts(promise.to)
-    return Row(namespace, promise.name, base, to, promise.by, promise.sole, promise.kind)
+    return Reservation(namespace, promise.name, base, to, promise.by, promise.sole, promise.kind)
 
 
 def _digits(amounts: Mapping[str, int]) -> dict[str, str]:
@@ -174,4 +183,4 @@ def _told(amounts: Amounts) -> str:
 
 def _stamp(ledger: Ledger, now: datetime) -> str:
     """To the second, as Kubernetes writes times; empty for a ledger that was never counted."""
-    return now.replace(microsecond=0).isoformat() if ledger.as_of else ""
+    return now.replace(microsecond=0).isoformat() if ledger.pods_revision else ""

@@ -9,7 +9,7 @@ import msgspec
 
 from webhook.state.exchange import Answer
 from webhook.state.kubernetes.calls import Access, Caller, Request
-from webhook.state.ports import BusyError, Lease, StoreUnavailableError
+from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 CAPS = "tallygate.dev/caps"
 """The annotation in which a replica says which caps it has in force."""
@@ -60,7 +60,7 @@ class KubernetesLeases:
         self._now = now
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
-    def all(self) -> Sequence[Lease]:
+    def list_leases(self) -> Sequence[Lease]:
         """Those with the gate's labels: a quorum read.
 
         Raises:
@@ -107,8 +107,10 @@ class KubernetesLeases:
         caps = {} if lease.caps is None else {CAPS: " ".join(sorted(lease.caps))}
         metadata = _Metadata(lease.name, _LABELS, caps, lease.version)
         renewed = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
-        seconds = max(1, round(lease.seconds))
-        return _Lease(metadata, _Spec(lease.holder or None, seconds, lease.acquired or renewed, renewed, lease.changes))
+        seconds = max(1, round(lease.duration_seconds))
+        return _Lease(
+            metadata, _Spec(lease.holder or None, seconds, lease.acquire_time or renewed, renewed, lease.transitions)
+        )
 
 
 def _read(stored: _Lease) -> Lease:
@@ -125,10 +127,10 @@ def _read(stored: _Lease) -> Lease:
     )
 
 
-def _failure(answer: Answer) -> BusyError | StoreUnavailableError:
+def _failure(answer: Answer) -> RetryLaterError | StoreUnavailableError:
     said = f"leases: the API server says {answer.status}: {answer.body[:_MOST_TOLD].decode(errors='replace')}"
     if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
-        return BusyError(said)
+        return RetryLaterError(said)
     if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return StoreUnavailableError(f"{said}; the gate must be allowed to list, create, update and delete leases")
     return StoreUnavailableError(said)

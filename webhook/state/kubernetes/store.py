@@ -13,12 +13,12 @@ from webhook.state.kubernetes.calls import Access, Caller, Request
 from webhook.state.kubernetes.codec import Place
 from webhook.state.ledger import Ledger
 from webhook.state.ports import (
-    BusyError,
     LedgerFullError,
     LedgerKey,
-    LostAnswerError,
+    RetryLaterError,
     StoreUnavailableError,
-    Versioned,
+    UnknownOutcomeError,
+    VersionedLedger,
 )
 
 _WHOLE = "application/json"
@@ -55,7 +55,7 @@ class KubernetesLedgers:
         self._now = now
         self._path = f"/apis/{naming.GROUP}/{naming.VERSION}/namespaces/{namespace}/{naming.PLURAL}"
 
-    def read(self, key: LedgerKey, patience: float) -> Versioned | None:
+    def read(self, key: LedgerKey, patience: float) -> VersionedLedger | None:
         """The ledger as it is after this call began, or None when there is none: a quorum read.
 
         Raises:
@@ -94,7 +94,7 @@ class KubernetesLedgers:
             return None
         raise self._failure(answer, _refusal(answer))
 
-    def remove(self, key: LedgerKey, found: Versioned, patience: float) -> bool:
+    def remove(self, key: LedgerKey, found: VersionedLedger, patience: float) -> bool:
         """Take the ledger away if it is still as it was found; whether it has gone, by this or before.
 
         In two writes: its finalizer goes first, and comes back with whatever somebody writes between the two, who so
@@ -125,13 +125,13 @@ class KubernetesLedgers:
         until = time.monotonic() + patience
         try:
             return self._caller.call(request, patience)
-        except LostAnswerError:
+        except UnknownOutcomeError:
             left = until - time.monotonic()
             if left <= 0:
                 raise
             return self._caller.call(request, left)
 
-    def _failure(self, answer: Answer, refusal: _Refusal) -> BusyError | StoreUnavailableError:
+    def _failure(self, answer: Answer, refusal: _Refusal) -> RetryLaterError | StoreUnavailableError:
         """What an answer means that is none of those hoped for; whether it may have been done is in the type."""
         said = f"the API server says {answer.status}: {refusal.message[:_MOST_TOLD]}"
         resource = f"{naming.PLURAL}.{naming.GROUP}"
@@ -139,7 +139,7 @@ class KubernetesLedgers:
             case HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
                 return LedgerFullError(said)
             case HTTPStatus.TOO_MANY_REQUESTS:
-                return BusyError(said)
+                return RetryLaterError(said)
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
                 may = f"get, create, update and delete {resource} in namespace {self._namespace}"
                 return StoreUnavailableError(f"{said}; the gate must be allowed to {may}")
@@ -147,7 +147,7 @@ class KubernetesLedgers:
                 needed = f"a namespace {self._namespace} and this version's CustomResourceDefinition {resource}"
                 return StoreUnavailableError(f"{said}; there must be {needed}")
             case status if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                return LostAnswerError(said)
+                return UnknownOutcomeError(said)
             case _:
                 return StoreUnavailableError(said)
 
@@ -156,7 +156,7 @@ def _stored(answer: Answer) -> wire.Metadata:
     try:
         return _STORED.decode(answer.body).metadata
     except ValueError as error:
-        raise LostAnswerError(f"the API server's answer is no object: {error}") from None
+        raise UnknownOutcomeError(f"the API server's answer is no object: {error}") from None
 
 
 def _refusal(answer: Answer) -> _Refusal:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from webhook.state.ledger import Kind
+from webhook.state.ledger import Operation
 
 Digits = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,64}\Z")]
 Revision = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,64}\Z")]
@@ -28,7 +28,7 @@ class Promise(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown
     namespace: str | None = None
     base: dict[str, Digits] = {}
     sole: bool = True
-    kind: Kind = Kind.CREATE
+    kind: Operation = Operation.CREATE
 
 
 class Shown(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):

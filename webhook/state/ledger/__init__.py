@@ -5,46 +5,46 @@ that nobody else wrote in between, is `ports.LedgerStore`'s matter; what is true
 is handed in. The rules are numbered as in docs/caps.md; tests/state/simulation shows what breaks without each of them.
 """
 
-from webhook.state.ledger.ages import Ages, Known
-from webhook.state.ledger.drift import drift
-from webhook.state.ledger.expiring import Reading, expire
-from webhook.state.ledger.governing import govern
-from webhook.state.ledger.ledger import Kind, Ledger, Row
-from webhook.state.ledger.opening import Closed, reopen
-from webhook.state.ledger.recounting import Behind, Lacks, View, recount
+from webhook.state.ledger.ages import ReservationAge, ReservationAges
+from webhook.state.ledger.drift import compute_drift
+from webhook.state.ledger.expiring import LiveRead, expire
+from webhook.state.ledger.governing import apply_limits
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from webhook.state.ledger.opening import NotDue, activate
+from webhook.state.ledger.recounting import StaleReason, StaleSnapshot, UsageSnapshot, recount
 from webhook.state.ledger.reserving import (
-    MOST_ROWS,
+    MAX_RESERVATIONS,
     Deferred,
-    First,
-    Granted,
-    Refused,
-    Reservation,
+    Exceeded,
+    Prerequisite,
+    ReservationRequest,
+    Reserved,
     reserve,
 )
-from webhook.state.ledger.withdrawing import withdraw
+from webhook.state.ledger.withdrawing import release
 
 __all__ = [
-    "MOST_ROWS",
-    "Ages",
-    "Behind",
-    "Closed",
+    "MAX_RESERVATIONS",
     "Deferred",
-    "First",
-    "Granted",
-    "Kind",
-    "Known",
-    "Lacks",
+    "Exceeded",
     "Ledger",
-    "Reading",
-    "Refused",
+    "LiveRead",
+    "NotDue",
+    "Operation",
+    "Prerequisite",
     "Reservation",
-    "Row",
-    "View",
-    "drift",
+    "ReservationAge",
+    "ReservationAges",
+    "ReservationRequest",
+    "Reserved",
+    "StaleReason",
+    "StaleSnapshot",
+    "UsageSnapshot",
+    "activate",
+    "apply_limits",
+    "compute_drift",
     "expire",
-    "govern",
     "recount",
-    "reopen",
+    "release",
     "reserve",
-    "withdraw",
 ]

@@ -10,67 +10,74 @@ from types import MappingProxyType
 
 from webhook.state.ledger.ledger import Ledger
 
-MAKER = ""
+INITIALIZER = ""
 """Stands for the UID where not a row is known but the making of a ledger (rule 7)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ReservationAge:
     """Seen since `since`; `marked` is when a write that had begun after the bound was known to have committed."""
 
-    since: float
-    marked: float | None = None
+    first_seen: float
+    confirmed_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Ages:
+class ReservationAges:
     """The promises of one ledger as one observer knows them, by UID and the attempt that wrote last.
 
     `bound` is B in seconds: nothing is stored later than that after its handler began, but for what already waits
     inside etcd. That is what the mark is for: a write begun after the bound commits behind whatever waited there.
     """
 
-    bound: float
-    known: Mapping[tuple[str, str], Known] = field(default_factory=lambda: MappingProxyType({}))
+    in_flight_bound: float
+    by_attempt: Mapping[tuple[str, str], ReservationAge] = field(default_factory=lambda: MappingProxyType({}))
 
-    def seen(self, ledger: Ledger, now: float) -> "Ages":
+    def observe(self, ledger: Ledger, now: float) -> "ReservationAges":
         """With what this ledger shows at `now`; what it does not show any more is forgotten."""
-        known = {key: self.known.get(key) or Known(now) for key in _keys(ledger)}
-        return replace(self, known=MappingProxyType(known))
+        ages = {key: self.by_attempt.get(key) or ReservationAge(now) for key in _list_attempts(ledger)}
+        return replace(self, by_attempt=MappingProxyType(ages))
 
-    def committed(self, begun: float, now: float) -> "Ages":
+    def confirm_write(self, started_at: float, now: float) -> "ReservationAges":
         """With a write of this ledger that was sent at `begun` and is known, at `now`, to have committed."""
-        known = {
-            key: replace(each, marked=now) if each.marked is None and begun >= each.since + self.bound else each
-            for key, each in self.known.items()
+        ages = {
+            key: replace(each, confirmed_at=now)
+            if each.confirmed_at is None and started_at >= each.first_seen + self.in_flight_bound
+            else each
+            for key, each in self.by_attempt.items()
         }
-        return replace(self, known=MappingProxyType(known))
+        return replace(self, by_attempt=MappingProxyType(ages))
 
-    def awaits_mark(self, now: float) -> bool:
+    def needs_write(self, now: float) -> bool:
         """Whether some are old enough, and no write has committed since: then it is worth one that changes nothing."""
-        return any(each.marked is None and now >= each.since + self.bound for each in self.known.values())
+        return any(
+            each.confirmed_at is None and now >= each.first_seen + self.in_flight_bound
+            for each in self.by_attempt.values()
+        )
 
-    def oldest(self, now: float) -> float:
+    def max_age_seconds(self, now: float) -> float:
         """For how many seconds the one is known that is known for longest; 0 where there is none."""
-        return max((now - each.since for each in self.known.values()), default=0.0)
+        return max((now - each.first_seen for each in self.by_attempt.values()), default=0.0)
 
-    def ripe(self, uid: str, by: str, begun: float) -> bool:
+    def is_conclusive(self, uid: str, attempt: str, started_at: float) -> bool:
         """Whether what a read begun at `begun` shows of this pod is the last word on what that attempt came to."""
-        known = self.known.get((uid, by))
-        return known is not None and known.marked is not None and begun >= known.marked
+        age = self.by_attempt.get((uid, attempt))
+        return age is not None and age.confirmed_at is not None and started_at >= age.confirmed_at
 
     @property
-    def opens_after(self) -> float | None:
+    def activation_time(self) -> float | None:
         """When a ledger of unknown past may be counted from a view that is no older; None before that is known."""
-        return next((each.marked for (uid, _), each in self.known.items() if uid == MAKER), None)
+        return next((each.confirmed_at for (uid, _), each in self.by_attempt.items() if uid == INITIALIZER), None)
 
-    def marked(self) -> list[str]:
+    def list_confirmed(self) -> list[str]:
         """The pods worth a quorum read."""
-        return [uid for (uid, _), each in self.known.items() if uid != MAKER and each.marked is not None]
+        return [
+            uid for (uid, _), each in self.by_attempt.items() if uid != INITIALIZER and each.confirmed_at is not None
+        ]
 
 
-def _keys(ledger: Ledger) -> Iterator[tuple[str, str]]:
-    if ledger.converging:
-        yield MAKER, ledger.converging
-    for uid, row in ledger.rows.items():
-        yield uid, row.by
+def _list_attempts(ledger: Ledger) -> Iterator[tuple[str, str]]:
+    if ledger.initializer:
+        yield INITIALIZER, ledger.initializer
+    for uid, reservation in ledger.reservations.items():
+        yield uid, reservation.attempt

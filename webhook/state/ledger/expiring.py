@@ -2,27 +2,27 @@
 
 from dataclasses import dataclass
 
-from webhook.state.ledger.ages import Ages
+from webhook.state.ledger.ages import ReservationAges
 from webhook.state.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LiveRead:
     """What a quorum read of a row's namespace and name said, begun at `begun` by the observer's monotonic clock.
 
     `revision` is the resourceVersion of the pod with this UID; None when there is no pod of that name, or another one.
     """
 
     uid: str
-    begun: float
+    started_at: float
     revision: int | None
 
 
-def expire(ledger: Ledger, ages: Ages, reading: Reading) -> Ledger:
+def expire(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
     """The ledger without the row, if no attempt can come to anything more and the tally counts what did (rule 6)."""
-    row = ledger.rows.get(reading.uid)
-    if row is None or not ages.ripe(reading.uid, row.by, reading.begun):
+    reservation = ledger.reservations.get(live_read.uid)
+    if reservation is None or not ages.is_conclusive(live_read.uid, reservation.attempt, live_read.started_at):
         return ledger
-    if reading.revision is not None and reading.revision > ledger.as_of:
+    if live_read.revision is not None and live_read.revision > ledger.pods_revision:
         return ledger
-    return ledger.with_row(reading.uid, None)
+    return ledger.with_reservation(live_read.uid, None)

@@ -6,12 +6,12 @@ from webhook.accounting.amounts import Amounts
 from webhook.state.ledger.ledger import Ledger
 
 
-def govern(ledger: Ledger, hard: Amounts, names: frozenset[str]) -> Ledger:
+def apply_limits(ledger: Ledger, hard: Amounts, resources: frozenset[str]) -> Ledger:
     """The ledger under these bounds. Names that the cap counts no longer go out of the tally; new ones need a recount.
 
     Lowering below what is charged admits nothing more and removes nothing. Promises keep all their names: a name that
     comes back finds them.
     """
-    counts = ledger.counts & names
-    tally = Amounts({name: amount for name, amount in ledger.tally.items() if name in counts})
-    return replace(ledger, hard=hard, counts=counts, tally=tally)
+    remaining = ledger.resources & resources
+    used = Amounts({name: amount for name, amount in ledger.used.items() if name in remaining})
+    return replace(ledger, hard=hard, resources=remaining, used=used)

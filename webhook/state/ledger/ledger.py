@@ -7,18 +7,18 @@ from types import MappingProxyType
 
 from webhook.accounting.amounts import Amounts
 
-_NOTHING = Amounts()
+_NO_AMOUNTS = Amounts()
 
 
-class Kind(StrEnum):
+class Operation(StrEnum):
     """What a row promises: room for a pod to be created, or for one to change."""
 
     CREATE = "create"
-    CHANGE = "change"
+    UPDATE = "change"
 
 
 @dataclass(slots=True, unsafe_hash=True)  # never changed, like a ledger; to make a frozen one takes five times as long
-class Row:
+class Reservation:
     """A reservation: one pod's promise that the tally does not count yet.
 
     The pod is counted with `base` and promised `to`; `by` is the nonce of the attempt that wrote it last, `sole`
@@ -27,15 +27,15 @@ class Row:
 
     namespace: str
     name: str
-    base: Amounts
-    to: Amounts
-    by: str
-    sole: bool
-    kind: Kind
+    counted: Amounts
+    requested: Amounts
+    attempt: str
+    single_attempt: bool
+    operation: Operation
 
-    def promised(self) -> Amounts:
+    def compute_reserved(self) -> Amounts:
         """What it adds to the tally: max(0, to - base)."""
-        return self.to.find_shortfall(self.base)
+        return self.requested.find_shortfall(self.counted)
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -49,74 +49,85 @@ class Ledger:
     """
 
     hard: Amounts
-    tally: Amounts = field(default_factory=Amounts)
-    rows: MappingProxyType[str, Row] = field(default_factory=lambda: MappingProxyType({}))
-    promised: Amounts = field(default_factory=Amounts)
-    promised_in: MappingProxyType[str, Amounts] = field(default_factory=lambda: MappingProxyType({}))
-    counts: frozenset[str] = frozenset()
-    as_of: int = 0
-    ns_as_of: int = 0
-    members: str = ""
-    converging: str = ""
+    used: Amounts = field(default_factory=Amounts)
+    reservations: MappingProxyType[str, Reservation] = field(default_factory=lambda: MappingProxyType({}))
+    reserved: Amounts = field(default_factory=Amounts)
+    reserved_by_namespace: MappingProxyType[str, Amounts] = field(default_factory=lambda: MappingProxyType({}))
+    resources: frozenset[str] = frozenset()
+    pods_revision: int = 0
+    namespaces_revision: int = 0
+    namespaces_hash: str = ""
+    initializer: str = ""
 
-    def charged(self) -> Amounts:
+    def compute_charged(self) -> Amounts:
         """What counts against the cap: tally + Σ max(0, to - base)."""
-        return self.tally + self.promised
+        return self.used + self.reserved
 
-    def with_row(self, uid: str, row: Row | None) -> "Ledger":
+    def with_reservation(self, uid: str, reservation: Reservation | None) -> "Ledger":
         """The ledger with this pod's row put in place of what it had, or without any."""
-        before = self.rows.get(uid)
-        if row is None and before is None:
+        before = self.reservations.get(uid)
+        if reservation is None and before is None:
             return self
         # dict() takes thirty times as long
-        rows, within, promised = self.rows.copy(), self.promised_in.copy(), self.promised
+        reservations, by_namespace, reserved = (
+            self.reservations.copy(),
+            self.reserved_by_namespace.copy(),
+            self.reserved,
+        )
         if before is not None:
-            gone = before.promised()
-            promised = _less(promised, gone)
-            _put(within, before.namespace, _less(within.get(before.namespace, _NOTHING), gone))
-        if row is None:
-            del rows[uid]
+            removed = before.compute_reserved()
+            reserved = _subtract(reserved, removed)
+            _set_or_remove(
+                by_namespace, before.namespace, _subtract(by_namespace.get(before.namespace, _NO_AMOUNTS), removed)
+            )
+        if reservation is None:
+            del reservations[uid]
         else:
-            rows[uid] = row
-            more = row.promised()
-            promised = promised + more
-            _put(within, row.namespace, within.get(row.namespace, _NOTHING) + more)
+            reservations[uid] = reservation
+            added = reservation.compute_reserved()
+            reserved = reserved + added
+            _set_or_remove(
+                by_namespace, reservation.namespace, by_namespace.get(reservation.namespace, _NO_AMOUNTS) + added
+            )
         return Ledger(  # `replace` takes ten times as long, and every promise comes here
             self.hard,
-            self.tally,
-            MappingProxyType(rows),
-            promised,
-            MappingProxyType(within),
-            self.counts,
-            self.as_of,
-            self.ns_as_of,
-            self.members,
-            self.converging,
+            self.used,
+            MappingProxyType(reservations),
+            reserved,
+            MappingProxyType(by_namespace),
+            self.resources,
+            self.pods_revision,
+            self.namespaces_revision,
+            self.namespaces_hash,
+            self.initializer,
         )
 
-    def with_rows(self, rows: Iterable[tuple[str, Row]]) -> "Ledger":
+    def with_reservations(self, reservations: Iterable[tuple[str, Reservation]]) -> "Ledger":
         """The ledger with these rows instead of its own, added up anew: for who looks at every row anyway."""
-        kept = dict(rows)
-        promised: dict[str, int] = {}
-        within: dict[str, dict[str, int]] = {}
-        for row in kept.values():
-            here = within.setdefault(row.namespace, {})
-            for name, amount in row.promised().items():
-                promised[name] = promised.get(name, 0) + amount
-                here[name] = here.get(name, 0) + amount
-        sums = {namespace: Amounts(amounts) for namespace, amounts in within.items() if amounts}
+        by_uid = dict(reservations)
+        reserved: dict[str, int] = {}
+        by_namespace: dict[str, dict[str, int]] = {}
+        for reservation in by_uid.values():
+            in_namespace = by_namespace.setdefault(reservation.namespace, {})
+            for name, amount in reservation.compute_reserved().items():
+                reserved[name] = reserved.get(name, 0) + amount
+                in_namespace[name] = in_namespace.get(name, 0) + amount
+        sums = {namespace: Amounts(amounts) for namespace, amounts in by_namespace.items() if amounts}
         return replace(
-            self, rows=MappingProxyType(kept), promised=Amounts(promised), promised_in=MappingProxyType(sums)
+            self,
+            reservations=MappingProxyType(by_uid),
+            reserved=Amounts(reserved),
+            reserved_by_namespace=MappingProxyType(sums),
         )
 
 
-def _less(amounts: Amounts, gone: Amounts) -> Amounts:
+def _subtract(amounts: Amounts, removed: Amounts) -> Amounts:
     """What is left of a sum; a name of which nothing is left is absent, so that sums do not grow for ever."""
-    return amounts.find_shortfall(gone) if gone else amounts
+    return amounts.find_shortfall(removed) if removed else amounts
 
 
-def _put(within: dict[str, Amounts], namespace: str, amounts: Amounts) -> None:
+def _set_or_remove(by_namespace: dict[str, Amounts], namespace: str, amounts: Amounts) -> None:
     if amounts:
-        within[namespace] = amounts
+        by_namespace[namespace] = amounts
     else:
-        within.pop(namespace, None)
+        by_namespace.pop(namespace, None)

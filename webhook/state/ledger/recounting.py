@@ -7,12 +7,12 @@ from enum import StrEnum
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Kind, Ledger, Row
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
-_NOTHING = Amounts()
+_NO_AMOUNTS = Amounts()
 
 
-class View(msgspec.Struct, frozen=True):
+class UsageSnapshot(msgspec.Struct, frozen=True):
     """What one observer's watches show of the pods under one cap: one consistent state, of one moment.
 
     `revision` and `ns_revision` are those of pods and namespaces, `members` the hash of the namespaces that the cap
@@ -21,31 +21,31 @@ class View(msgspec.Struct, frozen=True):
     A list that was continued inconsistently after a 410 is no view.
     """
 
-    revision: int
-    ns_revision: int
-    members: str
-    names: frozenset[str]
-    counted: Mapping[str, Amounts]
-    total: Amounts
-    gone: Collection[str] = frozenset()
+    pods_revision: int
+    namespaces_revision: int
+    namespaces_hash: str
+    resources: frozenset[str]
+    used_by_pod: Mapping[str, Amounts]
+    used: Amounts
+    deleted: Collection[str] = frozenset()
 
 
-class Lacks(StrEnum):
+class StaleReason(StrEnum):
     """Why a view cannot replace what a ledger was counted from."""
 
     PODS = "the ledger was counted from newer pods"
     NAMESPACES = "the ledger was counted from other and newer namespaces"
-    NAMES = "the ledger counts names that this view does not"
+    RESOURCES = "the ledger counts names that this view does not"
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class StaleSnapshot:
     """The view is of no use to this ledger."""
 
-    lacks: Lacks
+    reason: StaleReason
 
 
-def recount(ledger: Ledger, view: View) -> Ledger | Behind:
+def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
     """Count anew from one view, and settle the promises that it shows (rule 4).
 
     A row whose pod was deleted goes. So does one of a creation that is there: nothing else was promised to it. A change
@@ -53,29 +53,31 @@ def recount(ledger: Ledger, view: View) -> Ledger | Behind:
 
     Older namespaces that are the same ones count the same: who watches what nobody touches is often behind by a minute.
     """
-    if view.revision < ledger.as_of:
-        return Behind(Lacks.PODS)
-    if view.ns_revision < ledger.ns_as_of and view.members != ledger.members:
-        return Behind(Lacks.NAMESPACES)
-    if not view.names >= ledger.counts:
-        return Behind(Lacks.NAMES)
-    counted = replace(
+    if snapshot.pods_revision < ledger.pods_revision:
+        return StaleSnapshot(StaleReason.PODS)
+    if snapshot.namespaces_revision < ledger.namespaces_revision and snapshot.namespaces_hash != ledger.namespaces_hash:
+        return StaleSnapshot(StaleReason.NAMESPACES)
+    if not snapshot.resources >= ledger.resources:
+        return StaleSnapshot(StaleReason.RESOURCES)
+    recounted = replace(
         ledger,
-        tally=view.total,
-        counts=view.names,
-        as_of=view.revision,
-        ns_as_of=max(view.ns_revision, ledger.ns_as_of),
-        members=view.members,
+        used=snapshot.used,
+        resources=snapshot.resources,
+        pods_revision=snapshot.pods_revision,
+        namespaces_revision=max(snapshot.namespaces_revision, ledger.namespaces_revision),
+        namespaces_hash=snapshot.namespaces_hash,
     )
-    return counted.with_rows(_kept(ledger.rows, view))
+    return recounted.with_reservations(_select_remaining(ledger.reservations, snapshot))
 
 
-def _kept(rows: Mapping[str, Row], view: View) -> Iterator[tuple[str, Row]]:
-    for uid, row in rows.items():
-        if uid in view.gone:
+def _select_remaining(
+    reservations: Mapping[str, Reservation], snapshot: UsageSnapshot
+) -> Iterator[tuple[str, Reservation]]:
+    for uid, reservation in reservations.items():
+        if uid in snapshot.deleted:
             continue
-        base = view.counted.get(uid)
-        if base is None:
-            yield uid, replace(row, base=_NOTHING) if row.base else row
-        elif row.kind is Kind.CHANGE:
-            yield uid, replace(row, base=base)
+        counted = snapshot.used_by_pod.get(uid)
+        if counted is None:
+            yield uid, replace(reservation, counted=_NO_AMOUNTS) if reservation.counted else reservation
+        elif reservation.operation is Operation.UPDATE:
+            yield uid, replace(reservation, counted=counted)

@@ -7,31 +7,31 @@ from enum import StrEnum
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Kind, Ledger, Row
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
-MOST_ROWS = 3000
+MAX_RESERVATIONS = 3000
 """Promises in one ledger. It is rewritten at every write, and etcd takes no more than 1.5 MiB: 500 bytes for a row."""
 
-_SHARE = 4
+_NAMESPACE_SHARE = 4
 """One namespace's promises may take a quarter of a shared cap, but always one pod."""
 
-_NOTHING = Amounts()
+_NO_AMOUNTS = Amounts()
 
 
-class First(StrEnum):
+class Prerequisite(StrEnum):
     """What must happen before a ledger can promise."""
 
-    OPEN = "the ledger was made anew, and what is in flight is not known yet"
+    ACTIVATE = "the ledger was made anew, and what is in flight is not known yet"
     CATCH_UP = "the ledger was counted with other and newer namespaces than this writer has seen"
-    COUNT_NAMES = "the ledger does not count all that is asked for yet"
-    COUNT_MEMBERS = "the ledger was counted with other namespaces"
+    COUNT_RESOURCES = "the ledger does not count all that is asked for yet"
+    COUNT_NAMESPACES = "the ledger was counted with other namespaces"
     COUNT_PODS = "the ledger was counted before its cap came into force here"
     SETTLE_NAMESPACE = "too much is promised to pods of this namespace that are not counted yet"
-    SETTLE_ROWS = "too many pods are promised room and not counted yet"
+    SETTLE_RESERVATIONS = "too many pods are promised room and not counted yet"
 
 
 @dataclass(slots=True)  # never changed; to make a frozen one takes five times as long
-class Reservation:
+class ReservationRequest:
     """What one attempt wants promised.
 
     `old` and `new` are what the stored and the asked-for pod hold under this cap; `by` is the attempt's nonce;
@@ -45,27 +45,27 @@ class Reservation:
     uid: str
     namespace: str
     name: str
-    old: Amounts
-    new: Amounts
-    by: str
-    kind: Kind
+    current: Amounts
+    requested: Amounts
+    attempt: str
+    operation: Operation
     hard: Amounts
-    exceeds: bool = False
-    ns_as_of: int = 0
-    members: str = ""
-    shared: bool = False
-    since: int = 0
-    most_rows: int | None = MOST_ROWS
+    may_exceed: bool = False
+    namespaces_revision: int = 0
+    namespaces_hash: str = ""
+    is_shared: bool = False
+    min_pods_revision: int = 0
+    max_reservations: int | None = MAX_RESERVATIONS
 
 
-class Granted(msgspec.Struct, frozen=True):
+class Reserved(msgspec.Struct, frozen=True):
     """The promise holds once `ledger` is stored; `free` when nothing need be written."""
 
     ledger: Ledger
-    free: bool
+    needs_no_write: bool
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Exceeded(msgspec.Struct, frozen=True):
     """There is no room: `excess` is what goes over, by name."""
 
     ledger: Ledger
@@ -76,10 +76,10 @@ class Deferred(msgspec.Struct, frozen=True):
     """Nothing is decided until `first` has happened: a recount in the same write, or somebody's in a moment."""
 
     ledger: Ledger
-    first: First
+    prerequisite: Prerequisite
 
 
-def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused | Deferred:
+def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded | Deferred:
     """Promise room to a pod (rule 2).
 
     The guard looks only at names of which the pod asks for more than it has: a pod that asks for none of an overfull
@@ -87,71 +87,87 @@ def reserve(ledger: Ledger, wanted: Reservation) -> Granted | Refused | Deferred
     moment. It looks also where the charge does not grow by this attempt: it may have grown by a recount, when the
     attempt before took the pod for larger than it was.
     """
-    row = ledger.rows.get(wanted.uid)
-    more = wanted.new.find_shortfall(wanted.old)
-    if row is None and not more:
-        return Granted(ledger, free=True)
-    if (first := _first(ledger, wanted)) is not None:
-        return Deferred(ledger, first)
-    after = ledger.with_row(wanted.uid, _row(row, wanted))
-    if more and not wanted.exceeds:
-        if excess := _excess(after, more, wanted.hard):
-            return Refused(ledger, excess)
-        if wanted.shared and _is_unsettled(ledger, after, more, wanted):
-            return Deferred(ledger, First.SETTLE_NAMESPACE)
-    if row is None and wanted.most_rows is not None and len(ledger.rows) >= wanted.most_rows:
-        return Deferred(ledger, First.SETTLE_ROWS)
-    return Granted(after, free=False)
+    reservation = ledger.reservations.get(request.uid)
+    increase = request.requested.find_shortfall(request.current)
+    if reservation is None and not increase:
+        return Reserved(ledger, needs_no_write=True)
+    if (prerequisite := _find_prerequisite(ledger, request)) is not None:
+        return Deferred(ledger, prerequisite)
+    after = ledger.with_reservation(request.uid, _create_reservation(reservation, request))
+    if increase and not request.may_exceed:
+        if excess := _compute_excess(after, increase, request.hard):
+            return Exceeded(ledger, excess)
+        if request.is_shared and _is_over_share(ledger, after, increase, request):
+            return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE)
+    if (
+        reservation is None
+        and request.max_reservations is not None
+        and len(ledger.reservations) >= request.max_reservations
+    ):
+        return Deferred(ledger, Prerequisite.SETTLE_RESERVATIONS)
+    return Reserved(after, needs_no_write=False)
 
 
-def _first(ledger: Ledger, wanted: Reservation) -> First | None:
-    if ledger.converging:
-        return First.OPEN
-    if wanted.members != ledger.members:
-        return First.CATCH_UP if wanted.ns_as_of < ledger.ns_as_of else First.COUNT_MEMBERS
-    if not (ledger.counts >= wanted.new.keys() and ledger.counts >= wanted.old.keys()):
-        return First.COUNT_NAMES
-    if ledger.as_of < wanted.since:
-        return First.COUNT_PODS
+def _find_prerequisite(ledger: Ledger, request: ReservationRequest) -> Prerequisite | None:
+    if ledger.initializer:
+        return Prerequisite.ACTIVATE
+    if request.namespaces_hash != ledger.namespaces_hash:
+        return (
+            Prerequisite.CATCH_UP
+            if request.namespaces_revision < ledger.namespaces_revision
+            else Prerequisite.COUNT_NAMESPACES
+        )
+    if not (ledger.resources >= request.requested.keys() and ledger.resources >= request.current.keys()):
+        return Prerequisite.COUNT_RESOURCES
+    if ledger.pods_revision < request.min_pods_revision:
+        return Prerequisite.COUNT_PODS
     return None
 
 
-def _row(row: Row | None, wanted: Reservation) -> Row:
-    if row is None:
-        return Row(wanted.namespace, wanted.name, wanted.old, wanted.new, wanted.by, sole=True, kind=wanted.kind)
-    both_create = row.kind is Kind.CREATE and wanted.kind is Kind.CREATE
-    return Row(
-        row.namespace,
-        row.name,
-        base=_least(row.base, wanted.old),
-        to=row.to.merge_max(wanted.new),
-        by=wanted.by,
-        sole=False,
-        kind=Kind.CREATE if both_create else Kind.CHANGE,
+def _create_reservation(reservation: Reservation | None, request: ReservationRequest) -> Reservation:
+    if reservation is None:
+        return Reservation(
+            request.namespace,
+            request.name,
+            request.current,
+            request.requested,
+            request.attempt,
+            single_attempt=True,
+            operation=request.operation,
+        )
+    is_create = reservation.operation is Operation.CREATE and request.operation is Operation.CREATE
+    return Reservation(
+        reservation.namespace,
+        reservation.name,
+        counted=_min_by_name(reservation.counted, request.current),
+        requested=reservation.requested.merge_max(request.requested),
+        attempt=request.attempt,
+        single_attempt=False,
+        operation=Operation.CREATE if is_create else Operation.UPDATE,
     )
 
 
-def _least(one: Amounts, other: Amounts) -> Amounts:
+def _min_by_name(first: Amounts, second: Amounts) -> Amounts:
     """The smaller of both by name; absent is zero."""
-    return Amounts({name: least for name, amount in one.items() if (least := min(amount, other.get(name, 0)))})
+    return Amounts({name: smaller for name, amount in first.items() if (smaller := min(amount, second.get(name, 0)))})
 
 
-def _excess(after: Ledger, more: Iterable[str], own: Amounts) -> Amounts:
+def _compute_excess(after: Ledger, names: Iterable[str], own_hard: Amounts) -> Amounts:
     """By how much the names of which more is asked go over the smaller of both bounds (rule 8)."""
     excess: dict[str, int] = {}
-    for name in more:
-        charged = after.tally.get(name, 0) + after.promised.get(name, 0)
-        bound = min(own.get(name, charged), after.hard.get(name, charged))
-        if charged > bound:
-            excess[name] = charged - bound
+    for name in names:
+        charged = after.used.get(name, 0) + after.reserved.get(name, 0)
+        limit = min(own_hard.get(name, charged), after.hard.get(name, charged))
+        if charged > limit:
+            excess[name] = charged - limit
     return Amounts(excess)
 
 
-def _is_unsettled(ledger: Ledger, after: Ledger, more: Iterable[str], wanted: Reservation) -> bool:
+def _is_over_share(ledger: Ledger, after: Ledger, names: Iterable[str], request: ReservationRequest) -> bool:
     """Whether this namespace would hold more than its share of a shared cap by the promises of several pods."""
-    grown = [name for name in more if after.promised.get(name, 0) > ledger.promised.get(name, 0)]
-    promised = after.promised_in.get(wanted.namespace, _NOTHING)
-    if promised == after.rows[wanted.uid].promised():
+    grown = [name for name in names if after.reserved.get(name, 0) > ledger.reserved.get(name, 0)]
+    reserved = after.reserved_by_namespace.get(request.namespace, _NO_AMOUNTS)
+    if reserved == after.reservations[request.uid].compute_reserved():
         return False
-    bounds = [(name, hard[name]) for hard in (after.hard, wanted.hard) for name in grown if name in hard]
-    return any(promised.get(name, 0) > bound // _SHARE for name, bound in bounds)
+    limits = [(name, hard[name]) for hard in (after.hard, request.hard) for name in grown if name in hard]
+    return any(reserved.get(name, 0) > limit // _NAMESPACE_SHARE for name, limit in limits)

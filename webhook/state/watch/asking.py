@@ -21,7 +21,7 @@ class QuorumReader:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def revision(self, namespace: str, name: str, uid: str) -> int | None:
+    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
         """The pod's resourceVersion; None when there is none of that name, or another one.
 
         Raises:
@@ -39,7 +39,7 @@ class QuorumReader:
         except ValueError as error:
             raise WatchError(Reason.UNREADABLE, f"pod {namespace}/{name} cannot be read: {error}") from None
 
-    def workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
+    def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
         """The JSON of an object of this group and plural, version v1; None when there is none.
 
         Raises:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from webhook.accounting.fit.effort import words_of_others
+from webhook.accounting.fit.effort import estimate_anti_affinity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.objects.scheduling import SchedulingPod
 from webhook.state.watch.devices import DeviceView
@@ -170,7 +170,7 @@ class ClusterView:
 def _within_reason(pod: SchedulingPod) -> SchedulingPod:
     """The pod without what would have to be remembered, and held against every other pod, by the thousand."""
     meta, spec = pod.metadata, pod.spec
-    if spec is not None and words_of_others(pod) > _MOST_WORDS:
+    if spec is not None and estimate_anti_affinity(pod) > _MOST_WORDS:
         spec = replace(spec, affinity=None)
     if meta is not None and len(meta.labels or ()) > _MOST_LABELS:
         meta = replace(meta, labels=None)

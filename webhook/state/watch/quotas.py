@@ -41,7 +41,7 @@ class QuotaView:
         with self._lock:
             return sum(map(len, self._in.values()))
 
-    def within(self, namespace: str) -> tuple[ResourceQuota, ...]:
+    def list_quotas(self, namespace: str) -> tuple[ResourceQuota, ...]:
         """The quotas of a namespace."""
         with self._lock:
             rows = tuple(self._in.get(namespace, {}).values())

@@ -5,37 +5,39 @@ Source: pickOneNodeForPreemption in framework/preemption/preemption.go, v1.36.
 
 from collections.abc import Callable, Sequence
 
-from webhook.accounting.fit.preemption.dry_run import Candidate
-from webhook.accounting.fit.preemption.importance import started
+from webhook.accounting.fit.preemption.dry_run import PreemptionCandidate
+from webhook.accounting.fit.preemption.importance import find_earliest_start
 
-_LIFT = 1 << 31  # makes every priority positive, so that more victims never weigh less
+_PRIORITY_OFFSET = 1 << 31  # makes every priority positive, so that more victims never weigh less
 
 
-def best(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def pick_best_candidates(candidates: Sequence[PreemptionCandidate]) -> tuple[PreemptionCandidate, ...]:
     """The candidates than which none is better. Of several the scheduler takes any."""
-    left = list(candidates)
-    for penalty in (_violations, _highest, _sum, _number):
-        left = _least(left, penalty)
-    latest = max((started(each.victims) for each in left), default="")
-    return tuple([each for each in left if started(each.victims) == latest])
+    remaining = list(candidates)
+    for penalty in (_count_violations, _get_highest_priority, _sum_priorities, _count_victims):
+        remaining = _keep_minimal(remaining, penalty)
+    latest_start = max((find_earliest_start(each.victims) for each in remaining), default="")
+    return tuple([each for each in remaining if find_earliest_start(each.victims) == latest_start])
 
 
-def _least(candidates: list[Candidate], penalty: Callable[[Candidate], int]) -> list[Candidate]:
-    least = min(map(penalty, candidates), default=0)
-    return [each for each in candidates if penalty(each) == least]
+def _keep_minimal(
+    candidates: list[PreemptionCandidate], penalty: Callable[[PreemptionCandidate], int]
+) -> list[PreemptionCandidate]:
+    minimum = min(map(penalty, candidates), default=0)
+    return [each for each in candidates if penalty(each) == minimum]
 
 
-def _violations(candidate: Candidate) -> int:
-    return candidate.violations
+def _count_violations(candidate: PreemptionCandidate) -> int:
+    return candidate.violation_count
 
 
-def _highest(candidate: Candidate) -> int:
+def _get_highest_priority(candidate: PreemptionCandidate) -> int:
     return candidate.victims[0].group.priority
 
 
-def _sum(candidate: Candidate) -> int:
-    return sum(each.group.priority + _LIFT for each in candidate.victims)
+def _sum_priorities(candidate: PreemptionCandidate) -> int:
+    return sum(each.group.priority + _PRIORITY_OFFSET for each in candidate.victims)
 
 
-def _number(candidate: Candidate) -> int:
+def _count_victims(candidate: PreemptionCandidate) -> int:
     return len(candidate.victims)

@@ -11,15 +11,15 @@ import numpy as np
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.fork import ClusterFork, fork
 from webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
-from webhook.accounting.fit.filtering import judged
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.preemption.budgets import split
-from webhook.accounting.fit.preemption.importance import by_importance
-from webhook.accounting.fit.resources import shortfalls
+from webhook.accounting.fit.filtering import run_filters_with_nominated_pods
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.preemption.budgets import split_by_budget
+from webhook.accounting.fit.preemption.importance import sort_by_importance
+from webhook.accounting.fit.resources import find_shortfalls
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PreemptionCandidate:
     """A node on which a pod would fit if `victims` left, the most important first.
 
     So many `violations` of a budget it takes.
@@ -27,56 +27,64 @@ class Candidate:
 
     place: int
     victims: tuple[PodInfo, ...]
-    violations: int
+    violation_count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Useless:
+class NoCandidate:
     """A node on which nobody's leaving helps, and why; `is_fault` when the scheduler takes it for one of its own."""
 
     reasons: tuple[str, ...]
-    is_fault: bool = False
+    is_error: bool = False
 
 
-def dry_run(pod: Incoming, cluster: Cluster, place: int) -> Candidate | Useless:
+def select_victims_on_node(pod: IncomingPod, cluster: Cluster, node_index: int) -> PreemptionCandidate | NoCandidate:
     """What would have to happen on one node with pods of a lower priority. The cluster is as before afterwards."""
-    lower = [each for each in cluster.get_node_pods(place).values() if each.group.priority < pod.priority]
-    with fork(cluster) as suppose:
-        for each in lower:
-            suppose.remove(each)
-        said = judged(pod, cluster, np.array([place]))
-        if said.rejected.any():
-            return Useless((said.fault,), is_fault=True) if said.fault else Useless(said.reasons(place))
-        return _sparing(pod, cluster, place, suppose, by_importance(lower))
+    lower_priority_pods = [
+        each for each in cluster.get_node_pods(node_index).values() if each.group.priority < pod.priority
+    ]
+    with fork(cluster) as forked:
+        for candidate in lower_priority_pods:
+            forked.remove(candidate)
+        diagnosis = run_filters_with_nominated_pods(pod, cluster, np.array([node_index]))
+        if diagnosis.rejected.any():
+            return (
+                NoCandidate((diagnosis.error,), is_error=True)
+                if diagnosis.error
+                else NoCandidate(diagnosis.reasons(node_index))
+            )
+        return _reprieve_pods(pod, cluster, node_index, forked, sort_by_importance(lower_priority_pods))
 
 
-def _sparing(
-    pod: Incoming, cluster: Cluster, place: int, suppose: ClusterFork, lower: Sequence[PodInfo]
-) -> Candidate | Useless:
+def _reprieve_pods(
+    pod: IncomingPod, cluster: Cluster, node_index: int, forked: ClusterFork, lower_priority_pods: Sequence[PodInfo]
+) -> PreemptionCandidate | NoCandidate:
     """Let every pod stay that can, first those whose leaving breaks a budget, then the others, the important first."""
-    breaking, others = split(lower, cluster.budgets)
-    victims = [each for each in breaking if not _can_stay(each, pod, cluster, place, suppose)]
-    violations = len(victims)
-    victims += [each for each in others if not _can_stay(each, pod, cluster, place, suppose)]
+    violating, non_violating = split_by_budget(lower_priority_pods, cluster.budgets)
+    victims = [each for each in violating if not _reprieve_pod(each, pod, cluster, node_index, forked)]
+    violation_count = len(victims)
+    victims += [each for each in non_violating if not _reprieve_pod(each, pod, cluster, node_index, forked)]
     if not victims:
-        return Useless((f'expected at least one victim pod on node "{cluster.nodes.get_name(place)}"',), is_fault=True)
-    ordered = by_importance(victims) if breaking and others else victims
-    return Candidate(place, tuple(ordered), violations)
+        return NoCandidate(
+            (f'expected at least one victim pod on node "{cluster.nodes.get_name(node_index)}"',), is_error=True
+        )
+    sorted_victims = sort_by_importance(victims) if violating and non_violating else victims
+    return PreemptionCandidate(node_index, tuple(sorted_victims), violation_count)
 
 
-def _can_stay(each: PodInfo, pod: Incoming, cluster: Cluster, place: int, suppose: ClusterFork) -> bool:
-    suppose.restore(each)
-    lacks_room = any(shortfalls(pod, cluster, place))
-    if not lacks_room and _takes_room_only(each, pod, cluster, place):
+def _reprieve_pod(candidate: PodInfo, pod: IncomingPod, cluster: Cluster, node_index: int, forked: ClusterFork) -> bool:
+    forked.restore(candidate)
+    has_shortfall = any(find_shortfalls(pod, cluster, node_index))
+    if not has_shortfall and _uses_resources_only(candidate, pod, cluster, node_index):
         return True
-    if not lacks_room and not judged(pod, cluster, np.array([place])).rejected.any():
+    if not has_shortfall and not run_filters_with_nominated_pods(pod, cluster, np.array([node_index])).rejected.any():
         return True
-    suppose.remove(each)
+    forked.remove(candidate)
     return False
 
 
-def _takes_room_only(each: PodInfo, pod: Incoming, cluster: Cluster, place: int) -> bool:
+def _uses_resources_only(candidate: PodInfo, pod: IncomingPod, cluster: Cluster, node_index: int) -> bool:
     """Whether a pod on the node is in the other's way by what it takes of it only, so that no more need be asked."""
-    in_company = bool(pod.company.affinity or pod.company.anti_affinity or pod.company.spread)
-    is_plain = not (in_company or pod.ports or list_scheduling_volumes(pod.spec))
-    return is_plain and not each.group.anti_affinity and place not in cluster.get_nominated_pods()
+    has_inter_pod_constraints = bool(pod.inter_pod.affinity or pod.inter_pod.anti_affinity or pod.inter_pod.spread)
+    needs_resources_only = not (has_inter_pod_constraints or pod.ports or list_scheduling_volumes(pod.spec))
+    return needs_resources_only and not candidate.group.anti_affinity and node_index not in cluster.get_nominated_pods()

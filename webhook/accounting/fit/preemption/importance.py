@@ -8,24 +8,24 @@ from collections.abc import Iterable, Sequence
 
 from webhook.accounting.cluster.pod_info import PodInfo
 
-_NOW = "~"  # after every time that can be written
+_NOT_STARTED = "~"  # after every time that can be written
 
 
-def by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
+def sort_by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
     """Pods by priority, highest first; of the same, those that started first."""
-    return [pod for _, pod in sorted(enumerate(pods), key=_rank)]
+    return [pod for _, pod in sorted(enumerate(pods), key=_rank_pod)]
 
 
-def started(pods: Sequence[PodInfo]) -> str:
+def find_earliest_start(pods: Sequence[PodInfo]) -> str:
     """When the first of those pods started that have the highest priority among them."""
     highest = max(pod.group.priority for pod in pods)
-    return min(_started(pod) for pod in pods if pod.group.priority == highest)
+    return min(_get_start_time(pod) for pod in pods if pod.group.priority == highest)
 
 
-def _rank(numbered: tuple[int, PodInfo]) -> tuple[int, str, int]:
-    number, pod = numbered
-    return -pod.group.priority, _started(pod), number if pod.start_time else -number
+def _rank_pod(indexed_pod: tuple[int, PodInfo]) -> tuple[int, str, int]:
+    index, pod = indexed_pod
+    return -pod.group.priority, _get_start_time(pod), index if pod.start_time else -index
 
 
-def _started(pod: PodInfo) -> str:
-    return pod.start_time or _NOW
+def _get_start_time(pod: PodInfo) -> str:
+    return pod.start_time or _NOT_STARTED

@@ -10,48 +10,56 @@ from collections.abc import Iterator
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Mask, Places
-from webhook.accounting.fit.resources import handed_out
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import Mask, NodeIndices
+from webhook.accounting.fit.resources import mask_device_backed
 
-NOBODY = "No preemption victims found for incoming pod"
+NO_VICTIMS = "No preemption victims found for incoming pod"
 _PODS = "pods"
 
 
-def in_vain(pod: Incoming, cluster: Cluster, places: Places) -> tuple[Mask, Counter[str]]:
+def exclude_hopeless_nodes(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tuple[Mask, Counter[str]]:
     """Which of these nodes surely do not help, and how many of them say what.
 
     A node that may help passes all that is asked before room, where ports alone depend on other pods; and pods that it
     is promised to may take more of it. Such nodes are told from others by who is there only.
     """
-    nobody = np.asarray(
-        cluster.priority_usage.sum_lower_priorities(pod.priority, _PODS, cluster.nodes.pods.array)[places] == 0,
+    without_victims = np.asarray(
+        cluster.priority_usage.sum_lower_priorities(pod.priority, _PODS, cluster.nodes.pods.array)[nodes] == 0,
         dtype=np.bool_,
     )
-    said = Counter({NOBODY: int(nobody.sum())})
-    asked = np.zeros(len(places), dtype=np.bool_) if pod.ports else ~nobody & ~_promised(cluster, places)
-    short = np.zeros(len(places), dtype=np.bool_)
-    for reason, lacking in _lacking(pod, cluster, places) if asked.any() else ():
-        said[reason] += int((lacking & asked).sum())
-        short |= lacking
-    return nobody | (short & asked), +said
+    reason_counts = Counter({NO_VICTIMS: int(without_victims.sum())})
+    is_checked = (
+        np.zeros(len(nodes), dtype=np.bool_) if pod.ports else ~without_victims & ~_mask_nominated(cluster, nodes)
+    )
+    short = np.zeros(len(nodes), dtype=np.bool_)
+    for reason, insufficient in _find_insufficient_resources(pod, cluster, nodes) if is_checked.any() else ():
+        reason_counts[reason] += int((insufficient & is_checked).sum())
+        short |= insufficient
+    return without_victims | (short & is_checked), +reason_counts
 
 
-def _promised(cluster: Cluster, places: Places) -> Mask:
-    return np.isin(places, list(cluster.get_nominated_pods()))
+def _mask_nominated(cluster: Cluster, nodes: NodeIndices) -> Mask:
+    return np.isin(nodes, list(cluster.get_nominated_pods()))
 
 
-def _lacking(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[tuple[str, Mask]]:
+def _find_insufficient_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, Mask]]:
     """What nodes lack though all of a lower priority leave, and which do."""
-    yield "Too many pods", _short(pod, cluster, places, _PODS, 1)
-    for name, asked in pod.requests.items():
-        yield f"Insufficient {name}", _short(pod, cluster, places, name, asked) & ~handed_out(cluster, places, name)
+    yield "Too many pods", _mask_short(pod, cluster, nodes, _PODS, 1)
+    for name, requested in pod.requests.items():
+        yield (
+            f"Insufficient {name}",
+            _mask_short(pod, cluster, nodes, name, requested) & ~mask_device_backed(cluster, nodes, name),
+        )
 
 
-def _short(pod: Incoming, cluster: Cluster, places: Places, name: str, asked: int) -> Mask:
-    nodes = cluster.nodes
-    has, used = nodes.find_allocatable_column(name), nodes.pods if name == _PODS else nodes.find_used_column(name)
-    free = np.zeros(len(places), dtype=np.int64) if has is None else has.array[places]
+def _mask_short(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, name: str, requested: int) -> Mask:
+    columns = cluster.nodes
+    allocatable, used = (
+        columns.find_allocatable_column(name),
+        columns.pods if name == _PODS else columns.find_used_column(name),
+    )
+    free = np.zeros(len(nodes), dtype=np.int64) if allocatable is None else allocatable.array[nodes]
     if used is not None:
-        free = free - (used.array - cluster.priority_usage.sum_lower_priorities(pod.priority, name, used.array))[places]
-    return np.asarray(free < asked, dtype=np.bool_)
+        free = free - (used.array - cluster.priority_usage.sum_lower_priorities(pod.priority, name, used.array))[nodes]
+    return np.asarray(free < requested, dtype=np.bool_)

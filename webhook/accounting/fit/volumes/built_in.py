@@ -5,8 +5,8 @@ of such a volume's node affinity on nodes that have moved to the driver is not m
 """
 
 from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.volumes.claims import found, spec_of
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.volumes.claims import get_claim_spec, list_existing_claims
 from webhook.objects.scheduling import DiskReference, Volume
 from webhook.objects.storage import VolumeSpec
 
@@ -16,7 +16,7 @@ _CINDER = "cinder.csi.openstack.org"
 _GOOGLE = "pd.csi.storage.gke.io"
 _PORTWORX = "pxd.portworx.com"
 
-DRIVERS = {
+MIGRATED_DRIVERS = {
     "kubernetes.io/aws-ebs": _AMAZON,
     "kubernetes.io/azure-disk": _AZURE,
     "kubernetes.io/cinder": _CINDER,
@@ -25,11 +25,11 @@ DRIVERS = {
 }
 """Provisioners by their names of old, and the drivers that serve them."""
 
-NOT_COUNTED = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
+UNCOUNTED_PROVISIONERS = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
 """Provisioners whose volumes are counted under no driver."""
 
 
-def driver_of(source: Volume | VolumeSpec) -> str | None:
+def find_migrated_driver(source: Volume | VolumeSpec) -> str | None:
     """The driver that serves a volume of such a kind; None for any other."""
     kinds = {
         _AMAZON: source.aws_elastic_block_store,
@@ -41,7 +41,7 @@ def driver_of(source: Volume | VolumeSpec) -> str | None:
     return next((driver for driver, kind in kinds.items() if kind is not None), None)
 
 
-def disk_of(volume: Volume) -> str:
+def get_disk_handle(volume: Volume) -> str:
     """What tells a disk, which a pod names without a claim, from others of its driver."""
     if volume.aws_elastic_block_store is not None:
         return volume.aws_elastic_block_store.volume_id
@@ -51,8 +51,8 @@ def disk_of(volume: Volume) -> str:
     return disk.disk_uri or disk.volume_id
 
 
-def is_moved(pod: Incoming, storage: StorageIndex) -> bool:
+def has_migrated_volume(pod: IncomingPod, storage: StorageIndex) -> bool:
     """Whether a claim of the pod has a volume of such a kind, where nodes may have moved to its driver."""
-    names = [spec_of(claim).volume_name or "" for claim in found(pod, storage)]
-    volumes = [storage.volumes[name] for name in names if name in storage.volumes]
-    return bool(storage.attach_limits) and any(each.spec and driver_of(each.spec) for each in volumes)
+    volume_names = [get_claim_spec(claim).volume_name or "" for claim in list_existing_claims(pod, storage)]
+    volumes = [storage.volumes[name] for name in volume_names if name in storage.volumes]
+    return bool(storage.attach_limits) and any(each.spec and find_migrated_driver(each.spec) for each in volumes)

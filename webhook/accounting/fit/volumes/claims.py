@@ -10,127 +10,131 @@ from typing import NamedTuple
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
-from webhook.accounting.fit.incoming import Incoming
+from webhook.accounting.fit.incoming import IncomingPod
 from webhook.objects.scheduling import Volume
 from webhook.objects.storage import ClaimMeta, PersistentVolumeClaim, VolumeClaimSpec, VolumePhase
 
-WAITING = "WaitForFirstConsumer"
-_BOUND = "pv.kubernetes.io/bind-completed"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
-class Named(NamedTuple):
+class ClaimRef(NamedTuple):
     """A claim that a pod names; `is_own` when it is made for this pod, from an ephemeral volume of it."""
 
     name: str
     is_own: bool
 
 
-class Sorted(NamedTuple):
+class ClaimsByState(NamedTuple):
     """The claims of a pod by what is still to happen to them, each in the order of its volumes."""
 
     bound: tuple[PersistentVolumeClaim, ...]
-    waiting: tuple[PersistentVolumeClaim, ...]
+    delayed: tuple[PersistentVolumeClaim, ...]
     immediate: tuple[PersistentVolumeClaim, ...]
 
 
-def named_by(volume: Volume, pod_name: str) -> Named | None:
+def get_claim_ref(volume: Volume, pod_name: str) -> ClaimRef | None:
     """The claim that a volume stands for."""
     if volume.persistent_volume_claim is not None:
-        return Named(volume.persistent_volume_claim.claim_name, is_own=False)
-    return None if volume.ephemeral is None else Named(f"{pod_name}-{volume.name}", is_own=True)
+        return ClaimRef(volume.persistent_volume_claim.claim_name, is_own=False)
+    return None if volume.ephemeral is None else ClaimRef(f"{pod_name}-{volume.name}", is_own=True)
 
 
-def named(pod: Incoming) -> tuple[Named, ...]:
+def list_claim_refs(pod: IncomingPod) -> tuple[ClaimRef, ...]:
     """The claims that a pod names, in the order of its volumes."""
-    return _all_named(pod.spec.volumes or (), pod.name)
+    return _list_volume_claim_refs(pod.spec.volumes or (), pod.name)
 
 
-def named_on_node(pod: PodInfo) -> tuple[Named, ...]:
+def list_claim_refs_on_node(pod: PodInfo) -> tuple[ClaimRef, ...]:
     """The claims of a pod on a node."""
-    return _all_named(pod.volumes, pod.name)
+    return _list_volume_claim_refs(pod.volumes, pod.name)
 
 
-def refusal(pod: Incoming, cluster: Cluster) -> str | None:
+def pre_filter_volume_binding(pod: IncomingPod, cluster: Cluster) -> str | None:
     """Why a pod cannot be placed before something becomes of its claims."""
-    storage, names = cluster.storage, named(pod)
-    if storage is None or not names:
+    storage, refs = cluster.storage, list_claim_refs(pod)
+    if storage is None or not refs:
         return None
-    for each in names:
-        fault = _fault(pod, storage, each)
-        if fault is not None:
-            return fault
-    return "pod has unbound immediate PersistentVolumeClaims" if sort(pod, storage).immediate else None
+    for ref in refs:
+        error = _find_claim_error(pod, storage, ref)
+        if error is not None:
+            return error
+    return "pod has unbound immediate PersistentVolumeClaims" if sort_claims(pod, storage).immediate else None
 
 
-def sort(pod: Incoming, storage: StorageIndex) -> Sorted:
+def sort_claims(pod: IncomingPod, storage: StorageIndex) -> ClaimsByState:
     """The claims of a pod that are there."""
-    claims = list(found(pod, storage))
+    claims = list(list_existing_claims(pod, storage))
     bound = tuple([each for each in claims if is_bound(each)])
-    waiting = tuple([each for each in claims if not is_bound(each) and waits(each, storage)])
-    immediate = tuple([each for each in claims if not is_bound(each) and not waits(each, storage)])
-    return Sorted(bound, waiting, immediate)
+    delayed = tuple([each for each in claims if not is_bound(each) and is_delayed(each, storage)])
+    immediate = tuple([each for each in claims if not is_bound(each) and not is_delayed(each, storage)])
+    return ClaimsByState(bound, delayed, immediate)
 
 
-def found(pod: Incoming, storage: StorageIndex) -> Iterator[PersistentVolumeClaim]:
+def list_existing_claims(pod: IncomingPod, storage: StorageIndex) -> Iterator[PersistentVolumeClaim]:
     """The claims of a pod that are there, in the order of its volumes."""
-    for each in named(pod):
-        claim = storage.claims.get((pod.namespace, each.name))
+    for ref in list_claim_refs(pod):
+        claim = storage.claims.get((pod.namespace, ref.name))
         if claim is not None:
             yield claim
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
     """Whether a claim has its volume for good."""
-    return bool(spec_of(claim).volume_name) and _BOUND in (meta_of(claim).annotations or {})
+    return bool(get_claim_spec(claim).volume_name) and _BIND_COMPLETED in (get_claim_meta(claim).annotations or {})
 
 
-def waits(claim: PersistentVolumeClaim, storage: StorageIndex) -> bool:
+def is_delayed(claim: PersistentVolumeClaim, storage: StorageIndex) -> bool:
     """Whether a claim gets its volume once a pod with it is placed. A class that does not say so binds at once."""
-    made_by = storage.classes.get(get_claim_class(claim))
-    return not spec_of(claim).volume_name and made_by is not None and made_by.volume_binding_mode == WAITING
+    storage_class = storage.classes.get(get_claim_class(claim))
+    return (
+        not get_claim_spec(claim).volume_name
+        and storage_class is not None
+        and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    )
 
 
-def meta_of(claim: PersistentVolumeClaim) -> ClaimMeta:
+def get_claim_meta(claim: PersistentVolumeClaim) -> ClaimMeta:
     """The metadata of a claim, empty if it has none."""
     return claim.metadata or ClaimMeta()
 
 
-def spec_of(claim: PersistentVolumeClaim) -> VolumeClaimSpec:
+def get_claim_spec(claim: PersistentVolumeClaim) -> VolumeClaimSpec:
     """The spec of a claim, empty if it has none."""
     return claim.spec or VolumeClaimSpec()
 
 
-def _all_named(volumes: Sequence[Volume], pod_name: str) -> tuple[Named, ...]:
-    return tuple([claim for each in volumes if (claim := named_by(each, pod_name)) is not None])
+def _list_volume_claim_refs(volumes: Sequence[Volume], pod_name: str) -> tuple[ClaimRef, ...]:
+    return tuple([claim for each in volumes if (claim := get_claim_ref(each, pod_name)) is not None])
 
 
-def _fault(pod: Incoming, storage: StorageIndex, each: Named) -> str | None:
-    claim = storage.claims.get((pod.namespace, each.name))
+def _find_claim_error(pod: IncomingPod, storage: StorageIndex, ref: ClaimRef) -> str | None:
+    claim = storage.claims.get((pod.namespace, ref.name))
     if claim is None:  # of those that are not its own, `restrictions` has refused the pod already
-        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{each.name}"'
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{ref.name}"'
     if (claim.status or VolumePhase()).phase == "Lost":
-        volume = spec_of(claim).volume_name or ""
-        return f'persistentvolumeclaim "{each.name}" bound to non-existent persistentvolume "{volume}"'
-    if meta_of(claim).deletion_timestamp is not None:
-        return f'persistentvolumeclaim "{each.name}" is being deleted'
-    return disowned(each, claim, pod)
+        volume = get_claim_spec(claim).volume_name or ""
+        return f'persistentvolumeclaim "{ref.name}" bound to non-existent persistentvolume "{volume}"'
+    if get_claim_meta(claim).deletion_timestamp is not None:
+        return f'persistentvolumeclaim "{ref.name}" is being deleted'
+    return find_ownership_error(ref, claim, pod)
 
 
-def disowned(named: Named, claim: PersistentVolumeClaim, pod: Incoming | PodInfo) -> str | None:
+def find_ownership_error(ref: ClaimRef, claim: PersistentVolumeClaim, pod: IncomingPod | PodInfo) -> str | None:
     """What is wrong with a claim that was to be made for a pod and is another's (ephemeral.VolumeIsForPod)."""
-    if not named.is_own or _is_owned(claim, pod.uid):
+    if not ref.is_own or _is_owned(claim, pod.uid):
         return None
-    where = pod.namespace
-    return f"PVC {where}/{named.name} was not created for pod {where}/{pod.name} (pod is not owner)"
+    namespace = pod.namespace
+    return f"PVC {namespace}/{ref.name} was not created for pod {namespace}/{pod.name} (pod is not owner)"
 
 
-def not_found(kind: str, name: str) -> str:
+def format_not_found(kind: str, name: str) -> str:
     """What the API machinery says of an object that is not there (NewNotFound in pkg/api/errors/errors.go)."""
     return f'{kind} "{name}" not found'
 
 
 def _is_owned(claim: PersistentVolumeClaim, uid: str) -> bool:
     """IsControlledBy in apimachinery pkg/apis/meta/v1/controller_ref.go."""
-    owners = meta_of(claim).owner_references or ()
+    owners = get_claim_meta(claim).owner_references or ()
     controller = next((each for each in owners if each.controller), None)
     return controller is not None and controller.uid == uid

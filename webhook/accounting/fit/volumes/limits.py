@@ -12,115 +12,140 @@ import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Places, Rejection, for_good, for_now
-from webhook.accounting.fit.volumes.built_in import DRIVERS, NOT_COUNTED, disk_of, driver_of
-from webhook.accounting.fit.volumes.claims import Named, disowned, named_by, named_on_node, spec_of
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import FilterStatus, NodeIndices, mark_unresolvable, mark_unschedulable
+from webhook.accounting.fit.volumes.built_in import (
+    MIGRATED_DRIVERS,
+    UNCOUNTED_PROVISIONERS,
+    find_migrated_driver,
+    get_disk_handle,
+)
+from webhook.accounting.fit.volumes.claims import (
+    ClaimRef,
+    find_ownership_error,
+    get_claim_ref,
+    get_claim_spec,
+    list_claim_refs_on_node,
+)
 from webhook.objects.scheduling import Volume
 from webhook.objects.storage import PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
 
-_Handles = dict[str, str]
+_DriverByHandle = dict[str, str]
 """Volumes by a name that no other has, and the driver of each."""
 
 
-def exceeding(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_node_volume_limits(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes that cannot attach so many more volumes."""
     storage, volumes = cluster.storage, pod.spec.volumes or ()
     if storage is None or not volumes:
         return
-    new = _handles(volumes, pod.name, pod.namespace, storage)
-    name = cluster.nodes.get_name
-    limits = {place: limit for place in places.tolist() if new and (limit := storage.attach_limits.get(name(place)))}
-    faults = {place: fault for place in limits if (fault := _fault(cluster, storage, place))}
-    over = [place in limits and _exceeds(new, limits[place], cluster, storage, place) for place in places.tolist()]
-    faulty = np.isin(places, list(faults))
-    for fault in dict.fromkeys(faults.values()):
-        nodes = np.isin(places, [place for place, said in faults.items() if said == fault])
-        yield replace(for_good(fault, nodes), is_fault=True)
-    yield for_now("node(s) exceed max volume count", np.array(over, dtype=np.bool_) & ~faulty)
+    handles = _find_volume_handles(volumes, pod.name, pod.namespace, storage)
+    node_name = cluster.nodes.get_name
+    limits = {
+        node_index: limit
+        for node_index in nodes.tolist()
+        if handles and (limit := storage.attach_limits.get(node_name(node_index)))
+    }
+    errors = {place: error for place in limits if (error := _find_node_error(cluster, storage, place))}
+    is_over = [
+        place in limits and _is_over_limit(handles, limits[place], cluster, storage, place) for place in nodes.tolist()
+    ]
+    has_error = np.isin(nodes, list(errors))
+    for error in dict.fromkeys(errors.values()):
+        rejected = np.isin(nodes, [place for place, message in errors.items() if message == error])
+        yield replace(mark_unresolvable(error, rejected), is_error=True)
+    yield mark_unschedulable("node(s) exceed max volume count", np.array(is_over, dtype=np.bool_) & ~has_error)
 
 
-def _fault(cluster: Cluster, storage: StorageIndex, place: int) -> str | None:
+def _find_node_error(cluster: Cluster, storage: StorageIndex, node_index: int) -> str | None:
     """What is wrong with the first claim of a pod there that was made for another."""
-    if place not in cluster.get_ephemeral_volume_counts():
+    if node_index not in cluster.get_ephemeral_volume_counts():
         return None
-    for pod in cluster.get_node_pods(place).values():
-        for each in named_on_node(pod):
-            claim = storage.claims.get((pod.namespace, each.name))
-            fault = None if claim is None else disowned(each, claim, pod)
-            if fault is not None:
-                return fault
+    for pod in cluster.get_node_pods(node_index).values():
+        for ref in list_claim_refs_on_node(pod):
+            claim = storage.claims.get((pod.namespace, ref.name))
+            error = None if claim is None else find_ownership_error(ref, claim, pod)
+            if error is not None:
+                return error
     return None
 
 
-def _exceeds(new: _Handles, limits: Mapping[str, int], cluster: Cluster, storage: StorageIndex, place: int) -> bool:
-    asked = Counter(new.values())
-    attached = _attachments(storage, cluster.nodes.get_name(place))
-    most = cluster.get_volume_counts().get(place, 0) + len(attached)
-    if all(most + asked[driver] <= limit for driver, limit in limits.items()):
+def _is_over_limit(
+    handles: _DriverByHandle, limits: Mapping[str, int], cluster: Cluster, storage: StorageIndex, node_index: int
+) -> bool:
+    requested_counts = Counter(handles.values())
+    attached_handles = _find_attached_handles(storage, cluster.nodes.get_name(node_index))
+    upper_bound = cluster.get_volume_counts().get(node_index, 0) + len(attached_handles)
+    if all(upper_bound + requested_counts[driver] <= limit for driver, limit in limits.items()):
         return False
-    mounted = _mounted(cluster, storage, place)
-    current = Counter((attached | mounted).values())
-    more = Counter(driver for handle, driver in new.items() if handle not in mounted)
-    return any(count and current[driver] + count > limits[driver] for driver, count in more.items() if driver in limits)
+    mounted_handles = _find_mounted_handles(cluster, storage, node_index)
+    current_counts = Counter((attached_handles | mounted_handles).values())
+    added_counts = Counter(driver for handle, driver in handles.items() if handle not in mounted_handles)
+    return any(
+        count and current_counts[driver] + count > limits[driver]
+        for driver, count in added_counts.items()
+        if driver in limits
+    )
 
 
-def _mounted(cluster: Cluster, storage: StorageIndex, place: int) -> _Handles:
-    mounted: _Handles = {}
-    for pod in cluster.get_node_pods(place).values():
+def _find_mounted_handles(cluster: Cluster, storage: StorageIndex, node_index: int) -> _DriverByHandle:
+    mounted: _DriverByHandle = {}
+    for pod in cluster.get_node_pods(node_index).values():
         if pod.volumes:
-            mounted |= _handles(pod.volumes, pod.name, pod.namespace, storage)
+            mounted |= _find_volume_handles(pod.volumes, pod.name, pod.namespace, storage)
     return mounted
 
 
-def _attachments(storage: StorageIndex, node: str) -> _Handles:
+def _find_attached_handles(storage: StorageIndex, node_name: str) -> _DriverByHandle:
     """getNodeVolumeAttachmentInfo: CSI volumes that are attached to a node, or are to be."""
-    found: _Handles = {}
-    for each in storage.list_attachments(node):
-        spec = each.spec or VolumeAttachmentSpec()
+    handles: _DriverByHandle = {}
+    for attachment in storage.list_attachments(node_name):
+        spec = attachment.spec or VolumeAttachmentSpec()
         name = spec.source.persistent_volume_name if spec.source else None
         volume = storage.volumes.get(name or "")
         source = volume.spec.csi if volume and volume.spec else None
         if spec.attacher and source is not None:
-            found[f"{spec.attacher}/{source.volume_handle}"] = spec.attacher
-    return found
+            handles[f"{spec.attacher}/{source.volume_handle}"] = spec.attacher
+    return handles
 
 
-def _handles(volumes: Sequence[Volume], pod: str, namespace: str, storage: StorageIndex) -> _Handles:
+def _find_volume_handles(volumes: Sequence[Volume], pod: str, namespace: str, storage: StorageIndex) -> _DriverByHandle:
     """filterAttachableVolumes: a claim that is not there is passed over."""
-    found: _Handles = {}
+    handles: _DriverByHandle = {}
     for volume in volumes:
-        claim = named_by(volume, pod)
-        handle = _inline(volume) if claim is None else _claimed(claim, namespace, storage)
+        ref = get_claim_ref(volume, pod)
+        handle = _get_inline_handle(volume) if ref is None else _get_claim_handle(ref, namespace, storage)
         if handle is not None:
             driver, name = handle
-            found[f"{driver}/{name}"] = driver
-    return found
+            handles[f"{driver}/{name}"] = driver
+    return handles
 
 
-def _inline(volume: Volume) -> tuple[str, str] | None:
-    driver = driver_of(volume)
-    return None if driver is None else (driver, disk_of(volume))
+def _get_inline_handle(volume: Volume) -> tuple[str, str] | None:
+    driver = find_migrated_driver(volume)
+    return None if driver is None else (driver, get_disk_handle(volume))
 
 
-def _claimed(named: Named, namespace: str, storage: StorageIndex) -> tuple[str, str] | None:
+def _get_claim_handle(ref: ClaimRef, namespace: str, storage: StorageIndex) -> tuple[str, str] | None:
     """getCSIDriverInfo: driver and handle of a claim's volume, or of the volume that is still to be made for it."""
-    claim = storage.claims.get((namespace, named.name))
+    claim = storage.claims.get((namespace, ref.name))
     if claim is None:
         return None
-    name = spec_of(claim).volume_name or ""
+    name = get_claim_spec(claim).volume_name or ""
     volume = storage.volumes.get(name)
     if volume is None:
-        return _of_class(claim, namespace, named.name, storage)
+        return _create_unprovisioned_handle(claim, namespace, ref.name, storage)
     spec = volume.spec or VolumeSpec()
     if spec.csi is not None:
         return (spec.csi.driver, spec.csi.volume_handle) if spec.csi.driver and spec.csi.volume_handle else None
-    driver = driver_of(spec)
+    driver = find_migrated_driver(spec)
     return None if driver is None else (driver, f"volume {name}")
 
 
-def _of_class(claim: PersistentVolumeClaim, namespace: str, name: str, storage: StorageIndex) -> tuple[str, str] | None:
-    made_by = storage.classes.get(get_claim_class(claim))
-    if made_by is None or not made_by.provisioner or made_by.provisioner in NOT_COUNTED:
+def _create_unprovisioned_handle(
+    claim: PersistentVolumeClaim, namespace: str, name: str, storage: StorageIndex
+) -> tuple[str, str] | None:
+    storage_class = storage.classes.get(get_claim_class(claim))
+    if storage_class is None or not storage_class.provisioner or storage_class.provisioner in UNCOUNTED_PROVISIONERS:
         return None
-    return DRIVERS.get(made_by.provisioner, made_by.provisioner), f"to be made {namespace}/{name}"
+    return MIGRATED_DRIVERS.get(storage_class.provisioner, storage_class.provisioner), f"to be made {namespace}/{name}"

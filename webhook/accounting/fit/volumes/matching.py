@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from webhook.accounting.cluster.node_columns import NodeColumns
 from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class, get_volume_class
-from webhook.accounting.fit.rejection import Mask, Places
+from webhook.accounting.fit.rejection import Mask, NodeIndices
 from webhook.accounting.fit.volumes import reach
-from webhook.accounting.fit.volumes.claims import meta_of, spec_of
+from webhook.accounting.fit.volumes.claims import get_claim_meta, get_claim_spec
 from webhook.accounting.pod_resources import parse_resource_list
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.selectors import parse_selector
@@ -27,30 +27,30 @@ from webhook.objects.storage import (
     VolumeSpec,
 )
 
-_NONE = Quantity.from_int(0)
-_FILES = "Filesystem"
+_ZERO = Quantity.from_int(0)
+_FILESYSTEM = "Filesystem"
 _STORAGE = "storage"
 
-_Choice = NDArray[np.intp]
+_ChosenVolumes = NDArray[np.intp]
 """Which volume each node takes, by its number in the order of preference; -1 for none."""
 
 
-def by_size(claims: Iterable[PersistentVolumeClaim]) -> list[PersistentVolumeClaim]:
+def sort_by_size(claims: Iterable[PersistentVolumeClaim]) -> list[PersistentVolumeClaim]:
     """Claims in the order in which volumes are looked for: the smallest first."""
-    return sorted(claims, key=lambda claim: asked_size(claim) or _NONE)
+    return sorted(claims, key=lambda claim: get_requested_size(claim) or _ZERO)
 
 
-def asked_size(claim: PersistentVolumeClaim) -> Quantity | None:
+def get_requested_size(claim: PersistentVolumeClaim) -> Quantity | None:
     """How much room a claim asks for; None when it does not say.
 
     Raises:
         QuantityError: what it asks for is no quantity.
     """
-    return _storage((spec_of(claim).resources or VolumeClaimResources()).requests)
+    return _read_storage((get_claim_spec(claim).resources or VolumeClaimResources()).requests)
 
 
-def unmatched(
-    claims: Sequence[PersistentVolumeClaim], storage: StorageIndex, nodes: NodeColumns, places: Places
+def find_unmatched_nodes(
+    claims: Sequence[PersistentVolumeClaim], storage: StorageIndex, columns: NodeColumns, nodes: NodeIndices
 ) -> Iterator[Mask]:
     """For each of these claims, in their order, the nodes that reach no volume for it that the claims before left.
 
@@ -58,85 +58,92 @@ def unmatched(
         QuantityError: the size of a claim or a volume is no quantity.
         SelectorError: a claim's selector has a requirement that is none.
     """
-    taken: dict[str, Mask] = {}
+    taken_volumes: dict[str, Mask] = {}
     for claim in claims:
-        volumes = [each for each in _ordered(storage, get_claim_class(claim)) if _may_hold(claim, each)]
-        choice = _chosen(claim, volumes, taken, nodes, places)
+        volumes = [
+            each for each in _list_volumes_of_class(storage, get_claim_class(claim)) if _is_compatible(claim, each)
+        ]
+        choice = _choose_volumes(claim, volumes, taken_volumes, columns, nodes)
         for number in np.unique(choice[choice >= 0]).tolist():
-            name = _name(volumes[number])
-            taken[name] = taken.get(name, np.zeros(len(places), dtype=np.bool_)) | (choice == number)
+            name = _get_name(volumes[number])
+            taken_volumes[name] = taken_volumes.get(name, np.zeros(len(nodes), dtype=np.bool_)) | (choice == number)
         yield choice < 0
 
 
-def _chosen(
+def _choose_volumes(
     claim: PersistentVolumeClaim,
     volumes: list[PersistentVolume],
-    taken: dict[str, Mask],
-    nodes: NodeColumns,
-    places: Places,
-) -> _Choice:
+    taken_volumes: dict[str, Mask],
+    columns: NodeColumns,
+    nodes: NodeIndices,
+) -> _ChosenVolumes:
     """The volume meant for the claim, where it is reached; else the smallest that is free and reached."""
-    choice: _Choice = np.full(len(places), -1, dtype=np.intp)
-    nowhere = np.zeros(len(places), dtype=np.bool_)
-    seeking = ~nowhere
-    meant = next((number for number, each in enumerate(volumes) if _is_meant(each, claim)), None)
-    if meant is not None:
-        seeking = taken.get(_name(volumes[meant]), nowhere)
-        choice[reach.of_volume(volumes[meant], nodes)[places] & ~seeking] = meant
+    choice: _ChosenVolumes = np.full(len(nodes), -1, dtype=np.intp)
+    no_nodes = np.zeros(len(nodes), dtype=np.bool_)
+    is_seeking = ~no_nodes
+    pre_bound = next((number for number, each in enumerate(volumes) if _is_bound_to(each, claim)), None)
+    if pre_bound is not None:
+        is_seeking = taken_volumes.get(_get_name(volumes[pre_bound]), no_nodes)
+        choice[reach.mask_reaching_volume(volumes[pre_bound], columns)[nodes] & ~is_seeking] = pre_bound
     for number, volume in enumerate(volumes):
-        if number != meant and seeking.any() and _is_free(claim, volume):
-            free = seeking & (choice < 0) & ~taken.get(_name(volume), nowhere)
-            choice[reach.of_volume(volume, nodes)[places] & free] = number
+        if number != pre_bound and is_seeking.any() and _is_available(claim, volume):
+            free = is_seeking & (choice < 0) & ~taken_volumes.get(_get_name(volume), no_nodes)
+            choice[reach.mask_reaching_volume(volume, columns)[nodes] & free] = number
     return choice
 
 
-def _ordered(storage: StorageIndex, name: str) -> list[PersistentVolume]:
+def _list_volumes_of_class(storage: StorageIndex, name: str) -> list[PersistentVolume]:
     """The volumes of a class, smallest first."""
     volumes = storage.get_class_volumes(name).values()
-    return sorted(volumes, key=lambda volume: (_size(volume), _name(volume)))
+    return sorted(volumes, key=lambda volume: (_get_size(volume), _get_name(volume)))
 
 
-def _may_hold(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+def _is_compatible(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     """What must be true of a volume meant for the claim as of any other."""
-    asked, given = spec_of(claim), _spec(volume)
-    if given.claim_ref is not None and not _is_meant(volume, claim):
+    claim_spec, volume_spec = get_claim_spec(claim), _get_spec(volume)
+    if volume_spec.claim_ref is not None and not _is_bound_to(volume, claim):
         return False
-    if _size(volume) < (asked_size(claim) or _NONE) or (volume.metadata or ObjectMeta()).deletion_timestamp:
+    if _get_size(volume) < (get_requested_size(claim) or _ZERO) or (volume.metadata or ObjectMeta()).deletion_timestamp:
         return False
-    is_same_mode = (asked.volume_mode or _FILES) == (given.volume_mode or _FILES)
-    return is_same_mode and (asked.volume_attributes_class_name or "") == (given.volume_attributes_class_name or "")
+    is_same_mode = (claim_spec.volume_mode or _FILESYSTEM) == (volume_spec.volume_mode or _FILESYSTEM)
+    return is_same_mode and (claim_spec.volume_attributes_class_name or "") == (
+        volume_spec.volume_attributes_class_name or ""
+    )
 
 
-def _is_meant(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def _is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """IsVolumeBoundToClaim."""
-    meant, meta = _spec(volume).claim_ref, meta_of(claim)
-    if meant is None or (meant.name, meant.namespace) != (meta.name or "", meta.namespace or ""):
+    claim_reference, meta = _get_spec(volume).claim_ref, get_claim_meta(claim)
+    if claim_reference is None or (claim_reference.name, claim_reference.namespace) != (
+        meta.name or "",
+        meta.namespace or "",
+    ):
         return False
-    return not meant.uid or meant.uid == (meta.uid or "")
+    return not claim_reference.uid or claim_reference.uid == (meta.uid or "")
 
 
-def _is_free(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+def _is_available(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     """What must be true of a volume that is nobody's yet."""
-    asked, given = spec_of(claim), _spec(volume)
+    claim_spec, volume_spec = get_claim_spec(claim), _get_spec(volume)
     if (volume.status or VolumePhase()).phase != "Available" or get_volume_class(volume) != get_claim_class(claim):
         return False
     labels = (volume.metadata or ObjectMeta()).labels or {}
-    if asked.selector is not None and not parse_selector(asked.selector).matches(labels):
+    if claim_spec.selector is not None and not parse_selector(claim_spec.selector).matches(labels):
         return False
-    return set(asked.access_modes or ()) <= set(given.access_modes or ())
+    return set(claim_spec.access_modes or ()) <= set(volume_spec.access_modes or ())
 
 
-def _spec(volume: PersistentVolume) -> VolumeSpec:
+def _get_spec(volume: PersistentVolume) -> VolumeSpec:
     return volume.spec or VolumeSpec()
 
 
-def _name(volume: PersistentVolume) -> str:
+def _get_name(volume: PersistentVolume) -> str:
     return (volume.metadata or ObjectMeta()).name or ""
 
 
-def _size(volume: PersistentVolume) -> Quantity:
-    return _storage(_spec(volume).capacity) or _NONE
+def _get_size(volume: PersistentVolume) -> Quantity:
+    return _read_storage(_get_spec(volume).capacity) or _ZERO
 
 
-def _storage(listed: ResourceList | None) -> Quantity | None:
-    return parse_resource_list(listed).get(_STORAGE)
+def _read_storage(resources: ResourceList | None) -> Quantity | None:
+    return parse_resource_list(resources).get(_STORAGE)

@@ -10,57 +10,59 @@ from collections.abc import Sequence
 import numpy as np
 
 from webhook.accounting.cluster.node_columns import NodeColumns
-from webhook.accounting.fit.node_affinity import is_field, matching
+from webhook.accounting.fit.node_affinity import is_valid_field, match_selector
 from webhook.accounting.fit.rejection import Mask
 from webhook.accounting.selectors import SelectorError, parse_selector
 from webhook.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from webhook.objects.storage import PersistentVolume, TopologySelectorTerm
 
 
-def of_volume(volume: PersistentVolume, nodes: NodeColumns) -> Mask:
+def mask_reaching_volume(volume: PersistentVolume, columns: NodeColumns) -> Mask:
     """The places that reach a volume."""
     affinity = volume.spec.node_affinity if volume.spec else None
     if affinity is None or affinity.required is None:
-        return _everywhere(nodes)
-    reached = ~_everywhere(nodes)
+        return _mask_all(columns)
+    reachable = ~_mask_all(columns)
     for term in affinity.required.node_selector_terms or ():
-        reached |= _of_term(term, nodes)
-    return reached
+        reachable |= _mask_volume_term(term, columns)
+    return reachable
 
 
-def _of_term(term: NodeSelectorTerm, nodes: NodeColumns) -> Mask:
+def _mask_volume_term(term: NodeSelectorTerm, columns: NodeColumns) -> Mask:
     """The places that a term matches by their labels: its fields are passed over, for it is asked of nameless nodes."""
-    if not all(map(is_field, term.match_fields or ())):
-        return ~_everywhere(nodes)
+    if not all(map(is_valid_field, term.match_fields or ())):
+        return ~_mask_all(columns)
     if term.match_fields and not term.match_expressions:
-        return _everywhere(nodes)
-    return matching(NodeSelector([NodeSelectorTerm(term.match_expressions)]), nodes)
+        return _mask_all(columns)
+    return match_selector(NodeSelector([NodeSelectorTerm(term.match_expressions)]), columns)
 
 
-def of_topologies(terms: Sequence[TopologySelectorTerm], nodes: NodeColumns) -> Mask:
+def mask_topologies(terms: Sequence[TopologySelectorTerm], columns: NodeColumns) -> Mask:
     """The places within one of a class's topologies; everywhere without any."""
     if not terms:
-        return _everywhere(nodes)
-    selected = [
+        return _mask_all(columns)
+    selector_terms = [
         NodeSelectorTerm(
             [SelectorRequirement(each.key, "In", each.values) for each in term.match_label_expressions or ()]
         )
         for term in terms
     ]
-    return matching(NodeSelector(selected), nodes)
+    return match_selector(NodeSelector(selector_terms), columns)
 
 
-def of_part(part: LabelSelector | None, nodes: NodeColumns) -> Mask:
+def mask_segment(segment: LabelSelector | None, columns: NodeColumns) -> Mask:
     """The places in a part of the cluster; nowhere without one."""
-    if part is None:
-        return ~_everywhere(nodes)
+    if segment is None:
+        return ~_mask_all(columns)
     try:
-        conditions = parse_selector(part).conditions
+        conditions = parse_selector(segment).conditions
     except SelectorError:
-        return ~_everywhere(nodes)
-    wanted = [SelectorRequirement(each.key, each.operator, sorted(each.values)) for each in conditions or ()]
-    return matching(NodeSelector([NodeSelectorTerm(wanted)]), nodes) if wanted else _everywhere(nodes)
+        return ~_mask_all(columns)
+    requirements = [SelectorRequirement(each.key, each.operator, sorted(each.values)) for each in conditions or ()]
+    return (
+        match_selector(NodeSelector([NodeSelectorTerm(requirements)]), columns) if requirements else _mask_all(columns)
+    )
 
 
-def _everywhere(nodes: NodeColumns) -> Mask:
-    return np.ones(nodes.size, dtype=np.bool_)
+def _mask_all(columns: NodeColumns) -> Mask:
+    return np.ones(columns.size, dtype=np.bool_)

@@ -11,17 +11,17 @@ import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.node_columns import NodeColumns
-from webhook.accounting.fit.incoming import Incoming
-from webhook.accounting.fit.rejection import Mask, Places, Rejection, for_good
-from webhook.accounting.fit.volumes.claims import named, not_found, spec_of
+from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.fit.rejection import FilterStatus, Mask, NodeIndices, mark_unresolvable
+from webhook.accounting.fit.volumes.claims import format_not_found, get_claim_spec, list_claim_refs
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.storage import PersistentVolume
 
-_NOW = {
+_CURRENT_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-_LABELS = (*_NOW, *_NOW.values())
+_ZONE_LABELS = (*_CURRENT_LABELS, *_CURRENT_LABELS.values())
 
 
 class _Zone(NamedTuple):
@@ -31,65 +31,69 @@ class _Zone(NamedTuple):
     values: frozenset[str]
 
 
-def refusal(pod: Incoming, cluster: Cluster) -> str | None:
+def pre_filter_volume_zone(pod: IncomingPod, cluster: Cluster) -> str | None:
     """Why a pod cannot be placed: the first claim whose volume is not there."""
     if cluster.storage is None:
         return None
-    for name in _volumes(pod, cluster):
-        if name not in cluster.storage.volumes:
-            return not_found("persistentvolume", name)
+    for volume_name in _list_volume_names(pod, cluster):
+        if volume_name not in cluster.storage.volumes:
+            return format_not_found("persistentvolume", volume_name)
     return None
 
 
-def apart(pod: Incoming, cluster: Cluster, places: Places) -> Iterator[Rejection]:
+def filter_volume_zone(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Nodes in another zone or region than a volume. Nodes that say nothing of either take any volume."""
-    zones = [zone for volume in _found(pod, cluster) for zone in _zones(volume)]
+    zones = [zone for volume in _find_existing_volumes(pod, cluster) for zone in _list_required_zones(volume)]
     if zones:
-        somewhere = np.zeros(len(places), dtype=np.bool_)
-        for label in _LABELS:
-            somewhere |= _values(cluster.nodes, label, places)
-        elsewhere = np.zeros(len(places), dtype=np.bool_)
+        has_zone = np.zeros(len(nodes), dtype=np.bool_)
+        for label in _ZONE_LABELS:
+            has_zone |= _mask_label(cluster.nodes, label, nodes)
+        is_outside = np.zeros(len(nodes), dtype=np.bool_)
         for zone in zones:
-            elsewhere |= ~_within(zone, cluster.nodes, places)
-        yield for_good("node(s) had no available volume zone", somewhere & elsewhere)
+            is_outside |= ~_mask_zone(zone, cluster.nodes, nodes)
+        yield mark_unresolvable("node(s) had no available volume zone", has_zone & is_outside)
 
 
-def _volumes(pod: Incoming, cluster: Cluster) -> Iterator[str]:
+def _list_volume_names(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
     """The names of the volumes that a pod's claims have."""
     claims = cluster.storage.claims if cluster.storage else {}
-    for each in named(pod):
-        claim = claims.get((pod.namespace, each.name))
-        if not each.is_own and claim is not None and (name := spec_of(claim).volume_name):
+    for ref in list_claim_refs(pod):
+        claim = claims.get((pod.namespace, ref.name))
+        if not ref.is_own and claim is not None and (name := get_claim_spec(claim).volume_name):
             yield name
 
 
-def _found(pod: Incoming, cluster: Cluster) -> Iterator[PersistentVolume]:
+def _find_existing_volumes(pod: IncomingPod, cluster: Cluster) -> Iterator[PersistentVolume]:
     volumes = cluster.storage.volumes if cluster.storage else {}
-    for name in _volumes(pod, cluster):
+    for name in _list_volume_names(pod, cluster):
         if name in volumes:
             yield volumes[name]
 
 
-def _zones(volume: PersistentVolume) -> Iterator[_Zone]:
+def _list_required_zones(volume: PersistentVolume) -> Iterator[_Zone]:
     """What a volume's labels ask for; a list with an empty part says nothing."""
     labels = (volume.metadata or ObjectMeta()).labels or {}
-    for label in _LABELS:
+    for label in _ZONE_LABELS:
         values = [part.strip() for part in labels.get(label, "").split("__")]
         if all(values):
             yield _Zone(label, frozenset(values))
 
 
-def _within(zone: _Zone, nodes: NodeColumns, places: Places) -> Mask:
+def _mask_zone(zone: _Zone, columns: NodeColumns, nodes: NodeIndices) -> Mask:
     """Whether a node is in the zone by the label itself, or, where it lacks that one, by the label's present name."""
-    has, matches = _values(nodes, zone.label, places), _values(nodes, zone.label, places, zone.values)
-    now = _NOW.get(zone.label)
-    return matches if now is None else matches | (~has & _values(nodes, now, places, zone.values))
+    is_labelled, matches = _mask_label(columns, zone.label, nodes), _mask_label(columns, zone.label, nodes, zone.values)
+    current_label = _CURRENT_LABELS.get(zone.label)
+    return (
+        matches
+        if current_label is None
+        else matches | (~is_labelled & _mask_label(columns, current_label, nodes, zone.values))
+    )
 
 
-def _values(nodes: NodeColumns, label: str, places: Places, values: frozenset[str] | None = None) -> Mask:
+def _mask_label(columns: NodeColumns, label: str, nodes: NodeIndices, values: frozenset[str] | None = None) -> Mask:
     """Which nodes have a label, with one of these values if they are given."""
-    column = nodes.find_label_column(label)
+    column = columns.find_label_column(label)
     if column is None:
-        return np.zeros(len(places), dtype=np.bool_)
-    present: Mask = column.ids[places] >= 0 if values is None else column.mask_values(values)[places]
+        return np.zeros(len(nodes), dtype=np.bool_)
+    present: Mask = column.ids[nodes] >= 0 if values is None else column.mask_values(values)[nodes]
     return present

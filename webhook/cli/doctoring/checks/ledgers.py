@@ -10,7 +10,7 @@ from webhook.cli.doctoring.mending import kubectl, own, tallygate
 from webhook.cli.doctoring.records import Definition, DefinitionVersion, Deployment, Lease
 from webhook.cli.doctoring.rights import Feature
 from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
-from webhook.gate.leading import KEEPER, SECONDS
+from webhook.gate.leading import LEADER_LEASE, LEASE_DURATION_SECONDS
 from webhook.state.kubernetes import naming
 from webhook.state.kubernetes.definition import definition
 
@@ -18,7 +18,7 @@ _IN_MEMORY = "ledgers are kept in the gate's memory"
 _FILE = "deploy/kustomize/components/followed/crd.yaml"
 _NAME = f"{naming.PLURAL}.{naming.GROUP}"
 _TWO = 2
-_UNRENEWED = 4 * SECONDS
+_UNRENEWED = 4 * LEASE_DURATION_SECONDS
 """Seconds: by then another replica would have taken the Lease over."""
 
 
@@ -103,9 +103,9 @@ def _keeper(facts: Facts) -> Said:
         return _alone(facts)
     lease = facts.lease
     if isinstance(lease, Unseen):
-        return unknown(f"the Lease {KEEPER} cannot be read: {lease.why}")
+        return unknown(f"the Lease {LEADER_LEASE} cannot be read: {lease.why}")
     if lease is None:
-        why = f"there is no Lease {facts.here.namespace}/{KEEPER}"
+        why = f"there is no Lease {facts.here.namespace}/{LEADER_LEASE}"
         if _are_in_cluster(facts) is None or not _anybody(facts):
             return unknown(f"{why}: the gate keeps its ledgers in memory, or does not run")
         return warned(f"{why}: every replica keeps ledgers, and each thing is done more than once", *_can_lease(facts))
@@ -132,12 +132,13 @@ def _anybody(facts: Facts) -> bool:
 def _held(facts: Facts, lease: Lease) -> Said:
     renewed = moment(lease.spec.renew_time)
     if not lease.spec.holder_identity or renewed is None:
-        why = f"nobody holds the Lease {KEEPER}, as for some seconds after a rollout: ask again"
+        why = f"nobody holds the Lease {LEADER_LEASE}, as for some seconds after a rollout: ask again"
         return warned(f"{why}; if nobody takes it, promises that came to nothing keep their room", *_logs(facts))
     ago = (facts.now + timedelta(seconds=facts.ahead or 0.0) - renewed).total_seconds()
     if ago > _UNRENEWED:
         why = (
-            f"{lease.spec.holder_identity} has not renewed the Lease {KEEPER} for {ago:.0f} s, and nobody has taken it"
+            f"{lease.spec.holder_identity} has not renewed the Lease {LEADER_LEASE} for {ago:.0f} s, and nobody "
+            "has taken it"
         )
         return failed(f"{why}: promises that came to nothing keep their room", *_logs(facts))
     return passed(f"{lease.spec.holder_identity} keeps the ledgers, and said so {max(ago, 0):.0f} s ago")
