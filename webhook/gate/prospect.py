@@ -7,7 +7,6 @@ from itertools import islice
 
 from webhook.accounting.amounts import format_amount
 from webhook.accounting.cluster.cluster import DEVICE_CLASS_PREFIX, Cluster
-from webhook.accounting.fit.advertised import is_advertised, list_advertised_resources, list_advertising_nodes
 from webhook.accounting.fit.answer import Feasibility, Prediction, find_unmodelled
 from webhook.accounting.fit.everywhere import predict_daemon_set
 from webhook.accounting.fit.filtering import Diagnosis, run_filters
@@ -43,7 +42,9 @@ class SchedulabilityCheck:
         self._complexity = complexity
         devices = cluster.device_classes
         self.unadvertised = [
-            name for name in incoming.requests if not is_advertised(cluster, name) and devices.find_class(name) is None
+            name
+            for name in incoming.requests
+            if not cluster.nodes.is_advertised(name) and devices.find_class(name) is None
         ]
 
     def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[Found]:
@@ -85,12 +86,12 @@ class SchedulabilityCheck:
         if name.startswith(DEVICE_CLASS_PREFIX):
             return f"there is no DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)}, so that no node can run this"
         advertised_names = list(
-            islice((each for each in list_advertised_resources(self._cluster) if each != _PODS), _MAX_NAMES)
+            islice((each for each in self._cluster.nodes.list_advertised_resources() if each != _PODS), _MAX_NAMES)
         )
         suggestion = resource_meant(name, advertised_names)
         if suggestion is None:
             return f"no node advertises {name}, so that no node can run this"
-        nodes = list_advertising_nodes(self._cluster, suggestion, _MAX_NODES + 1)
+        nodes = self._cluster.nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
         more = " and others" if len(nodes) > _MAX_NODES else ""
         verb = "advertise" if len(nodes) > 1 else "advertises"
         node_list = f"node{'s' * (len(nodes) > 1)} {', '.join(nodes[:_MAX_NODES])}{more}"

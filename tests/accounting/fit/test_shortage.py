@@ -14,7 +14,6 @@ from tests.accounting.fit.deciding import whole
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.fit.advertised import is_advertised, list_advertised_resources, list_advertising_nodes
 from webhook.accounting.fit.filtering import run_filters
 from webhook.accounting.fit.incoming import IncomingPod
 from webhook.accounting.fit.never import predict_never
@@ -109,10 +108,10 @@ def test_what_can_never_be_is_told_with_the_largest(gpus: int, *, hopeless: bool
 
 def test_who_advertises_is_who_has_some() -> None:
     cluster = made(0, 2, 1)
-    assert list_advertised_resources(cluster) == [_GPU, "pods"]
-    assert list_advertising_nodes(cluster, _GPU, 5) == ["b", "c"]
-    assert list_advertising_nodes(cluster, _GPU, 1) == ["b"]
-    assert not is_advertised(cluster, "example.com/other")
+    assert cluster.nodes.list_advertised_resources() == [_GPU, "pods"]
+    assert cluster.nodes.list_advertising_nodes(_GPU, 5) == ["b", "c"]
+    assert cluster.nodes.list_advertising_nodes(_GPU, 1) == ["b"]
+    assert not cluster.nodes.is_advertised("example.com/other")
     cluster.remove_node("b")
     cluster.remove_node("c")
-    assert not is_advertised(cluster, _GPU)
+    assert not cluster.nodes.is_advertised(_GPU)

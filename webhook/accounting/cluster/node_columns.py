@@ -3,7 +3,7 @@
 What pods take of nodes by their priority: how much would be free on each if those below a priority left.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -198,6 +198,25 @@ class NodeColumns:
         self.taints.grow(size)
         self.features.grow(size)
         self._size = size
+
+    def is_advertised(self, resource: str) -> bool:
+        """Return whether at least one node has some of a resource."""
+        mask = self._mask_advertising(resource)
+        return mask is not None and bool(mask.any())
+
+    def list_advertising_nodes(self, resource: str, max_count: int) -> Sequence[str]:
+        """Return the names of at most `max_count` nodes that have some of a resource, in order."""
+        mask = self._mask_advertising(resource)
+        indices = [] if mask is None else self.get_indices()[mask].tolist()
+        return sorted(map(self.get_name, indices))[:max_count]
+
+    def list_advertised_resources(self) -> Sequence[str]:
+        """Return the name of each resource that at least one node has some of, in order."""
+        return sorted(name for name in self.list_resources() if self.is_advertised(name))
+
+    def _mask_advertising(self, resource: str) -> NDArray[np.bool_] | None:
+        column = self.find_allocatable_column(resource)
+        return None if column is None else column.array[self.get_indices()] > 0
 
 
 def _read_amounts(columns: Mapping[str, IntegerColumn], index: int) -> Amounts:

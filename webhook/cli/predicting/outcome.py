@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.fit import scores
-from webhook.accounting.fit.advertised import list_advertised_resources
 from webhook.accounting.fit.answer import Feasibility, NodeDiagnosis, Prediction, diagnose_node, predict_copies
 from webhook.accounting.fit.everywhere import predict_daemon_set, with_daemon_tolerations
 from webhook.accounting.fit.filtering import Diagnosis, run_filters
@@ -114,7 +113,7 @@ def _explained(made: Outcome, pod: IncomingPod, cluster: Cluster, visit: Placeme
 def _meant(found: Prediction, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """The names that nodes advertise in place of those of which no node has any."""
     missing = [name for name, most in found.largest_allocatable.items() if not most]
-    known = [name for name in list_advertised_resources(cluster) if name != _PODS] if missing else []
+    known = [name for name in cluster.nodes.list_advertised_resources() if name != _PODS] if missing else []
     for name in missing:
         meant = resource_meant(name, known)
         if meant is not None:
