@@ -34,7 +34,7 @@ from webhook.admission.registration import registration
 from webhook.cli.lint import lint
 from webhook.cli.policies import usable
 from webhook.policy.load import SHIPPED
-from webhook.state.batching import BatchedLedgers
+from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.kubernetes.naming import object_name
 from webhook.state.ports import LedgerKey

@@ -21,15 +21,14 @@ from tests.state.attempts import GPU, Look, Put, Take, room
 from tests.state.contract import LedgersContract, Opened, soon
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import CapIndex
-from webhook.gate.charging import ChargeResult, PodCharger
-from webhook.gate.promising import CapCharge, ChargedPod
+from webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, PodCharger
 from webhook.policy.parse import parse
-from webhook.state.batching import BatchedLedgers
+from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.kubernetes.calls import Caller, Request
 from webhook.state.kubernetes.codec import MOST_BYTES, Place, encode
 from webhook.state.kubernetes.naming import object_name
-from webhook.state.ledger import Ledger, Operation, Reservation
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from webhook.state.watch.connect import Connection, connect
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.logged_events import events_of, logged
 from tests.server.every_metric import every_metric
-from webhook.state.ledger.reserving import Prerequisite
+from webhook.state.ledger.reserve import Prerequisite
 
 _ROOT = Path(__file__).parents[1]
 _DOCS = _ROOT / "docs"

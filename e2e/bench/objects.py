@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from webhook.accounting.amounts import Amounts
 from webhook.state.kubernetes import codec
-from webhook.state.ledger import Ledger, Operation, Reservation
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey
 
 PLENTY = 1_000_000_000

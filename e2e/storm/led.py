@@ -15,7 +15,7 @@ from e2e.waiting import until
 
 _BOUND = 8.0  # seconds
 _GATES = 3
-_LEASE = 18.0  # seconds that a lease lasts, and the pause between two looks at it (webhook/gate/leading.py)
+_LEASE = 18.0  # seconds that a lease lasts, and the pause between two looks at it (webhook/gate/leader_election.py)
 _ALL_KNOW = 30.0  # seconds until each of those that start has seen the others
 _QUOTA_SHARE = 4
 

@@ -21,7 +21,7 @@ _VISITS = 3.0  # seconds, for the keepers to come by
 _QUIET = 0.5  # seconds in which who writes and reads ledgers under a storm says something, and who watches does not
 _EACH, _HELD_UP = 0.4, 3.0  # seconds between two cuts, and for which nothing comes
 _CUTS = 4  # for each time that they are held up
-_UNHEARD = 20.0 + SLACK  # seconds in which a refused request has a silent watch replaced (webhook/gate/sight.py)
+_UNHEARD = 20.0 + SLACK  # seconds in which a refused request has a silent watch replaced (webhook/gate/usage_lister.py)
 _KNOWN = 10.0  # seconds in which a watch has told of all that was created before
 
 

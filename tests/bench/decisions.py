@@ -6,12 +6,11 @@ import time
 
 from tests.bench.compared import REVIEW
 from webhook.admission.change import Phase
-from webhook.gate import Gate
+from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED, read
 from webhook.policy.model import PolicySet
 from webhook.policy.parse import parse
-from webhook.state.memory import MemoryLedgers
-from webhook.state.namespaces import UnknownNamespaces
+from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 _RULE = """
 apiVersion: tallygate.dev/v1alpha1

@@ -16,7 +16,7 @@ import msgspec
 
 from tests.bench.placing import PODS, WORKLOADS, kept_away, made_up, node_json, pod_json
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.headroom import compute_remaining_capacity
+from webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
 from webhook.objects.scheduling import SchedulingPod
 
 _SIZES = ((500, 2_000), (5_000, 100_000))

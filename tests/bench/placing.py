@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.columns import NodeIndices
 from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from webhook.accounting.fit.filtering import run_filters
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.rejection import NodeIndices
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 NODES, WORKLOADS, PODS, NAMESPACES = 5_000, 10_000, 100_000, 500

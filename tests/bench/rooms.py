@@ -18,7 +18,7 @@ from webhook.admission.change import Change
 from webhook.admission.review import decode
 from webhook.admission.selection import RuleIndex
 from webhook.admission.verdict import Verdict
-from webhook.gate.placing import FixedSnapshot, check_schedulability
+from webhook.gate.scheduling_snapshot import FixedSnapshot, check_schedulability
 
 _REPEATS = 200
 _RULE = """

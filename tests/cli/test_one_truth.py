@@ -15,10 +15,9 @@ from tests.conformance.sums import wrapping_names
 from webhook.admission.change import Phase
 from webhook.cli.app import root
 from webhook.cli.policies import usable
-from webhook.gate import Gate
+from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED
-from webhook.state.memory import MemoryLedgers
-from webhook.state.namespaces import UnknownNamespaces
+from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 CASES = Path(__file__).parents[1] / "conformance" / "cases" / "workload.jsonl"
 Finding = dict[str, Any]

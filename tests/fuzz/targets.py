@@ -8,11 +8,10 @@ from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
-from webhook.gate import Gate
+from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED
 from webhook.policy.parse import parse
-from webhook.state.memory import MemoryLedgers
-from webhook.state.namespaces import UnknownNamespaces
+from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 _REVIEWS = Path(__file__).parents[1] / "reviews" / "cases"
 _POLICIES = Path(__file__).parents[2] / "policies"

@@ -10,14 +10,14 @@ from typing import Any, NoReturn
 from tests.admission.case import policies
 from tests.state.attempts import Look, Put
 from webhook.admission.change import Phase
-from webhook.gate import Decision, Gate
-from webhook.gate.placing import SnapshotProvider
-from webhook.gate.quotas import QuotaLister
-from webhook.gate.scaling import WorkloadReader
+from webhook.gate.decisions import Decision
+from webhook.gate.gate import Gate
+from webhook.gate.scale_requests import WorkloadReader
+from webhook.gate.scheduling_snapshot import SnapshotProvider
+from webhook.gate.workload_forecast import QuotaLister
 from webhook.policy.model import PolicySet
-from webhook.state.ledger import Ledger
-from webhook.state.memory import MemoryLedgers
-from webhook.state.namespaces import FixedNamespaces, UnknownNamespaces
+from webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister
 
 GPU = "nvidia.com/gpu"

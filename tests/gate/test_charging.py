@@ -5,9 +5,9 @@ from typing import TypeVar
 import pytest
 
 from tests.gate.scene import Scene, response
+from webhook.gate.charging import ReleaseTransition
 from webhook.gate.gate import UndecidedError
-from webhook.gate.promising import ReleaseTransition
-from webhook.state.memory import MemoryLedgers
+from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ports import LedgerKey, Transition, UnknownOutcomeError
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from tests.admission.case import policies
 from tests.gate.world import opened
 from tests.state.attempts import Put
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.gate.scene import CAP, GPU, Scene, pod, response
-from webhook.state.ledger import Operation
+from webhook.state.ledger.ledger import Operation
 
 
 @pytest.mark.parametrize(("old", "kind"), [({}, Operation.CREATE), ({"oldObject": pod("u", 1)}, Operation.UPDATE)])

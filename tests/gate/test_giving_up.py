@@ -7,8 +7,8 @@ import pytest
 from tests.gate.scene import CAP, GPU, TWO, Scene, pod, response
 from tests.state.attempts import Look
 from webhook.errors import TallygateError
-from webhook.gate import UndecidedError
-from webhook.state.memory import MemoryLedgers
+from webhook.gate.gate import UndecidedError
+from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError, Transition
 
 T = TypeVar("T")

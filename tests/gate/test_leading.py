@@ -3,7 +3,7 @@
 import pytest
 
 from tests.gate.leases import Leases
-from webhook.gate.leading import (
+from webhook.gate.leader_election import (
     LEADER_LEASE,
     LEASE_DURATION_SECONDS,
     REPLICA_LEASE_PREFIX,

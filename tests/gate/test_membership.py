@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.gate.scene import BY_LABEL, SHARED
 from tests.gate.world import World, opened
 from tests.state.attempts import Put
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.events import Bookmark
 

@@ -11,7 +11,7 @@ from tests.gate.scene import GPU, Scene, pod, response
 from tests.gate.test_foresight import told, workload
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.gate.placing import ClusterSnapshot, FixedSnapshot
+from webhook.gate.scheduling_snapshot import ClusterSnapshot, FixedSnapshot
 
 RULE = """
 apiVersion: tallygate.dev/v1alpha1

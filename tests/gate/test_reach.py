@@ -3,7 +3,7 @@
 import pytest
 
 from tests.gate.scene import BY_LABEL, CAP, Scene, response
-from webhook.gate import UndecidedError
+from webhook.gate.gate import UndecidedError
 
 
 def test_a_namespace_outside_the_cap_is_free() -> None:

@@ -10,8 +10,8 @@ from tests.gate.scene import CAP, GPU, Scene, pod, response
 from tests.gate.test_quotas import NO_CAPS, gpus, quotas
 from webhook.admission.change import Phase
 from webhook.errors import TallygateError
-from webhook.gate.answering import Decision
-from webhook.gate.scaling import WorkloadReader
+from webhook.gate.decisions import Decision
+from webhook.gate.scale_requests import WorkloadReader
 
 DENY = CAP + "  workloads: deny\n"
 DEPLOYMENTS = ("apps", "deployments")

@@ -5,7 +5,7 @@ import dataclasses
 from tests.gate.scene import GPU, TWO, Scene, never, response
 from tests.state.attempts import Put
 from webhook.accounting.amounts import Amounts
-from webhook.state.memory import MemoryLedgers
+from webhook.state.in_memory import MemoryLedgers
 
 
 def shared() -> MemoryLedgers:

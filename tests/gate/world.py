@@ -9,12 +9,12 @@ from tests.state.attempts import Look
 from tests.state.watch.pods import line, page
 from tests.state.watch.pods import pod as stored_pod
 from webhook.admission.capping import CapIndex
-from webhook.gate import Gate
-from webhook.gate.keeping import LedgerReconciler
-from webhook.gate.sight import UsageLister
-from webhook.gate.telling import TopConsumers
-from webhook.state.ledger import Ledger
-from webhook.state.memory import MemoryLedgers
+from webhook.gate.gate import Gate
+from webhook.gate.ledger_reconciler import LedgerReconciler
+from webhook.gate.top_consumers import TopConsumers
+from webhook.gate.usage_lister import UsageLister
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError, T, Transition
 from webhook.state.watch.events import Changed, Deleted, Event, Replaced
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView

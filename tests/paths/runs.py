@@ -17,7 +17,7 @@ from tests.paths.recorder import record_modules
 from webhook.accounting.amounts import Amounts
 from webhook.cli.app import root
 from webhook.cli.command import EXIT_FINDINGS
-from webhook.gate import Gate
+from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.composing.followed import _ledgers, beside_cluster
@@ -27,9 +27,8 @@ from webhook.server.settings.sources import load_settings
 from webhook.server.voice import Voice, speaking
 from webhook.server.web.app import create_app
 from webhook.server.web.observer import Observer
-from webhook.state.ledger import Ledger
-from webhook.state.memory import MemoryLedgers
-from webhook.state.namespaces import UnknownNamespaces
+from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, TransitionResult
 
 Object = dict[str, Any]

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from webhook.accounting.amounts import Amounts
 from webhook.server.caps.seen import Seen, SeenLedgers
 from webhook.server.following.figures import Figures
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.runner import Followed

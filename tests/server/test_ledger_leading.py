@@ -4,7 +4,7 @@ import time
 
 from tests.gate.leases import Leases
 from tests.server.process import eventually
-from webhook.gate.leading import LEADER_LEASE, LeaderElector
+from webhook.gate.leader_election import LEADER_LEASE, LeaderElector
 from webhook.server.following.leading import LedgerLeading
 from webhook.server.reporting.logs import new_logger
 

@@ -12,7 +12,7 @@ from webhook.server.caps.figures import FULLEST, MOST_FULLEST
 from webhook.server.caps.names import MOST_CAPS
 from webhook.server.caps.refusals import REASONS
 from webhook.server.caps.sums import State
-from webhook.state.ledger import MAX_RESERVATIONS
+from webhook.state.ledger.reserve import MAX_RESERVATIONS
 from webhook.state.ports import WriteResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.server.building import Built, Log
 from webhook.admission.change import Phase
-from webhook.gate import DecisionRecord
+from webhook.gate.decisions import DecisionRecord
 from webhook.server.reporting.lines import Lines
 from webhook.server.reporting.metrics import Build, Metrics
 from webhook.server.web.failures import Failure

@@ -13,7 +13,8 @@ import msgspec
 
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
-from webhook.gate import Decision, DecisionRecord, UndecidedError
+from webhook.gate.decisions import Decision, DecisionRecord
+from webhook.gate.gate import UndecidedError
 from webhook.server.life import Life, leave
 from webhook.server.reporting.lines import Lines
 from webhook.server.reporting.logs import new_logger

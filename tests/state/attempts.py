@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Ledger, Operation, Reservation
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import TransitionResult
 
 GPU = "nvidia.com/gpu"

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from tests.state.attempts import GPU, Look, Remove, Take, bounded, room
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 
 Opened = Callable[[LedgerKey, Ledger], None]

@@ -4,8 +4,8 @@ import pytest
 
 from tests.state.attempts import Look, Put, Take, room
 from tests.state.contract import LedgersContract, Opened, soon
-from webhook.state.ledger import Ledger
-from webhook.state.memory import MemoryLedgers
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 

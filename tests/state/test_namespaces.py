@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.state.namespaces import NamespacesError, UnknownNamespaces, read_namespaces
+from webhook.state.in_memory import NamespacesError, UnknownNamespaces, read_namespaces
 
 
 def test_nobody_knows_no_labels() -> None:

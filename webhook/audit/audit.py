@@ -11,8 +11,8 @@ from webhook.audit.kept import Kept
 from webhook.audit.kinds import NODE, ORDER, path
 from webhook.audit.looked import Looked
 from webhook.audit.pages import Pages
-from webhook.gate.placing import SnapshotProvider
-from webhook.gate.sight import UsageLister
+from webhook.gate.scheduling_snapshot import SnapshotProvider
+from webhook.gate.usage_lister import UsageLister
 from webhook.policy.model import PolicySet
 from webhook.state.watch.columns import Place
 from webhook.state.watch.namespaces import NamespaceView

@@ -7,10 +7,10 @@ from webhook.accounting.problem import Code, Problem, Reason
 from webhook.admission.capping import CapIndex, Counted
 from webhook.admission.codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from webhook.audit.finding import Finding, Subject
-from webhook.gate.holders import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
-from webhook.gate.sight import Membership, UsageLister
+from webhook.gate.top_consumers import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
+from webhook.gate.usage_lister import Membership, UsageLister
 from webhook.policy.model import Enforcement
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.view import PodView
 

@@ -18,7 +18,7 @@ from webhook.audit.kinds import api_version
 from webhook.audit.looked import Looked
 from webhook.audit.owners import STORED, Echo, Name, Owners, controller, echo
 from webhook.audit.saying import Said, Saying
-from webhook.gate.placing import SnapshotProvider
+from webhook.gate.scheduling_snapshot import SnapshotProvider
 from webhook.objects.meta import ObjectMeta
 from webhook.policy.model import Enforcement, PolicySet
 from webhook.state.watch.columns import Place

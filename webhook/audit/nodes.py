@@ -10,7 +10,7 @@ from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.audit.kinds import NODE, path
 from webhook.audit.pages import AuditError, ForbiddenError, Pages
-from webhook.gate.placing import FixedSnapshot
+from webhook.gate.scheduling_snapshot import FixedSnapshot
 
 DEVICE_CLASS: Final = "DeviceClass"
 _DEVICE_CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"

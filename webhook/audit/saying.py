@@ -14,9 +14,9 @@ from webhook.admission.verdict import Verdict
 from webhook.admission.workloads import TARGETS
 from webhook.audit.kinds import POD
 from webhook.audit.looked import Looked
-from webhook.gate.arithmetic import create_missing_limit_problem
-from webhook.gate.foresight import WORKLOAD_KINDS, create_workload, forecast_cap
-from webhook.gate.placing import SnapshotProvider, check_schedulability
+from webhook.gate.messages import create_missing_limit_problem
+from webhook.gate.scheduling_snapshot import SnapshotProvider, check_schedulability
+from webhook.gate.workload_forecast import WORKLOAD_KINDS, create_workload, forecast_cap
 from webhook.policy.model import Enforcement, Foresight, PolicySet
 
 _NOTHING = Amounts()

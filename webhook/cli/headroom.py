@@ -9,9 +9,9 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from webhook.accounting.fit.headroom import RemainingCapacity
-from webhook.accounting.fit.headroom import compute_remaining_capacity as room_for
 from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
+from webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity as room_for
 from webhook.cli.cluster.options import connection_options, snapshot_option
 from webhook.cli.cluster.source import Source
 from webhook.cli.command import Command, Misuse

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from webhook.accounting.fit.answer import Feasibility
-from webhook.accounting.fit.room import open_placement_session
-from webhook.accounting.fit.scores import Scoring
 from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.scheduling.placement import open_placement_session
+from webhook.accounting.scheduling.prediction import Feasibility
+from webhook.accounting.scheduling.scoring import Scoring
 from webhook.cli.cluster.options import connection_options, snapshot_option
 from webhook.cli.cluster.source import Source
 from webhook.cli.command import EXIT_FINDINGS, Command, Misuse

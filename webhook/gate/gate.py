@@ -18,7 +18,8 @@ from webhook.admission.review import Asked, ReviewError, decode
 from webhook.admission.verdict import ALLOWED
 from webhook.admission.workloads import target
 from webhook.errors import TallygateError
-from webhook.gate.answering import (
+from webhook.gate.charging import CapCharge, ChargedPod, PodCharger, ReadTransition
+from webhook.gate.decisions import (
     ActivePolicySet,
     Decision,
     ReviewContext,
@@ -28,20 +29,17 @@ from webhook.gate.answering import (
     deny_by_caps,
     retry_later,
 )
-from webhook.gate.arithmetic import create_excess_problems, create_missing_limit_problem
-from webhook.gate.charging import PodCharger
-from webhook.gate.foresight import WORKLOAD_KINDS, decode_workloads, forecast_cap
-from webhook.gate.moving import check_namespace_move, is_namespace_update
-from webhook.gate.placing import SnapshotProvider, check_schedulability
-from webhook.gate.promising import CapCharge, ChargedPod, ReadTransition
-from webhook.gate.quotas import QuotaLister, forecast_quotas
-from webhook.gate.scaling import WorkloadReader, is_scale_request, resolve_scale
-from webhook.gate.sight import UsageLister
-from webhook.gate.telling import TopConsumers
+from webhook.gate.messages import create_excess_problems, create_missing_limit_problem
+from webhook.gate.namespace_moves import check_namespace_move, is_namespace_update
+from webhook.gate.scale_requests import WorkloadReader, is_scale_request, resolve_scale
+from webhook.gate.scheduling_snapshot import SnapshotProvider, check_schedulability
+from webhook.gate.top_consumers import TopConsumers
+from webhook.gate.usage_lister import UsageLister
+from webhook.gate.workload_forecast import WORKLOAD_KINDS, QuotaLister, decode_workloads, forecast_cap, forecast_quotas
 from webhook.objects.core import Pod
 from webhook.policy.model import Foresight, PolicySet
 from webhook.policy.resolve import matches_subjects
-from webhook.state.ledger import Ledger, Operation
+from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister, RetryLaterError, StoreUnavailableError
 
 _CHARGED_SUBRESOURCES = frozenset({"", "resize"})

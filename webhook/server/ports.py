@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from webhook.admission.change import Phase
-from webhook.gate import Decision
+from webhook.gate.decisions import Decision
 from webhook.server.settings.table import Settings
 
 Admit = Callable[[bytes, Phase, float], Decision]

@@ -9,7 +9,7 @@ import msgspec
 
 from webhook.accounting.amounts import Amounts
 from webhook.errors import TallygateError
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -10,7 +10,7 @@ from tests.accounting.fit.clusters import cluster_of, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.accounting.fit.verdict import schedule_one
+from webhook.accounting.scheduling.schedule import schedule_one
 
 Json = Mapping[str, Any]
 

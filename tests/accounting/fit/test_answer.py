@@ -8,10 +8,16 @@ import pytest
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.fit.answer import Feasibility, NodeDiagnosis, Prediction, diagnose_node, predict_copies
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.room import open_placement_session
 from webhook.accounting.node_fit import Shortfall
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.placement import open_placement_session
+from webhook.accounting.scheduling.prediction import (
+    Feasibility,
+    NodeDiagnosis,
+    Prediction,
+    diagnose_node,
+    predict_copies,
+)
 
 _BANANAS = "example.com_banana"
 _NAME = "example.com/banana"

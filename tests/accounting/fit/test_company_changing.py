@@ -11,10 +11,10 @@ from tests.accounting.fit import company_draws as draws
 from tests.accounting.fit.clusters import cluster_of, node_of, pod_of
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.columns import NodeIndices
 from webhook.accounting.cluster.pod_info import create_pod_info
-from webhook.accounting.fit.filtering import run_filters
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.rejection import NodeIndices
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
 
 Json = dict[str, Any]
 

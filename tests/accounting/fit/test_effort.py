@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.fit.effort import count_scanned_groups, estimate_anti_affinity, estimate_complexity
-from webhook.accounting.fit.incoming import IncomingPod
+from webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_anti_affinity, estimate_complexity
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
 
 Json = dict[str, Any]
 

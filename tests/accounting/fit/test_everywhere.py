@@ -4,9 +4,8 @@ from typing import Any
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.answer import Feasibility, Prediction
-from webhook.accounting.fit.everywhere import predict_daemon_set
-from webhook.accounting.fit.room import open_placement_session
+from webhook.accounting.scheduling.placement import open_placement_session
+from webhook.accounting.scheduling.prediction import Feasibility, Prediction, predict_daemon_set
 
 _BANANA = "example.com_banana"
 

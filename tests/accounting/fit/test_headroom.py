@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
-from webhook.accounting.fit.filtering import run_filters
-from webhook.accounting.fit.headroom import RemainingCapacity, compute_remaining_capacity
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.room import open_placement_session
-from webhook.accounting.fit.sentence import format_fit_error
+from webhook.accounting.scheduling.filters import format_fit_error, run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.placement import open_placement_session
+from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
 
 _BANANA = "example.com_banana"
 Object = dict[str, Any]

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.filtering import run_filters
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.leaving import EvictionOption, find_eviction_options
-from webhook.accounting.fit.remedies import Remedy, find_remedies
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.remedies import EvictionOption, Remedy, find_eviction_options, find_remedies
 
 _BANANA = "example.com_banana"
 _ML = {"taints": [{"key": "dedicated", "value": "ml", "effect": "NoSchedule"}]}

@@ -8,11 +8,12 @@ import pytest
 from tests.accounting.fit.clusters import node, pod, pod_of
 from tests.accounting.fit.deciding import whole
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit import filtering
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.preemption.preempting import PreemptionResult
-from webhook.accounting.fit.rejection import FilterStatus, NodeIndices, mark_unschedulable
-from webhook.accounting.fit.verdict import ScheduleResult, schedule_one
+from webhook.accounting.cluster.columns import NodeIndices
+from webhook.accounting.scheduling.filter_status import FilterStatus, mark_unschedulable
+from webhook.accounting.scheduling.filters import FILTERS
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.preemption import PreemptionResult
+from webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
 
 Json = dict[str, Any]
 
@@ -169,7 +170,7 @@ def test_the_scheduler_is_at_fault_when_all_can_stay_after_all(monkeypatch: pyte
         asked.append(places)
         return [mark_unschedulable("not yet", np.full(len(places), len(asked) == 1))]
 
-    monkeypatch.setattr(filtering, "FILTERS", {"Hesitant": reject_at_first})
+    monkeypatch.setattr("webhook.accounting.scheduling.filters.FILTERS", {"Hesitant": reject_at_first})
     said = _said([node("n0", cpu="9")], [_pod("a", "n0")], status={"nominatedNodeName": "n0"})
     assert said.message == (
         '0/1 nodes are available: 1 not yet. preemption: expected at least one victim pod on node "n0"'
@@ -185,8 +186,8 @@ def test_a_cluster_is_as_it_was_though_a_filter_fails(monkeypatch: pytest.Monkey
             raise ZeroDivisionError
         return []
 
-    filters = {**filtering.FILTERS, "Failing": fail_once_alone}
-    monkeypatch.setattr(filtering, "FILTERS", filters)
+    filters = {**FILTERS, "Failing": fail_once_alone}
+    monkeypatch.setattr("webhook.accounting.scheduling.filters.FILTERS", filters)
     with pytest.raises(ZeroDivisionError):
         schedule_one(pod_of(pod("new", asks={"cpu": "2"}, priority=100)), cluster)
     assert [each.name for each in cluster.get_node_pods(0).values()] == ["a", "b"]

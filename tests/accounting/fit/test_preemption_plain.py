@@ -10,7 +10,7 @@ from tests.accounting.fit.deciding import Decided, decided, whole
 from tests.accounting.scheduling.plain.scheduler import schedule
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.verdict import schedule_one
+from webhook.accounting.scheduling.schedule import schedule_one
 
 Json = dict[str, Any]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.accounting.fit.clusters import pod, pod_of
-from webhook.accounting.fit.priority import with_resolved_priority
+from webhook.accounting.scheduling.incoming_pod import with_resolved_priority
 from webhook.objects.scheduling import PriorityClass
 
 CLASSES = {

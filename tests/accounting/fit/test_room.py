@@ -8,16 +8,15 @@ from hypothesis import strategies as st
 
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit.filtering import run_filters
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.room import (
+from webhook.accounting.scheduling.filters import format_fit_error, run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.placement import (
     PlacementSession,
     count_placeable,
     is_independent,
     open_placement_session,
     place_copies,
 )
-from webhook.accounting.fit.sentence import format_fit_error
 
 _GPU = "nvidia.com_gpu"
 

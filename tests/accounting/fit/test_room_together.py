@@ -10,11 +10,10 @@ from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
-from webhook.accounting.fit.ahead import score_nodes
-from webhook.accounting.fit.filtering import run_filters
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.room import open_placement_session
-from webhook.accounting.fit.scores import Scoring, ScoringStrategy
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.placement import open_placement_session
+from webhook.accounting.scheduling.scoring import Scoring, ScoringStrategy, score_nodes
 from webhook.objects.scheduling import SchedulingPod
 
 Json = dict[str, Any]

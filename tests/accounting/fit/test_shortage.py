@@ -14,12 +14,12 @@ from tests.accounting.fit.deciding import whole
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.fit.filtering import run_filters
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.never import predict_never
-from webhook.accounting.fit.room import place_copies
-from webhook.accounting.fit.shortage import predict_quickly
-from webhook.accounting.fit.verdict import schedule_one
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.placement import place_copies
+from webhook.accounting.scheduling.prediction import predict_quickly
+from webhook.accounting.scheduling.schedule import schedule_one
+from webhook.accounting.scheduling.unresolvable import predict_never
 from webhook.objects.scheduling import SchedulingPod
 
 Json = dict[str, Any]

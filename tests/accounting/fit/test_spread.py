@@ -7,10 +7,9 @@ import pytest
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.fork import fork
-from webhook.accounting.fit.filtering import run_filters
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.sentence import format_fit_error
-from webhook.accounting.fit.verdict import schedule_one
+from webhook.accounting.scheduling.filters import format_fit_error, run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.schedule import schedule_one
 
 Json = dict[str, Any]
 

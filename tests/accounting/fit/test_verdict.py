@@ -9,8 +9,8 @@ from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.accounting.fit.deciding import decided, whole
 from tests.conformance.case import read_cases
 from tests.conformance.schedule import comparing
-from webhook.accounting.fit.priority import NoPriorityClassError
-from webhook.accounting.fit.verdict import schedule_one
+from webhook.accounting.scheduling.incoming_pod import NoPriorityClassError
+from webhook.accounting.scheduling.schedule import schedule_one
 
 Json = dict[str, Any]
 

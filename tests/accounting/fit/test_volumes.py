@@ -6,7 +6,7 @@ from tests.accounting.fit.clusters import node, pod, pod_of
 from tests.accounting.fit.deciding import decided, whole
 from tests.accounting.fit.storing import Json, claim, limited, mounting, storage_class, volume
 from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.accounting.fit.verdict import schedule_one
+from webhook.accounting.scheduling.schedule import schedule_one
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.storage import PersistentVolume, VolumeAttachment
 

@@ -11,10 +11,9 @@ from tests.cli.test_one_truth import ALL, refusals
 from tests.cli.usage.clusters import namespace, written
 from webhook.cli.app import root
 from webhook.cli.policies import usable
-from webhook.gate import Gate
+from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED
-from webhook.state.memory import MemoryLedgers
-from webhook.state.namespaces import UnknownNamespaces
+from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 WHERE = "team-a"
 

@@ -9,10 +9,10 @@ import pytest
 from webhook.admission.change import Phase, User
 from webhook.cli.sequences.api_server import ApiServer, Request
 from webhook.cli.sequences.store import Key, Store
-from webhook.gate import Decision, Gate
+from webhook.gate.decisions import Decision
+from webhook.gate.gate import Gate
 from webhook.policy.model import PolicySet
-from webhook.state.memory import MemoryLedgers
-from webhook.state.namespaces import FixedNamespaces
+from webhook.state.in_memory import FixedNamespaces, MemoryLedgers
 
 REVIEWS = Path(__file__).parents[2] / "reviews"
 DEVELOPER = Request(User("admin", ("system:authenticated",)), "default")

@@ -14,7 +14,7 @@ from webhook.accounting.amounts import Amounts
 from webhook.cli.using.choice import Choice
 from webhook.cli.using.verifying import Drift, verify
 from webhook.state.kubernetes.codec import encode
-from webhook.state.ledger import Ledger, Operation, Reservation
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey
 
 CAP = """\

@@ -8,8 +8,8 @@ from tests.gate.simulation.requests import Request, State
 from tests.gate.simulation.tasks import Task
 from tests.gate.simulation.truth import Pod
 from tests.state.simulation.picking import pick
-from webhook.gate.promising import ChargedPod
-from webhook.state.ledger import Operation
+from webhook.gate.charging import ChargedPod
+from webhook.state.ledger.ledger import Operation
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 
 _MOST_TASKS = 9

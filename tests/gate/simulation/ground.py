@@ -9,7 +9,7 @@ from tests.gate.simulation.requests import Request, State
 from tests.gate.simulation.store import Store
 from tests.gate.simulation.tasks import Task, Tasks
 from tests.gate.simulation.truth import Truth, membership, under
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
 OLD_NAMESPACES = ("team-a", "team-b")

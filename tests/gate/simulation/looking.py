@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from tests.gate.simulation.truth import Truth, membership, under
 from tests.state.watch.pods import GPU
 from webhook.admission.capping import CapIndex
-from webhook.gate.promising import ChargedPod
-from webhook.state.ledger import Ledger
+from webhook.gate.charging import ChargedPod
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
 

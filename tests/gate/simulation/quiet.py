@@ -6,7 +6,7 @@ from tests.gate.simulation.truth import under
 from tests.gate.simulation.world import World
 from tests.state.simulation.violation import ViolationError
 from tests.state.watch.pods import GPU
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 
 _VISITS = 4
 _GOES_ON = 30

@@ -10,11 +10,10 @@ from tests.gate.simulation.truth import Namespace, Truth
 from tests.state.watch.pods import line, page
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import CapIndex, Counted
-from webhook.gate.charging import PodCharger
-from webhook.gate.keeping import LedgerReconciler
-from webhook.gate.promising import CapCharge, ChargedPod
-from webhook.gate.sight import UsageLister
-from webhook.state.batching import BatchedLedgers
+from webhook.gate.charging import CapCharge, ChargedPod, PodCharger
+from webhook.gate.ledger_reconciler import LedgerReconciler
+from webhook.gate.usage_lister import UsageLister
+from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
 from webhook.state.watch.freshness import Freshness

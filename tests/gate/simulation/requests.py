@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.gate.simulation.tasks import Task
-from webhook.state.ledger import Operation
+from webhook.state.ledger.ledger import Operation
 from webhook.state.ports import LedgerKey
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tests.gate.simulation.tasks import Tasks
 from tests.gate.simulation.truth import Truth
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
 
 _LOST, _LATE, _DEAF = 0, 1, 2

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from tests.state.watch.pods import pod as stored_pod
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
 
@@ -129,5 +129,5 @@ def under(key: LedgerKey, pod: Pod) -> bool:
 
 
 def membership(names: Collection[str]) -> str:
-    """What a ledger says of the namespaces that it was counted with (`webhook.gate.sight`)."""
+    """What a ledger says of the namespaces that it was counted with (`webhook.gate.usage_lister`)."""
     return sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]

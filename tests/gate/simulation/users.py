@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from tests.gate.simulation.caps import WITH, WITHOUT
 from tests.gate.simulation.ground import Act, Ground
 from tests.gate.simulation.requests import Request
-from webhook.state.ledger import Operation
+from webhook.state.ledger.ledger import Operation
 
 _MOST_REQUESTS = 6
 _NEW_NAMESPACES = ("team-2", "team-3")

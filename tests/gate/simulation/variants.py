@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from tests.gate.simulation import wrong
-from webhook.gate import keeping, promising
-from webhook.gate.keeping import LedgerReconciler
-from webhook.gate.promising import ReserveTransition
-from webhook.gate.sight import UsageLister
-from webhook.state.batching import BatchedLedgers
+from webhook.gate import charging, ledger_reconciler
+from webhook.gate.charging import ReserveTransition
+from webhook.gate.ledger_reconciler import LedgerReconciler
+from webhook.gate.usage_lister import UsageLister
+from webhook.state.batched_ledgers import BatchedLedgers
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ VARIANTS: Mapping[str, Variant] = {
         seed=25,
     ),
     "withdraws_by_uid": Variant(
-        3, "takes back the row of its pod, whoever wrote it", promising, "release", wrong.withdraws_by_uid, seed=3
+        3, "takes back the row of its pod, whoever wrote it", charging, "release", wrong.withdraws_by_uid, seed=3
     ),
     "counts_torn": Variant(
         4,
@@ -84,7 +84,7 @@ VARIANTS: Mapping[str, Variant] = {
     "takes_promising": Variant(
         7,
         "takes the ledger of a namespace that is gone away though it promises",
-        keeping,
+        ledger_reconciler,
         "_is_empty",
         wrong.takes_promising,
         mix="passing namespaces",

@@ -4,12 +4,12 @@
 from typing import Any
 
 from webhook.admission.capping import Counted
-from webhook.gate.keeping import LedgerReconciler, ReconcileResult
-from webhook.gate.promising import ReserveTransition
-from webhook.gate.sight import UsageLister
-from webhook.state.batching import BatchedLedgers
-from webhook.state.batching.desk import CachedLedger
-from webhook.state.ledger import Ledger, ReservationAges
+from webhook.gate.charging import ReserveTransition
+from webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
+from webhook.gate.usage_lister import UsageLister
+from webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
+from webhook.state.ledger.expire import ReservationAges
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
 _write = BatchedLedgers._write

@@ -6,7 +6,7 @@ from tests.server.building import Log
 from tests.state.ledger.ledgers import GPU, empty, gpus
 from webhook.accounting.amounts import Amounts
 from webhook.server.caps.drifts import Drifts
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 KEY = LedgerKey("gpus-0123456789", "team-a")

@@ -14,8 +14,8 @@ from webhook.server.caps.figures import FULLEST, MOST_FULLEST
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.caps.names import MOST_CAPS
 from webhook.server.caps.refusals import Refusals
-from webhook.state.ledger import Ledger
-from webhook.state.memory import MemoryLedgers
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
 CPU = CAP.replace("{nvidia.com/gpu: 4}", "{nvidia.com/gpu: 4, requests.cpu: 2500m}")

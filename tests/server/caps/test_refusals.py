@@ -9,13 +9,14 @@ from prometheus_client import CollectorRegistry
 from tests.gate.scene import CAP, Scene, pod
 from tests.gate.test_foresight import workload
 from webhook.accounting.amounts import Amounts
-from webhook.gate import Decision
+from webhook.gate.charging import ChargeMode
+from webhook.gate.decisions import Decision
 from webhook.gate.gate import UndecidedError
-from webhook.gate.promising import ChargeMode
 from webhook.server.caps.names import MOST_CAPS
 from webhook.server.caps.refusals import REASONS, CountedLedgers, Refusals
-from webhook.state.ledger import Deferred, Ledger, Prerequisite
-from webhook.state.memory import MemoryLedgers
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ledger.reserve import Deferred, Prerequisite
 from webhook.state.ports import (
     LedgerFullError,
     LedgerKey,

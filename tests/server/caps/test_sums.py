@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.state.ledger.ledgers import GPU, empty, gpus, granted, wants
 from webhook.accounting.amounts import Amounts
 from webhook.server.caps.sums import Full, State, Told, added, fullest
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 
 
 def told(ledger: Ledger, namespace: str = "team-a", cap: str = "gpus", age: float = 0.0) -> Told:

@@ -7,7 +7,7 @@ from tests.state.attempts import Take, room
 from tests.state.batching.script import KEY, Clock, ScriptedStore
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.caps.refusals import Refusals
-from webhook.state.batching import BatchedLedgers
+from webhook.state.batched_ledgers import BatchedLedgers
 
 
 def test_writes_are_told_by_how_they_ended_and_how_long_they_took() -> None:

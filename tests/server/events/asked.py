@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from webhook.admission.change import Phase
-from webhook.gate import Decision, DecisionRecord
+from webhook.gate.decisions import Decision, DecisionRecord
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u-web", "controller": True}
 

@@ -9,7 +9,7 @@ from tests.server.building import Log
 from tests.server.events.asked import OWNER, answer, review
 from tests.server.process import eventually
 from webhook.admission.change import Phase
-from webhook.gate import Decision
+from webhook.gate.decisions import Decision
 from webhook.server.events.series import Event
 from webhook.server.events.telling import OwnerEvents
 from webhook.server.events.writing import EventError

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from tests.state.attempts import Put, room
 from tests.state.batching.script import KEY, Clock, Happening, ScriptedStore, nothing
-from webhook.state.batching import BatchedLedgers
+from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.ports import Transition
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from threading import Lock, Semaphore
 
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
 
 KEY = LedgerKey("gpus-0123456789", "team-a")

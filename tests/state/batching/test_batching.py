@@ -8,8 +8,7 @@ import pytest
 from tests.state.attempts import GPU, Put, Take, room
 from tests.state.batching.crowd import crowd, crowded
 from tests.state.batching.script import KEY, ScriptedStore
-from webhook.state.batching import BatchedLedgers
-from webhook.state.batching.desk import CachedLedger
+from webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
 from webhook.state.ports import LedgerKey, VersionedLedger
 
 
@@ -73,7 +72,7 @@ def test_a_ledger_that_is_not_there_is_made_by_one() -> None:
 
 
 def test_of_very_many_ledgers_those_unused_the_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.batching.ledgers._MAX_CACHED_LEDGERS", 2)
+    monkeypatch.setattr("webhook.state.batched_ledgers._MAX_CACHED_LEDGERS", 2)
     store = ScriptedStore(room(9))
     ledgers = BatchedLedgers(store, lambda: 0.0)
     for uid, cap in enumerate("abacab"):

@@ -5,7 +5,7 @@ import pytest
 from tests.state.attempts import Look, Put, Take, room
 from tests.state.batching.crowd import Crowd
 from tests.state.batching.script import KEY, Clock, Happening, ScriptedStore, done, down, lost, nothing, throttled
-from webhook.state.batching import BatchedLedgers
+from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.ports import LedgerWrite, RetryLaterError, StoreUnavailableError, WriteResult
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.state.attempts import Put, Remove, Take, room
 from tests.state.batching.crowd import crowd, crowded
 from tests.state.batching.script import down
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import StoreUnavailableError
 
 

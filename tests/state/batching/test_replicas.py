@@ -9,8 +9,9 @@ import pytest
 
 from tests.state.attempts import GPU, Take, room
 from tests.state.batching.script import KEY, Happening, ScriptedStore, done, down, lost, nothing, pending
-from webhook.state.batching import BatchedLedgers
-from webhook.state.ledger import Ledger, release
+from webhook.state.batched_ledgers import BatchedLedgers
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ledger.reserve import release
 from webhook.state.ports import StoreUnavailableError, TransitionResult
 
 _ROOM = 60

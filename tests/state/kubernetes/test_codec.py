@@ -15,7 +15,7 @@ from webhook.accounting.amounts import Amounts
 from webhook.state.kubernetes.codec import MOST_BYTES, Place, decode, encode
 from webhook.state.kubernetes.definition import definition
 from webhook.state.kubernetes.naming import object_name
-from webhook.state.ledger import Ledger, Operation, Reservation
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 
 KEY = LedgerKey("gpus-0123456789", "team-a")

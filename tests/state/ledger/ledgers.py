@@ -4,19 +4,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import (
-    Deferred,
-    Exceeded,
-    Ledger,
-    Operation,
-    Prerequisite,
-    ReservationRequest,
-    Reserved,
-    StaleSnapshot,
-    UsageSnapshot,
-)
-from webhook.state.ledger import recount as product_recount
-from webhook.state.ledger import reserve as product_reserve
+from webhook.state.ledger.ledger import Ledger, Operation
+from webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot
+from webhook.state.ledger.recount import recount as product_recount
+from webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved
+from webhook.state.ledger.reserve import reserve as product_reserve
 
 GPU = "nvidia.com/gpu"
 IPS = "example.com/ip"

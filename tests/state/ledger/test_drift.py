@@ -8,7 +8,7 @@ from tests.state.simulation.scenario import SCENARIOS, Scenario
 from tests.state.simulation.variants import VARIANTS
 from tests.state.simulation.violation import ViolationError
 from tests.state.simulation.world import World
-from webhook.state.ledger import compute_drift
+from webhook.state.ledger.ledger import compute_drift
 
 _SCHEDULES = 25
 

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.state.ledger.ledgers import empty, gpus, granted, recounted, view, wants
-from webhook.state.ledger import Ledger, LiveRead, ReservationAges, expire
+from webhook.state.ledger.expire import LiveRead, ReservationAges, expire
+from webhook.state.ledger.ledger import Ledger
 
 B = 40.0
 

@@ -13,18 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.effort import examples
 from tests.state.ledger.ledgers import GPU, empty, recounted, view, wants
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import (
-    Exceeded,
-    LiveRead,
-    Operation,
-    ReservationAges,
-    Reserved,
-    UsageSnapshot,
-    apply_limits,
-    expire,
-    release,
-    reserve,
-)
+from webhook.state.ledger.expire import LiveRead, ReservationAges, expire
+from webhook.state.ledger.ledger import Operation
+from webhook.state.ledger.recount import UsageSnapshot, apply_limits
+from webhook.state.ledger.reserve import Exceeded, Reserved, release, reserve
 
 HARD = 6
 B = 10.0

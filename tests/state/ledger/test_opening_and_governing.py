@@ -2,15 +2,9 @@
 
 from tests.state.ledger.ledgers import GPU, IPS, NAMES, deferred, empty, gpus, granted, recounted, refused, view, wants
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import (
-    NotDue,
-    Prerequisite,
-    ReservationAges,
-    StaleReason,
-    StaleSnapshot,
-    activate,
-    apply_limits,
-)
+from webhook.state.ledger.expire import NotDue, ReservationAges, activate
+from webhook.state.ledger.recount import StaleReason, StaleSnapshot, apply_limits
+from webhook.state.ledger.reserve import Prerequisite
 
 B = 40.0
 MADE = empty(initializer="m1")

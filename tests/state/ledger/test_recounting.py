@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.state.ledger.ledgers import GPU, IPS, NAMES, empty, gpus, granted, recounted, view, wants
-from webhook.state.ledger import Ledger, Operation, StaleReason, StaleSnapshot, recount
+from webhook.state.ledger.ledger import Ledger, Operation
+from webhook.state.ledger.recount import StaleReason, StaleSnapshot, recount
 
 
 def test_a_creation_that_is_there_is_counted_instead_of_promised() -> None:

@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 
 from tests.state.ledger.ledgers import GPU, IPS, NAMES, deferred, empty, gpus, granted, recounted, refused, view, wants
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import (
-    MAX_RESERVATIONS,
-    Ledger,
-    Operation,
-    Prerequisite,
-    ReservationRequest,
-    Reserved,
-    reserve,
-)
+from webhook.state.ledger.ledger import Ledger, Operation
+from webhook.state.ledger.reserve import MAX_RESERVATIONS, Prerequisite, ReservationRequest, Reserved, reserve
 
 
 def test_a_promise_is_charged_at_once() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.state.ledger.ledgers import empty, gpus, granted, wants
-from webhook.state.ledger import release
+from webhook.state.ledger.reserve import release
 
 
 def test_an_attempt_takes_back_its_own_promise() -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tests.state.simulation.rules import Counted
 from tests.state.simulation.scenario import Cap, Scenario, X, Y
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 
 Labels = tuple[frozenset[int], ...]
 """For each namespace, the caps whose selector its labels fulfil."""

@@ -14,16 +14,9 @@ from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import X
 from tests.state.simulation.violation import ViolationError
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import (
-    Deferred,
-    Exceeded,
-    Ledger,
-    Operation,
-    Prerequisite,
-    ReservationRequest,
-    Reserved,
-    StaleSnapshot,
-)
+from webhook.state.ledger.ledger import Ledger, Operation
+from webhook.state.ledger.recount import StaleSnapshot
+from webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved
 
 
 @dataclass

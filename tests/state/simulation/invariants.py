@@ -12,7 +12,7 @@ from tests.state.simulation.handling import Phase, Request, State
 from tests.state.simulation.scenario import B, X, Y
 from tests.state.simulation.violation import ViolationError
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Operation
+from webhook.state.ledger.ledger import Operation
 
 _UNITS = {X: 1, Y: 2}
 

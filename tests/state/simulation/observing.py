@@ -6,7 +6,8 @@ from tests.state.simulation.cluster import Cluster, Key, Labels, Pod, amounts, i
 from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import B
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import LiveRead, ReservationAges, UsageSnapshot
+from webhook.state.ledger.expire import LiveRead, ReservationAges
+from webhook.state.ledger.recount import UsageSnapshot
 
 _DAY = 86_400
 

@@ -12,7 +12,7 @@ from tests.state.simulation.observing import Replica
 from tests.state.simulation.scenario import B, X, Y
 from tests.state.simulation.violation import ViolationError
 from tests.state.simulation.world import World
-from webhook.state.ledger import Ledger, Operation
+from webhook.state.ledger.ledger import Ledger, Operation
 
 _UNITS = {X: 1, Y: 2}
 

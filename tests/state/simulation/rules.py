@@ -6,24 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import (
-    Deferred,
-    Exceeded,
-    Ledger,
-    LiveRead,
-    NotDue,
-    ReservationAges,
-    ReservationRequest,
-    Reserved,
-    StaleSnapshot,
-    UsageSnapshot,
-    activate,
-    apply_limits,
-    expire,
-    recount,
-    release,
-    reserve,
-)
+from webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
+from webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
 
 Pods = Mapping[str, Any]
 

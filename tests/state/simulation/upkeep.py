@@ -8,7 +8,8 @@ from tests.state.simulation.handling import Handler, Policy
 from tests.state.simulation.observing import Replica
 from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import X
-from webhook.state.ledger import NotDue, StaleSnapshot
+from webhook.state.ledger.expire import NotDue
+from webhook.state.ledger.recount import StaleSnapshot
 
 
 @dataclass

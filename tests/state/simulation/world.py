@@ -15,7 +15,7 @@ from tests.state.simulation.picking import pick
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import B, Scenario, Step, X, Y
 from tests.state.simulation.upkeep import Upkeep
-from webhook.state.ledger import Ledger, Operation
+from webhook.state.ledger.ledger import Ledger, Operation
 
 _MOST_REQUESTS = 5
 _MOST_HANDLERS = 6

@@ -10,26 +10,10 @@ import msgspec
 from tests.state.simulation.rules import PRODUCT, Counted, Pods, Rules
 from tests.state.simulation.scenario import Y
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import (
-    Deferred,
-    Exceeded,
-    Ledger,
-    LiveRead,
-    NotDue,
-    Operation,
-    Prerequisite,
-    Reservation,
-    ReservationAge,
-    ReservationAges,
-    ReservationRequest,
-    Reserved,
-    StaleSnapshot,
-    UsageSnapshot,
-    activate,
-    expire,
-    recount,
-    reserve,
-)
+from webhook.state.ledger.expire import LiveRead, NotDue, ReservationAge, ReservationAges, activate, expire
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved, reserve
 
 Answer = Reserved | Exceeded | Deferred
 

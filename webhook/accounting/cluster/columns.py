@@ -128,3 +128,9 @@ class IntegerColumn:
         """Make it `size` long, with zeros behind what is there."""
         padding = np.zeros(size - len(self.array), dtype=self.array.dtype)
         self.array = np.concatenate([self.array, padding])
+
+
+NodeIndices = NDArray[np.intp]
+
+
+Mask = NDArray[np.bool_]

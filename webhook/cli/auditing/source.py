@@ -16,7 +16,7 @@ from webhook.cli.checking.snapshot import HOW, SnapshotError, walk
 from webhook.cli.cluster.listing import listed as listed_whole
 from webhook.cli.cluster.seen import Views
 from webhook.cli.command import Misuse
-from webhook.gate.placing import FixedSnapshot, SnapshotProvider
+from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
 from webhook.objects.core import Namespace, Pod
 from webhook.state.watch import namespaces as namespaces_read
 from webhook.state.watch.connect import Connection

@@ -17,16 +17,14 @@ from webhook.cli.checking.known import Known
 from webhook.cli.checking.merging import Said
 from webhook.cli.checking.snapshot import Snapshot, SnapshotError
 from webhook.cli.report.finding import Level
-from webhook.gate.arithmetic import create_excess_problems, create_missing_limit_problem, create_soft_limit_warnings
-from webhook.gate.charging import PodCharger
-from webhook.gate.foresight import create_workload, forecast_cap
-from webhook.gate.promising import CapCharge, ChargedPod, ReadTransition
-from webhook.gate.room import ForecastWorkload
+from webhook.gate.charging import CapCharge, ChargedPod, PodCharger, ReadTransition
+from webhook.gate.messages import create_excess_problems, create_missing_limit_problem, create_soft_limit_warnings
+from webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
 from webhook.objects.core import Pod
 from webhook.objects.meta import ObjectMeta
 from webhook.policy.model import Foresight, PolicySet
-from webhook.state.ledger import Ledger, Operation
-from webhook.state.memory import MemoryLedgers
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.ports import LedgerKey
 
 _NOTHING = Amounts()

@@ -18,7 +18,7 @@ from webhook.cli.manifest.nodes import Mapping as MappingNode
 from webhook.cli.manifest.nodes import Scalar
 from webhook.cli.manifest.objects import Manifest
 from webhook.cli.report.finding import Finding, Level
-from webhook.gate.placing import FixedSnapshot
+from webhook.gate.scheduling_snapshot import FixedSnapshot
 from webhook.policy.model import PolicySet
 
 

@@ -11,7 +11,7 @@ from webhook.cli.checking.known import Known, retyped
 from webhook.cli.checking.merging import Said
 from webhook.cli.checking.patching import applied
 from webhook.cli.report.finding import Level
-from webhook.gate.placing import SnapshotProvider, check_schedulability
+from webhook.gate.scheduling_snapshot import SnapshotProvider, check_schedulability
 from webhook.policy.model import Enforcement, Equality, PolicySet
 
 

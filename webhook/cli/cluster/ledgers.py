@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from webhook.state.kubernetes import codec, naming, wire
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError
 from webhook.state.watch.wire import Reading, revision_of
 

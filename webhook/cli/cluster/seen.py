@@ -10,7 +10,7 @@ from functools import cached_property
 from webhook.admission.capping import CapIndex, Counted
 from webhook.cli.cluster.ledgers import LEDGERS, PAGE, Ledgers, gathered
 from webhook.cli.cluster.listing import ListingError, UnservedError, listed
-from webhook.gate.sight import Membership, UsageLister
+from webhook.gate.usage_lister import Membership, UsageLister
 from webhook.objects.core import Pod
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.columns import Place

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from webhook.admission.registration import NAME
-from webhook.gate.leading import LEADER_LEASE
+from webhook.gate.leader_election import LEADER_LEASE
 from webhook.state.kubernetes import naming
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name

@@ -5,10 +5,10 @@ from typing import Any
 
 from webhook.accounting.amounts import is_milli
 from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.fit.answer import NodeConsumer, NodeDiagnosis
-from webhook.accounting.fit.headroom import RemainingCapacity
-from webhook.accounting.fit.leaving import EvictionOption
 from webhook.accounting.node_fit import Shortfall
+from webhook.accounting.scheduling.prediction import NodeConsumer, NodeDiagnosis
+from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
+from webhook.accounting.scheduling.remedies import EvictionOption
 from webhook.cli.predicting.candidates import Candidate
 from webhook.cli.predicting.outcome import NodeLine, Outcome
 from webhook.cli.predicting.table import answered

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from webhook.accounting.amounts import format_amount
 from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.fit.answer import MAX_CONSUMERS, Feasibility, NodeConsumer, NodeDiagnosis
 from webhook.accounting.node_fit import Shortfall
+from webhook.accounting.scheduling.prediction import MAX_CONSUMERS, Feasibility, NodeConsumer, NodeDiagnosis
 from webhook.cli.predicting.candidates import Candidate
 from webhook.cli.predicting.outcome import Outcome
 from webhook.cli.report.table import harmless

@@ -5,18 +5,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.fit import scores
-from webhook.accounting.fit.answer import Feasibility, NodeDiagnosis, Prediction, diagnose_node, predict_copies
-from webhook.accounting.fit.everywhere import predict_daemon_set, with_daemon_tolerations
-from webhook.accounting.fit.filtering import Diagnosis, run_filters
-from webhook.accounting.fit.incoming import IncomingPod
-from webhook.accounting.fit.leaving import EvictionOption, find_eviction_options
-from webhook.accounting.fit.priority import with_resolved_priority
-from webhook.accounting.fit.remedies import Remedy, find_remedies
-from webhook.accounting.fit.resources import measure_shortfall
-from webhook.accounting.fit.room import PlacementSession
-from webhook.accounting.fit.scores import Scoring
 from webhook.accounting.node_fit import Shortfall
+from webhook.accounting.scheduling.filters import Diagnosis, run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
+from webhook.accounting.scheduling.placement import PlacementSession
+from webhook.accounting.scheduling.plugins.node_resources_fit import measure_shortfall
+from webhook.accounting.scheduling.prediction import (
+    Feasibility,
+    NodeDiagnosis,
+    Prediction,
+    diagnose_node,
+    predict_copies,
+    predict_daemon_set,
+    with_daemon_tolerations,
+)
+from webhook.accounting.scheduling.remedies import EvictionOption, Remedy, find_eviction_options, find_remedies
+from webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
 from webhook.cli.predicting.candidates import Candidate
 from webhook.policy.suggest import resource_meant
 
@@ -139,8 +143,8 @@ def _counted(lines: tuple[NodeLine, ...], found: Prediction) -> tuple[NodeLine, 
 def _lines(pod: IncomingPod, cluster: Cluster, said: Diagnosis, scoring: Scoring) -> Iterator[NodeLine]:
     """Every node that was asked, by name."""
     places = said.nodes
-    allocation = scores.score_allocation(pod, cluster, places, scoring).tolist()
-    balance = scores.score_balance(pod, cluster, places).tolist()
+    allocation = score_allocation(pod, cluster, places, scoring).tolist()
+    balance = score_balance(pod, cluster, places).tolist()
     lines = [
         NodeLine(diagnose_node(pod, cluster, said, place), fit, even, _tightest(pod, cluster, place))
         for place, fit, even in zip(places.tolist(), allocation, balance, strict=True)

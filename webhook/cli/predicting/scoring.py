@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from webhook.accounting.fit.scores import DEFAULT_SCORING, Scoring, ScoringStrategy
+from webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
 from webhook.cli.command import Misuse
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.documents import documents

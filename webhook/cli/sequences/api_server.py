@@ -22,7 +22,7 @@ from webhook.cli.sequences.immutable import not_changeable
 from webhook.cli.sequences.model import Body
 from webhook.cli.sequences.outcome import Outcome, answered, invalid, refused
 from webhook.cli.sequences.store import CLUSTER_SCOPED, Key, Store
-from webhook.gate import Gate
+from webhook.gate.gate import Gate
 from webhook.objects.meta import PartialObjectMetadata
 
 _BARE: Final = msgspec.json.Decoder(PartialObjectMetadata).decode

@@ -10,7 +10,7 @@ from webhook.accounting.problem import Problem
 from webhook.admission.answer import TOO_MANY_REQUESTS
 from webhook.admission.verdict import PatchOperation
 from webhook.cli.sequences.model import Body, Verdict
-from webhook.gate import Decision
+from webhook.gate.decisions import Decision
 
 API_SERVER: Final = "the API server"
 GATE: Final = "the gate"

@@ -19,15 +19,15 @@ from webhook.cli.sequences.controllers import Controllers, Worked
 from webhook.cli.sequences.model import Body
 from webhook.cli.sequences.model import Sequence as Story
 from webhook.cli.sequences.store import Key, Store
-from webhook.gate import Gate
-from webhook.gate.keeping import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
-from webhook.gate.placing import ClusterSnapshot
-from webhook.gate.promising import ReadTransition
-from webhook.gate.sight import UsageLister
-from webhook.gate.telling import TopConsumers
+from webhook.gate.charging import ReadTransition
+from webhook.gate.gate import Gate
+from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
+from webhook.gate.scheduling_snapshot import ClusterSnapshot
+from webhook.gate.top_consumers import TopConsumers
+from webhook.gate.usage_lister import UsageLister
 from webhook.objects.core import Namespace
-from webhook.state.ledger import Ledger
-from webhook.state.memory import MemoryLedgers
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.events import Changed, Event, Replaced
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView, digest

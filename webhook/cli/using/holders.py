@@ -17,7 +17,7 @@ from webhook.cli.report.table import aligned, harmless
 from webhook.cli.using.choice import Chosen
 from webhook.cli.using.table import where
 from webhook.objects.core import Pod, PodSpec
-from webhook.state.ledger import Ledger, Reservation
+from webhook.state.ledger.ledger import Ledger, Reservation
 from webhook.state.watch.shapes import Shape
 
 _NOTHING = Amounts()

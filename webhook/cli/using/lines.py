@@ -10,7 +10,7 @@ from webhook.admission.capping import CapIndex
 from webhook.cli.cluster.ledgers import LedgerRow
 from webhook.cli.cluster.seen import Seen
 from webhook.cli.using.choice import Choice, Chosen
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.view import Count
 

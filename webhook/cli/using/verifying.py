@@ -24,7 +24,7 @@ from webhook.cli.cluster.seen import Seen
 from webhook.cli.report.table import aligned
 from webhook.cli.using.choice import Chosen
 from webhook.cli.using.table import where
-from webhook.state.ledger import Ledger, Operation
+from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.watch.columns import Place
 from webhook.state.watch.shapes import Shape
 

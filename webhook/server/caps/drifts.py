@@ -6,7 +6,7 @@ from webhook.accounting.amounts import format_amount, is_milli
 from webhook.admission.capping import cap_of
 from webhook.server.caps.names import CapNames
 from webhook.server.reporting.logs import Logger
-from webhook.state.ledger import compute_drift
+from webhook.state.ledger.ledger import compute_drift
 from webhook.state.ports import LedgerWrite, WriteResult
 
 

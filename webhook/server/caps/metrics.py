@@ -13,7 +13,7 @@ from webhook.server.caps.refusals import CountedLedgers, Refusals
 from webhook.server.caps.seen import SeenLedgers
 from webhook.server.caps.writes import Writes
 from webhook.server.reporting.logs import Logger
-from webhook.state.ledger import MAX_RESERVATIONS
+from webhook.state.ledger.reserve import MAX_RESERVATIONS
 from webhook.state.ports import Ledgers, LedgerWrite, WriteObserver
 
 

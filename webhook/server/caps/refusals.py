@@ -14,11 +14,10 @@ from webhook.admission.codes import (
     WORKLOAD_WAITS,
 )
 from webhook.errors import TallygateError
-from webhook.gate import DecisionRecord
-from webhook.gate.charging import TrackedReservation
-from webhook.gate.promising import ChargeMode
+from webhook.gate.charging import ChargeMode, TrackedReservation
+from webhook.gate.decisions import DecisionRecord
 from webhook.server.caps.names import OTHER, CapNames
-from webhook.state.ledger import Deferred, Prerequisite
+from webhook.state.ledger.reserve import Deferred, Prerequisite
 from webhook.state.ports import (
     LedgerFullError,
     LedgerKey,

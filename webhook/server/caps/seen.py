@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from typing import NamedTuple
 
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 

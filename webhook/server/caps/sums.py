@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from webhook.accounting.amounts import Amounts
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 
 PARTS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
     "hard": lambda ledger: ledger.hard,

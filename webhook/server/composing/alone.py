@@ -2,7 +2,7 @@
 
 import time
 
-from webhook.gate import Gate
+from webhook.gate.gate import Gate
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.composing.parts import Parts, new_nonces
 from webhook.server.following.unplaced import NoPlacing
@@ -10,8 +10,8 @@ from webhook.server.life import ServeError
 from webhook.server.policies import LivePolicies
 from webhook.server.settings.table import Settings
 from webhook.server.voice import Voice
-from webhook.state import namespaces
-from webhook.state.memory import MemoryLedgers
+from webhook.state import in_memory
+from webhook.state.in_memory import MemoryLedgers
 
 
 def alone(settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMetrics) -> Parts:
@@ -28,7 +28,7 @@ def alone(settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMet
     path = settings.namespaces_file
     gate = Gate(
         policies=policies.store.current,
-        namespaces=namespaces.read_namespaces(path) if path else namespaces.UnknownNamespaces(),
+        namespaces=in_memory.read_namespaces(path) if path else in_memory.UnknownNamespaces(),
         ledgers=caps.counted(MemoryLedgers(observer=caps.in_memory)),
         monotonic=time.monotonic,
         nonce=new_nonces(),

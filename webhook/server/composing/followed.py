@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
-from webhook.gate import Gate
-from webhook.gate.keeping import LedgerReconciler
-from webhook.gate.leading import LeaderElector
-from webhook.gate.telling import TopConsumers
+from webhook.gate.gate import Gate
+from webhook.gate.leader_election import LeaderElector
+from webhook.gate.ledger_reconciler import LedgerReconciler
+from webhook.gate.top_consumers import TopConsumers
 from webhook.server.auditing.figures import AuditFigures
 from webhook.server.auditing.rounds import Audits, Order
 from webhook.server.caps.metrics import CapMetrics
@@ -29,9 +29,9 @@ from webhook.server.ports import Check
 from webhook.server.serving.turns import held_up
 from webhook.server.settings.table import Settings
 from webhook.server.voice import Voice
-from webhook.state.batching import BatchedLedgers
+from webhook.state.batched_ledgers import BatchedLedgers
+from webhook.state.in_memory import MemoryLedgers
 from webhook.state.kubernetes import KubernetesLeases, KubernetesLedgers
-from webhook.state.memory import MemoryLedgers
 from webhook.state.ports import Ledgers
 from webhook.state.watch.connect import Connection
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from webhook.admission.change import CREATE, Phase
-from webhook.gate import Decision, DecisionRecord
+from webhook.gate.decisions import Decision, DecisionRecord
 
 REFUSED = "Refused"
 WARNED = "Warned"

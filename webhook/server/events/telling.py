@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from prometheus_client import CollectorRegistry, Counter
 
 from webhook.admission.change import Phase
-from webhook.gate import Decision
+from webhook.gate.decisions import Decision
 from webhook.server.events.said import said
 from webhook.server.events.series import Event, Series
 from webhook.server.events.writing import EventError

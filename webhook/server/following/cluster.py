@@ -2,7 +2,7 @@
 
 import time
 
-from webhook.gate.sight import UsageLister
+from webhook.gate.usage_lister import UsageLister
 from webhook.server.following.placing import FollowedPlacing
 from webhook.server.following.quotas import FollowedQuotas
 from webhook.server.ports import Check

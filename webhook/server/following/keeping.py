@@ -7,7 +7,7 @@ from typing import Final
 
 from webhook.admission.capping import CapIndex, Counted
 from webhook.errors import TallygateError
-from webhook.gate.keeping import LedgerReconciler
+from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.server.following.cluster import Cluster
 from webhook.server.following.figures import Figures
 from webhook.server.following.round import Round

@@ -4,7 +4,7 @@ from threading import Event, Thread
 from typing import Final
 
 from webhook.errors import TallygateError
-from webhook.gate.leading import RETRY_PERIOD_SECONDS, LeaderElector
+from webhook.gate.leader_election import RETRY_PERIOD_SECONDS, LeaderElector
 from webhook.server.ports import Check
 from webhook.server.reporting.logs import Logger
 

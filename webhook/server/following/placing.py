@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from webhook.gate import fitting  # noqa: F401  here, before an API server waits for the first answer
-from webhook.gate.placing import ClusterSnapshot
+from webhook.gate import schedulability  # noqa: F401  here, before an API server waits for the first answer
+from webhook.gate.scheduling_snapshot import ClusterSnapshot
 from webhook.server.following.unplaced import Said, placing_said
 from webhook.server.reporting.logs import Logger
 from webhook.state.watch.devices import DEVICES

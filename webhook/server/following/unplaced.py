@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 
-from webhook.gate.placing import ClusterSnapshot
+from webhook.gate.scheduling_snapshot import ClusterSnapshot
 from webhook.server.reporting.logs import Logger
 
 

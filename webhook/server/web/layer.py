@@ -14,7 +14,8 @@ from wsgiref.types import StartResponse, WSGIApplication
 from webhook.admission.change import Phase
 from webhook.admission.registration import ADMIT_PREFIX
 from webhook.admission.review import ReviewError
-from webhook.gate import Decision, UndecidedError
+from webhook.gate.decisions import Decision
+from webhook.gate.gate import UndecidedError
 from webhook.server.ports import Admit
 from webhook.server.web.bodies import BodyError, BodyReader, Environ
 from webhook.server.web.deadlines import seconds_asked

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from webhook.gate import DecisionRecord
+from webhook.gate.decisions import DecisionRecord
 from webhook.server.reporting.logs import Logger
 from webhook.server.reporting.metrics import Metrics
 from webhook.server.web.failures import Failure

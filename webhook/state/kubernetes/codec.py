@@ -8,7 +8,7 @@ import msgspec
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.state.kubernetes import naming, wire
-from webhook.state.ledger import Ledger, Reservation
+from webhook.state.ledger.ledger import Ledger, Reservation
 from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
 
 MOST_BYTES = 1_500_000

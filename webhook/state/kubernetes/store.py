@@ -11,7 +11,7 @@ from webhook.state.exchange import Answer
 from webhook.state.kubernetes import codec, naming, wire
 from webhook.state.kubernetes.calls import Access, Caller, Request
 from webhook.state.kubernetes.codec import Place
-from webhook.state.ledger import Ledger
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import (
     LedgerFullError,
     LedgerKey,

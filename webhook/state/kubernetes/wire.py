@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from webhook.state.ledger import Operation
+from webhook.state.ledger.ledger import Operation
 
 Digits = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,64}\Z")]
 Revision = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,64}\Z")]

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from webhook.accounting.fit.effort import estimate_anti_affinity
 from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.scheduling.complexity import estimate_anti_affinity
 from webhook.objects.scheduling import SchedulingPod
 from webhook.state.watch.devices import DeviceView
 from webhook.state.watch.events import Changed, Deleted, Event, Replaced

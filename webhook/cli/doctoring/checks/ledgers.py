@@ -10,7 +10,7 @@ from webhook.cli.doctoring.mending import kubectl, own, tallygate
 from webhook.cli.doctoring.records import Definition, DefinitionVersion, Deployment, Lease
 from webhook.cli.doctoring.rights import Feature
 from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
-from webhook.gate.leading import LEADER_LEASE, LEASE_DURATION_SECONDS
+from webhook.gate.leader_election import LEADER_LEASE, LEASE_DURATION_SECONDS
 from webhook.state.kubernetes import naming
 from webhook.state.kubernetes.definition import definition
 

@@ -1,0 +1,107 @@
+"""Resources of nodes: the columns' side of `webhook.accounting.node_fit`, and ports.
+
+Source: fitsRequest in plugins/noderesources/fit.go and plugins/nodeports/node_ports.go, v1.36.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.columns import Mask, NodeIndices
+from webhook.accounting.cluster.pod_info import HostPort
+from webhook.accounting.node_fit import Shortfall
+from webhook.accounting.scheduling.filter_status import FilterStatus, mark_unschedulable
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+
+_PODS = "pods"
+NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
+"""What a node says on which a port is taken."""
+
+
+def filter_node_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
+    """Nodes that lack room for one more pod, or for something that it asks for: all that each lacks."""
+    columns, zeros = cluster.nodes, np.zeros(len(nodes), dtype=np.int64)
+    allocatable_pods = columns.find_allocatable_column(_PODS)
+    max_pods = zeros if allocatable_pods is None else allocatable_pods.array[nodes]
+    yield mark_unschedulable("Too many pods", _mask_exceeding(1, max_pods - columns.pods.array[nodes]))
+    for name, requested in pod.requests.items():
+        allocatable, used = columns.find_allocatable_column(name), columns.find_used_column(name)
+        capacity = zeros if allocatable is None else allocatable.array[nodes]
+        free = capacity if used is None else capacity - used.array[nodes]
+        short = _mask_exceeding(requested, free)
+        short &= ~mask_device_backed(cluster, nodes, name)
+        if short.any():
+            yield FilterStatus(f"Insufficient {name}", short, short & _mask_exceeding(requested, capacity))
+
+
+def mask_device_backed(cluster: Cluster, nodes: NodeIndices, resource: str) -> Mask:
+    """On which of these nodes devices stand for a resource, so that another plugin is asked (DynamicResources)."""
+    if cluster.device_classes.find_class(resource) is None:
+        return np.zeros(len(nodes), dtype=np.bool_)
+    allocatable = cluster.nodes.find_allocatable_column(resource)
+    return (
+        np.ones(len(nodes), dtype=np.bool_)
+        if allocatable is None
+        else np.asarray(allocatable.array[nodes] == 0, dtype=np.bool_)
+    )
+
+
+def find_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> tuple[Shortfall, ...]:
+    """What one node lacks for the pod, in numbers."""
+    columns = cluster.nodes
+    allocatable, used = columns.get_allocatable(node_index), columns.get_used(node_index)
+    pods, max_pods = columns.pods[node_index], allocatable.get(_PODS, 0)
+    pod_shortfalls = [Shortfall(_PODS, 1, pods, max_pods, unresolvable=False)] if pods + 1 > max_pods else []
+    resource_shortfalls = [
+        Shortfall(
+            name,
+            requested,
+            used.get(name, 0),
+            allocatable.get(name, 0),
+            unresolvable=requested > allocatable.get(name, 0),
+        )
+        for name, requested in pod.requests.items()
+        if requested > allocatable.get(name, 0) - used.get(name, 0)
+        and (allocatable.get(name) or cluster.device_classes.find_class(name) is None)
+    ]
+    return (*pod_shortfalls, *resource_shortfalls)
+
+
+def measure_shortfall(pod: IncomingPod, cluster: Cluster, node_index: int) -> float:
+    """How much a node lacks, in parts of what the pod asks for; 0 where there is room. Good for an order only."""
+    return sum(each.short / each.requested for each in find_shortfalls(pod, cluster, node_index))
+
+
+def filter_node_ports(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
+    """Nodes on which a port that the pod wants is taken, at its address or at every address."""
+    if not pod.ports:
+        return
+    in_use = np.zeros(cluster.nodes.size, dtype=np.bool_)
+    free = _find_ports_freed_by_fork(cluster)
+    for port in pod.ports:
+        for node_index, addresses in cluster.get_port_users(port).items():
+            remaining = (
+                addresses.keys()
+                if not free
+                else {each for each in addresses if (node_index, port.with_address(each)) not in free}
+            )
+            in_use[node_index] |= any(port.has_conflict(address) for address in remaining)
+    yield mark_unschedulable(NO_FREE_PORTS, in_use[nodes])
+
+
+def _find_ports_freed_by_fork(cluster: Cluster) -> set[tuple[int, HostPort]]:
+    """Ports that are free at a place because a pod is thought away that has them, whoever has them beside it.
+
+    The scheduler keeps a node's ports in a set (HostPortInfo), which the last pod to come or go decides on.
+    """
+    free: set[tuple[int, HostPort]] = set()
+    for pod, sign in cluster.fork_changes.values():
+        ports = {(cluster.nodes.acquire_index(pod.node), port) for port in pod.group.ports}
+        free = free | ports if sign < 0 else free - ports
+    return free
+
+
+def _mask_exceeding(requested: int, free: "np.typing.NDArray[np.int64]") -> Mask:
+    """Where more is asked for than is free; exact for numbers of any size."""
+    return np.asarray(free < requested, dtype=np.bool_)

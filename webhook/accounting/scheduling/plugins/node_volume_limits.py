@@ -1,0 +1,200 @@
+"""How many volumes of a CSI driver a node attaches.
+
+Source: plugins/nodevolumelimits/csi.go, v1.36 (with VolumeLimitScaling off, as by default). Volumes of kinds that were
+built into Kubernetes count for the driver that serves them now, each as a volume of its own.
+
+Volumes of kinds that were built into Kubernetes, which CSI drivers serve now.
+
+Source: k8s.io/csi-translation-lib plugins, isCSIMigrationOn in plugins/nodevolumelimits/utils.go, v1.36. What becomes
+of such a volume's node affinity on nodes that have moved to the driver is not modelled, and named as unknown.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.columns import NodeIndices
+from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
+from webhook.accounting.scheduling.filter_status import FilterStatus, mark_unresolvable, mark_unschedulable
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.plugins.pod_claims import (
+    ClaimRef,
+    find_ownership_error,
+    get_claim_ref,
+    get_claim_spec,
+    list_claim_refs_on_node,
+    list_existing_claims,
+)
+from webhook.objects.scheduling import DiskReference, Volume
+from webhook.objects.storage import PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
+
+_AMAZON = "ebs.csi.aws.com"
+_AZURE = "disk.csi.azure.com"
+_CINDER = "cinder.csi.openstack.org"
+_GOOGLE = "pd.csi.storage.gke.io"
+_PORTWORX = "pxd.portworx.com"
+
+MIGRATED_DRIVERS = {
+    "kubernetes.io/aws-ebs": _AMAZON,
+    "kubernetes.io/azure-disk": _AZURE,
+    "kubernetes.io/cinder": _CINDER,
+    "kubernetes.io/gce-pd": _GOOGLE,
+    "kubernetes.io/portworx-volume": _PORTWORX,
+}
+"""Provisioners by their names of old, and the drivers that serve them."""
+
+UNCOUNTED_PROVISIONERS = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
+"""Provisioners whose volumes are counted under no driver."""
+
+
+def find_migrated_driver(source: Volume | VolumeSpec) -> str | None:
+    """The driver that serves a volume of such a kind; None for any other."""
+    kinds = {
+        _AMAZON: source.aws_elastic_block_store,
+        _AZURE: source.azure_disk,
+        _CINDER: source.cinder,
+        _GOOGLE: source.gce_persistent_disk,
+        _PORTWORX: source.portworx_volume,
+    }
+    return next((driver for driver, kind in kinds.items() if kind is not None), None)
+
+
+def get_disk_handle(volume: Volume) -> str:
+    """What tells a disk, which a pod names without a claim, from others of its driver."""
+    if volume.aws_elastic_block_store is not None:
+        return volume.aws_elastic_block_store.volume_id
+    if volume.gce_persistent_disk is not None:
+        return volume.gce_persistent_disk.pd_name
+    disk = volume.azure_disk or volume.cinder or volume.portworx_volume or DiskReference()
+    return disk.disk_uri or disk.volume_id
+
+
+def has_migrated_volume(pod: IncomingPod, storage: StorageIndex) -> bool:
+    """Whether a claim of the pod has a volume of such a kind, where nodes may have moved to its driver."""
+    volume_names = [get_claim_spec(claim).volume_name or "" for claim in list_existing_claims(pod, storage)]
+    volumes = [storage.volumes[name] for name in volume_names if name in storage.volumes]
+    return bool(storage.attach_limits) and any(each.spec and find_migrated_driver(each.spec) for each in volumes)
+
+
+_DriverByHandle = dict[str, str]
+"""Volumes by a name that no other has, and the driver of each."""
+
+
+def filter_node_volume_limits(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
+    """Nodes that cannot attach so many more volumes."""
+    storage, volumes = cluster.storage, pod.spec.volumes or ()
+    if storage is None or not volumes:
+        return
+    handles = _find_volume_handles(volumes, pod.name, pod.namespace, storage)
+    node_name = cluster.nodes.get_name
+    limits = {
+        node_index: limit
+        for node_index in nodes.tolist()
+        if handles and (limit := storage.attach_limits.get(node_name(node_index)))
+    }
+    errors = {place: error for place in limits if (error := _find_node_error(cluster, storage, place))}
+    is_over = [
+        place in limits and _is_over_limit(handles, limits[place], cluster, storage, place) for place in nodes.tolist()
+    ]
+    has_error = np.isin(nodes, list(errors))
+    for error in dict.fromkeys(errors.values()):
+        rejected = np.isin(nodes, [place for place, message in errors.items() if message == error])
+        yield replace(mark_unresolvable(error, rejected), is_error=True)
+    yield mark_unschedulable("node(s) exceed max volume count", np.array(is_over, dtype=np.bool_) & ~has_error)
+
+
+def _find_node_error(cluster: Cluster, storage: StorageIndex, node_index: int) -> str | None:
+    """What is wrong with the first claim of a pod there that was made for another."""
+    if node_index not in cluster.get_ephemeral_volume_counts():
+        return None
+    for pod in cluster.get_node_pods(node_index).values():
+        for ref in list_claim_refs_on_node(pod):
+            claim = storage.claims.get((pod.namespace, ref.name))
+            error = None if claim is None else find_ownership_error(ref, claim, pod)
+            if error is not None:
+                return error
+    return None
+
+
+def _is_over_limit(
+    handles: _DriverByHandle, limits: Mapping[str, int], cluster: Cluster, storage: StorageIndex, node_index: int
+) -> bool:
+    requested_counts = Counter(handles.values())
+    attached_handles = _find_attached_handles(storage, cluster.nodes.get_name(node_index))
+    upper_bound = cluster.get_volume_counts().get(node_index, 0) + len(attached_handles)
+    if all(upper_bound + requested_counts[driver] <= limit for driver, limit in limits.items()):
+        return False
+    mounted_handles = _find_mounted_handles(cluster, storage, node_index)
+    current_counts = Counter((attached_handles | mounted_handles).values())
+    added_counts = Counter(driver for handle, driver in handles.items() if handle not in mounted_handles)
+    return any(
+        count and current_counts[driver] + count > limits[driver]
+        for driver, count in added_counts.items()
+        if driver in limits
+    )
+
+
+def _find_mounted_handles(cluster: Cluster, storage: StorageIndex, node_index: int) -> _DriverByHandle:
+    mounted: _DriverByHandle = {}
+    for pod in cluster.get_node_pods(node_index).values():
+        if pod.volumes:
+            mounted |= _find_volume_handles(pod.volumes, pod.name, pod.namespace, storage)
+    return mounted
+
+
+def _find_attached_handles(storage: StorageIndex, node_name: str) -> _DriverByHandle:
+    """getNodeVolumeAttachmentInfo: CSI volumes that are attached to a node, or are to be."""
+    handles: _DriverByHandle = {}
+    for attachment in storage.list_attachments(node_name):
+        spec = attachment.spec or VolumeAttachmentSpec()
+        name = spec.source.persistent_volume_name if spec.source else None
+        volume = storage.volumes.get(name or "")
+        source = volume.spec.csi if volume and volume.spec else None
+        if spec.attacher and source is not None:
+            handles[f"{spec.attacher}/{source.volume_handle}"] = spec.attacher
+    return handles
+
+
+def _find_volume_handles(volumes: Sequence[Volume], pod: str, namespace: str, storage: StorageIndex) -> _DriverByHandle:
+    """filterAttachableVolumes: a claim that is not there is passed over."""
+    handles: _DriverByHandle = {}
+    for volume in volumes:
+        ref = get_claim_ref(volume, pod)
+        handle = _get_inline_handle(volume) if ref is None else _get_claim_handle(ref, namespace, storage)
+        if handle is not None:
+            driver, name = handle
+            handles[f"{driver}/{name}"] = driver
+    return handles
+
+
+def _get_inline_handle(volume: Volume) -> tuple[str, str] | None:
+    driver = find_migrated_driver(volume)
+    return None if driver is None else (driver, get_disk_handle(volume))
+
+
+def _get_claim_handle(ref: ClaimRef, namespace: str, storage: StorageIndex) -> tuple[str, str] | None:
+    """getCSIDriverInfo: driver and handle of a claim's volume, or of the volume that is still to be made for it."""
+    claim = storage.claims.get((namespace, ref.name))
+    if claim is None:
+        return None
+    name = get_claim_spec(claim).volume_name or ""
+    volume = storage.volumes.get(name)
+    if volume is None:
+        return _create_unprovisioned_handle(claim, namespace, ref.name, storage)
+    spec = volume.spec or VolumeSpec()
+    if spec.csi is not None:
+        return (spec.csi.driver, spec.csi.volume_handle) if spec.csi.driver and spec.csi.volume_handle else None
+    driver = find_migrated_driver(spec)
+    return None if driver is None else (driver, f"volume {name}")
+
+
+def _create_unprovisioned_handle(
+    claim: PersistentVolumeClaim, namespace: str, name: str, storage: StorageIndex
+) -> tuple[str, str] | None:
+    storage_class = storage.classes.get(get_claim_class(claim))
+    if storage_class is None or not storage_class.provisioner or storage_class.provisioner in UNCOUNTED_PROVISIONERS:
+        return None
+    return MIGRATED_DRIVERS.get(storage_class.provisioner, storage_class.provisioner), f"to be made {namespace}/{name}"

@@ -1,0 +1,128 @@
+"""How many more copies of a pod there is room for, on each node and in all, and what then keeps the next one out."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.columns import Mask, NodeIndices
+from webhook.accounting.scheduling.filters import Diagnosis, format_fit_error, format_reason_counts, run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
+from webhook.accounting.scheduling.placement import (
+    count_max_copies,
+    count_max_pods,
+    get_free_amounts,
+    is_independent,
+    open_placement_session,
+)
+from webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
+from webhook.accounting.scheduling.scoring import ExactIntegerArray
+from webhook.accounting.scheduling.unmodelled import find_unmodelled
+from webhook.objects.scheduling import SchedulingPod
+
+_PODS = "pods"
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingCapacity:
+    """`copies` by node, of the nodes that take any; `sentence` is what keeps the next copy out, `limits` its parts.
+
+    The sentence is what the scheduler would begin its own with; `unknown` names what was not judged.
+    """
+
+    copies_by_node: Mapping[str, int]
+    message: str
+    limiting_reasons: Mapping[str, int] = field(default_factory=dict)
+    unmodelled: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """On all nodes together."""
+        return sum(self.copies_by_node.values())
+
+
+def compute_remaining_capacity(pod: SchedulingPod, cluster: Cluster) -> RemainingCapacity:
+    """The room for copies of a pod. The cluster is as before afterwards.
+
+    Raises:
+        QuantityError: a quantity that the pod asks for, or the size of a claim or volume that it needs, is none.
+        NoPriorityClassError: it names a class that is not there.
+        SelectorError: a claim of it has a selector that is none.
+    """
+    resolved_pod = with_resolved_priority(pod, cluster.priority_classes)
+    incoming = IncomingPod.from_pod(resolved_pod)
+    independent = is_independent(incoming)
+    copies_by_node, diagnosis, reason_counts = (
+        _count_independent(incoming, cluster) if independent else _count_by_placement(resolved_pod, incoming, cluster)
+    )
+    message = (
+        format_fit_error(diagnosis)
+        if diagnosis.pre_filter_status or not len(diagnosis.nodes)
+        else format_reason_counts(len(diagnosis.nodes), reason_counts)
+    )
+    return RemainingCapacity(
+        copies_by_node, message, dict(reason_counts.most_common()), tuple(find_unmodelled(incoming, cluster))
+    )
+
+
+def _count_independent(pod: IncomingPod, cluster: Cluster) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
+    """Of copies that are in each other's way only by what they take: each node's room is counted by itself."""
+    diagnosis = run_filters(pod, cluster)
+    feasible = diagnosis.feasible
+    capacity = count_max_copies(pod, cluster, feasible)
+    copies_by_node = {
+        cluster.nodes.get_name(node_index): int(copies)
+        for node_index, copies in zip(feasible.tolist(), capacity, strict=True)
+    }
+    reason_counts = _count_reasons(diagnosis)
+    for reason, rejected in _find_next_shortfalls(pod, cluster, feasible, capacity):
+        reason_counts[reason] += int(rejected.sum())
+    return copies_by_node, diagnosis, +reason_counts
+
+
+def _count_by_placement(
+    pod: SchedulingPod, incoming: IncomingPod, cluster: Cluster
+) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
+    """Of all others: placed one after the other, until there is no room."""
+    with open_placement_session(cluster) as session:
+        nodes = session.place(pod, count_max_pods(cluster))
+        diagnosis = run_filters(incoming, cluster)
+    return (
+        dict(Counter(cluster.nodes.get_name(node_index) for node_index in nodes)),
+        diagnosis,
+        +_count_reasons(diagnosis),
+    )
+
+
+def _count_reasons(diagnosis: Diagnosis) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for status in diagnosis.statuses:
+        counts[status.reason] += int(status.rejected.sum())
+    return counts
+
+
+def _find_next_shortfalls(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, capacity: ExactIntegerArray
+) -> Iterator[tuple[str, Mask]]:
+    """What nodes say to one copy more than they have room for."""
+    if pod.ports:
+        yield NO_FREE_PORTS, np.ones(len(nodes), dtype=np.bool_)
+        return
+    yield "Too many pods", _mask_short(cluster, pod, nodes, _PODS, capacity + 1)
+    for name, requested in pod.requests.items():
+        yield f"Insufficient {name}", _mask_short(cluster, pod, nodes, name, (capacity + 1) * requested)
+
+
+def _mask_short(cluster: Cluster, pod: IncomingPod, nodes: NodeIndices, name: str, needed: ExactIntegerArray) -> Mask:
+    free = get_free_amounts(cluster, nodes, name)
+    for node_index, nominated in cluster.get_nominated_pods().items():
+        nominated_pods = [
+            each for each in nominated.values() if each.group.priority >= pod.priority and each.uid != pod.uid
+        ]
+        nominated_amount = (
+            len(nominated_pods) if name == _PODS else sum(each.group.requests.get(name, 0) for each in nominated_pods)
+        )
+        free = np.where(nodes == node_index, free - nominated_amount, free)
+    return np.asarray(free < needed, dtype=np.bool_)

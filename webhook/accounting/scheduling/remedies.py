@@ -1,0 +1,260 @@
+"""What would let a pod run that fits nowhere: changes to it, or to nodes, each of them tried.
+
+One change at a time, and two together where no single one helps.
+
+Which pods' leaving would let a pod run, whatever their priority: what people can do, not what the scheduler does.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from webhook.accounting.amounts import Amounts, format_amount
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.columns import NodeIndices
+from webhook.accounting.cluster.fork import fork
+from webhook.accounting.cluster.pod_info import PodInfo
+from webhook.accounting.scheduling.filters import Diagnosis, run_filters, run_filters_with_nominated_pods
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
+from webhook.accounting.scheduling.unresolvable import mask_unresolvable
+from webhook.objects.scheduling import Taint, Toleration
+
+_CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
+_MAX_COMBINED = 2
+"""Changes that are tried together."""
+
+_Describe = Callable[[IncomingPod, Cluster, int], str]
+"""What a change comes to at one place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Something to change, in words, and the nodes that would then take the pod."""
+
+    change: str
+    nodes: tuple[str, ...]
+
+
+class _Change(NamedTuple):
+    """`made` is the pod as if the change were made; None when there is nothing to change."""
+
+    apply: Callable[[IncomingPod, Cluster], IncomingPod | None]
+    describe: _Describe
+
+
+def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tuple[Remedy, ...]:
+    """What would help, each on those of these nodes that would then take the pod; nothing when it takes more than two.
+
+    Of the resources of nodes those come first that lack least.
+
+    Raises:
+        QuantityError: the size of a claim or volume that it needs is none.
+    """
+    for change_count in range(1, _MAX_COMBINED + 1):
+        nodes_by_change: dict[str, list[str]] = {}
+        for changes in combinations(_CHANGES, change_count):
+            for change, node_name in _try_changes(pod, cluster, nodes, changes):
+                nodes_by_change.setdefault(change, []).append(node_name)
+        if nodes_by_change:
+            return tuple(Remedy(change, tuple(sorted(node_names))) for change, node_names in nodes_by_change.items())
+    return ()
+
+
+def _try_changes(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, changes: Sequence[_Change]
+) -> Iterator[tuple[str, str]]:
+    """What these changes come to at each node that takes the pod once they are made, and the node."""
+    modified = pod
+    for next_change in changes:
+        candidate = next_change.apply(modified, cluster)
+        if candidate is None:
+            return
+        modified = candidate
+    feasible = run_filters(modified, cluster, nodes).feasible.tolist()
+    for node_index in sorted(feasible, key=lambda each: node_resources_fit.measure_shortfall(pod, cluster, each)):
+        descriptions = [each.describe(pod, cluster, node_index) for each in changes]
+        if all(descriptions):
+            yield " and ".join(descriptions), cluster.nodes.get_name(node_index)
+
+
+def _with_spec(pod: IncomingPod, **fields: object) -> IncomingPod:
+    return replace(pod, spec=msgspec.structs.replace(pod.spec, **fields))
+
+
+def _with_tolerations(pod: IncomingPod, tolerations: Sequence[Toleration]) -> IncomingPod:
+    return _with_spec(pod, tolerations=[*(pod.spec.tolerations or ()), *tolerations])
+
+
+def _tolerate_cordon(pod: IncomingPod, _cluster: Cluster) -> IncomingPod:
+    return _with_tolerations(pod, [Toleration(_CORDON_TAINT_KEY, "Exists")])
+
+
+def _describe_uncordon(_pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
+    return (
+        "uncordon the node"
+        if cluster.nodes.unschedulable[node_index] or _blocking_taints(cluster, node_index, is_cordon=True)
+        else ""
+    )
+
+
+def _tolerate_all(pod: IncomingPod, cluster: Cluster) -> IncomingPod:
+    all_taints = [
+        each for node_taints in cluster.nodes.taints.numbers() for each in node_taints if each.key != _CORDON_TAINT_KEY
+    ]
+    return _with_tolerations(pod, [Toleration(each.key, "Exists", effect=each.effect) for each in all_taints])
+
+
+def _describe_toleration(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
+    tolerations = pod.spec.tolerations or ()
+    untolerated = [
+        each
+        for each in _blocking_taints(cluster, node_index, is_cordon=False)
+        if not node_eligibility.is_tolerated(tolerations, each)
+    ]
+    return f"tolerate {', '.join(map(_format_taint, untolerated))}" if untolerated else ""
+
+
+def _blocking_taints(cluster: Cluster, node_index: int, *, is_cordon: bool) -> tuple[Taint, ...]:
+    """The taints at a place that keep pods out: those of closed nodes, or the others."""
+    node_taints = cluster.nodes.taints.value(node_index) or ()
+    return tuple(
+        each
+        for each in node_taints
+        if each.effect in node_eligibility.BLOCKING_EFFECTS and (each.key == _CORDON_TAINT_KEY) is is_cordon
+    )
+
+
+def _format_taint(taint: Taint) -> str:
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+
+
+def _drop_node_selector(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
+    return _with_spec(pod, node_selector=None) if pod.spec.node_selector else None
+
+
+def _describe_labels(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
+    selector, labels = pod.spec.node_selector or {}, cluster.nodes.get_labels(node_index)
+    missing = [f"{key}={value}" for key, value in sorted(selector.items()) if labels.get(key) != value]
+    return f"label the node {', '.join(missing)}" if missing else ""
+
+
+def _drop_node_affinity(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
+        return None
+    return _with_spec(pod, affinity=msgspec.structs.replace(affinity, node_affinity=None))
+
+
+def _drop_spread_constraints(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
+    return replace(pod, inter_pod=pod.inter_pod._replace(spread=())) if pod.inter_pod.spread else None
+
+
+def _drop_pod_affinity(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
+    inter_pod = pod.inter_pod
+    if not (inter_pod.affinity or inter_pod.anti_affinity):
+        return None
+    return replace(pod, inter_pod=inter_pod._replace(affinity=(), anti_affinity=()))
+
+
+def _drop_host_ports(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
+    return replace(pod, ports=()) if pod.ports else None
+
+
+def _drop_requests(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
+    return replace(pod, requests=Amounts()) if pod.requests else None
+
+
+def _describe_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
+    """How much of each the node lacks."""
+    shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
+    parts = [f"{format_amount(each.resource, each.short)} more {each.resource}" for each in shortfalls]
+    return f"{' and '.join(parts)} on the node" if parts else ""
+
+
+def _describe_as(text: str) -> _Describe:
+    return lambda _pod, _cluster, _node_index: text
+
+
+_CHANGES: Sequence[_Change] = (
+    _Change(_drop_requests, _describe_shortfalls),
+    _Change(_tolerate_all, _describe_toleration),
+    _Change(_tolerate_cordon, _describe_uncordon),
+    _Change(_drop_node_selector, _describe_labels),
+    _Change(_drop_node_affinity, _describe_as("leave its node affinity out")),
+    _Change(_drop_spread_constraints, _describe_as("leave its spread constraints out")),
+    _Change(_drop_pod_affinity, _describe_as("leave its affinity to pods out")),
+    _Change(_drop_host_ports, _describe_as("leave its host ports out")),
+)
+
+
+_MAX_TRIED_NODES = 20
+"""Nodes that are looked at, the least short of room first."""
+_MAX_OPTIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionOption:
+    """A node that takes the pod once these have left it; none of them could stay."""
+
+    node: str
+    pods: tuple[PodInfo, ...]
+
+
+def find_eviction_options(
+    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, kept_uids: Collection[str]
+) -> tuple[EvictionOption, ...]:
+    """The nodes on which the fewest pods would have to leave, at most three. Pods with a UID in `staying` stay."""
+    if diagnosis.pre_filter_status is not None:
+        return ()
+    nodes = diagnosis.resolvable[~mask_unresolvable(pod, cluster, diagnosis.resolvable)].tolist()
+    nodes.sort(
+        key=lambda place: (node_resources_fit.measure_shortfall(pod, cluster, place), cluster.nodes.get_name(place))
+    )
+    options = [
+        option
+        for node_index in nodes[:_MAX_TRIED_NODES]
+        if (option := _find_option(pod, cluster, node_index, kept_uids)) is not None
+    ]
+    options.sort(key=lambda each: (len(each.pods), max(evicted.group.priority for evicted in each.pods), each.node))
+    return tuple(options[:_MAX_OPTIONS])
+
+
+def _find_option(
+    pod: IncomingPod, cluster: Cluster, node_index: int, kept_uids: Collection[str]
+) -> EvictionOption | None:
+    candidates = [each for each in cluster.get_node_pods(node_index).values() if each.uid not in kept_uids]
+    nodes, missing = (
+        np.array([node_index]),
+        [each.resource for each in node_resources_fit.find_shortfalls(pod, cluster, node_index)],
+    )
+    with fork(cluster) as forked:
+        for candidate in candidates:
+            forked.remove(candidate)
+        if run_filters_with_nominated_pods(pod, cluster, nodes).rejected.any():
+            return None
+        evicted = []
+        for candidate in sorted(
+            candidates,
+            key=lambda pod_info: (
+                -pod_info.group.priority,
+                _list_used_amounts(pod_info, missing),
+                pod_info.namespace,
+                pod_info.name,
+            ),
+        ):
+            forked.restore(candidate)
+            if run_filters_with_nominated_pods(pod, cluster, nodes).rejected.any():
+                forked.remove(candidate)
+                evicted.append(candidate)
+    return EvictionOption(cluster.nodes.get_name(node_index), tuple(evicted)) if evicted else None
+
+
+def _list_used_amounts(pod: PodInfo, resource_names: Collection[str]) -> list[int]:
+    """How much it has of what is short: who has least may stay first, so that few must go."""
+    return [pod.group.requests.get(name, 0) for name in resource_names]

@@ -1,0 +1,170 @@
+"""Who would have to leave one node, so that a pod fits there.
+
+Source: SelectVictimsOnNode in plugins/defaultpreemption/default_preemption.go, v1.36.
+
+Whose leaving breaks a PodDisruptionBudget.
+
+Source: filterPodsWithPDBViolation in plugins/defaultpreemption/default_preemption.go, v1.36.
+
+Which pods are more important than others.
+
+Source: MoreImportantPod and GetEarliestPodStartTime in pkg/scheduler/util/utils.go, v1.36. A pod that has not started
+starts now there, whenever it is looked at, so that of several the one that comes first in a list counts as younger.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.fork import ClusterFork, fork
+from webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
+from webhook.accounting.scheduling.filters import run_filters_with_nominated_pods
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.plugins.node_resources_fit import find_shortfalls
+from webhook.accounting.selectors import MATCH_NOTHING, Selector, SelectorError, parse_selector
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+
+
+class _BudgetState:
+    """One budget, and how many more pods may leave under it."""
+
+    def __init__(self, budget: PodDisruptionBudget) -> None:
+        status = budget.status or PodDisruptionBudgetStatus()
+        self._namespace = (budget.metadata or ObjectMeta()).namespace or ""
+        self._selector = _parse_selector(budget)
+        self._disrupted = status.disrupted_pods or {}
+        self._allowed = status.disruptions_allowed
+
+    def record_disruption(self, pod: PodInfo) -> bool:
+        """Count a pod that is to leave; whether that is one too many. Pods known to leave already are not counted."""
+        if not self._is_matching(pod) or pod.name in self._disrupted:
+            return False
+        self._allowed -= 1
+        return self._allowed < 0
+
+    def _is_matching(self, pod: PodInfo) -> bool:
+        """Whether it is about a pod; one without a selector, or with an empty one, is about none here."""
+        return (
+            self._namespace == pod.namespace
+            and bool(pod.group.labels)
+            and not self._selector.is_empty
+            and self._selector.matches(pod.group.labels)
+        )
+
+
+def split_by_budget(
+    pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]
+) -> tuple[list[PodInfo], list[PodInfo]]:
+    """Pods whose leaving, one after the other, breaks a budget, and the others; each in the order given."""
+    states = [_BudgetState(each) for each in budgets]
+    # A pod counts under every budget that covers it, also after one of them is found to be broken.
+    violating = [sum([budget.record_disruption(pod) for budget in states]) > 0 for pod in pods]
+    return (
+        [pod for pod, is_violating in zip(pods, violating, strict=True) if is_violating],
+        [pod for pod, breaks in zip(pods, violating, strict=True) if not breaks],
+    )
+
+
+def _parse_selector(budget: PodDisruptionBudget) -> Selector:
+    try:
+        return parse_selector((budget.spec or PodDisruptionBudgetSpec()).selector)
+    except SelectorError:
+        return MATCH_NOTHING
+
+
+_NOT_STARTED = "~"  # after every time that can be written
+
+
+def sort_by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
+    """Pods by priority, highest first; of the same, those that started first."""
+    return [pod for _, pod in sorted(enumerate(pods), key=_rank_pod)]
+
+
+def find_earliest_start(pods: Sequence[PodInfo]) -> str:
+    """When the first of those pods started that have the highest priority among them."""
+    highest = max(pod.group.priority for pod in pods)
+    return min(_get_start_time(pod) for pod in pods if pod.group.priority == highest)
+
+
+def _rank_pod(indexed_pod: tuple[int, PodInfo]) -> tuple[int, str, int]:
+    index, pod = indexed_pod
+    return -pod.group.priority, _get_start_time(pod), index if pod.start_time else -index
+
+
+def _get_start_time(pod: PodInfo) -> str:
+    return pod.start_time or _NOT_STARTED
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionCandidate:
+    """A node on which a pod would fit if `victims` left, the most important first.
+
+    So many `violations` of a budget it takes.
+    """
+
+    place: int
+    victims: tuple[PodInfo, ...]
+    violation_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoCandidate:
+    """A node on which nobody's leaving helps, and why; `is_fault` when the scheduler takes it for one of its own."""
+
+    reasons: tuple[str, ...]
+    is_error: bool = False
+
+
+def select_victims_on_node(pod: IncomingPod, cluster: Cluster, node_index: int) -> PreemptionCandidate | NoCandidate:
+    """What would have to happen on one node with pods of a lower priority. The cluster is as before afterwards."""
+    lower_priority_pods = [
+        each for each in cluster.get_node_pods(node_index).values() if each.group.priority < pod.priority
+    ]
+    with fork(cluster) as forked:
+        for candidate in lower_priority_pods:
+            forked.remove(candidate)
+        diagnosis = run_filters_with_nominated_pods(pod, cluster, np.array([node_index]))
+        if diagnosis.rejected.any():
+            return (
+                NoCandidate((diagnosis.error,), is_error=True)
+                if diagnosis.error
+                else NoCandidate(diagnosis.reasons(node_index))
+            )
+        return _reprieve_pods(pod, cluster, node_index, forked, sort_by_importance(lower_priority_pods))
+
+
+def _reprieve_pods(
+    pod: IncomingPod, cluster: Cluster, node_index: int, forked: ClusterFork, lower_priority_pods: Sequence[PodInfo]
+) -> PreemptionCandidate | NoCandidate:
+    """Let every pod stay that can, first those whose leaving breaks a budget, then the others, the important first."""
+    violating, non_violating = split_by_budget(lower_priority_pods, cluster.budgets)
+    victims = [each for each in violating if not _reprieve_pod(each, pod, cluster, node_index, forked)]
+    violation_count = len(victims)
+    victims += [each for each in non_violating if not _reprieve_pod(each, pod, cluster, node_index, forked)]
+    if not victims:
+        return NoCandidate(
+            (f'expected at least one victim pod on node "{cluster.nodes.get_name(node_index)}"',), is_error=True
+        )
+    sorted_victims = sort_by_importance(victims) if violating and non_violating else victims
+    return PreemptionCandidate(node_index, tuple(sorted_victims), violation_count)
+
+
+def _reprieve_pod(candidate: PodInfo, pod: IncomingPod, cluster: Cluster, node_index: int, forked: ClusterFork) -> bool:
+    forked.restore(candidate)
+    has_shortfall = any(find_shortfalls(pod, cluster, node_index))
+    if not has_shortfall and _uses_resources_only(candidate, pod, cluster, node_index):
+        return True
+    if not has_shortfall and not run_filters_with_nominated_pods(pod, cluster, np.array([node_index])).rejected.any():
+        return True
+    forked.remove(candidate)
+    return False
+
+
+def _uses_resources_only(candidate: PodInfo, pod: IncomingPod, cluster: Cluster, node_index: int) -> bool:
+    """Whether a pod on the node is in the other's way by what it takes of it only, so that no more need be asked."""
+    has_inter_pod_constraints = bool(pod.inter_pod.affinity or pod.inter_pod.anti_affinity or pod.inter_pod.spread)
+    needs_resources_only = not (has_inter_pod_constraints or pod.ports or list_scheduling_volumes(pod.spec))
+    return needs_resources_only and not candidate.group.anti_affinity and node_index not in cluster.get_nominated_pods()

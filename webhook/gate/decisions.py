@@ -1,0 +1,145 @@
+"""One review before the policies in force, and the answers there are to it: bytes to send, and what they say."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from webhook.accounting.problem import Problem
+from webhook.admission import answer
+from webhook.admission.capping import CapIndex
+from webhook.admission.change import Change, Phase
+from webhook.admission.selection import RuleIndex
+from webhook.admission.verdict import ALLOWED, Verdict
+from webhook.gate.charging import ChargeResult
+from webhook.gate.messages import create_soft_limit_warnings, is_newly_exceeded
+from webhook.policy.model import PolicySet
+
+_RETRY_AFTER_SECONDS = 1
+
+
+class DecisionRecord(msgspec.Struct, frozen=True):
+    """What one decision was, for logs and metrics: names and codes, never the object.
+
+    `verdict` is `allow`, `deny` or `busy`; `rules` are those that denied, `exceeded` the caps that a privileged user
+    went over.
+    """
+
+    uid: str
+    user: str
+    operation: str
+    kind: str
+    namespace: str
+    name: str
+    phase: Phase
+    dry_run: bool
+    verdict: str
+    codes: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    audits: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    exceeded: tuple[str, ...] = ()
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Bytes to send, and what they say."""
+
+    body: bytes
+    record: DecisionRecord
+
+
+class ActivePolicySet:
+    """One policy set, indexed."""
+
+    def __init__(self, policies: PolicySet) -> None:
+        self.policies = policies
+        self.rules = RuleIndex(policies)
+        self.caps = CapIndex(policies)
+        self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
+        self.reasons: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules} | {
+            cap.name: cap.why for cap in policies.caps
+        }
+
+
+class ReviewContext(msgspec.Struct, frozen=True):
+    """One review before the policies in force."""
+
+    uid: str
+    request: Change
+    phase: Phase
+    policy_set: ActivePolicySet
+    verdict: Verdict
+
+
+def _create_message_context(context: ReviewContext) -> answer.Matter:
+    return answer.Matter(context.request, context.policy_set.reasons)
+
+
+def decide_by_rules(context: ReviewContext) -> Decision:
+    """What the rules say, and what was told beside."""
+    verdict = context.verdict
+    body = answer.rules_answer(context.uid, _create_message_context(context), verdict, context.phase)
+    return Decision(body, _create_record(context, "allow" if verdict.allowed else "deny", verdict.problems))
+
+
+def retry_later(context: ReviewContext, reason: str) -> Decision:
+    """Nothing is decided, and trying again is right; `why` says what was in the way."""
+    status = answer.busy(context.request, _RETRY_AFTER_SECONDS, reason)
+    body = answer.answer(context.uid, _create_message_context(context), Verdict(), context.phase, status)
+    return Decision(body, _create_record(context, "busy"))
+
+
+def deny_by_caps(context: ReviewContext, problems: Sequence[Problem]) -> Decision:
+    """A cap refuses."""
+    status = answer.denial(_create_message_context(context), answer.FORBIDDEN, "Forbidden", problems)
+    body = answer.answer(context.uid, _create_message_context(context), context.verdict, context.phase, status)
+    return Decision(body, _create_record(context, "deny", tuple(problems)))
+
+
+def decide_with_warnings(context: ReviewContext, problems: Iterable[Problem]) -> Decision:
+    """Allowed, with warnings beside those of the rules."""
+    warnings = (*context.verdict.warnings, *problems)
+    if warnings != context.verdict.warnings:
+        context = replace(context, verdict=dataclasses.replace(context.verdict, warnings=warnings))
+    return decide_by_rules(context)
+
+
+def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
+    """Every cap has room; above `soft` with a warning."""
+    warnings = tuple(warning for booked in result.reserved for warning in create_soft_limit_warnings(booked))
+    exceeded_caps = tuple(booked.charge.cap.cap.name for booked in result.reserved if is_newly_exceeded(booked))
+    if warnings or exceeded_caps:
+        verdict = dataclasses.replace(
+            context.verdict, warnings=(*context.verdict.warnings, *warnings), exceeded=exceeded_caps
+        )
+        context = replace(context, verdict=verdict)
+    body = answer.answer(context.uid, _create_message_context(context), context.verdict, context.phase, None)
+    return Decision(body, _create_record(context, "allow"))
+
+
+def _create_record(context: ReviewContext, verdict: str, problems: tuple[Problem, ...] = ()) -> DecisionRecord:
+    request, rule_verdict = context.request, context.verdict
+    record = DecisionRecord(
+        uid=context.uid,
+        user=request.user.name,
+        operation=request.operation,
+        kind=request.kind,
+        namespace=request.namespace,
+        name=request.name,
+        phase=context.phase,
+        dry_run=request.dry_run,
+        verdict=verdict,
+    )
+    if rule_verdict is ALLOWED and not problems:
+        return record
+    return replace(
+        record,
+        codes=tuple(problem.code for problem in problems),
+        rules=tuple(dict.fromkeys(problem.rule for problem in problems)),
+        warnings=tuple(problem.code for problem in rule_verdict.warnings),
+        audits=tuple(problem.code for problem in rule_verdict.audits),
+        unknown=rule_verdict.unknown,
+        exceeded=rule_verdict.exceeded,
+    )

@@ -1,0 +1,151 @@
+"""Newcomers: the pods that a change brings, as a scheduler will meet them."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from webhook.admission.change import Change
+from webhook.admission.sites import sites
+from webhook.admission.workloads import PodView, Target, target
+from webhook.errors import TallygateError
+from webhook.gate.workload_forecast import WORKLOAD_KINDS, decode_workloads
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
+
+_POD = msgspec.json.Decoder(SchedulingPod)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DAEMON_SET = "DaemonSet"
+_JSON_NULL = msgspec.Raw(b"null")
+_JSON_EMPTY = (b"null", b"[]")
+_MAX_BYTES = 128 * 1024  # of words about nodes and other pods; the thousand that are gone through are shorter
+
+
+class TooComplexError(TallygateError):
+    """A pod says more of nodes and other pods than anybody goes through."""
+
+
+class _ConstraintFields(msgspec.Struct, rename="camel"):
+    """What a pod says of nodes and other pods, unread."""
+
+    affinity: msgspec.Raw = _JSON_NULL
+    tolerations: msgspec.Raw = _JSON_NULL
+    topology_spread_constraints: msgspec.Raw = _JSON_NULL
+    node_selector: msgspec.Raw = _JSON_NULL
+
+
+class _ConstrainedPod(msgspec.Struct):
+    spec: _ConstraintFields | None = None
+
+
+_CONSTRAINTS = msgspec.json.Decoder(_ConstrainedPod)
+
+
+class IncomingPods(msgspec.Struct, frozen=True):
+    """A pod, which stands at `path` in its object, and how many `copies` of it are to run; on every node if None.
+
+    `words` is what these are called, empty for a pod by itself. Of those that `wait` it is not known whether they have
+    room now: they stand in for others that end, something is still to be done before they are scheduled, their priority
+    is not known, or claims come with them.
+    """
+
+    pod: SchedulingPod
+    path: str = ""
+    copies: int | None = 1
+    noun: str = ""
+    is_deferred: bool = False
+
+    def locate_resources(self) -> Mapping[str, str]:
+        """For each resource that they ask for, at which path it is first asked for."""
+        view = PodView(self.path, self.pod, template=bool(self.path))
+        return dict(reversed(list(_list_paths(view))))
+
+
+def find_incoming_pods(request: Change) -> IncomingPods | None:
+    """The pods that a change brings; None when it brings none, or a scheduler is not asked about them.
+
+    None too for pods that no API server could decode: it refuses them itself.
+
+    Raises:
+        ReviewError: an object is not of the kind it says it is.
+        TooMuchError: what a pod says of nodes and other pods is too long to be read.
+    """
+    pod_target = target(request)
+    if pod_target is None or request.subresource:
+        return None
+    try:
+        if (request.group, request.kind) == ("", "Pod"):
+            return _read_pod(request) if request.old is None else None
+        return _read_workload(request, pod_target) if request.kind in WORKLOAD_KINDS else None
+    except msgspec.DecodeError:
+        return None
+
+
+def _read_pod(request: Change) -> IncomingPods | None:
+    pod = _decode_pod(request, "")
+    spec = pod.spec or SchedulingPodSpec()
+    return (
+        None
+        if spec.node_name
+        else IncomingPods(pod, is_deferred=bool(spec.scheduling_gates) or _is_priority_unknown(spec))
+    )
+
+
+def _read_workload(request: Change, pod_target: Target) -> IncomingPods | None:
+    """Those of a new workload, those that one has more than before, or one of those that take the others' place."""
+    workload, old_workload = decode_workloads(request, pod_target)
+    if workload is None:
+        return None
+    increase = workload.replicas.count - (old_workload.replicas.count if old_workload else 0)
+    if old_workload is not None and not workload.is_rollout and increase <= 0:
+        return None
+    pod = _decode_pod(request, workload.path)
+    spec = pod.spec or SchedulingPodSpec()
+    noun = f"more {workload.replicas.word}" if old_workload else workload.replicas.word
+    is_deferred = (
+        workload.is_rollout
+        or not increase
+        or bool(spec.scheduling_gates)
+        or _is_priority_unknown(spec)
+        or _has_claim_templates(request)
+    )
+    copies = None if request.kind == _DAEMON_SET else max(increase, 1)
+    return IncomingPods(pod, workload.path, copies, noun, is_deferred)
+
+
+def _decode_pod(request: Change, path: str) -> SchedulingPod:
+    """The pod with all that decides where it can run; it is in the change's namespace, and its labels are its own."""
+    content = msgspec.Raw(bytes(request.object))
+    for step in filter(None, path.split(".")):
+        content = _FIELDS.decode(content)[step]
+    if _is_too_complex(content):
+        raise TooComplexError
+    pod = _POD.decode(content)
+    meta = msgspec.structs.replace(pod.metadata or ObjectMeta(), namespace=request.namespace)
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+def _is_too_complex(content: msgspec.Raw) -> bool:
+    """Whether it would take longer to read than all the rest of a pod; the bytes are looked over only."""
+    if len(bytes(content)) <= _MAX_BYTES:
+        return False
+    fields = _CONSTRAINTS.decode(content).spec or _ConstraintFields()
+    contents = (fields.affinity, fields.tolerations, fields.topology_spread_constraints, fields.node_selector)
+    return sum(len(bytes(each)) for each in contents) > _MAX_BYTES
+
+
+def _has_claim_templates(request: Change) -> bool:
+    """Whether claims are made with the pods, as by a StatefulSet: where these lead is not known."""
+    spec = _FIELDS.decode(request.object).get("spec")
+    return spec is not None and bytes(_FIELDS.decode(spec).get("volumeClaimTemplates", _JSON_NULL)) not in _JSON_EMPTY
+
+
+def _is_priority_unknown(spec: SchedulingPodSpec) -> bool:
+    """Whether a class is named whose priority has not been filled in."""
+    return spec.priority is None and bool(spec.priority_class_name)
+
+
+def _list_paths(view: PodView) -> Iterator[tuple[str, str]]:
+    for resource_field in sites(view.pod, view):
+        for field_name, entries in resource_field.lists:
+            for name in entries:
+                yield name, f"{resource_field.path}{field_name}[{name}]"

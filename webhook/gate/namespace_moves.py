@@ -1,0 +1,74 @@
+"""A namespace that changes its labels may bring its pods under a cap. That is told at once, since nothing refuses it.
+
+Pods that are there stay, whatever cap they come under: it then holds more than it allows, and admits nothing more.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from webhook.accounting.amounts import Amounts, format_amount
+from webhook.accounting.problem import Problem, Reason
+from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.change import UPDATE, Change
+from webhook.admission.codes import NAMESPACE_OVER_CAP
+from webhook.admission.review import ReviewError
+from webhook.gate.usage_lister import UsageLister
+from webhook.objects.core import Namespace
+from webhook.policy.resolve import matches_namespace
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import LedgerKey
+
+_NAMESPACE = msgspec.json.Decoder(Namespace)
+_NO_AMOUNTS = Amounts()
+
+
+def is_namespace_update(request: Change) -> bool:
+    """Whether a namespace is changed itself."""
+    return (request.group, request.kind, request.subresource, request.operation) == ("", "Namespace", "", UPDATE)
+
+
+def check_namespace_move(
+    request: Change, caps: CapIndex, usage_lister: UsageLister, read_ledger: Callable[[LedgerKey], Ledger | None]
+) -> Iterator[Problem]:
+    """What each cap that the namespace comes under would hold with its pods, where that is more than it allows.
+
+    Raises:
+        ReviewError: the object is no namespace.
+    """
+    old, new = _decode_labels(request.old), _decode_labels(request.object)
+    for cap in caps.all():
+        selector = cap.cap.namespaces
+        enters = matches_namespace(selector, request.name, new) and not matches_namespace(selector, request.name, old)
+        used = usage_lister.sum_usage(cap, request.name) if enters else None
+        if used:
+            yield from _create_problems(cap, used, read_ledger(_ledger_key(cap, request.name)))
+
+
+def _create_problems(cap: Counted, used: Amounts, ledger: Ledger | None) -> Iterator[Problem]:
+    before = ledger.compute_charged() if ledger is not None and cap.cap.shared else _NO_AMOUNTS
+    after = before + used
+    cap_name, where = cap.cap.name, "shared by its namespaces" if cap.cap.shared else "of this namespace"
+    for name in sorted(after.find_excess(cap.hard).keys() & used.keys()):
+        total, hard = format_amount(name, after[name]), format_amount(name, cap.hard[name])
+        text = (
+            f"its pods hold {format_amount(name, used[name])} {name}, and with them cap {cap_name} {where} holds "
+            f"{total} "
+            f"of {hard}: "
+            "they stay, and nothing more is let in until enough pods end"
+        )
+        yield Problem(
+            "metadata.labels", NAMESPACE_OVER_CAP.number, Reason.FORBIDDEN, text, rule=cap_name, policy_kind="cap"
+        )
+
+
+def _ledger_key(cap: Counted, namespace: str) -> LedgerKey:
+    return LedgerKey(cap.key, "" if cap.cap.shared else namespace)
+
+
+def _decode_labels(raw: bytes | msgspec.Raw | None) -> dict[str, str]:
+    try:
+        meta = _NAMESPACE.decode(raw).metadata if raw is not None else None
+    except (ValueError, RecursionError) as error:
+        raise ReviewError(f"the object is not a Namespace: {error}") from None
+    return (meta.labels if meta else None) or {}

@@ -1,0 +1,317 @@
+"""Newcomers before one cluster: what there is to find about where they can run, said for people.
+
+What rules say of newcomers by a cluster's nodes, and by the pods on them.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+
+from webhook.accounting.amounts import format_amount
+from webhook.accounting.cluster.cluster import DEVICE_CLASS_PREFIX, Cluster
+from webhook.accounting.problem import Code, Problem, Reason
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
+from webhook.accounting.scheduling.filters import Diagnosis, run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.prediction import (
+    Feasibility,
+    NodeVictims,
+    Prediction,
+    QuickPrediction,
+    predict_daemon_set,
+    predict_quickly,
+)
+from webhook.accounting.scheduling.unmodelled import find_unmodelled
+from webhook.accounting.scheduling.unresolvable import NeverPrediction, predict_never, with_default_priority
+from webhook.accounting.selectors import SelectorError
+from webhook.admission.change import Change
+from webhook.admission.codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, OTHERS_LEAVE
+from webhook.admission.decide import sorted_out
+from webhook.admission.examine import Found
+from webhook.admission.selection import Selection
+from webhook.admission.verdict import ALLOWED, Verdict
+from webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
+from webhook.gate.scheduling_snapshot import SnapshotProvider
+from webhook.policy.model import Enforcement, ResourceRule, Schedulable
+from webhook.policy.resolve import matches_resource
+from webhook.policy.suggest import resource_meant
+
+_PODS = "pods"
+_MAX_NODES = 3
+_MAX_PODS = 3
+_MAX_NAMES = 200
+_MAX_COPIES = 200
+_MAX_TOTAL_COMPLEXITY = 20_000  # of words about nodes, in all copies together that have to be placed one by one
+
+
+class SchedulabilityCheck:
+    """A cluster as newcomers meet it; what several rules ask is found once. `words` is what it takes to place one.
+
+    `strange` are the names they ask for that no node has, and no device class stands for as far as is known.
+    """
+
+    def __init__(self, incoming_pods: IncomingPods, incoming: IncomingPod, cluster: Cluster, complexity: int) -> None:
+        self._incoming_pods = incoming_pods
+        self._pod = incoming
+        self._cluster = cluster
+        self._complexity = complexity
+        devices = cluster.device_classes
+        self.unadvertised = [
+            name
+            for name in incoming.requests
+            if not cluster.nodes.is_advertised(name) and devices.find_class(name) is None
+        ]
+
+    def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[Found]:
+        """What the rules find, of how it is `now` too; that nothing runs which names what is not there needs no word.
+
+        Nothing is found where there are no nodes, since none has come yet, nor of devices that are named by their class
+        where there are no classes, which not every snapshot has.
+        """
+        has_device_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.unadvertised)
+        if not len(self._cluster.nodes) or (has_device_class and not len(self._cluster.device_classes)):
+            return
+        for rule in rules:
+            unadvertised = self._list_unadvertised(rule) if rule.checks.advertised else ()
+            for name in unadvertised:
+                yield self._create_violation(rule, NOT_ADVERTISED, self._describe_unadvertised(name), name)
+            if rule.checks.schedulable and not unadvertised:
+                yield from self._check_rule(rule, now=now and rule.checks.schedulable is Schedulable.NOT_NOW)
+
+    def _list_unadvertised(self, rule: ResourceRule) -> Sequence[str]:
+        return [name for name in self.unadvertised if matches_resource(rule.resources, name)]
+
+    def _check_rule(self, rule: ResourceRule, *, now: bool) -> Iterator[Found]:
+        if now and self._is_feasible:
+            return
+        if self._never_reason:
+            yield self._create_violation(rule, NEVER_SCHEDULABLE, self._never_reason)
+        elif now and self._not_now_reason:
+            yield self._create_violation(rule, NOT_SCHEDULABLE_NOW, self._not_now_reason)
+        elif now and self._preemption_text:
+            yield self._create_violation(_without_deny(rule), OTHERS_LEAVE, self._preemption_text)
+
+    def _create_violation(self, rule: ResourceRule, code: Code, message: str, name: str = "") -> Found:
+        path = self._incoming_pods.locate_resources().get(name, "") if name else ""
+        reason = Reason.NOT_FOUND if name else Reason.FORBIDDEN
+        problem = Problem(path or f"{self._incoming_pods.path}spec", code.number, reason, message, rule=rule.name)
+        return Found(problem, rule, (code.number, rule.name, name))
+
+    def _describe_unadvertised(self, name: str) -> str:
+        if name.startswith(DEVICE_CLASS_PREFIX):
+            return f"there is no DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)}, so that no node can run this"
+        advertised_names = list(
+            islice((each for each in self._cluster.nodes.list_advertised_resources() if each != _PODS), _MAX_NAMES)
+        )
+        suggestion = resource_meant(name, advertised_names)
+        if suggestion is None:
+            return f"no node advertises {name}, so that no node can run this"
+        nodes = self._cluster.nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
+        more = " and others" if len(nodes) > _MAX_NODES else ""
+        verb = "advertise" if len(nodes) > 1 else "advertises"
+        node_list = f"node{'s' * (len(nodes) > 1)} {', '.join(nodes[:_MAX_NODES])}{more}"
+        return f"no node advertises {name}: did you mean {suggestion}? {node_list} {verb} it"
+
+    @cached_property
+    def _diagnosis(self) -> Diagnosis:
+        """What nodes say to the first copy."""
+        return run_filters(self._pod, self._cluster)
+
+    @property
+    def _is_feasible(self) -> bool:
+        """Whether it is one pod, and some node takes it."""
+        return self._incoming_pods.copies == 1 and bool(len(self._diagnosis.feasible))
+
+    @cached_property
+    def _never_reason(self) -> str:
+        """Why no node can ever run them, or nothing."""
+        if self._incoming_pods.copies is None:
+            prediction = self._daemon_set_prediction
+            is_never = (
+                prediction.feasibility is Feasibility.NEVER
+                and not prediction.placed_count
+                and not prediction.unmodelled
+            )
+            return (
+                f"no node that is to have this pod can ever run it: {_strip_period(_get_fit_error(prediction))}"
+                if is_never
+                else ""
+            )
+        never_prediction = predict_never(self._pod, self._cluster)
+        return f"no node can ever run this pod: {self._describe_never(never_prediction)}" if never_prediction else ""
+
+    def _describe_never(self, never_prediction: NeverPrediction) -> str:
+        if not never_prediction.largest_allocatable:
+            return _strip_period(never_prediction.message)
+        requested = " and ".join(
+            f"{format_amount(name, self._pod.requests[name])} {name}, {_describe_largest(name, largest)}"
+            for name, largest in never_prediction.largest_allocatable.items()
+        )
+        return f"it asks for {requested}"
+
+    @cached_property
+    def _not_now_reason(self) -> str:
+        """Why not all of them have room now, nor will have it made for them; or nothing."""
+        prediction = self._quick_prediction
+        return (
+            f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}"
+            if prediction and prediction.candidate is None
+            else ""
+        )
+
+    @cached_property
+    def _preemption_text(self) -> str:
+        """Who would be asked to leave for them, or nothing."""
+        prediction = self._quick_prediction
+        if prediction is None or prediction.candidate is None:
+            return ""
+        victims = self._describe_victims(prediction.candidate)
+        return (
+            f"{self._describe_shortage(prediction)}; the scheduler can make room, by asking pods of lower "
+            f"priority to leave: {victims}"
+        )
+
+    def _describe_shortage(self, prediction: QuickPrediction) -> str:
+        if not self._incoming_pods.noun:
+            return "no node has room for this pod now"
+        verb = "fits" if prediction.placed_count == 1 else "fit"
+        if self._incoming_pods.copies is None:
+            node_count = self._daemon_set_prediction.count
+            return f"only {prediction.placed_count} of {node_count} nodes that are to have it have room for its pod now"
+        total = f"of {self._incoming_pods.copies} {self._incoming_pods.noun} {verb} now"
+        return f"only {prediction.placed_count} {total}" if prediction.placed_count else f"none {total}"
+
+    def _describe_victims(self, candidate: NodeVictims) -> str:
+        """Whom it may be, by name as far as they are of the newcomers' own namespace."""
+        own_names = sorted(each.name for each in candidate.victims if each.namespace == self._pod.namespace)
+        listed = own_names[:_MAX_PODS]
+        unlisted = len(candidate.victims) - len(listed)
+        if not listed:
+            return f"{unlisted} of other namespaces on node {candidate.node}, for example"
+        more = f" and {unlisted} more" if unlisted else ""
+        return f"{', '.join(listed)}{more} on node {candidate.node}, for example"
+
+    @cached_property
+    def _quick_prediction(self) -> QuickPrediction | None:
+        """What of them has no room now; None where all have, and where that is not known."""
+        if any(find_unmodelled(self._pod, self._cluster)):
+            return None
+        copies = self._incoming_pods.copies
+        if copies is None:
+            return _summarize_prediction(self._daemon_set_prediction)
+        if copies > min(_MAX_COPIES, _MAX_TOTAL_COMPLEXITY // max(self._complexity, 1)):
+            return None
+        return predict_quickly(
+            with_default_priority(self._incoming_pods.pod), self._pod, self._cluster, copies, self._diagnosis
+        )
+
+    @cached_property
+    def _daemon_set_prediction(self) -> Prediction:
+        return predict_daemon_set(with_default_priority(self._incoming_pods.pod), self._cluster)
+
+
+def _summarize_prediction(prediction: Prediction) -> QuickPrediction | None:
+    """What a pod for every node comes to: the first node that does not take it speaks for all."""
+    if prediction.feasibility is Feasibility.NOW or prediction.unmodelled:
+        return None
+    chosen = (
+        prediction.schedule_result.preemption.selected
+        if prediction.schedule_result and prediction.schedule_result.preemption
+        else None
+    )
+    if prediction.schedule_result is None or chosen is None:
+        return QuickPrediction(prediction.placed_count, _get_fit_error(prediction))
+    return QuickPrediction(
+        prediction.placed_count, candidate=NodeVictims(prediction.schedule_result.nominated_nodes[0], chosen.victims)
+    )
+
+
+def _without_deny(rule: ResourceRule) -> ResourceRule:
+    """The rule, as it speaks of what is no reason to refuse anybody."""
+    return replace(rule, enforcement=Enforcement.WARN) if rule.enforcement is Enforcement.DENY else rule
+
+
+def _describe_largest(name: str, largest: int) -> str:
+    return f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
+
+
+def _get_fit_error(prediction: Prediction) -> str:
+    return prediction.schedule_result.message if prediction.schedule_result else ""
+
+
+def _strip_period(sentence: str) -> str:
+    return sentence.rstrip(".")
+
+
+_PODS_RESOURCE = "pods"
+_MAX_COMPLEXITY = 1000  # of words about nodes
+_MAX_SCANNED_GROUPS = 30_000  # over pods that are alike; together a tenth of a second, where there are 100,000 pods
+
+
+def evaluate_schedulability(request: Change, selection: Selection, snapshots: SnapshotProvider) -> Verdict:
+    """What those of the selected rules say that ask for nodes, of the pods which a change brings.
+
+    Raises:
+        ReviewError: an object is not of the kind it says it is.
+    """
+    try:
+        incoming_pods = find_incoming_pods(request)
+    except TooComplexError:
+        return Verdict(unknown=tuple(map(_describe_too_complex, selection.places)))
+    if incoming_pods is None:
+        return ALLOWED
+    labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
+    rules = selection.narrowed(request.user, labels).places
+    complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
+    if complexity is None:
+        return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
+    try:
+        return _evaluate_rules(rules, incoming_pods, snapshots, complexity)
+    except (QuantityError, SelectorError):
+        return ALLOWED  # the API server refuses it
+
+
+def _evaluate_rules(
+    rules: Sequence[ResourceRule], incoming_pods: IncomingPods, snapshots: SnapshotProvider, complexity: int
+) -> Verdict:
+    """What these rules say of newcomers; the cluster is as before afterwards.
+
+    Raises:
+        QuantityError: a quantity that they ask for is none.
+        SelectorError: a selector of theirs is none.
+    """
+    incoming = IncomingPod.from_pod(with_default_priority(incoming_pods.pod))
+    selected = _select_rules(rules, incoming.requests)
+    if not selected:
+        return ALLOWED
+    checks_free_room = not incoming_pods.is_deferred and any(map(_checks_free_room, selected))
+    with snapshots.open_snapshot(pods=checks_free_room) as snapshot:
+        if snapshot is None:
+            return ALLOWED
+        check = SchedulabilityCheck(incoming_pods, incoming, snapshot.cluster, complexity)
+        if not snapshot.has_devices and check.unadvertised:
+            return ALLOWED
+        now = checks_free_room and snapshot.has_pods
+        is_too_complex = now and count_scanned_groups(incoming, snapshot.cluster) > _MAX_SCANNED_GROUPS
+        violations = list(check.find_violations(selected, now=now and not is_too_complex))
+    unknown = (
+        tuple(_describe_too_complex(rule) for rule in selected if _checks_free_room(rule)) if is_too_complex else ()
+    )
+    return replace(sorted_out(violations, unknown), age=snapshot.age_seconds) if violations or unknown else ALLOWED
+
+
+def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:
+    """Those of the rules that are about something that is asked for; every pod asks for room for a pod."""
+    return [
+        rule for rule in rules if any(matches_resource(rule.resources, name) for name in (_PODS_RESOURCE, *requested))
+    ]
+
+
+def _checks_free_room(rule: ResourceRule) -> bool:
+    return rule.checks.schedulable is Schedulable.NOT_NOW
+
+
+def _describe_too_complex(rule: ResourceRule) -> str:
+    return f"rule {rule.name} was not judged: what the pod says of nodes and other pods is too much to go through"

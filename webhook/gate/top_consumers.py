@@ -1,0 +1,259 @@
+"""Who holds most under a cap: whom to ask, or what to end, where there is no room.
+
+Under a cap of one namespace that is a workload, or a pod that belongs to none; under a shared one a namespace.
+
+What a refusal tells beside its arithmetic: who holds most, and when what is only promised is free again.
+
+It takes a look at every pod under the ledger, so what it finds is remembered for ten times as long as that took: a
+full cap of a hundred thousand pods is looked at about once a second, a small one each time.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from heapq import nlargest, nsmallest
+from itertools import groupby
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from webhook.accounting.amounts import format_amount
+from webhook.gate.charging import CapChargeResult
+from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
+from webhook.gate.usage_lister import UsageLister
+from webhook.objects.core import Pod
+from webhook.state.ledger.expire import ReservationAges
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.shapes import Shape
+from webhook.state.watch.view import Heap, NotListedError
+
+MAX_CONSUMERS = 3
+"""How many are named."""
+
+_TEMPLATE_HASH_LABEL = (
+    "pod-template-hash"  # the Deployment controller ends its ReplicaSets' names with it, and labels their pods
+)
+_OWNER_PATTERN = re.compile(
+    r"[A-Za-z0-9][-.A-Za-z0-9]{0,252}"
+)  # the API server takes anything for an owner's kind and name
+
+PodNameLister = Callable[[Heap, int], list[str]]
+"""The names of so many pods of a heap."""
+
+
+class Consumer(NamedTuple):
+    """Who holds how much of one name: `going` of it with pods that are being deleted, `promised` to pods to come."""
+
+    name: str
+    amount: int
+    terminating: int = 0
+    reserved: int = 0
+
+
+class PodOwners:
+    """Whose pods those of a shape are, found once for each shape."""
+
+    def __init__(self) -> None:
+        self._owners: WeakKeyDictionary[Shape, str] = WeakKeyDictionary()
+
+    def find_owner(self, group: Shape) -> str:
+        """The workload, such as `Deployment trainer`; empty for pods of nobody."""
+        try:
+            return self._owners[group]
+        except KeyError:
+            owner = self._owners[group] = _find_owner(group.pod())
+            return owner
+
+
+class ConsumerSums:
+    """What everybody holds, added up by name and holder."""
+
+    def __init__(self) -> None:
+        self._by_resource: dict[str, dict[str, list[int]]] = {}
+
+    def list_top(self, name: str) -> tuple[Consumer, ...]:
+        """Those who hold most of a name, the first of them most; by their own names where they hold as much."""
+        top = nsmallest(MAX_CONSUMERS, self._by_resource.get(name, {}).items(), key=lambda each: (-each[1][0], each[0]))
+        return tuple(Consumer(consumer, *parts) for consumer, parts in top)
+
+    def add(self, name: str, consumer: str, amount: int, *, terminating: int = 0, reserved: int = 0) -> None:
+        """One more part of what somebody holds."""
+        consumers = self._by_resource.setdefault(name, {})
+        parts = consumers.get(consumer)
+        if parts is None:
+            consumers[consumer] = [amount, terminating, reserved]
+        else:
+            parts[0] += amount
+            parts[1] += terminating
+            parts[2] += reserved
+
+    def add_group(self, consumer: str, group: Heap) -> None:
+        """All that the pods of a heap hold."""
+        for name, per_pod in group.each.items():
+            amount = per_pod * group.pods
+            self.add(name, consumer, amount, terminating=amount if group.is_terminating else 0)
+
+
+def sum_by_namespace(groups: Iterable[Heap], ledger: Ledger) -> ConsumerSums:
+    """What each namespace holds of a shared cap, and is promised."""
+    sums = ConsumerSums()
+    for namespace, namespace_groups in groupby(groups, key=lambda heap: heap.namespace):
+        consumer = f"namespace {namespace}"
+        for group in namespace_groups:
+            sums.add_group(consumer, group)
+    for namespace, reserved in ledger.reserved_by_namespace.items():
+        for name, amount in reserved.items():
+            sums.add(name, f"namespace {namespace}", amount, reserved=amount)
+    return sums
+
+
+def sum_by_workload(
+    groups: Iterable[Heap], ledger: Ledger, owners: PodOwners, list_names: PodNameLister
+) -> ConsumerSums:
+    """What each workload of a namespace holds, each pod that is nobody's, and each that is promised room."""
+    sums, unowned = ConsumerSums(), list[Heap]()
+    for group in groups:
+        if owner := owners.find_owner(group.shape):
+            sums.add_group(owner, group)
+        else:
+            unowned.append(group)
+    for name in {name for heap in unowned for name in heap.each}:
+        _add_unowned(sums, name, unowned, list_names)
+    for reservation in ledger.reservations.values():
+        for name, amount in reservation.compute_reserved().items():
+            sums.add(name, f"Pod {reservation.name}", amount, reserved=amount)
+    return sums
+
+
+def describe_consumers(name: str, consumers: Iterable[Consumer]) -> str:
+    """Holders in words: `Deployment trainer (4), Pod notebook (2, terminating)`."""
+    return ", ".join(
+        f"{consumer.name} ({format_amount(name, consumer.amount)}{_describe_parts(name, consumer)})"
+        for consumer in consumers
+    )
+
+
+def _add_unowned(sums: ConsumerSums, name: str, groups: list[Heap], list_names: PodNameLister) -> None:
+    """Some pods that hold most of a name: of others, none can be among those who are named."""
+    for group in nlargest(MAX_CONSUMERS, groups, key=lambda heap: heap.each.get(name, 0)):
+        amount = group.each.get(name, 0)
+        for pod in list_names(group, MAX_CONSUMERS) if amount else ():
+            sums.add(name, f"Pod {pod}", amount, terminating=amount if group.is_terminating else 0)
+
+
+def _describe_parts(name: str, consumer: Consumer) -> str:
+    parts = (("terminating", consumer.terminating), ("promised", consumer.reserved))
+    marks = (word if part == consumer.amount else f"{format_amount(name, part)} {word}" for word, part in parts if part)
+    return "".join(f", {mark}" for mark in marks)
+
+
+def _find_owner(pod: Pod) -> str:
+    meta = pod.metadata
+    for owner in (meta.owner_references if meta else None) or ():
+        kind, name = owner.kind or "", owner.name or ""
+        labels = (meta.labels if meta else None) or {}
+        suffix = f"-{labels.get(_TEMPLATE_HASH_LABEL)}"
+        if kind == "ReplicaSet" and name.endswith(suffix):
+            kind, name = "Deployment", name.removesuffix(suffix)
+        if _OWNER_PATTERN.fullmatch(kind) and _OWNER_PATTERN.fullmatch(name):
+            return f"{kind} {name}"
+    return ""
+
+
+_CACHE_FACTOR = 10.0  # times as long as it took
+_MAX_CACHED_LEDGERS = 1000
+_RECONCILE_SECONDS = 3.0  # behind the bound a promise goes by one write and one read, of two visits of the keeper
+_ROUNDING_SECONDS = 5  # what is said is rounded up to that: more would be a new text each time somebody tries again
+
+
+@dataclass(frozen=True, slots=True)
+class ExcessDetails:
+    """What is told of one name: who holds most, and within how many seconds all is free that no pod comes for."""
+
+    consumers: tuple[Consumer, ...] = ()
+    expires_within: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedSums:
+    """What a look found, and until when that is good enough."""
+
+    sums: ConsumerSums
+    expires_at: float
+
+
+_NO_SUMS = _CachedSums(ConsumerSums(), -math.inf)
+
+
+class TopConsumers:
+    """Looks for what is worth telling. Any thread may ask; while one looks, others make do with what was found before.
+
+    `sight` shows the pods that are there, where they are watched: else nothing but promises is known, and those never
+    come back. `ages` are kept by who keeps the ledgers, with the bound B in seconds.
+    """
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        usage_lister: UsageLister | None,
+        in_flight_bound: float = IN_FLIGHT_BOUND_SECONDS,
+    ) -> None:
+        self._monotonic = monotonic
+        self._usage_lister = usage_lister
+        self._in_flight_bound = in_flight_bound
+        self._owners = PodOwners()
+        self._cache: dict[LedgerKey, _CachedSums] = {}
+        self._in_progress: set[LedgerKey] = set()
+        self.ages: dict[LedgerKey, ReservationAges] = {}
+
+    def describe(self, namespace: str, result: CapChargeResult, name: str) -> ExcessDetails:
+        """What to tell of a name that goes over, to who asks in this namespace."""
+        key = result.charge.ledger_key(namespace)
+        consumers = self._get_sums(key, result).list_top(name) if result.charge.cap.cap.names_holders else ()
+        return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name) if self._usage_lister else None)
+
+    def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
+        cached = self._cache.get(key, _NO_SUMS)
+        started_at = self._monotonic()
+        if started_at < cached.expires_at or key in self._in_progress:
+            return cached.sums
+        self._in_progress.add(key)
+        try:
+            sums = self._sum_usage(key, result)
+        finally:
+            self._in_progress.discard(key)
+        ended_at = self._monotonic()
+        if len(self._cache) >= _MAX_CACHED_LEDGERS:
+            self._cache.clear()
+        self._cache[key] = _CachedSums(sums, ended_at + _CACHE_FACTOR * (ended_at - started_at))
+        return sums
+
+    def _sum_usage(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
+        cap, usage_lister = result.charge.cap, self._usage_lister
+        groups = () if usage_lister is None else usage_lister.list_groups(cap, key)
+        list_names = _list_no_names if usage_lister is None else usage_lister.list_pod_names
+        try:
+            if cap.cap.shared:
+                return sum_by_namespace(groups, result.before)
+            return sum_by_workload(groups, result.before, self._owners, list_names)
+        except NotListedError:
+            return ConsumerSums()
+
+    def _estimate_expiry(self, key: LedgerKey, ledger: Ledger, name: str) -> int | None:
+        """The last of these promises is free then, by the age that this process knows it to have."""
+        now, ages = self._monotonic(), self.ages.get(key)
+        by_attempt = ages.by_attempt if ages else {}
+        first_seen = [
+            by_attempt[uid, reservation.attempt].first_seen if (uid, reservation.attempt) in by_attempt else now
+            for uid, reservation in ledger.reservations.items()
+            if reservation.requested.get(name, 0) > reservation.counted.get(name, 0)
+        ]
+        if not first_seen:
+            return None
+        remaining = max(max(first_seen) + self._in_flight_bound - now, 0.0) + _RECONCILE_SECONDS
+        return math.ceil(remaining / _ROUNDING_SECONDS) * _ROUNDING_SECONDS
+
+
+def _list_no_names(group: Heap, max_names: int) -> list[str]:  # noqa: ARG001  # the names of a heap's pods, where none are known
+    return []

@@ -1,0 +1,309 @@
+"""What this process knows of one ledger: how it was when it was last read or written here, and who was refused then.
+
+The attempts of many callers, carried out by as few reads and writes as there can be.
+
+Who comes first serves: applies the attempts of all who wait, in the order of their coming, to the newest ledger that
+this process knows, writes once, and gives each its outcome. Who comes meanwhile waits for the next round. A serial
+create so costs one write and no read, since what was written last is mostly still there; where it is not, the write
+fails, and the ledger is read. What rests on no write of its own (a refusal, something free) holds only if the ledger is
+like that now: the write of the same round proves it, or else a read.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from math import inf
+from threading import Lock
+from typing import Any
+
+import msgspec
+
+from webhook.accounting.amounts import Amounts
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import (
+    LedgerFullError,
+    LedgerKey,
+    LedgerStore,
+    LedgerWrite,
+    RetryLaterError,
+    StoreUnavailableError,
+    T,
+    Transition,
+    TransitionResult,
+    UnknownOutcomeError,
+    VersionedLedger,
+    WriteObserver,
+    WriteResult,
+)
+from webhook.state.wait_queue import Waiter, WaitQueue
+
+_REJECTION_CACHE_SECONDS = 1.0  # rule 9
+_FRESH_SECONDS = 10.0
+_MAX_WRITES_WITHOUT_READ = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedRejection:
+    """So much was refused `at` a time at which the ledger was seen; `ledger` is the newest that is known since."""
+
+    confirmed_at: float
+    rejected_amounts: Amounts
+    ledger: Ledger | None
+
+
+class CachedLedger:
+    """The line at one ledger and the newest state of it that is known. Changed by who serves."""
+
+    def __init__(self) -> None:
+        self.queue = WaitQueue()
+        self.latest: VersionedLedger | None = None
+        self._is_stale = True
+        self._is_contested = False
+        self._writes_since_read = 0
+        self._confirmed_at = -inf
+        self._rejection: _CachedRejection | None = None
+
+    def may_write_without_read(self, callers: int) -> bool:
+        """Whether a write may be tried on what is known, with so many waiting, or the ledger is better read first.
+
+        Where others have just written, most likely they have again. And under a crowd one write follows the other so
+        closely that another replica, which has to read before it writes, would never come in between.
+        """
+        return not (
+            self._is_stale
+            or self._is_contested
+            or (callers > 1 and self._writes_since_read >= _MAX_WRITES_WITHOUT_READ)
+        )
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether what is known was so a moment ago: good enough for what is sure anyhow, but not for ever."""
+        return now - self._confirmed_at <= _FRESH_SECONDS
+
+    def mark_stale(self) -> None:
+        """What is known may not be so any more."""
+        self._is_stale = True
+
+    def record_read(self, latest: VersionedLedger | None) -> None:
+        """Be told of the ledger as a read shows it."""
+        self._is_contested = self.latest is not None and (latest is None or latest.version != self.latest.version)
+        self._writes_since_read = 0
+        self.latest = latest
+
+    def record_removal(self) -> None:
+        """Be told that the ledger was taken away here."""
+        self.latest = None
+
+    def record_write(self, latest: VersionedLedger) -> None:
+        """Be told of the ledger as it was written here."""
+        self._writes_since_read += 1
+        self.latest = latest
+
+    def confirm(self, confirmed_at: float, rejected_amounts: Amounts | None) -> None:
+        """Be told that what is known was so after `at`, and of what was refused for good by it."""
+        self._is_stale, self._confirmed_at = False, confirmed_at
+        ledger = self.latest.ledger if self.latest else None
+        if rejected_amounts is not None:
+            self._rejection = _CachedRejection(confirmed_at, rejected_amounts, ledger)
+        elif self._rejection is not None:
+            self._rejection = replace(self._rejection, ledger=ledger)
+
+    def reuse_rejection(self, transition: Transition[T], now: float) -> TransitionResult[T] | None:
+        """A refusal that needs no new look: of who asks for at least as much as was refused a moment ago (rule 9).
+
+        It is this attempt's own, by the arithmetic of the newest ledger known; where that has room, there is none.
+        """
+        rejection = self._rejection
+        if rejection is None or now - rejection.confirmed_at > _REJECTION_CACHE_SECONDS:
+            return None
+        result = transition(rejection.ledger)
+        if result.rejected_amounts is None or rejection.rejected_amounts.find_shortfall(result.rejected_amounts):
+            return None
+        return result
+
+
+_MAX_CACHED_LEDGERS = 10_000
+_MAX_CALL_SECONDS = 5.0  # seconds that one call of the store may take
+
+
+class _Batch(msgspec.Struct, frozen=True):
+    """What every attempt makes of a ledger, one after the other, and the ledger after all of them."""
+
+    results: Sequence[tuple[Waiter[Any], TransitionResult[Any]]]
+    ledger: Ledger | None
+
+    @property
+    def has_write(self) -> bool:
+        return any(result.ledger is not None for _, result in self.results)
+
+    @property
+    def has_removal(self) -> bool:
+        """Whether the ledger may go: nobody who comes with the one that says so puts anything into it."""
+        return not self.has_write and any(result.is_removal for _, result in self.results)
+
+
+class BatchedLedgers:
+    """`Ledgers` over a store that replicas share. `monotonic` gives seconds, by the clock of the deadlines.
+
+    `observer` is told of every write; `waiting` is held while a caller waits for the store, or for others who do.
+    """
+
+    is_standalone = False
+
+    def __init__(
+        self,
+        store: LedgerStore,
+        monotonic: Callable[[], float],
+        observer: WriteObserver | None = None,
+        release_turn: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._observer = observer
+        self._release_turn = release_turn
+        self._lock = Lock()
+        self._cache: dict[LedgerKey, CachedLedger] = {}
+
+    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
+        """Carry the attempt out together with those of others, and give its outcome once that holds.
+
+        Raises:
+            BusyError: others were in the way until the deadline, the store has too much to do, or the ledger is full.
+            StoreUnavailableError: the store is out of reach.
+        """
+        cached = self._get_cached(key)
+        if (rejection := cached.reuse_rejection(transition, self._monotonic())) is not None:
+            return rejection.outcome
+        waiter = Waiter(transition, deadline)
+        with self._release_turn():
+            self._await_outcome(key, cached, waiter)
+        return waiter.get_outcome()
+
+    def _await_outcome(self, key: LedgerKey, cached: CachedLedger, waiter: Waiter[Any]) -> None:
+        try:
+            if not cached.queue.join(waiter):
+                waiter.wait(waiter.deadline - self._monotonic())
+            while cached.queue.is_processor(waiter) and not waiter.is_completed and self._monotonic() < waiter.deadline:
+                self._process(key, cached, cached.queue.list_waiters(), waiter.deadline)
+        finally:
+            cached.queue.leave(waiter)
+
+    def _get_cached(self, key: LedgerKey) -> CachedLedger:
+        """The ledger's own; of very many those unused the longest go. A line that is lost so only shares less."""
+        with self._lock:
+            cached = self._cache.pop(key) if key in self._cache else CachedLedger()
+            self._cache[key] = cached
+            if len(self._cache) > _MAX_CACHED_LEDGERS:
+                del self._cache[next(iter(self._cache))]
+        return cached
+
+    def _process(self, key: LedgerKey, cached: CachedLedger, waiters: Sequence[Waiter[Any]], deadline: float) -> None:
+        """One try for all of them, with one read and one write at most. Who is not decided by it stays in line."""
+        try:
+            self._process_once(key, cached, waiters, deadline)
+        except LedgerFullError as error:
+            if len(waiters) == 1:
+                cached.queue.complete(waiters[0], error)
+                return
+            for waiter in waiters:  # one by one there may be room for some
+                if not waiter.is_completed:
+                    self._process(key, cached, [waiter], deadline)
+        except (RetryLaterError, StoreUnavailableError) as error:
+            cached.mark_stale()
+            if self._monotonic() < deadline:  # else the server had too little time; others may have more
+                _fail_waiters(cached, waiters, error)
+        except BaseException as error:
+            cached.mark_stale()
+            _fail_waiters(
+                cached, waiters, error if isinstance(error, Exception) else StoreUnavailableError("interrupted")
+            )
+            raise
+
+    def _process_once(
+        self, key: LedgerKey, cached: CachedLedger, waiters: Sequence[Waiter[Any]], deadline: float
+    ) -> None:
+        started_at = self._monotonic()
+        is_live = not cached.may_write_without_read(len(waiters))
+        if is_live:
+            cached.record_read(latest := self._store.read(key, self._compute_timeout(deadline)))
+            waiters = [each for each in waiters if not _is_already_stored(cached, each, latest)]
+        batch = _apply_transitions(cached, waiters)
+        if batch.has_write or batch.has_removal:
+            change = self._write if batch.has_write else self._remove
+            if not change(key, cached, batch, deadline):
+                return
+            is_live = True
+        if is_live:
+            rejected = [step.rejected_amounts for _, step in batch.results if step.rejected_amounts is not None]
+            cached.confirm(started_at, rejected[0] if rejected else None)
+        for waiter, result in batch.results:
+            if result.is_removal and not batch.has_removal:
+                continue  # others have just put something in
+            if is_live or (result.accepts_cached and cached.is_fresh(started_at)):
+                cached.queue.complete(waiter, result)
+            else:
+                cached.mark_stale()  # its outcome needs a look
+
+    def _write(self, key: LedgerKey, cached: CachedLedger, batch: _Batch, deadline: float) -> bool:
+        """Whether the ledger is stored; if not it must be read again: others wrote, or no answer came."""
+        assert batch.ledger is not None  # noqa: S101  # the round writes
+        cached.mark_stale()
+        latest = cached.latest
+        before, version = (latest.ledger, latest.version) if latest else (None, None)
+        started_at, write_result = self._monotonic(), WriteResult.FAILED
+        try:
+            version = self._store.write(key, batch.ledger, version, self._compute_timeout(deadline))
+            write_result = WriteResult.CONFLICT if version is None else WriteResult.STORED
+        except UnknownOutcomeError:
+            write_result = WriteResult.UNKNOWN
+            for waiter, result in batch.results:
+                if result.ledger is not None:
+                    waiter.sent_result = result
+            return False
+        finally:
+            if self._observer is not None:
+                duration = self._monotonic() - started_at
+                self._observer.record_write(
+                    LedgerWrite(key, before, batch.ledger, len(batch.results), duration, write_result)
+                )
+        if version is not None:
+            cached.record_write(VersionedLedger(batch.ledger, version))
+        return version is not None
+
+    def _remove(self, key: LedgerKey, cached: CachedLedger, _batch: _Batch, deadline: float) -> bool:
+        """Whether the ledger has gone; if not it must be read again."""
+        cached.mark_stale()
+        is_removed = cached.latest is None or self._store.remove(key, cached.latest, self._compute_timeout(deadline))
+        if is_removed:
+            cached.record_removal()
+        return is_removed
+
+    def _compute_timeout(self, deadline: float) -> float:
+        return min(max(deadline - self._monotonic(), 0.0), _MAX_CALL_SECONDS)
+
+
+def _is_already_stored(cached: CachedLedger, waiter: Waiter[Any], latest: VersionedLedger | None) -> bool:
+    """Whether the ledger shows the waiter's write whose answer was lost (rule 1): then it is decided."""
+    if waiter.sent_result is None or latest is None or not waiter.transition.is_stored_in(latest.ledger):
+        return False
+    cached.queue.complete(waiter, waiter.sent_result)
+    return True
+
+
+def _apply_transitions(cached: CachedLedger, waiters: Sequence[Waiter[Any]]) -> _Batch:
+    ledger = cached.latest.ledger if cached.latest else None
+    results: list[tuple[Waiter[Any], TransitionResult[Any]]] = []
+    for waiter in waiters:
+        try:
+            result = waiter.transition(ledger)
+        except Exception as error:  # noqa: BLE001  # a fault of one attempt is told to its caller, and to no other
+            cached.queue.complete(waiter, error)
+            continue
+        results.append((waiter, result))
+        if result.ledger is not None:
+            ledger = result.ledger
+    return _Batch(results, ledger)
+
+
+def _fail_waiters(cached: CachedLedger, waiters: Sequence[Waiter[Any]], error: Exception) -> None:
+    for waiter in waiters:
+        cached.queue.complete(waiter, error)
