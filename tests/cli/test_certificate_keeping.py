@@ -22,10 +22,10 @@ from tests.server.process import eventually
 from webhook.cli import certificate_keeping
 from webhook.cli.certificate_keeping import keeping
 from webhook.server.life import ServeError
-from webhook.server.ports import Beside
-from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.ports import ServerSetup
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Voice
+from webhook.server.voice import Telemetry
 
 SECRET = "own/tls"  # noqa: S105  its name
 PATH = "/api/v1/namespaces/own/secrets/tls"
@@ -39,13 +39,13 @@ class Place:
     api: Api
     settings: Settings
     log: Log = field(default_factory=Log)
-    metrics: Metrics = field(default_factory=lambda: Metrics(Build("1")))
+    metrics: ServerMetrics = field(default_factory=lambda: ServerMetrics(BuildInfo("1")))
 
     @contextmanager
-    def keeping(self, **changed: Any) -> Iterator[Beside]:
+    def keeping(self, **changed: Any) -> Iterator[ServerSetup]:
         """Keep, as a process that begins anew, with these settings changed."""
-        self.metrics = Metrics(Build("1"))
-        with keeping(replace(self.settings, **changed), Voice(self.log.logger, self.metrics)) as beside:
+        self.metrics = ServerMetrics(BuildInfo("1"))
+        with keeping(replace(self.settings, **changed), Telemetry(self.log.logger, self.metrics)) as beside:
             yield beside
 
     def events(self, name: str) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         )
 
 
-def _said(beside: Beside) -> dict[str, Any]:
+def _said(beside: ServerSetup) -> dict[str, Any]:
     (check,) = beside.checks
     found = check()
     assert found.ready

@@ -6,7 +6,7 @@ from tests.deploy.rendered import Object, Objects
 from webhook.admission.registration import NAMESPACE
 from webhook.cli.relay import relay
 from webhook.cli.serve import serve
-from webhook.server.relaying.ports import Service
+from webhook.server.relaying.ports import PeerService
 from webhook.server.settings.kinds import Address
 from webhook.server.settings.sources import load_settings
 from webhook.server.settings.table import Settings
@@ -19,7 +19,7 @@ class Relaying(NamedTuple):
 
     settings: Settings
     gate: Address
-    others: Service
+    others: PeerService
     others_ca: str
 
 

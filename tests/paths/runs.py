@@ -20,13 +20,13 @@ from webhook.cli.command import EXIT_FINDINGS
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED
 from webhook.server.caps.metrics import CapMetrics
-from webhook.server.composing.followed import _ledgers, beside_cluster
-from webhook.server.following.cluster import connection
-from webhook.server.policies import LivePolicies
+from webhook.server.composing.followed import _create_ledgers, create_cluster_gate
+from webhook.server.following.cluster import load_client_config
+from webhook.server.policies import PolicyReloader
 from webhook.server.settings.sources import load_settings
-from webhook.server.voice import Voice, speaking
+from webhook.server.voice import Telemetry, start_telemetry
 from webhook.server.web.app import create_app
-from webhook.server.web.observer import Observer
+from webhook.server.web.observer import RequestLog
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, TransitionResult
@@ -80,12 +80,12 @@ def _review() -> bytes:
 
 
 @contextmanager
-def _setting() -> Iterator[tuple[Cluster, Path, Voice]]:
+def _setting() -> Iterator[tuple[Cluster, Path, Telemetry]]:
     """Yield a cluster, a folder with its kubeconfig and a policy file, and a log."""
     with (
         tempfile.TemporaryDirectory() as folder,
         run_cluster(**_objects()) as cluster,
-        speaking("error") as voice,
+        start_telemetry("error") as voice,
     ):
         write_kubeconfig(cluster, Path(folder))
         (Path(folder) / "policy.yaml").write_text(_POLICY % 16, "utf-8")
@@ -103,11 +103,11 @@ def run_create() -> list[str]:
             "in_flight_bound": "100ms",
         }
         settings = load_settings(flags, {})
-        policies = LivePolicies(settings.policies, voice)
-        caps = CapMetrics(voice.metrics.registry, voice.metrics.refusals, voice.log)
-        parts = beside_cluster(settings, policies, voice, caps)
-        app = create_app(parts.admit, Observer(voice.log, voice.metrics))
-        with parts.running():
+        policies = PolicyReloader(settings.policies, voice)
+        caps = CapMetrics(voice.metrics.registry, voice.metrics.rejections, voice.log)
+        parts = create_cluster_gate(settings, policies, voice, caps)
+        app = create_app(parts.admit, RequestLog(voice.log, voice.metrics))
+        with parts.run_workers():
             if not cluster.has_active_ledger.wait(_WAIT_SECONDS):
                 raise TimeoutError("the gate did not make its ledger in time")
             body = _review()
@@ -145,7 +145,7 @@ def run_policy_edit() -> list[str]:
     with _setting() as (_, folder, voice):
         path = folder / "policy.yaml"
         path.write_text(SHIPPED.joinpath("default.yaml").read_text("utf-8") + "---\n" + _POLICY % 16, "utf-8")
-        policies = LivePolicies([path], voice)
+        policies = PolicyReloader([path], voice)
         gate = Gate(
             policies=policies.store.current,
             namespaces=UnknownNamespaces(),
@@ -179,8 +179,8 @@ def run_ledger_write() -> list[str]:
     with _setting() as (cluster, folder, voice):
         flags: Object = {"cluster": "kubeconfig", "kubeconfig": str(folder / "kubeconfig"), "ledgers": "kubernetes"}
         settings = load_settings(flags, {})
-        caps = CapMetrics(voice.metrics.registry, voice.metrics.refusals, voice.log)
-        ledgers = _ledgers(connection(settings), settings, caps)
+        caps = CapMetrics(voice.metrics.registry, voice.metrics.rejections, voice.log)
+        ledgers = _create_ledgers(load_client_config(settings), settings, caps)
         with record_modules() as modules:
             ledgers.transact(LedgerKey("cap", "team-a"), _Raise(), time.monotonic() + _WAIT_SECONDS)
         if not cluster.ledgers:

@@ -6,10 +6,10 @@ from tests.audit.findings import finding
 from webhook.audit.audit import Outcome
 from webhook.audit.kept import Kept
 from webhook.audit.looked import Looked
-from webhook.server.auditing.figures import Last
+from webhook.server.auditing.figures import LastAudit
 
 
-def last(policies: int = 1) -> Last:
+def last(policies: int = 1) -> LastAudit:
     """One that has found something by each of so many policies, by the first of them most."""
     kept, looked = Kept(), Looked()
     looked.judged["Pod"] = 7
@@ -18,4 +18,4 @@ def last(policies: int = 1) -> Last:
             found = finding(f"{number}-{times}")
             found.problem = replace(found.problem, rule=f"rule-{number}")
             kept.add(found)
-    return Last(Outcome(kept, looked, 1), 1_700_000_000.0, 2.5)
+    return LastAudit(Outcome(kept, looked, 1), 1_700_000_000.0, 2.5)

@@ -8,13 +8,13 @@ from typing import Any
 from flask.testing import FlaskClient
 
 from tests.server.tiny import TinyGate
-from webhook.server.ports import Readiness
-from webhook.server.reporting.lines import Lines
-from webhook.server.reporting.logs import Logger, new_logger
-from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.ports import ReadinessCheck
+from webhook.server.reporting.lines import LineWriter
+from webhook.server.reporting.logs import Logger, create_logger
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
 from webhook.server.web.app import create_app
-from webhook.server.web.layer import Limits, Tokens
-from webhook.server.web.observer import Observer
+from webhook.server.web.layer import RequestLimits, TokenSource
+from webhook.server.web.observer import RequestLog
 
 MUTATE, VALIDATE = "/v1/admit/mutate", "/v1/admit/validate"
 
@@ -30,8 +30,8 @@ class Log:
 
     def __init__(self, level: str = "debug") -> None:
         self._file = io.BytesIO()
-        self._lines = Lines(self._file)
-        self.logger: Logger = new_logger(level, lines=self._lines, clock=lambda: 1_700_000_000_123_456_789)
+        self._lines = LineWriter(self._file)
+        self.logger: Logger = create_logger(level, line_writer=self._lines, clock=lambda: 1_700_000_000_123_456_789)
 
     @property
     def text(self) -> str:
@@ -51,16 +51,16 @@ class Built:
     def __init__(
         self,
         *,
-        limits: Limits | None = None,
-        checks: Sequence[Readiness] = (),
-        tokens: Tokens = tuple,
+        limits: RequestLimits | None = None,
+        checks: Sequence[ReadinessCheck] = (),
+        tokens: TokenSource = tuple,
         monotonic: Callable[[], float] = lambda: 1000.0,
     ) -> None:
         self.gate = TinyGate()
         self.log = Log()
-        self.metrics = Metrics(Build("1.2.3"))
-        self.observer = Observer(self.log.logger, self.metrics)
-        limits = limits or Limits(body=1 << 20, seconds=10.0, monotonic=monotonic)
+        self.metrics = ServerMetrics(BuildInfo("1.2.3"))
+        self.observer = RequestLog(self.log.logger, self.metrics)
+        limits = limits or RequestLimits(max_body_bytes=1 << 20, timeout=10.0, monotonic=monotonic)
         self.app = create_app(self.gate.admit, self.observer, checks, limits, tokens)
 
     @property

@@ -12,15 +12,15 @@ from tests.state.ledger.ledgers import empty, gpus, granted, wants
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
 from webhook.cli.certificate_figures import CertificateFigures
-from webhook.server.auditing.figures import AuditFigures
+from webhook.server.auditing.figures import AuditMetrics
 from webhook.server.caps.metrics import CapMetrics
 from webhook.server.events.series import Event
-from webhook.server.events.telling import OwnerEvents
-from webhook.server.following.figures import Figures
+from webhook.server.events.telling import EventRecorder
+from webhook.server.following.figures import LedgerControllerMetrics
 from webhook.server.relaying.asking import Relay
-from webhook.server.relaying.ports import Answered, Asked, Patience
-from webhook.server.reporting.metrics import Build, Metrics
-from webhook.server.voice import Voice
+from webhook.server.relaying.ports import RelayResponse, RelayRequest, UpstreamTimeout
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
+from webhook.server.voice import Telemetry
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.runner import Followed
@@ -38,22 +38,22 @@ def every_metric() -> Mapping[str, frozenset[str]]:
 
 def everything() -> CollectorRegistry:
     """All that a gate and a relay can tell, with a series of each."""
-    metrics = Metrics(Build("1.2.3"))
+    metrics = ServerMetrics(BuildInfo("1.2.3"))
     log, caps = Log().logger, CapIndex(policies(CAP))
-    told = CapMetrics(metrics.registry, metrics.refusals, log)
-    told.tell(lambda: caps, alone=False)
+    told = CapMetrics(metrics.registry, metrics.rejections, log)
+    told.register(lambda: caps, is_standalone=False)
     pods = Followed("pods", 7, 1, 2.5, None, {Reason.RESET: 3}, 1, None)
-    figures = Figures(metrics.registry, lambda: [pods], told.seen, lambda: True)
-    OwnerEvents(_Nowhere(), "one", metrics.registry, log)
-    AuditFigures(metrics.registry, lambda: True, 3600.0).last = last()
+    figures = LedgerControllerMetrics(metrics.registry, lambda: [pods], told.observed_ledgers, lambda: True)
+    EventRecorder(_Nowhere(), "one", metrics.registry, log)
+    AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = last()
     CertificateFigures(metrics.registry)
-    Relay(_nobody, None, Voice(log, metrics), "one")
+    Relay(_nobody, None, Telemetry(log, metrics), "one")
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.all()[0].key, "team-a"))
     return metrics.registry
 
 
-def _nobody(asked: Asked, _: Patience) -> Answered:
+def _nobody(asked: RelayRequest, _: UpstreamTimeout) -> RelayResponse:
     """A gate that is never asked."""
     raise AssertionError(asked)
 
@@ -65,21 +65,21 @@ class _Nowhere:
         raise AssertionError(event)
 
 
-def _happen(metrics: Metrics, figures: Figures) -> None:
+def _happen(metrics: ServerMetrics, figures: LedgerControllerMetrics) -> None:
     """Something of everything, so that each metric has a series."""
-    metrics.decided(Phase.VALIDATING, "CREATE", "Pod", "deny", 0.1)
-    metrics.problem("TG201")
-    metrics.failed("crash")
-    metrics.policies_reloaded(success=True)
-    metrics.certificate_reloaded(success=True)
-    metrics.refusals.refused("gpus", "excess")
-    metrics.refusals.exceeded("gpus")
-    figures.visited("written")
-    figures.expired(1)
+    metrics.count_decision(Phase.VALIDATING, "CREATE", "Pod", "deny", 0.1)
+    metrics.count_problem("TG201")
+    metrics.count_failure("crash")
+    metrics.count_policy_reload(success=True)
+    metrics.count_certificate_reload(success=True)
+    metrics.rejections.count_rejection("gpus", "excess")
+    metrics.rejections.count_exceeded("gpus")
+    figures.count_reconcile("written")
+    figures.count_expired(1)
 
 
 def _write(told: CapMetrics, key: LedgerKey) -> None:
     """A ledger is written, and again with a pod that came past the gate."""
     before = granted(empty(), wants())
     for ledger in (before, granted(empty(used=gpus(3)), wants("u2"))):
-        told.in_cluster.record_write(LedgerWrite(key, before, ledger, 1, 0.1, WriteResult.STORED))
+        told.cluster_observer.record_write(LedgerWrite(key, before, ledger, 1, 0.1, WriteResult.STORED))

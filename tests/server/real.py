@@ -3,9 +3,9 @@
 import sys
 
 from tests.server.tiny import flags_of
-from webhook.server.life import leave
+from webhook.server.life import exit_process
 from webhook.server.serve import serve
 from webhook.server.settings.sources import load_settings
 
 if __name__ == "__main__":
-    leave(serve(load_settings(flags_of(sys.argv[1:]), {})))
+    exit_process(serve(load_settings(flags_of(sys.argv[1:]), {})))

@@ -15,12 +15,12 @@ def table() -> str:
 
 def _section(option: Option) -> str:
     default = f"`{option.default}`" if option.default else "none"
-    many = " (may be given several times; separated by commas in the variable)" if option.kind.many else ""
+    many = " (may be given several times; separated by commas in the variable)" if option.value_type.is_list else ""
     return (
         f"### {option.name}\n\n"
-        f"{option.meaning}\n\n"
+        f"{option.description}\n\n"
         f"| flag | variable | file key | default |\n| --- | --- | --- | --- |\n"
-        f"| `{option.flag} {option.kind.metavar.replace('|', chr(92) + '|')}`{many} | `{option.variable}` "
+        f"| `{option.flag} {option.value_type.metavar.replace('|', chr(92) + '|')}`{many} | `{option.variable}` "
         f"| `{option.name}` | {default} |\n"
     )
 

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.server.building import MUTATE, Built, review
-from webhook.server.ports import Check
-from webhook.server.web.app import create_monitor
+from webhook.server.ports import ReadinessStatus
+from webhook.server.web.app import create_monitor_app
 
 GOOD, BAD = (
-    Check("policies", ready=True, detail={"digest": "d"}),
-    Check("ledger", ready=False, detail={"error": "away"}),
+    ReadinessStatus("policies", ready=True, detail={"digest": "d"}),
+    ReadinessStatus("ledger", ready=False, detail={"error": "away"}),
 )
 
 
@@ -45,7 +45,7 @@ def test_a_wrong_method_is_told_the_right_one() -> None:
 
 
 def test_a_crash_in_a_view_is_logged_and_not_shown() -> None:
-    def crash() -> Check:
+    def crash() -> ReadinessStatus:
         raise RuntimeError("the secret")
 
     built = Built(checks=[crash])
@@ -57,7 +57,7 @@ def test_a_crash_in_a_view_is_logged_and_not_shown() -> None:
 def test_the_monitor_serves_metrics_and_health() -> None:
     built = Built()
     built.client.post(MUTATE, data=review("deny")).close()
-    monitor = create_monitor(built.metrics, built.observer, [lambda: GOOD]).test_client()
+    monitor = create_monitor_app(built.metrics, built.observer, [lambda: GOOD]).test_client()
     text = monitor.get("/metrics").text
     counted = 'tallygate_admission_requests_total{kind="Pod",operation="CREATE",phase="mutate",verdict="deny"} 1.0'
     assert counted in text

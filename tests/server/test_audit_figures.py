@@ -7,13 +7,13 @@ from tests.server.building import Log
 from tests.server.test_figures import shown
 from webhook.audit.reports import Written
 from webhook.server.auditing import figures
-from webhook.server.auditing.figures import AuditFigures, log
+from webhook.server.auditing.figures import AuditMetrics, log_audit
 
 
 def test_what_was_found_is_told_by_policy() -> None:
     registry = CollectorRegistry()
-    told = AuditFigures(registry, lambda: True, 3600.0)
-    told.last = last()
+    told = AuditMetrics(registry, lambda: True, 3600.0)
+    told.last_audit = last()
     assert {
         'tallygate_audit_findings{by="rule",enforcement="deny",policy="rule-0"} 1.0',
         'tallygate_audit_objects{kind="Pod"} 7.0',
@@ -24,9 +24,9 @@ def test_what_was_found_is_told_by_policy() -> None:
 
 def test_before_the_first_audit_and_where_another_replica_leads_nothing_is_told_of_one() -> None:
     registry, leads = CollectorRegistry(), [True, False]
-    told = AuditFigures(registry, lambda: leads[0], 3600.0)
+    told = AuditMetrics(registry, lambda: leads[0], 3600.0)
     assert not any("audit_findings" in line or "audit_last" in line for line in shown(registry))
-    told.last = last()
+    told.last_audit = last()
     leads.pop(0)
     assert not any("audit_findings" in line or "audit_last" in line for line in shown(registry))
     assert "tallygate_audit_interval_seconds 3600.0" in shown(registry)
@@ -34,19 +34,19 @@ def test_before_the_first_audit_and_where_another_replica_leads_nothing_is_told_
 
 def test_policies_beyond_the_bound_go_together() -> None:
     registry = CollectorRegistry()
-    told = AuditFigures(registry, lambda: True, 3600.0)
-    told.last = last(figures.MOST_POLICIES + 3)
+    told = AuditMetrics(registry, lambda: True, 3600.0)
+    told.last_audit = last(figures.MAX_POLICIES + 3)
     found = [line for line in shown(registry) if line.startswith("tallygate_audit_findings")]
-    assert len(found) == figures.MOST_POLICIES + 1
+    assert len(found) == figures.MAX_POLICIES + 1
     assert 'tallygate_audit_findings{by="rule",enforcement="deny",policy="other"} 6.0' in found
 
 
 def test_rounds_and_reports_are_counted_from_nothing_on() -> None:
     registry = CollectorRegistry()
-    told = AuditFigures(registry, lambda: True, 3600.0)
+    told = AuditMetrics(registry, lambda: True, 3600.0)
     assert 'tallygate_audit_rounds_total{result="failed"} 0.0' in shown(registry)
-    told.ended("failed")
-    told.reported(Written("openreports.io/v1alpha1", written=2, removed=1))
+    told.count_run("failed")
+    told.count_reports(Written("openreports.io/v1alpha1", written=2, removed=1))
     assert {
         'tallygate_audit_rounds_total{result="failed"} 1.0',
         'tallygate_audit_reports_total{result="written"} 2.0',
@@ -57,7 +57,7 @@ def test_rounds_and_reports_are_counted_from_nothing_on() -> None:
 
 def test_an_audit_is_one_line_of_the_log() -> None:
     kept = Log()
-    log(kept.logger, last(), Written("openreports.io/v1alpha1", unchanged=3))
+    log_audit(kept.logger, last(), Written("openreports.io/v1alpha1", unchanged=3))
     (line,) = kept.lines
     assert (line["event"], line["objects"], line["findings"], line["seconds"]) == ("audited", 7, {"deny": 1}, 2.5)
     assert line["reports"] == {"written": 0, "unchanged": 3, "removed": 0, "failed": 0}

@@ -14,9 +14,9 @@ from tests.server.small_cluster import SmallCluster, small_cluster
 from tests.state.watch.test_pool import kubeconfig
 from webhook.cli.policies import usable
 from webhook.server.auditing import rounds
-from webhook.server.auditing.figures import AuditFigures
-from webhook.server.auditing.rounds import Audits, Order
-from webhook.server.following.cluster import Cluster
+from webhook.server.auditing.figures import AuditMetrics
+from webhook.server.auditing.rounds import AuditController, AuditSchedule
+from webhook.server.following.cluster import GateInformers
 from webhook.server.life import ServeError
 from webhook.server.serve import serve
 from webhook.server.settings.table import Settings
@@ -34,12 +34,12 @@ class Replica:
         self.leads = True
         self.looks = 0
         self.registry = CollectorRegistry()
-        self.figures = AuditFigures(self.registry, self.is_leading, every)
+        self.figures = AuditMetrics(self.registry, self.is_leading, every)
         access = connect(kubeconfig(folder, there.server))
-        self._cluster = Cluster(access, self.log.logger)
+        self._cluster = GateInformers(access, self.log.logger)
         policies = usable(())
-        order = Order(every, lambda: policies, self.is_leading, OWN)
-        self.audits = Audits(access, self._cluster, order, self.log.logger, self.figures)
+        order = AuditSchedule(every, lambda: policies, self.is_leading, OWN)
+        self.audits = AuditController(access, self._cluster, order, self.log.logger, self.figures)
 
     @contextmanager
     def running(self) -> Iterator["Replica"]:
@@ -68,7 +68,7 @@ class Replica:
 
 @pytest.fixture(autouse=True)
 def _seconds_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(rounds, "_POLL_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def halves() -> Iterator[SmallCluster]:
 def test_the_replica_that_leads_audits_again_and_again(halves: SmallCluster, tmp_path: Path) -> None:
     with Replica(halves, tmp_path, 0.1).running() as replica:
         assert eventually(lambda: replica.ended("whole") >= 2)
-        last = replica.figures.last
+        last = replica.figures.last_audit
         assert last is not None
         assert last.outcome.kept.homes() == ["team-a"]
         assert last.outcome.kept.all() == []  # what was found stands in reports, and takes no memory here
@@ -115,7 +115,7 @@ def test_one_that_leads_no_more_breaks_off(halves: SmallCluster, tmp_path: Path)
         assert eventually(lambda: DEPLOYMENTS in halves.asked)
         replica.leads = False
         assert eventually(lambda: replica.ended("broken-off") == 1)
-        assert replica.figures.last is None
+        assert replica.figures.last_audit is None
         assert replica.events() == []
 
 

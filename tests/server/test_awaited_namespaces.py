@@ -3,17 +3,17 @@
 import threading
 
 from tests.gate.world import World
-from webhook.server.following.namespaces import AwaitedNamespaces
+from webhook.server.following.namespaces import WaitingNamespaceLister
 
 
 def test_a_namespace_that_is_known_is_told_at_once() -> None:
     world = World()
-    assert AwaitedNamespaces(world.namespaces, patience=0.0).labels("team-a") == {}
+    assert WaitingNamespaceLister(world.namespaces, timeout=0.0).labels("team-a") == {}
 
 
 def test_one_that_is_told_of_meanwhile_is_waited_for() -> None:
     world = World()
-    namespaces, found = AwaitedNamespaces(world.namespaces, patience=30.0), list[object]()
+    namespaces, found = WaitingNamespaceLister(world.namespaces, timeout=30.0), list[object]()
     asking = threading.Thread(target=lambda: found.append(namespaces.labels("team-new")))
     asking.start()
     world.labelled("another")
@@ -23,4 +23,4 @@ def test_one_that_is_told_of_meanwhile_is_waited_for() -> None:
 
 
 def test_one_that_nobody_tells_of_stays_unknown() -> None:
-    assert AwaitedNamespaces(World().namespaces, patience=0.01).labels("nowhere") is None
+    assert WaitingNamespaceLister(World().namespaces, timeout=0.01).labels("nowhere") is None

@@ -3,8 +3,8 @@
 from prometheus_client import CollectorRegistry, generate_latest
 
 from webhook.accounting.amounts import Amounts
-from webhook.server.caps.seen import Seen, SeenLedgers
-from webhook.server.following.figures import Figures
+from webhook.server.caps.seen import ObservedLedger, ObservedLedgers
+from webhook.server.following.figures import LedgerControllerMetrics
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.failure import Reason
@@ -19,14 +19,14 @@ def shown(registry: CollectorRegistry) -> set[str]:
     return {line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")}
 
 
-def seen() -> SeenLedgers:
+def seen() -> ObservedLedgers:
     """No ledger yet."""
-    return SeenLedgers(lambda: 5.0)
+    return ObservedLedgers(lambda: 5.0)
 
 
 def test_what_is_followed_is_told_by_resource() -> None:
     registry = CollectorRegistry()
-    Figures(registry, lambda: (PODS, UNLISTED), seen(), lambda: True)
+    LedgerControllerMetrics(registry, lambda: (PODS, UNLISTED), seen(), lambda: True)
     lines = shown(registry)
     assert {
         'tallygate_watch_objects{resource="pods"} 7.0',
@@ -39,9 +39,9 @@ def test_what_is_followed_is_told_by_resource() -> None:
 
 def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
     registry = CollectorRegistry()
-    figures = Figures(registry, tuple, seen(), lambda: True)
-    figures.visited("written")
-    figures.expired(2)
+    figures = LedgerControllerMetrics(registry, tuple, seen(), lambda: True)
+    figures.count_reconcile("written")
+    figures.count_expired(2)
     assert {
         'tallygate_ledger_visits_total{result="written"} 1.0',
         "tallygate_promises_expired_total 2.0",
@@ -50,13 +50,13 @@ def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
 
 def test_what_a_visit_saw_is_remembered() -> None:
     known, key, ledger = seen(), LedgerKey("gpus-1", "a"), Ledger(Amounts())
-    Figures(CollectorRegistry(), tuple, known, lambda: True).saw(key, ledger)
-    assert known.all() == {key: Seen(ledger, 5.0)}
+    LedgerControllerMetrics(CollectorRegistry(), tuple, known, lambda: True).record_ledger(key, ledger)
+    assert known.list_all() == {key: ObservedLedger(ledger, 5.0)}
 
 
 def test_which_replica_keeps_ledgers_is_told_as_it_is_now() -> None:
     registry, leads = CollectorRegistry(), [False, True]
-    Figures(registry, tuple, seen(), lambda: leads[0])
+    LedgerControllerMetrics(registry, tuple, seen(), lambda: leads[0])
     assert "tallygate_ledger_keeper 0.0" in shown(registry)
     leads.pop(0)
     assert "tallygate_ledger_keeper 1.0" in shown(registry)

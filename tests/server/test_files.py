@@ -11,10 +11,10 @@ from certs.names import parse_names
 from certs.renewal import issue
 from tests.server.building import Log
 from webhook.server.reporting.logs import forward_library_logs
-from webhook.server.reporting.metrics import Build, Metrics
-from webhook.server.serving.generation import StartError
-from webhook.server.serving.renewal import LiveCertificates, LiveTokens
-from webhook.server.serving.tls import CertificateError, Certificates, as_files, read_certificates
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
+from webhook.server.serving.generation import HttpsStartError
+from webhook.server.serving.renewal import CertificateReloader, TokenReloader
+from webhook.server.serving.tls import CertificateError, ServingCertificates, create_memory_files, read_certificates
 from webhook.server.serving.tokens import TokenError, read_tokens
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(folder: Path) -> Certificates:
+def read(folder: Path) -> ServingCertificates:
     return read_certificates(folder / "tls.crt", folder / "tls.key", folder / "ca.crt")
 
 
@@ -44,9 +44,9 @@ def test_other_files_have_another_digest(folder: Path) -> None:
 
 
 def test_in_memory_they_are_the_same_and_vanish(folder: Path) -> None:
-    with as_files(read(folder)) as files:
+    with create_memory_files(read(folder)) as files:
         assert Path(files.key).read_bytes() == (folder / "tls.key").read_bytes()
-        authorities = files.client_authorities
+        authorities = files.client_ca
         assert authorities is not None
         assert Path(authorities).read_bytes() == (folder / "ca.crt").read_bytes()
     assert not Path(files.key).exists()
@@ -80,17 +80,17 @@ class Live:
 
     def __init__(self, folder: Path) -> None:
         self.log = Log()
-        self.metrics = Metrics(Build("0"))
+        self.metrics = ServerMetrics(BuildInfo("0"))
         self.served: list[str] = []
         self.now = NOW
         self.refuse = False
-        self.certificates = LiveCertificates(
+        self.certificates = CertificateReloader(
             lambda: read(folder), self._serve_with, self.log.logger, self.metrics, lambda: self.now
         )
 
-    def _serve_with(self, certificates: Certificates) -> None:
+    def _serve_with(self, certificates: ServingCertificates) -> None:
         if self.refuse:
-            raise StartError("refused")
+            raise HttpsStartError("refused")
         self.served.append(certificates.digest)
 
     def reloads(self, result: str) -> float:
@@ -102,7 +102,7 @@ class Live:
 def test_nothing_new_is_not_taken_up_again(folder: Path) -> None:
     live = Live(folder)
     live.certificates.start()
-    live.certificates.look()
+    live.certificates.reload_if_changed()
     assert (len(live.served), live.reloads("success"), live.log.lines) == (1, 0, [])
 
 
@@ -110,7 +110,7 @@ def test_a_new_certificate_is_taken_up_logged_and_counted(folder: Path) -> None:
     live = Live(folder)
     live.certificates.start()
     issue(folder, parse_names(["localhost"]), NOW + timedelta(days=1))
-    live.certificates.look()
+    live.certificates.reload_if_changed()
     assert (len(live.served), live.reloads("success")) == (2, 1)
     assert live.log.lines[0]["not_after"] == "2026-04-02T00:00:00+00:00"
     not_after = live.metrics.registry.get_sample_value("tallygate_certificate_not_after_timestamp_seconds")
@@ -126,7 +126,7 @@ def test_what_cannot_be_used_is_told_once_and_changes_nothing(folder: Path, refu
     if not refuse:
         (folder / "tls.key").unlink()
     for _ in range(3):
-        live.certificates.look()
+        live.certificates.reload_if_changed()
     assert (len(live.served), live.reloads("failure"), len(live.log.lines)) == (1, 1, 1)
     assert live.certificates.check().ready
     assert "error" in live.certificates.check().detail
@@ -176,27 +176,27 @@ def test_is_no_token_file(tmp_path: Path, case: str) -> None:
 
 
 def test_without_a_file_there_are_no_tokens() -> None:
-    tokens = LiveTokens(None, Log().logger)
-    tokens.look()
-    assert tokens.current() == ()
+    tokens = TokenReloader(None, Log().logger)
+    tokens.reload_if_changed()
+    assert tokens.get_tokens() == ()
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TokenError, match="No such file"):
-        LiveTokens(tmp_path / "none", Log().logger)
+        TokenReloader(tmp_path / "none", Log().logger)
 
 
 def test_tokens_that_cannot_be_read_leave_the_old_in_force_and_are_told_once(tmp_path: Path) -> None:
     path, log = tmp_path / "t", Log()
     path.write_text(TOKEN)
-    tokens = LiveTokens(path, log.logger)
+    tokens = TokenReloader(path, log.logger)
     path.unlink()
-    tokens.look()
-    tokens.look()
-    assert (tokens.current(), [line["event"] for line in log.lines]) == ((TOKEN.encode(),), ["tokens-not-renewed"])
+    tokens.reload_if_changed()
+    tokens.reload_if_changed()
+    assert (tokens.get_tokens(), [line["event"] for line in log.lines]) == ((TOKEN.encode(),), ["tokens-not-renewed"])
     path.write_text(TOKEN + "2")
-    tokens.look()
-    assert tokens.current() == (TOKEN.encode() + b"2",)
+    tokens.reload_if_changed()
+    assert tokens.get_tokens() == (TOKEN.encode() + b"2",)
 
 
 @pytest.fixture

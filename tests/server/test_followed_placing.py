@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.state.watch.test_placing import Followed as Views
-from webhook.server.following.placing import FollowedPlacing
-from webhook.server.following.unplaced import NoPlacing
-from webhook.server.reporting.lines import Lines
-from webhook.server.reporting.logs import Logger, new_logger
+from webhook.server.following.placing import InformerSnapshotProvider
+from webhook.server.following.unplaced import NoSnapshotProvider
+from webhook.server.reporting.lines import LineWriter
+from webhook.server.reporting.logs import Logger, create_logger
 from webhook.state.watch.runner import Followed
 
 
@@ -19,8 +19,8 @@ class Log:
 
     def __init__(self) -> None:
         self._written = io.BytesIO()
-        self._lines = Lines(self._written)
-        self.logger: Logger = new_logger("info", lines=self._lines)
+        self._lines = LineWriter(self._written)
+        self.logger: Logger = create_logger("info", line_writer=self._lines)
 
     def events(self) -> list[tuple[str, str]]:
         """Level and event of each line so far."""
@@ -44,7 +44,7 @@ def test_it_is_as_old_as_the_older_of_what_is_needed() -> None:
         followed("namespaces", 90.0),
         followed("deviceclasses", 99.0),
     ]
-    placing = FollowedPlacing(views.view, lambda: goes, log.logger)
+    placing = InformerSnapshotProvider(views.view, lambda: goes, log.logger)
     for pods, age in ((False, 3.0), (True, 8.0)):
         with placing.open_snapshot(pods=pods) as seen:
             assert seen is not None
@@ -56,7 +56,7 @@ def test_what_is_old_is_not_gone_by_and_the_log_says_so_once() -> None:
     views, log = Views(), Log()
     goes = [followed("nodes", 3.0), followed("pods", 200.0, "pods: not known to be current for 200 s")]
     goes.append(followed("deviceclasses", 1.0))
-    placing = FollowedPlacing(views.view, lambda: goes, log.logger)
+    placing = InformerSnapshotProvider(views.view, lambda: goes, log.logger)
     for _ in range(2):
         with placing.open_snapshot(pods=True) as seen:
             assert seen is None
@@ -72,7 +72,7 @@ def test_what_is_old_is_not_gone_by_and_the_log_says_so_once() -> None:
 def test_device_classes_that_are_not_known_hold_nothing_up(*, stale: str | None, known: bool) -> None:
     log = Log()
     goes = [followed("nodes", 3.0), followed("deviceclasses", 1.0, stale)]
-    placing = FollowedPlacing(Views().view, lambda: goes, log.logger)
+    placing = InformerSnapshotProvider(Views().view, lambda: goes, log.logger)
     assert placing.is_available()
     with placing.open_snapshot(pods=False) as seen:
         assert seen is not None
@@ -82,7 +82,7 @@ def test_device_classes_that_are_not_known_hold_nothing_up(*, stale: str | None,
 
 def test_nobody_waits_long_behind_others() -> None:
     views, log = Views(), Log()
-    placing = FollowedPlacing(views.view, lambda: [followed("nodes", 1.0)], log.logger)
+    placing = InformerSnapshotProvider(views.view, lambda: [followed("nodes", 1.0)], log.logger)
     with placing.open_snapshot(pods=False) as first, placing.open_snapshot(pods=False) as second:
         assert first is not None
         assert second is None
@@ -91,7 +91,7 @@ def test_nobody_waits_long_behind_others() -> None:
 @pytest.mark.parametrize("pods", [True, False])
 def test_without_a_cluster_the_log_says_so_once(*, pods: bool) -> None:
     log = Log()
-    placing = NoPlacing(log.logger)
+    placing = NoSnapshotProvider(log.logger)
     for _ in range(2):
         assert not placing.is_available()
         with placing.open_snapshot(pods=pods) as seen:

@@ -9,9 +9,9 @@ from tests.state.watch.raw import HEAD, RawServer, chunk, raw_server, whole
 from tests.state.watch.test_pool import connected
 from tests.state.watch.test_quotas import item
 from tests.state.watch.test_runner import until
-from webhook.server.following.quotas import FollowedQuotas
-from webhook.server.reporting.lines import Lines
-from webhook.server.reporting.logs import new_logger
+from webhook.server.following.quotas import InformerQuotaLister
+from webhook.server.reporting.lines import LineWriter
+from webhook.server.reporting.logs import create_logger
 
 
 class Followed:
@@ -19,8 +19,8 @@ class Followed:
 
     def __init__(self, server: RawServer, folder: Path) -> None:
         self._written = io.BytesIO()
-        self._lines = Lines(self._written)
-        self.quotas = FollowedQuotas(connected(server, folder), new_logger("info", lines=self._lines))
+        self._lines = LineWriter(self._written)
+        self.quotas = InformerQuotaLister(connected(server, folder), create_logger("info", line_writer=self._lines))
 
     def log(self) -> list[dict[str, Any]]:
         """What was logged so far."""
@@ -41,7 +41,7 @@ def test_quotas_are_known_as_the_watch_tells_and_unknown_before(tmp_path: Path) 
         assert quotas.list_quotas("a") is None
         assert quotas.list_quotas("a") is None
         quotas.start()
-        until(lambda: quotas.followed().revision == 8)
+        until(lambda: quotas.get_status().revision == 8)
         within = quotas.list_quotas("a")
         assert within is not None
         assert [quota.metadata and quota.metadata.name for quota in within] == ["q"]
@@ -60,7 +60,7 @@ def test_who_may_not_list_quotas_says_so_in_the_log_and_nothing_else_happens(tmp
         server.plays = [[whole(refused, "403 Forbidden")]] * 3
         followed = Followed(server, tmp_path)
         followed.quotas.start()
-        until(lambda: bool(followed.quotas.followed().restarts))
+        until(lambda: bool(followed.quotas.get_status().restarts))
         assert followed.quotas.list_quotas("a") is None
         followed.quotas.stop()
     (line,) = followed.log()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.server.building import MUTATE, VALIDATE, Built, review
-from webhook.server.web.layer import Limits
+from webhook.server.web.layer import RequestLimits
 
 
 @pytest.mark.parametrize(("path", "phase"), [(MUTATE, "mutate"), (VALIDATE, "validate")])
@@ -116,7 +116,7 @@ class Untouchable(io.RawIOBase):
 
 @pytest.mark.parametrize("length", ["1025", "99999999999", "9" * 5000])
 def test_a_body_that_says_it_is_too_large_is_refused_unread(length: str) -> None:
-    built = Built(limits=Limits(body=1024))
+    built = Built(limits=RequestLimits(max_body_bytes=1024))
     answer = built.client.post(MUTATE, environ_overrides={"CONTENT_LENGTH": length, "wsgi.input": Untouchable()})
     assert answer.status_code == 413
     assert built.count("tallygate_admission_failures_total", why="too-large") == 1
@@ -138,7 +138,7 @@ def test_a_body_that_ends_early_is_refused() -> None:
 
 @pytest.mark.parametrize(("size", "code"), [(1024, 400), (1025, 413), (50_000, 413)])
 def test_a_chunked_body_is_read_to_the_limit_and_no_further(size: int, code: int) -> None:
-    built = Built(limits=Limits(body=1024))
+    built = Built(limits=RequestLimits(max_body_bytes=1024))
     stream = io.BytesIO(b" " * size)
     chunked = {"wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
     answer = built.client.post(MUTATE, input_stream=stream, environ_overrides=chunked)
@@ -154,7 +154,7 @@ def test_a_chunked_review_is_answered() -> None:
 
 def test_large_bodies_wait_for_a_place_and_give_up_in_the_end() -> None:
     inner: list[int] = []
-    built = Built(limits=Limits(body=1 << 20, seconds=0.01))
+    built = Built(limits=RequestLimits(max_body_bytes=1 << 20, timeout=0.01))
     large = b" " * (1 << 17)
 
     class Nested(io.BytesIO):

@@ -5,13 +5,13 @@ import time
 from tests.gate.leases import Leases
 from tests.server.process import eventually
 from webhook.gate.leader_election import LEADER_LEASE, LeaderElector
-from webhook.server.following.leading import LedgerLeading
-from webhook.server.reporting.logs import new_logger
+from webhook.server.following.leading import LeaseController
+from webhook.server.reporting.logs import create_logger
 
 
-def thread(leases: Leases) -> LedgerLeading:
+def thread(leases: Leases) -> LeaseController:
     """The thread of one replica."""
-    return LedgerLeading(LeaderElector(leases, "one", list, time.monotonic), new_logger("error"))
+    return LeaseController(LeaderElector(leases, "one", list, time.monotonic), create_logger("error"))
 
 
 def test_it_keeps_ledgers_as_long_as_it_runs_and_lets_go_of_its_leases() -> None:

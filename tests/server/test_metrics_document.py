@@ -8,10 +8,10 @@ from prometheus_client import generate_latest
 
 from tests.deploy.prometheus import promtool
 from tests.server.every_metric import every_metric, everything
-from webhook.server.caps.figures import FULLEST, MOST_FULLEST
-from webhook.server.caps.names import MOST_CAPS
+from webhook.server.caps.figures import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
+from webhook.server.caps.names import MAX_CAPS
 from webhook.server.caps.refusals import REASONS
-from webhook.server.caps.sums import State
+from webhook.server.caps.sums import LedgerState
 from webhook.state.ledger.reserve import MAX_RESERVATIONS
 from webhook.state.ports import WriteResult
 
@@ -54,11 +54,11 @@ def test_every_reason_has_a_row() -> None:
 
 
 def test_every_state_of_a_ledger_and_every_end_of_a_write_is_explained() -> None:
-    for value in (*State, *WriteResult):
+    for value in (*LedgerState, *WriteResult):
         assert f"`{value.value}`" in PAGE
 
 
 def test_the_bounds_are_those_of_the_code() -> None:
-    assert f"up to {MOST_CAPS} caps have series of their own" in PAGE
-    assert f"the fullest: {FULLEST} of each cap and resource, and {MOST_FULLEST} in all" in PAGE
+    assert f"up to {MAX_CAPS} caps have series of their own" in PAGE
+    assert f"the fullest: {MAX_FULLEST_EACH} of each cap and resource, and {MAX_FULLEST_TOTAL} in all" in PAGE
     assert f"one ledger takes: {MAX_RESERVATIONS:,};" in PAGE

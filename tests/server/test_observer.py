@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from tests.server.building import Built, Log
 from webhook.admission.change import Phase
 from webhook.gate.decisions import DecisionRecord
-from webhook.server.reporting.lines import Lines
-from webhook.server.reporting.metrics import Build, Metrics
-from webhook.server.web.failures import Failure
-from webhook.server.web.observer import Observer
+from webhook.server.reporting.lines import LineWriter
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
+from webhook.server.web.failures import HttpError
+from webhook.server.web.observer import RequestLog
 
 RECORD = DecisionRecord(
     uid="u-1",
@@ -30,7 +30,7 @@ RECORD = DecisionRecord(
 
 def line_of(record: DecisionRecord, seconds: float = 0.0012345) -> dict[str, object]:
     built = Built()
-    built.observer.answered(record, seconds)
+    built.observer.log_decision(record, seconds)
     (line,) = built.log.lines
     return line
 
@@ -71,29 +71,29 @@ def test_the_line_tells_of(case: str) -> None:
 def test_a_line_stays_short_whatever_is_sent(field: str) -> None:
     built = Built()
     long: dict[str, Any] = {field: "x" * 1_000_000}
-    built.observer.answered(replace(RECORD, **long), 0.0)
+    built.observer.log_decision(replace(RECORD, **long), 0.0)
     assert len(built.log.text) < 1000
 
 
 def test_a_line_end_in_a_name_makes_no_second_line() -> None:
     built = Built()
-    built.observer.answered(replace(RECORD, name='p\n{"level":"error"}'), 0.0)
+    built.observer.log_decision(replace(RECORD, name='p\n{"level":"error"}'), 0.0)
     assert len(built.log.text.splitlines()) == 1
 
 
 def test_a_hostile_kind_costs_no_label() -> None:
-    metrics = Metrics(Build("0"))
+    metrics = ServerMetrics(BuildInfo("0"))
     for number in range(1000):
-        metrics.decided(Phase.MUTATING, f"op-{number}", f"Kind{number}", f"verdict-{number}", 0.1)
+        metrics.count_decision(Phase.MUTATING, f"op-{number}", f"Kind{number}", f"verdict-{number}", 0.1)
     labels = {"phase": "mutate", "operation": "other", "kind": "other", "verdict": "other"}
     assert metrics.registry.get_sample_value("tallygate_admission_requests_total", labels) == 1000
     assert sum(family.name == "tallygate_admission_requests" for family in metrics.registry.collect()) == 1
 
 
 def test_problems_are_counted_by_code_within_bounds() -> None:
-    metrics = Metrics(Build("0"))
+    metrics = ServerMetrics(BuildInfo("0"))
     for number in range(1000):
-        metrics.problem(f"TG{number}")
+        metrics.count_problem(f"TG{number}")
     (family,) = [each for each in metrics.registry.collect() if each.name == "tallygate_admission_problems"]
     samples = [sample for sample in family.samples if sample.name.endswith("_total")]
     assert len(samples) == 257
@@ -102,7 +102,7 @@ def test_problems_are_counted_by_code_within_bounds() -> None:
 
 def test_a_refusal_is_a_warning_without_a_traceback() -> None:
     built = Built()
-    built.observer.failed(Failure(413, "too-large", "too large"))
+    built.observer.log_error(HttpError(413, "too-large", "too large"))
     (line,) = built.log.lines
     assert (line["level"], line["why"], line["code"], "exception" in line) == ("warning", "too-large", 413, False)
 
@@ -110,7 +110,7 @@ def test_a_refusal_is_a_warning_without_a_traceback() -> None:
 @pytest.mark.parametrize(("level", "lines"), [("debug", 1), ("info", 1), ("warning", 0), ("error", 0)])
 def test_below_its_level_nothing_is_logged(level: str, lines: int) -> None:
     log = Log(level)
-    Observer(log.logger, Metrics(Build("0"))).answered(RECORD, 0.0)
+    RequestLog(log.logger, ServerMetrics(BuildInfo("0"))).log_decision(RECORD, 0.0)
     assert len(log.lines) == lines
 
 
@@ -131,7 +131,7 @@ class Slow:
 
 def test_lines_keep_their_order_and_trouble_is_written_at_once() -> None:
     file = Slow()
-    lines = Lines(file)  # type: ignore[arg-type]  # all that is used of a file
+    lines = LineWriter(file)  # type: ignore[arg-type]  # all that is used of a file
     lines.info(b"1")
     lines.error(b"2")
     assert b"".join(file.writes) == b"1\n2\n"
@@ -146,7 +146,7 @@ class Broken(Slow):
 
 
 def test_a_log_that_nobody_reads_stops_nothing() -> None:
-    lines = Lines(Broken())  # type: ignore[arg-type]  # all that is used of a file
+    lines = LineWriter(Broken())  # type: ignore[arg-type]  # all that is used of a file
     for _ in range(20_000):
         lines.info(b"x")
     lines.error(b"y")
@@ -155,7 +155,7 @@ def test_a_log_that_nobody_reads_stops_nothing() -> None:
 
 def test_lines_of_many_threads_all_arrive_whole() -> None:
     file = Slow()
-    lines = Lines(file)  # type: ignore[arg-type]  # all that is used of a file
+    lines = LineWriter(file)  # type: ignore[arg-type]  # all that is used of a file
 
     def write(who: int) -> None:
         for number in range(500):
@@ -176,4 +176,4 @@ def test_lines_of_many_threads_all_arrive_whole() -> None:
 def test_telling_of_an_answer_costs_little() -> None:
     """About ten microseconds; a hundred would be a mistake."""
     built = Built()
-    assert timeit(lambda: built.observer.answered(RECORD, 0.001), number=2000) / 2000 < 100e-6
+    assert timeit(lambda: built.observer.log_decision(RECORD, 0.001), number=2000) / 2000 < 100e-6

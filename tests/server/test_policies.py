@@ -6,9 +6,9 @@ import pytest
 
 from tests.server.building import Log
 from webhook.policy import load
-from webhook.server.policies import LivePolicies
-from webhook.server.reporting.metrics import Build, Metrics
-from webhook.server.voice import Voice
+from webhook.server.policies import PolicyReloader
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
+from webhook.server.voice import Telemetry
 
 POLICY = """apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -24,8 +24,8 @@ class _Scene:
         self.file = folder / "dongles.yaml"
         self.file.write_text(POLICY)
         self.log = Log()
-        self.metrics = Metrics(Build("1.2.3"))
-        self.live = LivePolicies([folder], Voice(self.log.logger, self.metrics))
+        self.metrics = ServerMetrics(BuildInfo("1.2.3"))
+        self.live = PolicyReloader([folder], Telemetry(self.log.logger, self.metrics))
 
     def crash(self) -> None:
         """Write another good set, over which the reader crashes; no file is known that makes it."""

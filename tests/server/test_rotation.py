@@ -18,9 +18,9 @@ from cryptography.x509.oid import NameOID
 from certs.renewal import issue
 from tests.server.building import MUTATE, review
 from tests.server.process import NAMES, ServerProcess, eventually, every, replace_file
-from webhook.server.serving.generation import StartError, Transport
-from webhook.server.serving.tls import CertificateError, Certificates, read_certificates
-from webhook.server.serving.trial import try_out
+from webhook.server.serving.generation import HttpsStartError, HttpsSettings
+from webhook.server.serving.tls import CertificateError, ServingCertificates, read_certificates
+from webhook.server.serving.trial import try_certificates
 
 ROTATIONS, CLIENTS = 10, 8
 
@@ -148,10 +148,10 @@ def test_a_key_that_cannot_be_served_with_is_told_by_kind(tmp_path: Path) -> Non
 
 def test_a_trial_tells_what_the_library_says(tmp_path: Path) -> None:
     chain, key = unusable()
-    with pytest.raises(StartError, match="failed to parse private key"):
-        try_out(Certificates(chain, key, b"", "unusable", datetime.now(UTC)), Transport())
+    with pytest.raises(HttpsStartError, match="failed to parse private key"):
+        try_certificates(ServingCertificates(chain, key, b"", "unusable", datetime.now(UTC)), HttpsSettings())
     issue(tmp_path, NAMES, datetime.now(UTC))
-    try_out(read_certificates(tmp_path / "tls.crt", tmp_path / "tls.key"), Transport())
+    try_certificates(read_certificates(tmp_path / "tls.crt", tmp_path / "tls.key"), HttpsSettings())
 
 
 def test_a_connection_of_http2_goes_on_and_a_new_one_meets_the_new_certificate(tmp_path: Path) -> None:

@@ -160,8 +160,8 @@ def test_the_table_has_every_setting_and_each_default_reads_as_itself() -> None:
     assert [option.name for option in OPTIONS] == [item.name for item in fields(Settings)]
     for option in OPTIONS:
         if option.default:
-            assert option.kind.read(option.default) == getattr(Settings(), option.name)
-        assert option.meaning.endswith(".")
+            assert option.value_type.parse(option.default) == getattr(Settings(), option.name)
+        assert option.description.endswith(".")
 
 
 def test_every_setting_is_documented() -> None:

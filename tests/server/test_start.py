@@ -15,20 +15,22 @@ from tests.server.building import Log
 from tests.server.tiny import TinyGate
 from webhook.errors import TallygateError
 from webhook.policy.store import PolicyError
-from webhook.server.life import Life, ServeError
-from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.life import Lifecycle, ServeError
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
 from webhook.server.serve import serve
-from webhook.server.serving.sockets import listening_socket
+from webhook.server.serving.sockets import open_listener
 from webhook.server.settings.kinds import Address
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Voice
+from webhook.server.voice import Telemetry
 from webhook.server.web.app import create_app
 
 ANYWHERE = Address("127.0.0.1", 0)
 
 
-def start(settings: Settings) -> Life:
-    return Life(partial(create_app, TinyGate().admit), settings, Voice(Log().logger, Metrics(Build("0"))))
+def start(settings: Settings) -> Lifecycle:
+    return Lifecycle(
+        partial(create_app, TinyGate().admit), settings, Telemetry(Log().logger, ServerMetrics(BuildInfo("0")))
+    )
 
 
 def test_a_certificate_is_needed_and_the_error_says_how_to_get_one() -> None:
@@ -59,7 +61,7 @@ def test_broken_policies_are_told_with_their_findings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::"])
 def test_listens_on_both_families(host: str) -> None:
-    listener = listening_socket(Address(host, 0), 16)
+    listener = open_listener(Address(host, 0), 16)
     with listener, socket.create_connection(("::1" if ":" in host else host, listener.getsockname()[1])):
         assert listener.getsockname()[0] == host
 

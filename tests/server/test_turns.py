@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from tests.server.process import eventually
-from webhook.server.serving.turns import Turns, held_up
+from webhook.server.serving.turns import ThreadGate, release_turn
 
 
 class Pool:
     """Threads that take jobs from a list, as granian's do: each asks for the next one when its turn is over."""
 
-    def __init__(self, turns: Turns, threads: int) -> None:
+    def __init__(self, turns: ThreadGate, threads: int) -> None:
         self.turns = turns
         self.jobs: list[Callable[[], None]] = []
         self.done: list[int] = []
@@ -31,7 +31,7 @@ class Pool:
 
     def close(self) -> None:
         """Let every thread end."""
-        self.turns.end()
+        self.turns.stop()
         self._some.release(len(self.threads))
         for thread in self.threads:
             thread.join(10)
@@ -45,11 +45,11 @@ class Pool:
             if not self.jobs:
                 return
             job = self.jobs.pop(0)
-            self.turns.begin()
+            self.turns.enter()
             try:
                 job()
             finally:
-                self.turns.finish(may_rest=self.may_rest)
+                self.turns.leave(may_park=self.may_rest)
             self.done.append(threading.get_ident())
 
 
@@ -59,7 +59,7 @@ def nothing() -> None:
 
 @pytest.fixture(name="pool")
 def _pool() -> Pool:
-    return Pool(Turns(), 4)
+    return Pool(ThreadGate(), 4)
 
 
 def hold(pool: Pool) -> threading.Event:
@@ -100,9 +100,9 @@ def test_of_many_threads_one_stands_and_answers_everything(pool: Pool) -> None:
 def test_when_the_one_is_held_up_another_is_called_back(pool: Pool) -> None:
     settle(pool)
     go_on = hold(pool)
-    pool.turns.look(time.monotonic() - 1)
+    pool.turns.check_blocked(time.monotonic() - 1)
     assert pool.idle == 0  # it may be quick
-    pool.turns.look(time.monotonic() + 1)
+    pool.turns.check_blocked(time.monotonic() + 1)
     assert eventually(lambda: pool.idle == 1)
     go_on.set()  # whoever of the two is done first rests, and one goes on standing
     assert eventually(lambda: pool.idle == 1)
@@ -119,7 +119,7 @@ def test_while_all_who_stand_are_held_up_each_look_calls_one(pool: Pool) -> None
     held_up: list[threading.Event] = []
     for _ in range(3):
         held_up.append(hold(pool))
-        pool.turns.look(time.monotonic() + 1)
+        pool.turns.check_blocked(time.monotonic() + 1)
         assert eventually(lambda: pool.idle == 1)
     for go_on in held_up:
         go_on.set()
@@ -131,7 +131,7 @@ def aside(pool: Pool) -> threading.Event:
     waiting, go_on = threading.Event(), threading.Event()
 
     def wait() -> None:
-        with held_up():
+        with release_turn():
             waiting.set()
             go_on.wait(10)
 
@@ -144,7 +144,7 @@ def test_when_the_one_says_that_it_is_held_up_another_is_called_back_at_once(poo
     settle(pool)
     held_up_too = [aside(pool) for _ in range(3)]
     assert eventually(lambda: pool.idle == 1)
-    pool.turns.look(time.monotonic())
+    pool.turns.check_blocked(time.monotonic())
     assert pool.idle == 1
     for go_on in held_up_too:
         go_on.set()
@@ -161,7 +161,7 @@ def test_those_to_spare_rest_when_nobody_has_waited_for_some_seconds(pool: Pool)
         go_on.set()
     assert eventually(lambda: pool.idle == 4)
     for later in (10, 20):  # in the seconds before the first look three have waited, before the second none
-        pool.turns.look(time.monotonic() + later)
+        pool.turns.check_blocked(time.monotonic() + later)
         assert pool.idle == 4
     settle(pool)
     pool.close()
@@ -172,7 +172,7 @@ def test_one_that_waits_again_and_again_leaves_one_to_spare(pool: Pool) -> None:
     for number in range(5):
         aside(pool).set()
         assert eventually(lambda: pool.idle == 2)
-        pool.turns.look(time.monotonic() + 10 * number)
+        pool.turns.check_blocked(time.monotonic() + 10 * number)
     assert pool.idle == 2
     pool.close()
 
@@ -181,7 +181,7 @@ def test_who_is_called_back_and_not_there_yet_is_not_called_twice(pool: Pool) ->
     settle(pool)
     go_on = aside(pool)
     for _ in range(50):
-        pool.turns.look(time.monotonic() + 1)
+        pool.turns.check_blocked(time.monotonic() + 1)
     assert eventually(lambda: pool.idle >= 1)
     assert pool.idle == 1
     go_on.set()
@@ -189,13 +189,13 @@ def test_who_is_called_back_and_not_there_yet_is_not_called_twice(pool: Pool) ->
 
 
 def test_outside_of_a_request_nobody_is_held_up() -> None:
-    with held_up():
+    with release_turn():
         pass
 
 
 def test_at_the_end_nobody_rests(pool: Pool) -> None:
     settle(pool)
-    pool.turns.end()
+    pool.turns.stop()
     assert eventually(lambda: pool.idle == 4)
     pool.put(nothing)
     pool.put(nothing)

@@ -15,12 +15,12 @@ from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
 from webhook.gate.decisions import Decision, DecisionRecord
 from webhook.gate.gate import UndecidedError
-from webhook.server.life import Life, leave
-from webhook.server.reporting.lines import Lines
-from webhook.server.reporting.logs import new_logger
-from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.life import Lifecycle, exit_process
+from webhook.server.reporting.lines import LineWriter
+from webhook.server.reporting.logs import create_logger
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
 from webhook.server.settings.sources import load_settings
-from webhook.server.voice import Voice
+from webhook.server.voice import Telemetry
 from webhook.server.web.app import create_app
 
 
@@ -97,13 +97,13 @@ def flags_of(arguments: list[str]) -> dict[str, object]:
 def main(arguments: list[str]) -> int:
     """Serve until a signal comes."""
     settings = load_settings(flags_of(arguments), {})
-    lines = Lines(sys.stderr.buffer)
-    voice = Voice(new_logger(settings.log_level, lines=lines), Metrics(Build("0")))
+    lines = LineWriter(sys.stderr.buffer)
+    voice = Telemetry(create_logger(settings.log_level, line_writer=lines), ServerMetrics(BuildInfo("0")))
     gate = TinyGate(lambda: voice.log.warning("waiting"))
-    code = Life(partial(create_app, gate.admit), settings, voice).run()
+    code = Lifecycle(partial(create_app, gate.admit), settings, voice).run()
     lines.flush()
     return code
 
 
 if __name__ == "__main__":
-    leave(main(sys.argv[1:]))
+    exit_process(main(sys.argv[1:]))

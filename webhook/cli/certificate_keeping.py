@@ -29,9 +29,9 @@ from webhook.cli.certificate_figures import CertificateFigures
 from webhook.cli.certificate_turns import Turns
 from webhook.errors import TallygateError
 from webhook.server.life import ServeError
-from webhook.server.ports import Beside, Check
+from webhook.server.ports import ServerSetup, ReadinessStatus
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Voice
+from webhook.server.voice import Telemetry
 
 _QUIET_SECONDS: Final = 10.0  # between two looks
 _LEAST_SECONDS: Final = 0.5  # while something is under way
@@ -43,7 +43,7 @@ _MOST_STEPS: Final = 6  # at a time: somebody else may undo each of them
 
 
 @contextmanager
-def keeping(settings: Settings, voice: Voice) -> Iterator[Beside]:
+def keeping(settings: Settings, voice: Telemetry) -> Iterator[ServerSetup]:
     """Keep the certificates of `tls_secret`; what the server is to serve with, and to be asked.
 
     Raises:
@@ -55,7 +55,7 @@ def keeping(settings: Settings, voice: Voice) -> Iterator[Beside]:
         kept = _Keeping(settings, folder, voice)
         kept.begin()
         try:
-            yield Beside(replace(settings, tls_cert=folder.chain, tls_key=folder.key), [kept.check])
+            yield ServerSetup(replace(settings, tls_cert=folder.chain, tls_key=folder.key), [kept.check])
         finally:
             kept.end()
 
@@ -78,7 +78,7 @@ def _folder(path: Path | None) -> Iterator[Folder]:
 class _Keeping:
     """The thread, and what it tells."""
 
-    def __init__(self, settings: Settings, folder: Folder, voice: Voice) -> None:
+    def __init__(self, settings: Settings, folder: Folder, voice: Telemetry) -> None:
         self._settings = settings
         self._folder = folder
         self._log = voice.log
@@ -113,14 +113,16 @@ class _Keeping:
         self._watching.end()
         self._thread.join(_JOIN_SECONDS)
 
-    def check(self) -> Check:
+    def check(self) -> ReadinessStatus:
         """Always ready: what is served with is told by the server's own check. What is amiss is told here."""
         served = self._keeper.served
         detail: dict[str, object] = {"secret": self._settings.tls_secret}
         if served:
             detail["handedOver"] = fingerprint(served.certificate)
         said = {"failure": self._failure, "complaint": self._complaint, "unwatched": self._watching.failure}
-        return Check("certificates", ready=True, detail=detail | {name: text for name, text in said.items() if text})
+        return ReadinessStatus(
+            "certificates", ready=True, detail=detail | {name: text for name, text in said.items() if text}
+        )
 
     def _new_keeper(self) -> tuple[Keeper, Watching]:
         namespace, slash, name = self._settings.tls_secret.partition("/")

@@ -9,10 +9,10 @@ import click
 
 from webhook.cli.command import Command
 from webhook.cli.server_options import server_options
-from webhook.server.life import leave
-from webhook.server.relay import Gates
-from webhook.server.relay import relay as run_relay
-from webhook.server.relaying.ports import Service
+from webhook.server.life import exit_process
+from webhook.server.relay import Upstreams
+from webhook.server.relay import serve_relay as run_relay
+from webhook.server.relaying.ports import PeerService
 from webhook.server.settings.kinds import ADDRESS, Address
 from webhook.server.settings.sources import load_settings
 
@@ -38,7 +38,7 @@ _LAST_PORT: Final = 65535
 
 def _loopback(_: click.Context, __: click.Parameter, text: str) -> Address:
     try:
-        address = ADDRESS.read(text)
+        address = ADDRESS.parse(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not ipaddress.ip_address(address.host).is_loopback:
@@ -49,13 +49,13 @@ def _loopback(_: click.Context, __: click.Parameter, text: str) -> Address:
     return address
 
 
-def _service(_: click.Context, __: click.Parameter, text: str | None) -> Service | None:
+def _service(_: click.Context, __: click.Parameter, text: str | None) -> PeerService | None:
     if text is None:
         return None
     host, _colon, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) <= _LAST_PORT:
         raise click.BadParameter(f"{text!r} is not a name and a port, such as tallygate.tallygate-system.svc:443")
-    return Service(host.removeprefix("[").removesuffix("]"), int(port))
+    return PeerService(host.removeprefix("[").removesuffix("]"), int(port))
 
 
 @click.command(
@@ -91,7 +91,7 @@ def _service(_: click.Context, __: click.Parameter, text: str | None) -> Service
     help="The authorities of that certificate, PEM. Read when another is asked, so it may come later, and may change.",
 )
 @server_options(_SETTINGS)
-def relay(config: Path | None, gate: Address, others: Service | None, others_ca: Path | None, **flags: Any) -> None:
+def relay(config: Path | None, gate: Address, others: PeerService | None, others_ca: Path | None, **flags: Any) -> None:
     """Hold the API server's connections, and pass each review on to a gate that lives.
 
     The API server sends no review twice: when a gate is killed while it is asked (for want of memory, say), a create
@@ -107,4 +107,4 @@ def relay(config: Path | None, gate: Address, others: Service | None, others_ca:
         raise click.UsageError("--others and --others-ca go together: a name, and who vouches for it")
     settings = load_settings(flags, os.environ, config)
     named = (others, others_ca) if others and others_ca else None
-    leave(run_relay(settings, Gates(gate, named)))
+    exit_process(run_relay(settings, Upstreams(gate, named)))

@@ -8,7 +8,7 @@ import click
 
 from webhook.cli.command import Command
 from webhook.cli.server_options import server_options
-from webhook.server.life import leave
+from webhook.server.life import exit_process
 from webhook.server.serve import serve as serve_gate
 from webhook.server.settings.sources import load_settings
 
@@ -38,8 +38,8 @@ def serve(config: Path | None, **flags: Any) -> None:
     """
     settings = load_settings(flags, os.environ, config)
     if not settings.tls_secret:
-        leave(serve_gate(settings))
+        exit_process(serve_gate(settings))
     # What keeps certificates, and the official client with it, is a quarter of such a start, and wanted here alone.
     from webhook.cli.certificate_keeping import keeping  # noqa: PLC0415
 
-    leave(serve_gate(settings, keeping))
+    exit_process(serve_gate(settings, keeping))

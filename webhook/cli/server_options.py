@@ -17,7 +17,11 @@ def server_options(names: Iterable[str] | None = None) -> Callable[[Callable[...
         for option in reversed(OPTIONS):
             if chosen is None or option.name in chosen:
                 command = click.option(
-                    option.flag, option.name, metavar=option.kind.metavar, multiple=option.kind.many, help=_help(option)
+                    option.flag,
+                    option.name,
+                    metavar=option.value_type.metavar,
+                    multiple=option.value_type.is_list,
+                    help=_help(option),
                 )(command)
         return _config(command)
 
@@ -34,4 +38,4 @@ _config = click.option(
 
 def _help(option: Option) -> str:
     default = f" Default: {option.default}." if option.default else ""
-    return f"{option.meaning}{default} [{option.variable}]"
+    return f"{option.description}{default} [{option.variable}]"

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import NoReturn
 
 from webhook.errors import TallygateError
-from webhook.server.ports import SERVING, Check, Readiness
-from webhook.server.serving.generation import Transport
+from webhook.server.ports import SERVING, ReadinessStatus, ReadinessCheck
+from webhook.server.serving.generation import HttpsSettings
 from webhook.server.serving.monitor import start_monitor
-from webhook.server.serving.renewal import LiveCertificates, LiveTokens
-from webhook.server.serving.rotation import Server
+from webhook.server.serving.renewal import CertificateReloader, TokenReloader
+from webhook.server.serving.rotation import HttpsServer
 from webhook.server.serving.slow import SlowConnections
-from webhook.server.serving.sockets import listening_socket
-from webhook.server.serving.tls import Certificates, read_certificates
+from webhook.server.serving.sockets import open_listener
+from webhook.server.serving.tls import ServingCertificates, read_certificates
 from webhook.server.serving.watch import watch_files
 from webhook.server.settings.kinds import Address
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Voice
-from webhook.server.web.app import NewApp, create_monitor
+from webhook.server.voice import Telemetry
+from webhook.server.web.app import AppFactory, create_monitor_app
 from webhook.server.web.bodies import BodyReader
-from webhook.server.web.layer import Limits
-from webhook.server.web.observer import Observer
+from webhook.server.web.layer import RequestLimits
+from webhook.server.web.observer import RequestLog
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -36,7 +36,7 @@ class ServeError(TallygateError):
     """The server cannot start."""
 
 
-class Life:
+class Lifecycle:
     """One server, from its start to its end.
 
     Args:
@@ -49,24 +49,28 @@ class Life:
         TallygateError: it cannot start: no certificate, an unusable one, an address that is taken.
     """
 
-    def __init__(self, new_app: NewApp, settings: Settings, voice: Voice, checks: Sequence[Readiness] = ()) -> None:
+    def __init__(
+        self, app_factory: AppFactory, settings: Settings, telemetry: Telemetry, checks: Sequence[ReadinessCheck] = ()
+    ) -> None:
         self._settings = settings
-        self._log = voice.log
-        self._leaving = False
-        read = _certificate_reader(settings)
-        read()  # what cannot be served with is told before an address is taken
-        self._tokens = LiveTokens(settings.token_file, voice.log)
-        observer = Observer(voice.log, voice.metrics)
-        all_checks: list[Readiness] = [self._check, *checks]
-        limits = Limits(body=settings.body_limit, seconds=settings.decision_timeout)
-        app = new_app(observer, all_checks, limits, self._tokens.current)
-        with _listening_on(settings.listen):
-            listener = listening_socket(settings.listen, settings.connections)
-        self._server = Server(app, listener, _transport(settings))
-        self._slow = _slow_connections(settings, self._server.port, app.extensions["bodies"])
-        self._certificates = LiveCertificates(read, self._server.serve_with, voice.log, voice.metrics)
-        all_checks.append(self._certificates.check)
-        self._monitor = create_monitor(voice.metrics, observer, all_checks)
+        self._log = telemetry.log
+        self._is_draining = False
+        read_files = _create_certificate_reader(settings)
+        read_files()  # what cannot be served with is told before an address is taken
+        self._token_reloader = TokenReloader(settings.token_file, telemetry.log)
+        request_log = RequestLog(telemetry.log, telemetry.metrics)
+        all_checks: list[ReadinessCheck] = [self._check_serving, *checks]
+        limits = RequestLimits(max_body_bytes=settings.body_limit, timeout=settings.decision_timeout)
+        app = app_factory(request_log, all_checks, limits, self._token_reloader.get_tokens)
+        with _report_listen_error(settings.listen):
+            listener = open_listener(settings.listen, settings.connections)
+        self._server = HttpsServer(app, listener, _create_https_settings(settings))
+        self._slow_connections = _create_slow_connections(settings, self._server.port, app.extensions["body_reader"])
+        self._certificate_reloader = CertificateReloader(
+            read_files, self._server.install_certificates, telemetry.log, telemetry.metrics
+        )
+        all_checks.append(self._certificate_reloader.check)
+        self._monitor = create_monitor_app(telemetry.metrics, request_log, all_checks)
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT, then drain; the exit code: 0, or 1 when requests had to be given up.
@@ -83,49 +87,51 @@ class Life:
         return self._drain(received, signals)
 
     def _start(self, stop: threading.Event) -> None:
-        self._certificates.start()
-        with _listening_on(self._settings.monitor):
+        self._certificate_reloader.start()
+        with _report_listen_error(self._settings.monitor):
             monitor_port = start_monitor(self._monitor, self._settings.monitor)
-        watch_files(_watched(self._settings), self._look, stop)
-        self._slow.watch()
+        watch_files(_list_watched_files(self._settings), self._reload_files, stop)
+        self._slow_connections.start()
         self._log.info("serving", port=self._server.port, monitor_port=monitor_port)
 
-    def _look(self) -> None:
-        self._certificates.look()
-        self._tokens.look()
+    def _reload_files(self) -> None:
+        self._certificate_reloader.reload_if_changed()
+        self._token_reloader.reload_if_changed()
 
-    def _check(self) -> Check:
-        return Check(SERVING, not self._leaving, {"state": "draining" if self._leaving else "serving"})
+    def _check_serving(self) -> ReadinessStatus:
+        return ReadinessStatus(
+            SERVING, not self._is_draining, {"state": "draining" if self._is_draining else "serving"}
+        )
 
     def _drain(self, received: int, signals: "queue.SimpleQueue[int]") -> int:
         """Say that it is over, let the news spread (not at Ctrl-C: nobody waits for it), and finish what has begun."""
-        self._leaving = True
-        self._server.say_goodbye()
+        self._is_draining = True
+        self._server.send_connection_close()
         self._log.info("draining", signal=signal.Signals(received).name)
         if received == signal.SIGTERM:
-            _wait(signals, self._settings.drain_delay)
-        self._slow.drain()
+            _wait_for_signal(signals, self._settings.drain_delay)
+        self._slow_connections.drain()
         drained = self._server.drain(self._settings.drain_timeout)
         self._log.info("stopped", drained=drained)
         return 0 if drained else 1
 
 
-def _wait(signals: "queue.SimpleQueue[int]", seconds: float) -> None:
+def _wait_for_signal(signals: "queue.SimpleQueue[int]", seconds: float) -> None:
     """Wait so long, or until another signal."""
     with suppress(queue.Empty):
         signals.get(timeout=seconds)
 
 
 @contextmanager
-def _listening_on(address: Address) -> Iterator[None]:
+def _report_listen_error(address: Address) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise ServeError(f"cannot listen on {address}: {error.strerror or error}") from None
 
 
-def _transport(settings: Settings) -> Transport:
-    return Transport(
+def _create_https_settings(settings: Settings) -> HttpsSettings:
+    return HttpsSettings(
         threads=settings.threads,
         connections=settings.connections,
         idle_timeout=settings.idle_timeout,
@@ -133,7 +139,7 @@ def _transport(settings: Settings) -> Transport:
     )
 
 
-def _certificate_reader(settings: Settings) -> Callable[[], Certificates]:
+def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertificates]:
     if settings.tls_cert is None or settings.tls_key is None:
         raise ServeError(
             "name a certificate and its key: --tls-cert, --tls-key (`tallygate certs issue` makes both); in a cluster, "
@@ -142,18 +148,20 @@ def _certificate_reader(settings: Settings) -> Callable[[], Certificates]:
     return partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
 
 
-def _slow_connections(settings: Settings, port: int, bodies: BodyReader) -> SlowConnections:
+def _create_slow_connections(settings: Settings, port: int, body_reader: BodyReader) -> SlowConnections:
     """A request may take so long to arrive and then to be decided."""
-    seconds = settings.body_timeout + settings.decision_timeout
-    return SlowConnections(port, bodies.oldest, seconds=seconds, idle=settings.idle_timeout)
+    request_timeout = settings.body_timeout + settings.decision_timeout
+    return SlowConnections(
+        port, body_reader.find_oldest_read, request_timeout=request_timeout, idle_timeout=settings.idle_timeout
+    )
 
 
-def _watched(settings: Settings) -> list[Path]:
+def _list_watched_files(settings: Settings) -> list[Path]:
     paths = (settings.tls_cert, settings.tls_key, settings.client_ca_file, settings.token_file)
     return [path for path in paths if path is not None]
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(exit_code: int) -> NoReturn:
     """End this process at once, with this exit code, after it has served.
 
     granian's threads outlive its workers by a moment. The interpreter's own end would take its lock from them while
@@ -161,4 +169,4 @@ def leave(code: int) -> NoReturn:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    os._exit(exit_code)

@@ -13,7 +13,7 @@ Admit = Callable[[bytes, Phase, float], Decision]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ReadinessStatus:
     """One thing that must be so for the gate to be ready, with what there is to say about it."""
 
     name: str
@@ -24,13 +24,13 @@ class Check:
 SERVING = "serving"
 """The check that fails once the server is told to end; it still answers then."""
 
-Readiness = Callable[[], Check]
+ReadinessCheck = Callable[[], ReadinessStatus]
 """Asks for the state of one thing, now; quick, and never raises."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ServerSetup:
     """What whoever runs beside the server wants of it: these settings, and to be asked when ready is asked."""
 
     settings: Settings
-    checks: Sequence[Readiness] = ()
+    checks: Sequence[ReadinessCheck] = ()

@@ -6,30 +6,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from webhook.server.reporting.lines import Lines
-from webhook.server.reporting.logs import Logger, new_logger
-from webhook.server.reporting.metrics import Build, Metrics
+from webhook.server.reporting.lines import LineWriter
+from webhook.server.reporting.logs import Logger, create_logger
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class Telemetry:
     """How a server speaks to those who run it."""
 
     log: Logger
-    metrics: Metrics
+    metrics: ServerMetrics
 
 
 @contextmanager
-def speaking(level: str) -> Iterator[Voice]:
+def start_telemetry(level: str) -> Iterator[Telemetry]:
     """A voice that logs to stderr, from `level` on; at the end every line is written."""
-    lines = Lines(sys.stderr.buffer)
+    line_writer = LineWriter(sys.stderr.buffer)
     try:
-        yield Voice(new_logger(level, lines=lines), Metrics(Build(_version())))
+        yield Telemetry(create_logger(level, line_writer=line_writer), ServerMetrics(BuildInfo(_get_version())))
     finally:
-        lines.flush()
+        line_writer.flush()
 
 
-def _version() -> str:
+def _get_version() -> str:
     try:
         return version("tallygate")
     except PackageNotFoundError:

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from tests.server.building import Log
 from tests.state.ledger.ledgers import GPU, empty, gpus
 from webhook.accounting.amounts import Amounts
-from webhook.server.caps.drifts import Drifts
+from webhook.server.caps.drifts import DriftMetrics
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
@@ -18,7 +18,7 @@ class Told:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.log = Log()
-        self._drifts = Drifts(self.registry, self.log.logger)
+        self._drifts = DriftMetrics(self.registry, self.log.logger)
 
     def wrote(self, before: Ledger | None, after: Ledger, end: WriteResult = WriteResult.STORED) -> None:
         """A write."""

@@ -10,10 +10,10 @@ from tests.state.attempts import Put
 from tests.state.ledger.ledgers import empty, gpus
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import CapIndex
-from webhook.server.caps.figures import FULLEST, MOST_FULLEST
+from webhook.server.caps.figures import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
 from webhook.server.caps.metrics import CapMetrics
-from webhook.server.caps.names import MOST_CAPS
-from webhook.server.caps.refusals import Refusals
+from webhook.server.caps.names import MAX_CAPS
+from webhook.server.caps.refusals import RejectionMetrics
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
@@ -26,11 +26,11 @@ class Told:
 
     def __init__(self, text: str = CAP, *, alone: bool = False) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = CapMetrics(self.registry, Refusals(self.registry), Log().logger, lambda: self.now)
+        self.metrics = CapMetrics(self.registry, RejectionMetrics(self.registry), Log().logger, lambda: self.now)
         self.now = 0.0
         self.caps = CapIndex(policies(text))
-        self.ledgers = MemoryLedgers(observer=self.metrics.in_memory)
-        self.metrics.tell(lambda: self.caps, alone=alone)
+        self.ledgers = MemoryLedgers(observer=self.metrics.memory_observer)
+        self.metrics.register(lambda: self.caps, is_standalone=alone)
 
     def put(self, ledger: Ledger, namespace: str = "team-a", cap: int = 0) -> None:
         """Somebody writes a ledger."""
@@ -74,7 +74,7 @@ def test_ledgers_of_caps_that_are_gone_are_not_told_of() -> None:
     told.put(empty(used=gpus(3)))
     told.caps = CapIndex(policies(CAP.replace("team-*", "squad-*")))
     assert told.lines() == {"tallygate_cap_rows_limit 3000.0"}
-    assert told.metrics.seen.all() == {}
+    assert told.metrics.observed_ledgers.list_all() == {}
 
 
 def test_what_nobody_visits_has_no_age_and_what_nothing_settles_no_limit() -> None:
@@ -90,19 +90,19 @@ def test_five_thousand_namespaces_make_no_more_series_than_five() -> None:
         for number in range(namespaces):
             told.put(empty(used=gpus(number % 4 + 1)), f"team-{number}")
     assert len(many_.lines()) == len(few.lines())
-    assert sum("fullest" in line for line in many_.lines()) == FULLEST
+    assert sum("fullest" in line for line in many_.lines()) == MAX_FULLEST_EACH
 
 
 def test_very_many_caps_share_a_name() -> None:
-    told = Told(many(MOST_CAPS + 2))
-    for number in range(MOST_CAPS + 2):
-        for namespace in range(FULLEST):
+    told = Told(many(MAX_CAPS + 2))
+    for number in range(MAX_CAPS + 2):
+        for namespace in range(MAX_FULLEST_EACH):
             told.put(empty(used=gpus(1)), f"team-{namespace}", number)
     lines = told.lines()
     held = {line for line in lines if line.startswith("tallygate_cap_held")}
-    assert len(held) == MOST_CAPS + 1
+    assert len(held) == MAX_CAPS + 1
     assert f'tallygate_cap_held{{cap="other",resource="{GPU}"}} 6.0' in held
-    assert sum("fullest" in line for line in lines) == MOST_FULLEST
+    assert sum("fullest" in line for line in lines) == MAX_FULLEST_TOTAL
 
 
 def test_drift_of_a_cap_in_force_is_told_from_nothing_on() -> None:

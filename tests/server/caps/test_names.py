@@ -1,8 +1,8 @@
 """Names of caps as labels."""
 
-from webhook.server.caps.names import CapNames
+from webhook.server.caps.names import CapLabels
 
 
 def test_caps_keep_their_names_until_there_are_too_many() -> None:
-    names = CapNames(2)
-    assert [names.label(cap) for cap in ("a", "b", "c", "a", "c")] == ["a", "b", "other", "a", "other"]
+    names = CapLabels(2)
+    assert [names.get_label(cap) for cap in ("a", "b", "c", "a", "c")] == ["a", "b", "other", "a", "other"]

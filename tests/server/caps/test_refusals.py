@@ -12,8 +12,8 @@ from webhook.accounting.amounts import Amounts
 from webhook.gate.charging import ChargeMode
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import UndecidedError
-from webhook.server.caps.names import MOST_CAPS
-from webhook.server.caps.refusals import REASONS, CountedLedgers, Refusals
+from webhook.server.caps.names import MAX_CAPS
+from webhook.server.caps.refusals import REASONS, CountedLedgers, RejectionMetrics
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ledger.reserve import Deferred, Prerequisite
@@ -69,13 +69,13 @@ class Told:
 
     def __init__(self, text: str = CAP, ledgers: Ledgers | None = None) -> None:
         self.registry = CollectorRegistry()
-        self.refusals = Refusals(self.registry)
+        self.refusals = RejectionMetrics(self.registry)
         self.scene = Scene(text, ledgers=CountedLedgers(ledgers or MemoryLedgers(), self.refusals))
 
     def create(self, gpus: int, **request: object) -> Decision:
         """A pod is asked for, and the answer is told."""
         answer = self.scene.create(gpus, **request)
-        self.refusals.answered(answer.record)
+        self.refusals.count_decision(answer.record)
         return answer
 
     def counts(self) -> dict[tuple[str, str], float]:
@@ -109,7 +109,7 @@ def test_a_pod_without_a_limit_is_counted_as_that() -> None:
 
 def test_a_workload_that_is_denied_is_counted_as_that() -> None:
     told = Told(CAP + "  workloads: deny\n")
-    told.refusals.answered(
+    told.refusals.count_decision(
         told.scene.admit(workload(3, replicas=2), kind={"group": "apps", "kind": "Deployment"}, name="w").record
     )
     assert told.counts() == {("gpus", "workload"): 1}
@@ -168,17 +168,17 @@ def test_a_denial_by_a_rule_is_none_by_a_cap() -> None:
         **{name: getattr(answer.record, name) for name in answer.record.__struct_fields__}
         | {"verdict": "deny", "codes": ("TG101",), "rules": ("whole-units",)}
     )
-    told.refusals.answered(record)
+    told.refusals.count_decision(record)
     assert told.counts() == {}
 
 
 def test_names_of_caps_are_bounded() -> None:
     told = Told()
-    for number in range(MOST_CAPS + 5):
-        told.refusals.refused(f"cap-{number}", "excess")
-    told.refusals.refused("cap-0", "excess")
+    for number in range(MAX_CAPS + 5):
+        told.refusals.count_rejection(f"cap-{number}", "excess")
+    told.refusals.count_rejection("cap-0", "excess")
     counts = told.counts()
-    assert len(counts) == MOST_CAPS + 1
+    assert len(counts) == MAX_CAPS + 1
     assert counts["cap-0", "excess"] == 2
     assert counts["other", "excess"] == 5
 

@@ -6,7 +6,7 @@ from tests.server.building import Log
 from tests.state.attempts import Take, room
 from tests.state.batching.script import KEY, Clock, ScriptedStore
 from webhook.server.caps.metrics import CapMetrics
-from webhook.server.caps.refusals import Refusals
+from webhook.server.caps.refusals import RejectionMetrics
 from webhook.state.batched_ledgers import BatchedLedgers
 
 
@@ -17,9 +17,9 @@ def test_writes_are_told_by_how_they_ended_and_how_long_they_took() -> None:
         clock.seconds += 0.2
         store.change(room(5))
 
-    metrics = CapMetrics(registry, Refusals(registry), Log().logger, clock)
+    metrics = CapMetrics(registry, RejectionMetrics(registry), Log().logger, clock)
     store = ScriptedStore(room(4), writes=[slow])
-    assert BatchedLedgers(store, clock, metrics.in_cluster).transact(KEY, Take("u1"), 10.0)
+    assert BatchedLedgers(store, clock, metrics.cluster_observer).transact(KEY, Take("u1"), 10.0)
     value = registry.get_sample_value
     assert value("tallygate_ledger_write_seconds_sum", {"end": "conflict"}) == 0.2
     assert value("tallygate_ledger_write_seconds_count", {"end": "conflict"}) == 1
@@ -27,4 +27,4 @@ def test_writes_are_told_by_how_they_ended_and_how_long_they_took() -> None:
     assert value("tallygate_ledger_write_seconds_count", {"end": "lost"}) == 0
     assert value("tallygate_ledger_batch_size_bucket", {"le": "1.0"}) == 2
     assert value("tallygate_ledger_batch_size_count") == 2
-    assert {key: seen.ledger for key, seen in metrics.seen.all().items()} == {KEY: store.now}
+    assert {key: seen.ledger for key, seen in metrics.observed_ledgers.list_all().items()} == {KEY: store.now}

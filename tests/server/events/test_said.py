@@ -7,23 +7,27 @@ import pytest
 
 from tests.server.events.asked import OWNER, answer, review
 from webhook.admission.change import Phase
-from webhook.server.events.said import Owner, Said, said
+from webhook.server.events.said import Owner, EventMessage, create_event_message
 
 _WEB = Owner("apps/v1", "ReplicaSet", "web-1", "u-web")
 
 
 def test_a_refusal_is_said_of_the_controller_in_the_words_of_the_answer() -> None:
-    assert said(review(OWNER), answer()) == Said("team-a", _WEB, "Refused", "TG201", "the sentence")
+    assert create_event_message(review(OWNER), answer()) == EventMessage(
+        "team-a", _WEB, "Refused", "TG201", "the sentence"
+    )
 
 
 def test_a_warning_is_said_of_the_controller_in_the_validating_phase_only() -> None:
     warned = answer("allow", 'Pod "p": look out')
-    assert said(review(OWNER), warned) == Said("team-a", _WEB, "Warned", "TG201", 'Pod "p": look out')
-    assert said(review(OWNER), answer("allow", phase=Phase.MUTATING)) is None
+    assert create_event_message(review(OWNER), warned) == EventMessage(
+        "team-a", _WEB, "Warned", "TG201", 'Pod "p": look out'
+    )
+    assert create_event_message(review(OWNER), answer("allow", phase=Phase.MUTATING)) is None
 
 
 def test_a_refusal_in_the_mutating_phase_is_said_since_there_is_no_other() -> None:
-    found = said(review(OWNER), answer(phase=Phase.MUTATING))
+    found = create_event_message(review(OWNER), answer(phase=Phase.MUTATING))
     assert found is not None
     assert found.reason == "Refused"
 
@@ -42,7 +46,7 @@ def test_a_refusal_in_the_mutating_phase_is_said_since_there_is_no_other() -> No
 def test_nothing_is_said_of_dry_runs_of_others_than_new_pods_or_where_nothing_was_decided(
     record: dict[str, Any],
 ) -> None:
-    assert said(review(OWNER), answer(**record)) is None
+    assert create_event_message(review(OWNER), answer(**record)) is None
 
 
 @pytest.mark.parametrize(
@@ -56,12 +60,12 @@ def test_nothing_is_said_of_dry_runs_of_others_than_new_pods_or_where_nothing_wa
     ],
 )
 def test_who_is_no_controller_or_nobody_that_there_could_be_is_told_nothing(owner: dict[str, Any]) -> None:
-    assert said(review(OWNER | owner), answer()) is None
+    assert create_event_message(review(OWNER | owner), answer()) is None
 
 
 def test_of_several_owners_the_controller_is_told() -> None:
     other = OWNER | {"uid": "u-other", "controller": False}
-    found = said(review(other, OWNER), answer())
+    found = create_event_message(review(other, OWNER), answer())
     assert found is not None
     assert found.owner == _WEB
 
@@ -69,12 +73,12 @@ def test_of_several_owners_the_controller_is_told() -> None:
 @pytest.mark.parametrize("metadata", [None, {}, {"ownerReferences": None}, {"ownerReferences": "all"}])
 def test_a_pod_that_names_no_owner_in_order_is_nobodys(metadata: object) -> None:
     body = json.dumps({"request": {"uid": "r", "object": {"metadata": metadata}}}).encode()
-    assert said(body, answer()) is None
+    assert create_event_message(body, answer()) is None
 
 
 @pytest.mark.parametrize("text", ["x" * 5000, "€" * 5000, "ä" + "€" * 340 + "x"])
 def test_a_message_stays_within_a_kilobyte_and_is_cut_between_characters(text: str) -> None:
-    found = said(review(OWNER), answer(text=text))
+    found = create_event_message(review(OWNER), answer(text=text))
     assert found is not None
-    assert len(found.message.encode()) <= 1024
-    assert found.message == text or (found.message.endswith("…") and text.startswith(found.message[:-1]))
+    assert len(found.text.encode()) <= 1024
+    assert found.text == text or (found.text.endswith("…") and text.startswith(found.text[:-1]))

@@ -6,84 +6,84 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from webhook.server.events.buckets import Buckets, Rate
-from webhook.server.events.said import Owner, Said
-from webhook.server.events.series import ALL, NAMESPACE, OWNER, Event, Series
+from webhook.server.events.buckets import TokenBuckets, TokenRate
+from webhook.server.events.said import Owner, EventMessage
+from webhook.server.events.series import TOTAL_RATE, NAMESPACE_RATE, OWNER_RATE, Event, EventCorrelator
 
-_SAID = Said("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Refused", "TG201", "no room")
+_SAID = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Refused", "TG201", "no room")
 
 
-def _of(uid: str, namespace: str = "team-a") -> Said:
+def _of(uid: str, namespace: str = "team-a") -> EventMessage:
     return replace(_SAID, namespace=namespace, owner=replace(_SAID.owner, uid=uid))
 
 
 def test_one_series_for_each_owner_and_code_counts_what_was_said() -> None:
-    series = Series("one")
-    first = series.heard(_SAID, 0.0, 1000.0)
-    again = series.heard(replace(_SAID, message="still no room"), 1.0, 1001.0)
+    series = EventCorrelator("one")
+    first = series.correlate(_SAID, 0.0, 1000.0)
+    again = series.correlate(replace(_SAID, text="still no room"), 1.0, 1001.0)
     assert first == Event(first.name if first else "", _SAID, 1, 1000.0, 1000.0)
     assert again is not None
     assert first is not None
-    assert (again.name, again.count, again.first, again.last) == (first.name, 2, 1000.0, 1001.0)
-    assert again.said.message == "still no room"
+    assert (again.name, again.count, again.first_at, again.last_at) == (first.name, 2, 1000.0, 1001.0)
+    assert again.message.text == "still no room"
     others = [
         replace(_SAID, code="TG202"),
         replace(_SAID, reason="Warned"),
         _of("u-other"),
     ]
-    names = {event.name for each in others if (event := series.heard(each, 2.0, 1002.0))}
+    names = {event.name for each in others if (event := series.correlate(each, 2.0, 1002.0))}
     assert len(names | {first.name}) == 4
 
 
 def test_another_process_has_series_of_its_own() -> None:
-    one, other = Series("one").heard(_SAID, 0.0, 0.0), Series("other").heard(_SAID, 0.0, 0.0)
+    one, other = EventCorrelator("one").correlate(_SAID, 0.0, 0.0), EventCorrelator("other").correlate(_SAID, 0.0, 0.0)
     assert one is not None
     assert other is not None
     assert one.name != other.name
 
 
 def test_an_owner_that_says_it_again_and_again_is_written_seldom_and_counted_always() -> None:
-    series = Series("one")
-    events = [series.heard(_SAID, second * 0.01, second * 0.01) for second in range(6000)]  # for a minute
+    series = EventCorrelator("one")
+    events = [series.correlate(_SAID, second * 0.01, second * 0.01) for second in range(6000)]  # for a minute
     written = [each for each in events if each]
-    assert len(written) <= OWNER.at_once + 60 / OWNER.seconds
+    assert len(written) <= OWNER_RATE.burst + 60 / OWNER_RATE.interval
     assert written[-1].count > 4000
 
 
 def test_who_makes_up_owners_uses_up_what_his_namespace_has_and_nothing_of_others() -> None:
-    series = Series("one")
-    forged = [series.heard(_of(f"u{each}", "team-evil"), 0.0, 0.0) for each in range(5000)]
-    assert sum(each is not None for each in forged) == NAMESPACE.at_once
-    assert series.heard(_of("u-honest"), 0.0, 0.0) is not None
+    series = EventCorrelator("one")
+    forged = [series.correlate(_of(f"u{each}", "team-evil"), 0.0, 0.0) for each in range(5000)]
+    assert sum(each is not None for each in forged) == NAMESPACE_RATE.burst
+    assert series.correlate(_of("u-honest"), 0.0, 0.0) is not None
 
 
 def test_all_together_are_limited_too() -> None:
-    series = Series("one")
-    events = [series.heard(_of(f"u{each}", f"team-{each}"), 0.0, 0.0) for each in range(500)]
-    assert sum(each is not None for each in events) == ALL.at_once
+    series = EventCorrelator("one")
+    events = [series.correlate(_of(f"u{each}", f"team-{each}"), 0.0, 0.0) for each in range(500)]
+    assert sum(each is not None for each in events) == TOTAL_RATE.burst
 
 
 def test_memory_is_bounded_and_what_was_forgotten_begins_anew() -> None:
-    series = Series("one", most=10)
-    series.heard(_SAID, 0.0, 0.0)
+    series = EventCorrelator("one", max_series=10)
+    series.correlate(_SAID, 0.0, 0.0)
     for each in range(10):
-        series.heard(_of(f"u{each}"), 100.0, 100.0)
-    again = series.heard(_SAID, 1000.0, 1000.0)
+        series.correlate(_of(f"u{each}"), 100.0, 100.0)
+    again = series.correlate(_SAID, 1000.0, 1000.0)
     assert again is not None
-    assert (again.count, again.first) == (1, 1000.0)
+    assert (again.count, again.first_at) == (1, 1000.0)
 
 
 @given(st.text(min_size=1, max_size=253))
 def test_whatever_an_owner_is_called_the_name_of_the_event_is_one(name: str) -> None:
-    event = Series("one").heard(replace(_SAID, owner=replace(_SAID.owner, name=name)), 0.0, 0.0)
+    event = EventCorrelator("one").correlate(replace(_SAID, owner=replace(_SAID.owner, name=name)), 0.0, 0.0)
     assert event is not None
     assert re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", event.name)
 
 
 @given(st.lists(st.floats(0, 10), max_size=50))
 def test_a_bucket_never_gives_more_than_its_rate(pauses: list[float]) -> None:
-    buckets, now, taken = Buckets(Rate(3, 2.0), 10), 0.0, 0
+    buckets, now, taken = TokenBuckets(TokenRate(3, 2.0), 10), 0.0, 0
     for pause in pauses:
         now += pause
-        taken += buckets.take("key", now)
+        taken += buckets.take_token("key", now)
     assert taken <= 3 + now / 2.0 + 1e-6

@@ -11,7 +11,7 @@ from tests.server.process import eventually
 from webhook.admission.change import Phase
 from webhook.gate.decisions import Decision
 from webhook.server.events.series import Event
-from webhook.server.events.telling import OwnerEvents
+from webhook.server.events.telling import EventRecorder
 from webhook.server.events.writing import EventError
 
 
@@ -36,7 +36,7 @@ class _Told:
 
     def __init__(self) -> None:
         self.writer, self.registry, self.log = _Writer(), CollectorRegistry(), Log()
-        self.events = OwnerEvents(self.writer, "one", self.registry, self.log.logger)
+        self.events = EventRecorder(self.writer, "one", self.registry, self.log.logger)
 
     def count(self, result: str) -> float:
         return self.registry.get_sample_value("tallygate_events_total", {"result": result}) or 0.0
@@ -46,7 +46,7 @@ class _Told:
         for each in range(owners):
             found = answer()
             record = replace(found.record, namespace=f"team-{each % namespaces}")
-            self.events.heard(review(OWNER | {"uid": f"u{each}"}), Decision(found.body, record))
+            self.events.record(review(OWNER | {"uid": f"u{each}"}), Decision(found.body, record))
 
 
 def test_what_was_answered_is_written_by_a_thread_of_its_own_and_the_answer_is_the_same() -> None:
@@ -54,9 +54,9 @@ def test_what_was_answered_is_written_by_a_thread_of_its_own_and_the_answer_is_t
     told.writer.may.set()
     told.events.start()
     refused = answer()
-    admit = told.events.heard_by(lambda _body, _phase, _deadline: refused)
+    admit = told.events.wrap_admit(lambda _body, _phase, _deadline: refused)
     assert admit(review(OWNER), Phase.VALIDATING, 0.0) is refused
-    assert eventually(lambda: [each.said.message for each in told.writer.written] == ["the sentence"])
+    assert eventually(lambda: [each.message.text for each in told.writer.written] == ["the sentence"])
     assert eventually(lambda: told.count("written") == 1)
     told.events.stop()
 
@@ -98,7 +98,7 @@ def test_a_failure_is_logged_once_until_it_is_over_and_shown_meanwhile() -> None
 def test_a_fault_in_what_is_heard_leaves_the_answer_as_it_is() -> None:
     told = _Told()
     broken = Decision(b"no JSON", answer().record)
-    admit = told.events.heard_by(lambda _body, _phase, _deadline: broken)
+    admit = told.events.wrap_admit(lambda _body, _phase, _deadline: broken)
     assert admit(review(OWNER), Phase.VALIDATING, 0.0) is broken
     assert told.count("crashed") == 1
 

@@ -5,17 +5,17 @@ import json
 import pytest
 
 from tests.state.kubernetes.server import hang_up, says, server
-from webhook.server.events.said import Owner, Said
+from webhook.server.events.said import Owner, EventMessage
 from webhook.server.events.series import Event
-from webhook.server.events.writing import EventError, KubernetesEvents
+from webhook.server.events.writing import EventError, KubernetesEventWriter
 
-_SAID = Said("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Refused", "TG201", "no room")
+_SAID = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Refused", "TG201", "no room")
 _EVENT = Event("web-1.abc", _SAID, 3, 1000.0, 1060.5)
 
 
 def test_an_event_is_put_as_core_v1_has_it() -> None:
     with server(says(201)) as scripted:
-        assert KubernetesEvents(scripted, "gate-0").write(_EVENT)
+        assert KubernetesEventWriter(scripted, "gate-0").write(_EVENT)
     (asked,) = scripted.asked
     assert (asked.method, asked.path) == ("PUT", "/api/v1/namespaces/team-a/events/web-1.abc")
     sent = json.loads(asked.body)
@@ -38,7 +38,7 @@ def test_an_event_is_put_as_core_v1_has_it() -> None:
 def test_a_namespace_that_is_gone_or_going_is_no_failure() -> None:
     cause = {"reason": "NamespaceTerminating", "message": "it is being terminated"}
     with server(says(404), says(403, details={"causes": [cause]})) as scripted:
-        events = KubernetesEvents(scripted, "gate-0")
+        events = KubernetesEventWriter(scripted, "gate-0")
         assert not events.write(_EVENT)
         assert not events.write(_EVENT)
 
@@ -48,9 +48,9 @@ def test_a_gate_without_the_right_says_which_it_needs() -> None:
         server(says(403, message="events is forbidden")) as scripted,
         pytest.raises(EventError, match=r"says 403: .*is forbidden.*; the gate must be allowed to create and update"),
     ):
-        KubernetesEvents(scripted, "gate-0").write(_EVENT)
+        KubernetesEventWriter(scripted, "gate-0").write(_EVENT)
 
 
 def test_an_answer_that_never_comes_is_a_failure_that_is_told() -> None:
     with server(hang_up) as scripted, pytest.raises(EventError, match="the connection to the API server broke"):
-        KubernetesEvents(scripted, "gate-0").write(_EVENT)
+        KubernetesEventWriter(scripted, "gate-0").write(_EVENT)

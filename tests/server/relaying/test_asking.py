@@ -3,13 +3,19 @@
 import pytest
 
 from tests.server.building import Log
-from webhook.server.relaying.asking import Clock, Own, Relay
-from webhook.server.relaying.ports import Answered, Asked, LateError, Patience, SilentError
-from webhook.server.reporting.metrics import Build, Metrics
-from webhook.server.voice import Voice
+from webhook.server.relaying.asking import RelayClock, LocalHealth, Relay
+from webhook.server.relaying.ports import (
+    RelayResponse,
+    RelayRequest,
+    SlowUpstreamError,
+    UpstreamTimeout,
+    UnreachableError,
+)
+from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
+from webhook.server.voice import Telemetry
 
-REVIEW = Asked("/v1/admit/mutate", b"{}")
-TWICE = Asked("/v1/admit/mutate", b"{}", relayed="other")
+REVIEW = RelayRequest("/v1/admit/mutate", b"{}")
+TWICE = RelayRequest("/v1/admit/mutate", b"{}", relayed_by="other")
 
 
 class Gate:
@@ -21,16 +27,16 @@ class Gate:
         self._silent = silent
         self._takes = takes
 
-    def ask(self, asked: Asked, patience: Patience) -> Answered:
+    def ask(self, asked: RelayRequest, patience: UpstreamTimeout) -> RelayResponse:
         """Answer, or not."""
         self._world.asked.append((self._name, round(patience.seconds, 3)))
         self._world.moments.append(self._world.now)
-        self._world.insisted.append(patience.insists)
+        self._world.insisted.append(patience.allows_unready)
         if not self._silent:
-            return Answered(200, self._name.encode())
+            return RelayResponse(200, self._name.encode())
         self._silent -= 1
         self._world.now += min(self._takes, patience.seconds)
-        raise (LateError if self._takes else SilentError)(f"{self._name} is silent at {asked.path}")
+        raise (SlowUpstreamError if self._takes else UnreachableError)(f"{self._name} is silent at {asked.path}")
 
 
 class World:
@@ -42,7 +48,7 @@ class World:
         self.moments: list[float] = []
         self.insisted: list[bool] = []
         self.log = Log()
-        self._metrics = Metrics(Build("0"))
+        self._metrics = ServerMetrics(BuildInfo("0"))
 
     @property
     def names(self) -> list[str]:
@@ -51,8 +57,8 @@ class World:
 
     def relay(self, own: Gate, others: Gate | None = None) -> Relay:
         """A relay between these."""
-        clock = Clock(lambda: self.now, self._pause)
-        return Relay(own.ask, others.ask if others else None, Voice(self.log.logger, self._metrics), "this", clock)
+        clock = RelayClock(lambda: self.now, self._pause)
+        return Relay(own.ask, others.ask if others else None, Telemetry(self.log.logger, self._metrics), "this", clock)
 
     def counted(self) -> dict[str, float]:
         """How many reviews were answered by whom."""
@@ -71,13 +77,13 @@ def world() -> World:
 
 def test_the_own_gate_is_asked_and_nobody_else(world: World) -> None:
     relay = world.relay(Gate(world, "own"), Gate(world, "another"))
-    assert relay.answer(REVIEW, 104.8).body == b"own"
+    assert relay.forward(REVIEW, 104.8).body == b"own"
     assert (world.names, world.counted()) == (["own"], {"own": 1})
 
 
 def test_another_is_asked_when_the_own_is_silent_which_is_asked_first_again(world: World) -> None:
     relay = world.relay(Gate(world, "own", silent=2), Gate(world, "another"))
-    assert [relay.answer(REVIEW, 104.8).body for _ in range(3)] == [b"another", b"another", b"own"]
+    assert [relay.forward(REVIEW, 104.8).body for _ in range(3)] == [b"another", b"another", b"own"]
     assert world.names == ["own", "another", "own", "another", "own"]
     assert world.counted() == {"own": 1, "another": 2}
 
@@ -85,48 +91,48 @@ def test_another_is_asked_when_the_own_is_silent_which_is_asked_first_again(worl
 def test_silence_is_logged_once_and_its_end(world: World) -> None:
     relay = world.relay(Gate(world, "own", silent=2), Gate(world, "another"))
     for _ in range(4):
-        relay.answer(REVIEW, 104.8)
+        relay.forward(REVIEW, 104.8)
     assert [line["event"] for line in world.log.lines] == ["gate-silent", "gate-answers"]
     assert world.log.lines[0]["message"] == "own is silent at /v1/admit/mutate"
 
 
 def test_one_that_was_late_is_spared_and_then_tried_by_one_review_every_five_seconds(world: World) -> None:
     relay = world.relay(Gate(world, "own", silent=2, takes=60), Gate(world, "another"))
-    assert relay.answer(REVIEW, 104.8).body == b"another"  # it was 103.3 then
-    assert [relay.answer(REVIEW, 108.0).body for _ in range(3)] == [b"another"] * 3
+    assert relay.forward(REVIEW, 104.8).body == b"another"  # it was 103.3 then
+    assert [relay.forward(REVIEW, 108.0).body for _ in range(3)] == [b"another"] * 3
     world.now = 108.4
-    assert relay.answer(REVIEW, 113.2).body == b"another"
-    assert relay.answer(REVIEW, 116.0).body == b"another"
+    assert relay.forward(REVIEW, 113.2).body == b"another"
+    assert relay.forward(REVIEW, 116.0).body == b"another"
     world.now = 120.0
-    assert [relay.answer(REVIEW, 124.8).body for _ in range(2)] == [b"own"] * 2
+    assert [relay.forward(REVIEW, 124.8).body for _ in range(2)] == [b"own"] * 2
     assert world.names == ["own", *["another"] * 4, "own", *["another"] * 2, "own", "own"]
 
 
 def test_while_one_review_finds_out_whether_it_is_still_held_up_others_do_not_wait_for_it(world: World) -> None:
-    state = Own(world.log.logger, lambda: world.now)
-    state.silent(LateError("late"))
+    state = LocalHealth(world.log.logger, lambda: world.now)
+    state.mark_unreachable(SlowUpstreamError("late"))
     world.now += 5
-    assert [state.is_asked_first() for _ in range(3)] == [True, False, False]
+    assert [state.is_preferred() for _ in range(3)] == [True, False, False]
 
 
 def test_one_that_is_spared_is_asked_all_the_same_when_there_is_no_other(world: World) -> None:
     """It may have been slow, not held up."""
     relay = world.relay(Gate(world, "own", silent=1, takes=60), Gate(world, "another", silent=1000))
-    assert relay.answer(REVIEW, 104.8).body == b"own"
+    assert relay.forward(REVIEW, 104.8).body == b"own"
     assert world.names == ["own", *["another"] * 12, "own"]
 
 
 def test_both_are_asked_again_while_there_is_time(world: World) -> None:
     relay = world.relay(Gate(world, "own", silent=9), Gate(world, "another", silent=17))
-    assert relay.answer(REVIEW, 104.8).body == b"another"
+    assert relay.forward(REVIEW, 104.8).body == b"another"
     assert world.names == ["own", "another", "another"] * 9
     assert world.now == pytest.approx(100.18)
 
 
 def test_an_own_gate_alone_is_given_all_the_time_and_asked_until_it_is_over(world: World) -> None:
     relay = world.relay(Gate(world, "own", silent=1000))
-    with pytest.raises(SilentError, match="own is silent at /v1/admit/mutate"):
-        relay.answer(REVIEW, 104.8)
+    with pytest.raises(UnreachableError, match="own is silent at /v1/admit/mutate"):
+        relay.forward(REVIEW, 104.8)
     assert world.asked[0] == ("own", 4.8)
     assert 104.7 < world.now <= 104.8
     assert world.counted() == {"nobody": 1}
@@ -134,7 +140,7 @@ def test_an_own_gate_alone_is_given_all_the_time_and_asked_until_it_is_over(worl
 
 def test_a_gate_that_takes_its_time_leaves_some_for_another(world: World) -> None:
     relay = world.relay(Gate(world, "own", silent=1, takes=60), Gate(world, "another"))
-    assert relay.answer(REVIEW, 104.8).body == b"another"
+    assert relay.forward(REVIEW, 104.8).body == b"another"
     assert world.asked == [("own", 3.3), ("another", 0.75)]
 
 
@@ -142,13 +148,13 @@ def test_a_gate_that_takes_its_time_leaves_some_for_another(world: World) -> Non
 def test_a_gate_is_told_less_than_is_waited_so_that_it_is_heard_when_it_was_too_busy(
     seconds: float, told: float
 ) -> None:
-    assert Patience(seconds).told == pytest.approx(told)
+    assert UpstreamTimeout(seconds).announced_seconds == pytest.approx(told)
 
 
 def test_in_the_last_second_it_insists(world: World) -> None:
     relay = world.relay(Gate(world, "own", silent=1000), Gate(world, "another", silent=1000))
-    with pytest.raises(SilentError):
-        relay.answer(REVIEW, 104.0)
+    with pytest.raises(UnreachableError):
+        relay.forward(REVIEW, 104.0)
     assert world.insisted == [104.0 - moment < 1 for moment in world.moments]
     asked = zip(world.names, world.insisted, strict=True)
     assert {name for name, insisted in asked if insisted} == {"own", "another"}
@@ -156,20 +162,20 @@ def test_in_the_last_second_it_insists(world: World) -> None:
 
 def test_who_was_sent_by_a_relay_asks_the_own_gate_only_and_once(world: World) -> None:
     relay = world.relay(Gate(world, "own", silent=1), Gate(world, "another"))
-    with pytest.raises(SilentError, match="own is silent"):
-        relay.answer(TWICE, 104.8)
+    with pytest.raises(UnreachableError, match="own is silent"):
+        relay.forward(TWICE, 104.8)
     assert (world.names, world.now) == (["own"], 100.0)
 
 
 def test_who_was_led_back_to_itself_asks_nobody(world: World) -> None:
     """As by a Service, by chance: else a gate that is held up would be waited for twice."""
     relay = world.relay(Gate(world, "own"), Gate(world, "another"))
-    with pytest.raises(SilentError, match="there is none to ask"):
-        relay.answer(Asked("/v1/admit/mutate", b"{}", relayed="this"), 104.8)
+    with pytest.raises(UnreachableError, match="there is none to ask"):
+        relay.forward(RelayRequest("/v1/admit/mutate", b"{}", relayed_by="this"), 104.8)
     assert world.names == []
 
 
 def test_no_time_is_told_as_such(world: World) -> None:
-    with pytest.raises(SilentError, match="or no time"):
-        world.relay(Gate(world, "own")).answer(REVIEW, 100.0)
+    with pytest.raises(UnreachableError, match="or no time"):
+        world.relay(Gate(world, "own")).forward(REVIEW, 100.0)
     assert world.counted() == {"nobody": 1}

@@ -14,8 +14,8 @@ import pytest
 from certs.renewal import issue
 from tests.server.building import MUTATE, VALIDATE, review
 from tests.server.process import NAMES, ServerProcess, eventually, every
-from webhook.server.relaying.gates import OtherGates
-from webhook.server.relaying.ports import Asked, Patience, Service, SilentError
+from webhook.server.relaying.gates import PeerUpstream
+from webhook.server.relaying.ports import RelayRequest, UpstreamTimeout, PeerService, UnreachableError
 
 RELAY = "tests.server.relaying.real"
 
@@ -170,9 +170,9 @@ def test_another_is_not_asked_without_who_vouches_for_it(
     authorities = tmp_path / "authorities"
     if content is not None:
         authorities.write_bytes(content)
-    others = OtherGates(Service("localhost", gate.port), authorities, "this")
-    with pytest.raises(SilentError, match=rf"localhost:{gate.port} is not asked: .*authorities cannot be read"):
-        others.ask(Asked(MUTATE, review()), Patience(5.0))
+    others = PeerUpstream(PeerService("localhost", gate.port), authorities, "this")
+    with pytest.raises(UnreachableError, match=rf"localhost:{gate.port} is not asked: .*authorities cannot be read"):
+        others.send(RelayRequest(MUTATE, review()), UpstreamTimeout(5.0))
 
 
 def test_a_gate_that_is_held_up_leaves_time_for_another(tmp_path: Path, gate: ServerProcess) -> None:

@@ -15,55 +15,55 @@ from webhook.audit.reports import Written
 from webhook.server.caps.names import OTHER
 from webhook.server.reporting.logs import Logger
 
-MOST_POLICIES: Final = 200
+MAX_POLICIES: Final = 200
 """Policies with series of their own, those with the most findings first; all others go together as `other`."""
 
-ROUNDS: Final = ("whole", "failed", "broken-off")
-REPORTS: Final = ("written", "unchanged", "removed", "failed")
+RUN_RESULTS: Final = ("whole", "failed", "broken-off")
+REPORT_RESULTS: Final = ("written", "unchanged", "removed", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class LastAudit:
     """The last whole audit: what it found, when it ended (Unix time), and how long it took."""
 
     outcome: Outcome
-    ended: float
-    seconds: float
+    ended_at: float
+    duration: float
 
 
-class AuditFigures(Collector):
+class AuditMetrics(Collector):
     """Counts audits; what the last one found is told by the replica that `leads` only, or it would be told twice.
 
     Every one tells `every` how many seconds there is to be one: so an alert knows when the last is old, or missing.
     """
 
-    def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool], every: float) -> None:
-        self._leads = leads
-        self._every = every
-        self.last: Last | None = None
-        self._rounds = Counter("tallygate_audit_rounds", "Audits, by how they ended.", ("result",), registry=registry)
+    def __init__(self, registry: CollectorRegistry, is_leader: Callable[[], bool], interval: float) -> None:
+        self._is_leader = is_leader
+        self._interval = interval
+        self.last_audit: LastAudit | None = None
+        self._runs = Counter("tallygate_audit_rounds", "Audits, by how they ended.", ("result",), registry=registry)
         self._reports = Counter(
             "tallygate_audit_reports", "Policy reports, by what an audit did to them.", ("result",), registry=registry
         )
-        for result in ROUNDS:
-            self._rounds.labels(result)
-        for result in REPORTS:
+        for result in RUN_RESULTS:
+            self._runs.labels(result)
+        for result in REPORT_RESULTS:
             self._reports.labels(result)
         registry.register(self)
 
-    def ended(self, result: str) -> None:
+    def count_run(self, result: str) -> None:
         """Count an audit that was `whole`, `failed`, or `broken-off` since another replica leads now."""
-        self._rounds.labels(result).inc()
+        self._runs.labels(result).inc()
 
-    def reported(self, written: Written) -> None:
+    def count_reports(self, report_counts: Written) -> None:
         """Count what became of reports."""
-        for result in REPORTS:
-            self._reports.labels(result).inc(getattr(written, result))
+        for result in REPORT_RESULTS:
+            self._reports.labels(result).inc(getattr(report_counts, result))
 
     def collect(self) -> Iterator[Metric]:
         """The schedule, and the last whole audit."""
         yield GaugeMetricFamily(
-            "tallygate_audit_interval_seconds", "From the beginning of one audit to that of the next.", self._every
+            "tallygate_audit_interval_seconds", "From the beginning of one audit to that of the next.", self._interval
         )
         findings = GaugeMetricFamily(
             "tallygate_audit_findings",
@@ -75,35 +75,35 @@ class AuditFigures(Collector):
         ended = GaugeMetricFamily(
             "tallygate_audit_last_success_timestamp_seconds", "When the last whole audit ended (Unix time)."
         )
-        last = self.last if self._leads() else None
+        last = self.last_audit if self._is_leader() else None
         if last is not None:
-            for labels, number in _bounded(last.outcome).items():
-                findings.add_metric(labels, number)
-            for kind, number in sorted(last.outcome.looked.judged.items()):
-                objects.add_metric([kind], number)
-            seconds.add_metric([], last.seconds)
-            ended.add_metric([], last.ended)
+            for labels, count in _sum_by_policy(last.outcome).items():
+                findings.add_metric(labels, count)
+            for kind, count in sorted(last.outcome.looked.judged.items()):
+                objects.add_metric([kind], count)
+            seconds.add_metric([], last.duration)
+            ended.add_metric([], last.ended_at)
         yield from (findings, objects, seconds, ended)
 
 
-def _bounded(outcome: Outcome) -> Sums[tuple[str, str, str]]:
+def _sum_by_policy(outcome: Outcome) -> Sums[tuple[str, str, str]]:
     """Findings by policy; of a kind of policy without any one series says so."""
     sums: Sums[tuple[str, str, str]] = Sums()
-    for rank, (policy, number) in enumerate(outcome.kept.by_policy.most_common()):
-        sums[policy.by, policy.name if rank < MOST_POLICIES else OTHER, policy.enforcement.value] += number
+    for rank, (policy, count) in enumerate(outcome.kept.by_policy.most_common()):
+        sums[policy.by, policy.name if rank < MAX_POLICIES else OTHER, policy.enforcement.value] += count
     return sums
 
 
-def log(logger: Logger, last: Last, written: Written | None) -> None:
+def log_audit(logger: Logger, last: LastAudit, report_counts: Written | None) -> None:
     """One line for one audit."""
-    kept, looked = last.outcome.kept, last.outcome.looked
-    reports = {} if written is None else {name: getattr(written, name) for name in REPORTS}
+    findings, coverage = last.outcome.kept, last.outcome.looked
+    reports = {} if report_counts is None else {name: getattr(report_counts, name) for name in REPORT_RESULTS}
     logger.info(
         "audited",
-        objects=looked.judged.total(),
+        objects=coverage.judged.total(),
         namespaces=last.outcome.namespaces,
-        findings={enforcement.value: number for enforcement, number in kept.counts().items()},
-        unreadable=looked.unreadable,
-        seconds=round(last.seconds, 1),
+        findings={enforcement.value: number for enforcement, number in findings.counts().items()},
+        unreadable=coverage.unreadable,
+        seconds=round(last.duration, 1),
         reports=reports,
     )

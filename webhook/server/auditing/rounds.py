@@ -14,52 +14,59 @@ from webhook.audit.pages import Pages
 from webhook.audit.reports import NONE_INSTALLED, Reports, Written
 from webhook.errors import TallygateError
 from webhook.policy.model import PolicySet
-from webhook.server.auditing.figures import AuditFigures, Last, log
-from webhook.server.following.cluster import Cluster
-from webhook.server.ports import Check
+from webhook.server.auditing.figures import AuditMetrics, LastAudit, log_audit
+from webhook.server.following.cluster import GateInformers
+from webhook.server.ports import ReadinessStatus
 from webhook.server.reporting.logs import Logger
 from webhook.state.watch.connect import Connection
 from webhook.state.watch.pool import PooledTransport
 
-_PAGE: Final = 50  # objects: what is decoded at once holds up whoever answers, for a millisecond or two
-_RESTS: Final = 9.0  # times as long as it has worked
-_AT_ONCE_SECONDS: Final = 0.001  # so long whoever answers one request at a time may wait for it
-_BETWEEN_WRITES_SECONDS: Final = 0.1
-_LOOK_SECONDS: Final = 1.0
+_PAGE_SIZE: Final = 50  # objects: what is decoded at once holds up whoever answers, for a millisecond or two
+_REST_RATIO: Final = 9.0  # times as long as it has worked
+_MAX_BURST_SECONDS: Final = 0.001  # so long whoever answers one request at a time may wait for it
+_WRITE_INTERVAL_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
-_SPARED: Final = "kube-system"
+_EXCLUDED_NAMESPACE: Final = "kube-system"
 
 
-class _OverError(Exception):
+class _AbortedError(Exception):
     """This replica ends, or leads no more: what was begun is left to who leads now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class AuditSchedule:
     """What is audited: every how many seconds, by which policies; `leads` says whether by this replica.
 
     `own_namespace` is the gate's, in which it is not asked.
     """
 
-    every: float
+    interval: float
     policies: Callable[[], PolicySet]
-    leads: Callable[[], bool]
+    is_leader: Callable[[], bool]
     own_namespace: str
 
 
-class Audits:
+class AuditController:
     """Audits a cluster that is followed: pods and namespaces as they are seen, all else in small pages."""
 
-    def __init__(self, access: Connection, cluster: Cluster, order: Order, log: Logger, figures: AuditFigures) -> None:
-        self._cluster = cluster
-        self._order = order
+    def __init__(
+        self,
+        client_config: Connection,
+        informers: GateInformers,
+        schedule: AuditSchedule,
+        log: Logger,
+        metrics: AuditMetrics,
+    ) -> None:
+        self._informers = informers
+        self._schedule = schedule
         self._log = log
-        self._figures = figures
-        self._transport = PooledTransport(access)
-        self._pages = Pages(self._transport, access.server, _PAGE, self._wait)
-        self._reports = Reports(access, time.time, self._wait, _BETWEEN_WRITES_SECONDS)
-        self._worked = 0.0
-        self._troubles: dict[str, str] = {}
+        self._metrics = metrics
+        self._transport = PooledTransport(client_config)
+        self._pages = Pages(self._transport, client_config.server, _PAGE_SIZE, self._wait)
+        self._reports = Reports(client_config, time.time, self._wait, _WRITE_INTERVAL_SECONDS)
+        self._work_started_at = 0.0
+        self._failures: dict[str, str] = {}
         self._stop = Event()
         self._thread = Thread(target=self._run, name="audit", daemon=True)
 
@@ -74,92 +81,92 @@ class Audits:
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
 
-    def check(self) -> Check:
+    def check(self) -> ReadinessStatus:
         """Always ready: reviews are answered without it. The detail says when it was done last, and what is wrong."""
-        last = self._figures.last
-        detail: dict[str, object] = {"audits": self._order.leads()}
+        last = self._metrics.last_audit
+        detail: dict[str, object] = {"audits": self._schedule.is_leader()}
         if last is not None:
-            detail["endedAt"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(last.ended))
-        return Check("audit", ready=True, detail=detail | self._troubles)
+            detail["endedAt"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(last.ended_at))
+        return ReadinessStatus("audit", ready=True, detail=detail | self._failures)
 
     def _run(self) -> None:
-        due = -math.inf
-        while not self._stop.wait(_LOOK_SECONDS):
-            if not self._order.leads():
-                due = -math.inf
-            elif time.monotonic() >= due and self._cluster.check().ready:
-                due = time.monotonic() + self._order.every
-                self._figures.ended(self._round())
+        due_at = -math.inf
+        while not self._stop.wait(_POLL_SECONDS):
+            if not self._schedule.is_leader():
+                due_at = -math.inf
+            elif time.monotonic() >= due_at and self._informers.check().ready:
+                due_at = time.monotonic() + self._schedule.interval
+                self._metrics.count_run(self._run_once())
 
-    def _round(self) -> str:
+    def _run_once(self) -> str:
         """Audit once; how that ended."""
         try:
-            self._audit()
-        except _OverError:
+            self._run_audit()
+        except _AbortedError:
             return "broken-off"
         except TallygateError as error:
-            return self._failed(str(error))
+            return self._record_failure(str(error))
         except Exception as crash:  # noqa: BLE001  # a fault of ours must not end audits for good
-            return self._failed(f"{type(crash).__name__}: {crash}")
-        self._trouble("failure", "", "audit-failed")
+            return self._record_failure(f"{type(crash).__name__}: {crash}")
+        self._set_failure("failure", "", "audit-failed")
         return "whole"
 
-    def _failed(self, why: str) -> str:
+    def _record_failure(self, reason: str) -> str:
         if self._stop.is_set():
             return "broken-off"
-        self._trouble("failure", why, "audit-failed")
+        self._set_failure("failure", reason, "audit-failed")
         return "failed"
 
-    def _audit(self) -> None:
-        begun = time.monotonic()
-        self._worked = time.thread_time()
-        outcome = self._judged()
-        last = Last(outcome, time.time(), time.monotonic() - begun)
-        written = self._reported(outcome)
+    def _run_audit(self) -> None:
+        started_at = time.monotonic()
+        self._work_started_at = time.thread_time()
+        outcome = self._evaluate()
+        last = LastAudit(outcome, time.time(), time.monotonic() - started_at)
+        report_counts = self._write_reports(outcome)
         outcome.kept.forget()
-        self._figures.last = last
-        log(self._log, last, written)
+        self._metrics.last_audit = last
+        log_audit(self._log, last, report_counts)
 
-    def _judged(self) -> Outcome:
-        cluster, policies = self._cluster, self._order.policies()
-        placing = nodes(self._pages) if RuleIndex(policies).places else None
-        world = World(cluster.pods, cluster.namespaces, cluster.sight, placing)
-        scope = Scope(frozenset({_SPARED, self._order.own_namespace}))
-        audit = Audit(policies, world, scope, self._pace)
+    def _evaluate(self) -> Outcome:
+        informers, policies = self._informers, self._schedule.policies()
+        node_list = nodes(self._pages) if RuleIndex(policies).places else None
+        world = World(informers.pod_store, informers.namespace_store, informers.usage_lister, node_list)
+        scope = Scope(frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace}))
+        audit = Audit(policies, world, scope, self._rest_if_due)
         return audit.run(listed(self._pages, scope))
 
-    def _reported(self, outcome: Outcome) -> Written | None:
+    def _write_reports(self, outcome: Outcome) -> Written | None:
         """Write what was found into the cluster, if that has reports; findings are told all the same if it has not."""
         try:
             api = self._reports.installed()
             if api is None:
-                self._trouble("reports", NONE_INSTALLED, "audit-reports-not-written")
+                self._set_failure("reports", NONE_INSTALLED, "audit-reports-not-written")
                 return None
-            written = self._reports.bring(api, outcome.kept, None)
+            report_counts = self._reports.bring(api, outcome.kept, None)
         except TallygateError as error:
-            self._trouble("reports", str(error), "audit-reports-not-written")
+            self._set_failure("reports", str(error), "audit-reports-not-written")
             return None
-        self._figures.reported(written)
-        self._trouble("reports", "; ".join(written.failures), "audit-reports-not-written")
-        return written
+        self._metrics.count_reports(report_counts)
+        self._set_failure("reports", "; ".join(report_counts.failures), "audit-reports-not-written")
+        return report_counts
 
-    def _pace(self, _: int) -> None:
+    def _rest_if_due(self, _: int) -> None:
         """Rest after a millisecond of work, so long that this thread works for a tenth of the time at most."""
-        worked = time.thread_time() - self._worked
-        if worked >= _AT_ONCE_SECONDS:
-            self._wait(_RESTS * worked)
-            self._worked = time.thread_time()
+        work_seconds = time.thread_time() - self._work_started_at
+        if work_seconds >= _MAX_BURST_SECONDS:
+            self._wait(_REST_RATIO * work_seconds)
+            self._work_started_at = time.thread_time()
 
     def _wait(self, seconds: float) -> None:
-        if self._stop.wait(seconds) or not self._order.leads():
-            raise _OverError
+        if self._stop.wait(seconds) or not self._schedule.is_leader():
+            raise _AbortedError
 
-    def _trouble(self, what: str, why: str, event: str) -> None:
+    def _set_failure(self, key: str, reason: str, event: str) -> None:
         """Remember what is wrong, or that nothing is; log it when it is another than before."""
-        before = self._troubles.get(what, "")
-        if why:
-            self._troubles = {**self._troubles, what: why}
+        previous = self._failures.get(key, "")
+        if reason:
+            self._failures = {**self._failures, key: reason}
         else:
-            self._troubles = {name: text for name, text in self._troubles.items() if name != what}
-        if why and why != before:
-            self._log.warning(event, message=why)
+            self._failures = {name: text for name, text in self._failures.items() if name != key}
+        if reason and reason != previous:
+            self._log.warning(event, message=reason)

@@ -4,45 +4,45 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from webhook.accounting.amounts import format_amount, is_milli
 from webhook.admission.capping import cap_of
-from webhook.server.caps.names import CapNames
+from webhook.server.caps.names import CapLabels
 from webhook.server.reporting.logs import Logger
 from webhook.state.ledger.ledger import compute_drift
 from webhook.state.ports import LedgerWrite, WriteResult
 
 
-class Drifts:
+class DriftMetrics:
     """A `WriteObserver` that compares each recount with what was charged before."""
 
     def __init__(self, registry: CollectorRegistry, log: Logger) -> None:
         self._log = log
-        self._names = CapNames()
-        self._times = Counter(
+        self._cap_labels = CapLabels()
+        self._drifts = Counter(
             "tallygate_ledger_drifts",
             "Recounts that found more than was ever promised: pods that came past the gate.",
             ("cap",),
             registry=registry,
         )
-        self._last = Gauge(
+        self._last_amounts = Gauge(
             "tallygate_ledger_drift_last",
             "By how much the last such recount was over what was charged; cpu in cores.",
             ("cap", "resource"),
             registry=registry,
         )
 
-    def expect(self, cap: str) -> None:
+    def register_cap(self, cap: str) -> None:
         """A cap is in force: told of from 0 on, since Prometheus sees no increase in what begins with 1."""
-        self._times.labels(self._names.label(cap))
+        self._drifts.labels(self._cap_labels.get_label(cap))
 
     def record_write(self, write: LedgerWrite) -> None:
         """Count it where the write carries such a recount, and log whose pods they are."""
         if write.before is None or write.result is not WriteResult.STORED:
             return
-        if not (found := compute_drift(write.before, write.ledger)):
+        if not (excess := compute_drift(write.before, write.ledger)):
             return
         cap = cap_of(write.key.cap)
-        label = self._names.label(cap)
-        self._times.labels(label).inc()
-        for name, amount in found.items():
-            self._last.labels(label, name).set(amount / 1000 if is_milli(name) else amount)
-        amounts = {name: format_amount(name, amount) for name, amount in found.items()}
+        label = self._cap_labels.get_label(cap)
+        self._drifts.labels(label).inc()
+        for name, amount in excess.items():
+            self._last_amounts.labels(label, name).set(amount / 1000 if is_milli(name) else amount)
+        amounts = {name: format_amount(name, amount) for name, amount in excess.items()}
         self._log.warning("ledger-drift", cap=cap, namespace=write.key.namespace, amounts=amounts)

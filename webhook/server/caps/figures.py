@@ -9,26 +9,26 @@ from prometheus_client.registry import Collector
 
 from webhook.accounting.amounts import is_milli
 from webhook.admission.capping import CapIndex
-from webhook.server.caps.names import OTHER, CapNames
-from webhook.server.caps.seen import SeenLedgers
-from webhook.server.caps.sums import State, Sum, Told, added, fullest
+from webhook.server.caps.names import OTHER, CapLabels
+from webhook.server.caps.seen import ObservedLedgers
+from webhook.server.caps.sums import LedgerState, CapSum, LabelledLedger, sum_by_cap, find_fullest
 
-FULLEST: Final = 3
+MAX_FULLEST_EACH: Final = 3
 """Namespaces of one cap and resource that are told by name."""
 
-MOST_FULLEST: Final = 300
+MAX_FULLEST_TOTAL: Final = 300
 """Namespaces that are told by name, of all caps together."""
 
-_AMOUNTS: Final[Mapping[str, str]] = {
+_AMOUNT_HELP: Final[Mapping[str, str]] = {
     "hard": "What the cap's ledgers allow together; cpu in cores.",
     "held": "What the pods under them hold; cpu in cores.",
     "promised": "What is promised to pods that are not counted yet; cpu in cores.",
 }
 
-Labels = tuple[str, ...]
+LabelValues = tuple[str, ...]
 
 
-class LedgerFigures(Collector):
+class LedgerMetrics(Collector):
     """Tells of the ledgers that are `seen` of the caps in force, whenever metrics are read.
 
     `expect` is told each cap's name, for what is counted by cap. `visited` says whether every ledger is looked at now
@@ -36,62 +36,71 @@ class LedgerFigures(Collector):
     """
 
     def __init__(
-        self, seen: SeenLedgers, caps: Callable[[], CapIndex], expect: Callable[[str], None], *, visited: bool
+        self,
+        observed_ledgers: ObservedLedgers,
+        caps: Callable[[], CapIndex],
+        register_cap: Callable[[str], None],
+        *,
+        has_age: bool,
     ) -> None:
-        self._seen = seen
+        self._observed_ledgers = observed_ledgers
         self._caps = caps
-        self._expect = expect
-        self._visited = visited
+        self._register_cap = register_cap
+        self._has_age = has_age
 
     def collect(self) -> Iterator[Metric]:
         """Sums by cap, and who is fullest."""
-        told = self._told()
-        sums = added(told)
-        for kind, meaning in _AMOUNTS.items():
-            yield _family(kind, meaning, ("cap", "resource"), _amounts(sums, kind))
-        states: dict[Labels, float] = {
-            (cap, state): sum_.states[state] for cap, sum_ in sums.items() for state in State
+        ledgers = self._label_ledgers()
+        sums = sum_by_cap(ledgers)
+        for amount_name, help_text in _AMOUNT_HELP.items():
+            yield _create_family(amount_name, help_text, ("cap", "resource"), _list_amounts(sums, amount_name))
+        states: dict[LabelValues, float] = {
+            (cap, state): sum_.states[state] for cap, sum_ in sums.items() for state in LedgerState
         }
-        yield _family("ledgers", "Ledgers by whether they have room.", ("cap", "state"), states)
-        for name, meaning, count in self._counts():
-            yield _family(name, meaning, ("cap",), {(cap,): count(sum_) for cap, sum_ in sums.items()})
-        full = fullest((each for each in told if each.cap != OTHER), FULLEST, MOST_FULLEST)
-        ratios: dict[Labels, float] = {(each.cap, each.resource, each.namespace): each.ratio for each in full}
-        meaning = "How much of what they allow the fullest ledgers have charged: 1 is full."
-        yield _family("fullest_ratio", meaning, ("cap", "resource", "cap_namespace"), ratios)
+        yield _create_family("ledgers", "Ledgers by whether they have room.", ("cap", "state"), states)
+        for name, help_text, count in self._list_counts():
+            yield _create_family(name, help_text, ("cap",), {(cap,): count(sum_) for cap, sum_ in sums.items()})
+        utilizations = find_fullest(
+            (each for each in ledgers if each.cap != OTHER), MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
+        )
+        ratios: dict[LabelValues, float] = {
+            (each.cap, each.resource, each.namespace): each.ratio for each in utilizations
+        }
+        help_text = "How much of what they allow the fullest ledgers have charged: 1 is full."
+        yield _create_family("fullest_ratio", help_text, ("cap", "resource", "cap_namespace"), ratios)
 
-    def _told(self) -> list[Told]:
+    def _label_ledgers(self) -> list[LabelledLedger]:
         """Every ledger of a cap in force, by the name that the cap goes by."""
-        caps = {counted.key: counted.cap.name for counted in self._caps().all()}
-        self._seen.keep_only(caps)
+        caps = {active_cap.key: active_cap.cap.name for active_cap in self._caps().all()}
+        self._observed_ledgers.retain_caps(caps)
         for cap in sorted(caps.values()):
-            self._expect(cap)
-        names, now = CapNames(), self._seen.now()
-        labels = {key: names.label(caps[key]) for key in sorted(caps)}
+            self._register_cap(cap)
+        cap_labels, now = CapLabels(), self._observed_ledgers.read_clock()
+        labels = {key: cap_labels.get_label(caps[key]) for key in sorted(caps)}
         return [
-            Told(labels[key.cap], key.namespace, seen.ledger, now - seen.at)
-            for key, seen in self._seen.all().items()
+            LabelledLedger(labels[key.cap], key.namespace, seen.ledger, now - seen.observed_at)
+            for key, seen in self._observed_ledgers.list_all().items()
             if key.cap in labels
         ]
 
-    def _counts(self) -> Iterator[tuple[str, str, Callable[[Sum], float]]]:
-        yield "rows", "Promises in the cap's ledgers.", lambda sum_: sum_.rows
-        yield "rows_most", "Promises in the ledger that has the most.", lambda sum_: sum_.most_rows
-        if self._visited:
-            meaning = "Time since the ledger was looked at that was not looked at for the longest."
-            yield "age_seconds", meaning, lambda sum_: sum_.age
+    def _list_counts(self) -> Iterator[tuple[str, str, Callable[[CapSum], float]]]:
+        yield "rows", "Promises in the cap's ledgers.", lambda sum_: sum_.reservations
+        yield "rows_most", "Promises in the ledger that has the most.", lambda sum_: sum_.max_reservations
+        if self._has_age:
+            help_text = "Time since the ledger was looked at that was not looked at for the longest."
+            yield "age_seconds", help_text, lambda sum_: sum_.max_age
 
 
-def _amounts(sums: Mapping[str, Sum], kind: str) -> Mapping[Labels, float]:
+def _list_amounts(sums: Mapping[str, CapSum], amount_name: str) -> Mapping[LabelValues, float]:
     return {
         (cap, resource): amount / 1000 if is_milli(resource) else amount
         for cap, sum_ in sums.items()
-        for resource, amount in sum_.amounts[kind].items()
+        for resource, amount in sum_.amounts[amount_name].items()
     }
 
 
-def _family(name: str, meaning: str, labels: Sequence[str], values: Mapping[Labels, float]) -> Metric:
-    family = GaugeMetricFamily(f"tallygate_cap_{name}", meaning, labels=labels)
-    for found, value in values.items():
-        family.add_metric(found, value)
+def _create_family(name: str, help_text: str, labels: Sequence[str], values: Mapping[LabelValues, float]) -> Metric:
+    family = GaugeMetricFamily(f"tallygate_cap_{name}", help_text, labels=labels)
+    for label_values, value in values.items():
+        family.add_metric(label_values, value)
     return family

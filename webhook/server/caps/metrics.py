@@ -7,17 +7,17 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Gauge
 
 from webhook.admission.capping import CapIndex
-from webhook.server.caps.drifts import Drifts
-from webhook.server.caps.figures import LedgerFigures
-from webhook.server.caps.refusals import CountedLedgers, Refusals
-from webhook.server.caps.seen import SeenLedgers
-from webhook.server.caps.writes import Writes
+from webhook.server.caps.drifts import DriftMetrics
+from webhook.server.caps.figures import LedgerMetrics
+from webhook.server.caps.refusals import CountedLedgers, RejectionMetrics
+from webhook.server.caps.seen import ObservedLedgers
+from webhook.server.caps.writes import WriteMetrics
 from webhook.server.reporting.logs import Logger
 from webhook.state.ledger.reserve import MAX_RESERVATIONS
 from webhook.state.ports import Ledgers, LedgerWrite, WriteObserver
 
 
-class Together:
+class _WriteObservers:
     """A `WriteObserver` that tells others."""
 
     def __init__(self, *observers: WriteObserver) -> None:
@@ -35,23 +35,25 @@ class CapMetrics:
     def __init__(
         self,
         registry: CollectorRegistry,
-        refusals: Refusals,
+        rejections: RejectionMetrics,
         log: Logger,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._registry = registry
-        self._refusals = refusals
-        self.seen = SeenLedgers(monotonic)
-        self._drifts = Drifts(registry, log)
-        self.in_memory: WriteObserver = Together(self.seen, self._drifts)
-        self.in_cluster: WriteObserver = Together(self.in_memory, Writes(registry))
+        self._rejections = rejections
+        self.observed_ledgers = ObservedLedgers(monotonic)
+        self._drifts = DriftMetrics(registry, log)
+        self.memory_observer: WriteObserver = _WriteObservers(self.observed_ledgers, self._drifts)
+        self.cluster_observer: WriteObserver = _WriteObservers(self.memory_observer, WriteMetrics(registry))
 
-    def counted(self, ledgers: Ledgers) -> Ledgers:
+    def wrap_ledgers(self, ledgers: Ledgers) -> Ledgers:
         """The ledgers for who charges: what they do not promise is counted."""
-        return CountedLedgers(ledgers, self._refusals)
+        return CountedLedgers(ledgers, self._rejections)
 
-    def tell(self, caps: Callable[[], CapIndex], *, alone: bool) -> None:
+    def register(self, caps: Callable[[], CapIndex], *, is_standalone: bool) -> None:
         """Tell of the ledgers of the caps in force from now on; `alone` is that of the ledgers."""
-        self._registry.register(LedgerFigures(self.seen, caps, self._drifts.expect, visited=not alone))
+        self._registry.register(
+            LedgerMetrics(self.observed_ledgers, caps, self._drifts.register_cap, has_age=not is_standalone)
+        )
         limit = Gauge("tallygate_cap_rows_limit", "Promises that one ledger takes.", registry=self._registry)
-        limit.set(math.inf if alone else MAX_RESERVATIONS)
+        limit.set(math.inf if is_standalone else MAX_RESERVATIONS)

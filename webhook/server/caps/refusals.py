@@ -16,7 +16,7 @@ from webhook.admission.codes import (
 from webhook.errors import TallygateError
 from webhook.gate.charging import ChargeMode, TrackedReservation
 from webhook.gate.decisions import DecisionRecord
-from webhook.server.caps.names import OTHER, CapNames
+from webhook.server.caps.names import OTHER, CapLabels
 from webhook.state.ledger.reserve import Deferred, Prerequisite
 from webhook.state.ports import (
     LedgerFullError,
@@ -28,14 +28,14 @@ from webhook.state.ports import (
     Transition,
 )
 
-_BY_CODE: Final[Mapping[str, str]] = {
+_REASON_BY_CODE: Final[Mapping[str, str]] = {
     OVER_CAP.number: "excess",
     NO_LIMIT_UNDER_CAP.number: "no-limit",
     WORKLOAD_OVER_CAP.number: "workload",
     WORKLOAD_WAITS.number: "workload",
     WORKLOAD_ROLLOUT.number: "workload",
 }
-_BY_FIRST: Final[Mapping[Prerequisite, str]] = {
+_REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.ACTIVATE: "converging",
     Prerequisite.CATCH_UP: "behind",
     Prerequisite.COUNT_RESOURCES: "uncounted-names",
@@ -44,18 +44,24 @@ _BY_FIRST: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.SETTLE_NAMESPACE: "namespace-share",
     Prerequisite.SETTLE_RESERVATIONS: "rows-full",
 }
-_BY_ERROR: Final = ((LedgerFullError, "bytes-full"), (RetryLaterError, "busy"), (StoreUnavailableError, "unavailable"))
+_REASON_BY_ERROR: Final = (
+    (LedgerFullError, "bytes-full"),
+    (RetryLaterError, "busy"),
+    (StoreUnavailableError, "unavailable"),
+)
 
-REASONS: Final = frozenset({*_BY_CODE.values(), *_BY_FIRST.values(), *(reason for _, reason in _BY_ERROR), OTHER})
+REASONS: Final = frozenset(
+    {*_REASON_BY_CODE.values(), *_REASON_BY_PREREQUISITE.values(), *(reason for _, reason in _REASON_BY_ERROR), OTHER}
+)
 """Every value of the label `reason`."""
 
 
-class Refusals:
+class RejectionMetrics:
     """Counts what caps refused, sent away or could not decide, and who went over one. Dry runs are not counted."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._names = CapNames()
-        self._refusals = Counter(
+        self._cap_labels = CapLabels()
+        self._rejections = Counter(
             "tallygate_cap_refusals",
             "Requests that a cap did not let through, by the reason why.",
             ("cap", "reason"),
@@ -65,25 +71,25 @@ class Refusals:
             "tallygate_cap_exceeded", "Pods with which a privileged user went over a cap.", ("cap",), registry=registry
         )
 
-    def answered(self, record: DecisionRecord) -> None:
+    def count_decision(self, record: DecisionRecord) -> None:
         """A review was decided. Where a cap denied, all that denied were caps: rules come first."""
         if record.dry_run:
             return
         for cap in record.exceeded:
-            self.exceeded(cap)
-        reason = next((_BY_CODE[code] for code in record.codes if code in _BY_CODE), None)
+            self.count_exceeded(cap)
+        reason = next((_REASON_BY_CODE[code] for code in record.codes if code in _REASON_BY_CODE), None)
         if reason is None:
             return
         for cap in record.rules:
-            self.refused(cap, reason if record.kind == "Pod" else "workload")
+            self.count_rejection(cap, reason if record.kind == "Pod" else "workload")
 
-    def exceeded(self, cap: str) -> None:
+    def count_exceeded(self, cap: str) -> None:
         """Count a pod with which somebody went over."""
-        self._exceeded.labels(self._names.label(cap)).inc()
+        self._exceeded.labels(self._cap_labels.get_label(cap)).inc()
 
-    def refused(self, cap: str, reason: str) -> None:
+    def count_rejection(self, cap: str, reason: str) -> None:
         """Count one refusal."""
-        self._refusals.labels(self._names.label(cap), reason).inc()
+        self._rejections.labels(self._cap_labels.get_label(cap), reason).inc()
 
 
 class CountedLedgers:
@@ -92,9 +98,9 @@ class CountedLedgers:
     Either ends the review, so that each cap is counted once for it: a promise follows only where all checks passed.
     """
 
-    def __init__(self, ledgers: Ledgers, refusals: Refusals) -> None:
+    def __init__(self, ledgers: Ledgers, rejections: RejectionMetrics) -> None:
         self._ledgers = ledgers
-        self._refusals = refusals
+        self._rejections = rejections
 
     @property
     def is_standalone(self) -> bool:
@@ -108,22 +114,22 @@ class CountedLedgers:
             BusyError: as within.
             StoreUnavailableError: as within.
         """
-        if not _charges(transition):
+        if not _is_charge(transition):
             return self._ledgers.transact(key, transition, deadline)
         try:
-            outcome = self._ledgers.transact(key, transition, deadline)
+            result = self._ledgers.transact(key, transition, deadline)
         except TallygateError as error:
-            self._refusals.refused(cap_of(key.cap), _reason(error))
+            self._rejections.count_rejection(cap_of(key.cap), _find_reason(error))
             raise
-        if isinstance(outcome, Deferred):
-            self._refusals.refused(cap_of(key.cap), _BY_FIRST.get(outcome.prerequisite, OTHER))
-        return outcome
+        if isinstance(result, Deferred):
+            self._rejections.count_rejection(cap_of(key.cap), _REASON_BY_PREREQUISITE.get(result.prerequisite, OTHER))
+        return result
 
 
-def _charges(transition: object) -> bool:
+def _is_charge(transition: object) -> bool:
     """Whether a pod is to be charged, and not only as a dry run."""
     return isinstance(transition, TrackedReservation) and transition.mode is not ChargeMode.DRY_RUN
 
 
-def _reason(error: TallygateError) -> str:
-    return next((reason for kind, reason in _BY_ERROR if isinstance(error, kind)), OTHER)
+def _find_reason(error: TallygateError) -> str:
+    return next((reason for kind, reason in _REASON_BY_ERROR if isinstance(error, kind)), OTHER)

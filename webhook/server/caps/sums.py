@@ -11,23 +11,23 @@ from typing import Final, NamedTuple
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger.ledger import Ledger
 
-PARTS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
+AMOUNT_GETTERS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
     "hard": lambda ledger: ledger.hard,
     "held": lambda ledger: ledger.used,
     "promised": lambda ledger: ledger.reserved,
 }
 
 
-class State(StrEnum):
+class LedgerState(StrEnum):
     """How one ledger is: it has room, none of something, less than none, or promises nothing yet."""
 
-    ROOM = "room"
+    AVAILABLE = "room"
     FULL = "full"
-    OVER = "over"
-    CONVERGING = "converging"
+    EXCEEDED = "over"
+    INITIALIZING = "converging"
 
 
-class Told(NamedTuple):
+class LabelledLedger(NamedTuple):
     """A ledger, under the name that its cap goes by; `age` is in seconds since it was looked at."""
 
     cap: str
@@ -37,27 +37,27 @@ class Told(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sum:
+class CapSum:
     """All ledgers that go by one name."""
 
-    amounts: dict[str, Counts[str]] = field(default_factory=lambda: {name: Counts() for name in PARTS})
-    states: Counts[State] = field(default_factory=Counts)
-    rows: int = 0
-    most_rows: int = 0
-    age: float = 0.0
+    amounts: dict[str, Counts[str]] = field(default_factory=lambda: {name: Counts() for name in AMOUNT_GETTERS})
+    states: Counts[LedgerState] = field(default_factory=Counts)
+    reservations: int = 0
+    max_reservations: int = 0
+    max_age: float = 0.0
 
-    def add(self, told: Told) -> None:
+    def add(self, labelled: LabelledLedger) -> None:
         """Take one in."""
-        ledger = told.ledger
-        for name, part in PARTS.items():
-            self.amounts[name].update(part(ledger))
-        self.states[_state(ledger)] += 1
-        self.rows += len(ledger.reservations)
-        self.most_rows = max(self.most_rows, len(ledger.reservations))
-        self.age = max(self.age, told.age)
+        ledger = labelled.ledger
+        for name, get_amounts in AMOUNT_GETTERS.items():
+            self.amounts[name].update(get_amounts(ledger))
+        self.states[_find_state(ledger)] += 1
+        self.reservations += len(ledger.reservations)
+        self.max_reservations = max(self.max_reservations, len(ledger.reservations))
+        self.max_age = max(self.max_age, labelled.age)
 
 
-class Full(NamedTuple):
+class LedgerUtilization(NamedTuple):
     """How much of what it allows a ledger has charged, of one resource: 1 is full."""
 
     ratio: float
@@ -66,36 +66,36 @@ class Full(NamedTuple):
     namespace: str
 
 
-def added(ledgers: Iterable[Told]) -> dict[str, Sum]:
+def sum_by_cap(ledgers: Iterable[LabelledLedger]) -> dict[str, CapSum]:
     """One sum for each name of a cap."""
-    sums: dict[str, Sum] = defaultdict(Sum)
-    for told in ledgers:
-        sums[told.cap].add(told)
+    sums: dict[str, CapSum] = defaultdict(CapSum)
+    for labelled in ledgers:
+        sums[labelled.cap].add(labelled)
     return dict(sums)
 
 
-def fullest(ledgers: Iterable[Told], each: int, most: int) -> list[Full]:
+def find_fullest(ledgers: Iterable[LabelledLedger], max_each: int, max_total: int) -> list[LedgerUtilization]:
     """The fullest ledgers of every cap and resource, so many of each and so many in all; none that is empty."""
-    ranked: dict[tuple[str, str], list[Full]] = defaultdict(list)
-    for told in ledgers:
-        for full in _ratios(told):
-            ranked[full.cap, full.resource].append(full)
-    return heapq.nlargest(most, (full for fulls in ranked.values() for full in heapq.nlargest(each, fulls)))
+    ranked: dict[tuple[str, str], list[LedgerUtilization]] = defaultdict(list)
+    for labelled in ledgers:
+        for utilization in _list_utilizations(labelled):
+            ranked[utilization.cap, utilization.resource].append(utilization)
+    return heapq.nlargest(max_total, (full for fulls in ranked.values() for full in heapq.nlargest(max_each, fulls)))
 
 
-def _ratios(told: Told) -> Iterator[Full]:
-    charged = told.ledger.compute_charged()
-    for resource, hard in told.ledger.hard.items():
+def _list_utilizations(labelled: LabelledLedger) -> Iterator[LedgerUtilization]:
+    charged = labelled.ledger.compute_charged()
+    for resource, hard in labelled.ledger.hard.items():
         if hard > 0 and charged.get(resource, 0) > 0:
-            yield Full(charged[resource] / hard, told.cap, resource, told.namespace)
+            yield LedgerUtilization(charged[resource] / hard, labelled.cap, resource, labelled.namespace)
 
 
-def _state(ledger: Ledger) -> State:
+def _find_state(ledger: Ledger) -> LedgerState:
     if ledger.initializer:
-        return State.CONVERGING
+        return LedgerState.INITIALIZING
     charged = ledger.compute_charged()
     if charged.find_excess(ledger.hard):
-        return State.OVER
+        return LedgerState.EXCEEDED
     if any(hard > 0 and charged.get(name, 0) >= hard for name, hard in ledger.hard.items()):
-        return State.FULL
-    return State.ROOM
+        return LedgerState.FULL
+    return LedgerState.AVAILABLE

@@ -6,30 +6,30 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from webhook.state.ports import LedgerWrite, WriteResult
 
-_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-_CALLERS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_DURATION_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_BATCH_SIZE_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class Writes:
+class WriteMetrics:
     """A `WriteObserver`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        seconds = Histogram(
+        durations = Histogram(
             "tallygate_ledger_write_seconds",
             "Time that one write of a ledger took, in seconds, by how it ended.",
             ("end",),
             registry=registry,
-            buckets=_SECONDS,
+            buckets=_DURATION_BUCKETS,
         )
-        self._seconds = {end: seconds.labels(end.value) for end in WriteResult}
-        self._callers = Histogram(
+        self._durations = {end: durations.labels(end.value) for end in WriteResult}
+        self._batch_sizes = Histogram(
             "tallygate_ledger_batch_size",
             "Callers that shared one write of a ledger.",
             registry=registry,
-            buckets=_CALLERS,
+            buckets=_BATCH_SIZE_BUCKETS,
         )
 
     def record_write(self, write: LedgerWrite) -> None:
         """Count it."""
-        self._seconds[write.result].observe(write.duration_seconds)
-        self._callers.observe(write.callers)
+        self._durations[write.result].observe(write.duration_seconds)
+        self._batch_sizes.observe(write.callers)

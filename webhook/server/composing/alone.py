@@ -4,17 +4,19 @@ import time
 
 from webhook.gate.gate import Gate
 from webhook.server.caps.metrics import CapMetrics
-from webhook.server.composing.parts import Parts, new_nonces
-from webhook.server.following.unplaced import NoPlacing
+from webhook.server.composing.parts import GateParts, create_nonce_source
+from webhook.server.following.unplaced import NoSnapshotProvider
 from webhook.server.life import ServeError
-from webhook.server.policies import LivePolicies
+from webhook.server.policies import PolicyReloader
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Voice
+from webhook.server.voice import Telemetry
 from webhook.state import in_memory
 from webhook.state.in_memory import MemoryLedgers
 
 
-def alone(settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMetrics) -> Parts:
+def create_standalone_gate(
+    settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry, cap_metrics: CapMetrics
+) -> GateParts:
     """A gate that follows no cluster.
 
     Raises:
@@ -27,12 +29,12 @@ def alone(settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMet
         raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
     path = settings.namespaces_file
     gate = Gate(
-        policies=policies.store.current,
+        policies=policy_reloader.store.current,
         namespaces=in_memory.read_namespaces(path) if path else in_memory.UnknownNamespaces(),
-        ledgers=caps.counted(MemoryLedgers(observer=caps.in_memory)),
+        ledgers=cap_metrics.wrap_ledgers(MemoryLedgers(observer=cap_metrics.memory_observer)),
         monotonic=time.monotonic,
-        nonce=new_nonces(),
-        snapshots=NoPlacing(voice.log),
+        nonce=create_nonce_source(),
+        snapshots=NoSnapshotProvider(telemetry.log),
     )
-    caps.tell(gate.get_active_caps, alone=True)
-    return Parts(gate.admit)
+    cap_metrics.register(gate.get_active_caps, is_standalone=True)
+    return GateParts(gate.admit)

@@ -13,140 +13,154 @@ from webhook.gate.gate import Gate
 from webhook.gate.leader_election import LeaderElector
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.top_consumers import TopConsumers
-from webhook.server.auditing.figures import AuditFigures
-from webhook.server.auditing.rounds import Audits, Order
+from webhook.server.auditing.figures import AuditMetrics
+from webhook.server.auditing.rounds import AuditController, AuditSchedule
 from webhook.server.caps.metrics import CapMetrics
-from webhook.server.composing.parts import Parts, new_nonces
-from webhook.server.events.telling import OwnerEvents
-from webhook.server.events.writing import KubernetesEvents
-from webhook.server.following.cluster import Cluster, connection
-from webhook.server.following.figures import Figures
-from webhook.server.following.keeping import LedgerKeeping
-from webhook.server.following.leading import LedgerLeading
-from webhook.server.following.namespaces import AwaitedNamespaces
-from webhook.server.policies import LivePolicies
-from webhook.server.ports import Check
-from webhook.server.serving.turns import held_up
+from webhook.server.composing.parts import GateParts, create_nonce_source
+from webhook.server.events.telling import EventRecorder
+from webhook.server.events.writing import KubernetesEventWriter
+from webhook.server.following.cluster import GateInformers, load_client_config
+from webhook.server.following.figures import LedgerControllerMetrics
+from webhook.server.following.keeping import LedgerController
+from webhook.server.following.leading import LeaseController
+from webhook.server.following.namespaces import WaitingNamespaceLister
+from webhook.server.policies import PolicyReloader
+from webhook.server.ports import ReadinessStatus
+from webhook.server.serving.turns import release_turn
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Voice
+from webhook.server.voice import Telemetry
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.kubernetes import KubernetesLeases, KubernetesLedgers
 from webhook.state.ports import Ledgers
 from webhook.state.watch.connect import Connection
 
-_LEAST_BOUND_SECONDS = 34.0  # a create or update has so long in the API server (apiserver config.go, RequestTimeout)
+_MIN_IN_FLIGHT_BOUND_SECONDS = (
+    34.0  # a create or update has so long in the API server (apiserver config.go, RequestTimeout)
+)
 
 
-def beside_cluster(settings: Settings, policies: LivePolicies, voice: Voice, caps: CapMetrics) -> Parts:
+def create_cluster_gate(
+    settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry, cap_metrics: CapMetrics
+) -> GateParts:
     """A gate that follows the cluster of the settings.
 
     Raises:
         ConnectError: nothing says where that is.
     """
-    access = connection(settings)
-    cluster = Cluster(access, voice.log)
-    _warn_of_bound(settings.in_flight_bound, voice)
-    nonces, ledgers = new_nonces(), _ledgers(access, settings, caps)
-    telling = TopConsumers(time.monotonic, cluster.sight, settings.in_flight_bound)
+    client_config = load_client_config(settings)
+    informers = GateInformers(client_config, telemetry.log)
+    _warn_if_bound_too_short(settings.in_flight_bound, telemetry)
+    nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
+    top_consumers = TopConsumers(time.monotonic, informers.usage_lister, settings.in_flight_bound)
     gate = Gate(
-        policies=policies.store.current,
-        namespaces=AwaitedNamespaces(cluster.namespaces),
-        ledgers=caps.counted(ledgers),
+        policies=policy_reloader.store.current,
+        namespaces=WaitingNamespaceLister(informers.namespace_store),
+        ledgers=cap_metrics.wrap_ledgers(ledgers),
         monotonic=time.monotonic,
-        nonce=nonces,
-        usage_lister=cluster.sight,
-        top_consumers=telling,
-        quotas=cluster.quotas,
-        snapshots=cluster.placing,
-        workload_reader=cluster.reader,
+        nonce=nonce_source,
+        usage_lister=informers.usage_lister,
+        top_consumers=top_consumers,
+        quotas=informers.quotas,
+        snapshots=informers.snapshot_provider,
+        workload_reader=informers.live_reader,
     )
-    leading = _leading(access, settings, gate)
-    keeper = LedgerReconciler(
+    elector = _create_elector(client_config, settings, gate)
+    reconciler = LedgerReconciler(
         caps=gate.get_active_caps,
-        usage_lister=cluster.sight,
+        usage_lister=informers.usage_lister,
         ledgers=ledgers,
-        reader=cluster.reader,
+        reader=informers.live_reader,
         monotonic=time.monotonic,
-        nonce=nonces,
+        nonce=nonce_source,
         in_flight_bound=settings.in_flight_bound,
-        ages=telling.ages,
-        leadership=leading,
+        ages=top_consumers.ages,
+        leadership=elector,
     )
-    caps.tell(gate.get_active_caps, alone=False)
-    figures = Figures(voice.metrics.registry, cluster.followed, caps.seen, keeper.is_leader)
-    keeping = LedgerKeeping(cluster, keeper, gate.get_active_caps, voice.log, figures)
-    leases = LedgerLeading(leading, voice.log) if leading is not None else None
-    events = _events(access, settings, voice)
-    audits = _audits(access, cluster, settings, policies, keeper, voice)
-    threads: list[_Running] = [each for each in (cluster, keeping, leases, events, audits) if each is not None]
-    admit = gate.admit if events is None else events.heard_by(gate.admit)
-    return Parts(admit, [each.check for each in threads], partial(_running, threads))
+    cap_metrics.register(gate.get_active_caps, is_standalone=False)
+    controller_metrics = LedgerControllerMetrics(
+        telemetry.metrics.registry, informers.list_statuses, cap_metrics.observed_ledgers, reconciler.is_leader
+    )
+    ledger_controller = LedgerController(informers, reconciler, gate.get_active_caps, telemetry.log, controller_metrics)
+    lease_controller = LeaseController(elector, telemetry.log) if elector is not None else None
+    event_recorder = _create_event_recorder(client_config, settings, telemetry)
+    audit_controller = _create_audit_controller(
+        client_config, informers, settings, policy_reloader, reconciler, telemetry
+    )
+    workers: list[_Worker] = [
+        each
+        for each in (informers, ledger_controller, lease_controller, event_recorder, audit_controller)
+        if each is not None
+    ]
+    admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
+    return GateParts(admit, [each.check for each in workers], partial(_run_workers, workers))
 
 
-def _warn_of_bound(seconds: float, voice: Voice) -> None:
-    if seconds < _LEAST_BOUND_SECONDS:
-        voice.log.warning("in-flight-bound-too-short", seconds=seconds, least=_LEAST_BOUND_SECONDS)
+def _warn_if_bound_too_short(seconds: float, telemetry: Telemetry) -> None:
+    if seconds < _MIN_IN_FLIGHT_BOUND_SECONDS:
+        telemetry.log.warning("in-flight-bound-too-short", seconds=seconds, least=_MIN_IN_FLIGHT_BOUND_SECONDS)
 
 
-class _Running(Protocol):
+class _Worker(Protocol):
     """Something with threads of its own."""
 
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
 
-    def check(self) -> Check: ...
+    def check(self) -> ReadinessStatus: ...
 
 
 @contextmanager
-def _running(threads: Sequence[_Running]) -> Iterator[None]:
+def _run_workers(workers: Sequence[_Worker]) -> Iterator[None]:
     """All of them run for as long as the block does; who was started last ends first."""
-    with ExitStack() as ends:
-        for each in threads:
-            ends.callback(each.stop)
-            each.start()
+    with ExitStack() as stack:
+        for worker in workers:
+            stack.callback(worker.stop)
+            worker.start()
         yield
 
 
-def _events(access: Connection, settings: Settings, voice: Voice) -> OwnerEvents | None:
+def _create_event_recorder(client_config: Connection, settings: Settings, telemetry: Telemetry) -> EventRecorder | None:
     """What tells the owners of pods; None where nobody wants that."""
     if settings.events == "off":
         return None
-    writer = KubernetesEvents(access, socket.gethostname())
-    return OwnerEvents(writer, secrets.token_hex(8), voice.metrics.registry, voice.log)
+    writer = KubernetesEventWriter(client_config, socket.gethostname())
+    return EventRecorder(writer, secrets.token_hex(8), telemetry.metrics.registry, telemetry.log)
 
 
-def _audits(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes
-    access: Connection,
-    cluster: Cluster,
+def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes
+    client_config: Connection,
+    informers: GateInformers,
     settings: Settings,
-    policies: LivePolicies,
-    keeper: LedgerReconciler,
-    voice: Voice,
-) -> Audits | None:
+    policy_reloader: PolicyReloader,
+    reconciler: LedgerReconciler,
+    telemetry: Telemetry,
+) -> AuditController | None:
     """What judges what is stored already; None where nobody wants that."""
     if not settings.audit_every:
         return None
-    order = Order(settings.audit_every, policies.store.current, keeper.is_leader, settings.namespace)
-    figures = AuditFigures(voice.metrics.registry, keeper.is_leader, settings.audit_every)
-    return Audits(access, cluster, order, voice.log, figures)
+    schedule = AuditSchedule(
+        settings.audit_every, policy_reloader.store.current, reconciler.is_leader, settings.namespace
+    )
+    audit_metrics = AuditMetrics(telemetry.metrics.registry, reconciler.is_leader, settings.audit_every)
+    return AuditController(client_config, informers, schedule, telemetry.log, audit_metrics)
 
 
-def _leading(access: Connection, settings: Settings, gate: Gate) -> LeaderElector | None:
+def _create_elector(client_config: Connection, settings: Settings, gate: Gate) -> LeaderElector | None:
     """Who of several keeps their ledgers; None where there can be but one."""
     if settings.ledgers == "memory":
         return None
-    store = KubernetesLeases(access, settings.namespace, lambda: datetime.now(UTC))
+    store = KubernetesLeases(client_config, settings.namespace, lambda: datetime.now(UTC))
     identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
     return LeaderElector(
         store, identity, lambda: [counted.key for counted in gate.get_active_caps().all()], time.monotonic
     )
 
 
-def _ledgers(access: Connection, settings: Settings, caps: CapMetrics) -> Ledgers:
+def _create_ledgers(client_config: Connection, settings: Settings, cap_metrics: CapMetrics) -> Ledgers:
     """Where ledgers are kept beside a cluster."""
     if settings.ledgers == "memory":
-        return MemoryLedgers(is_standalone=False, observer=caps.in_memory)
-    store = KubernetesLedgers(access, settings.namespace, lambda: datetime.now(UTC))
-    return BatchedLedgers(store, time.monotonic, caps.in_cluster, held_up)
+        return MemoryLedgers(is_standalone=False, observer=cap_metrics.memory_observer)
+    store = KubernetesLedgers(client_config, settings.namespace, lambda: datetime.now(UTC))
+    return BatchedLedgers(store, time.monotonic, cap_metrics.cluster_observer, release_turn)

@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from webhook.server.ports import Admit, Readiness
+from webhook.server.ports import Admit, ReadinessCheck
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class GateParts:
     """What decides, what more there is to ask when ready is asked, and what runs beside it."""
 
     admit: Admit
-    checks: Sequence[Readiness] = ()
-    running: Callable[[], AbstractContextManager[object]] = nullcontext
+    checks: Sequence[ReadinessCheck] = ()
+    run_workers: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
-def new_nonces() -> Callable[[], str]:
+def create_nonce_source() -> Callable[[], str]:
     """Texts that no other attempt of any process has: random for this process, then counted."""
-    process, numbers = secrets.token_hex(8), itertools.count()
-    return lambda: f"{process}-{next(numbers):x}"
+    prefix, counter = secrets.token_hex(8), itertools.count()
+    return lambda: f"{prefix}-{next(counter):x}"

@@ -10,9 +10,9 @@ from webhook.gate.decisions import Decision, DecisionRecord
 REFUSED = "Refused"
 WARNED = "Warned"
 
-_LONGEST = 1024  # bytes; what client-go cuts messages to (tools/events, maxLengthOfNote; v1.36)
-_CUT = "…"
-_LONGEST_NAME = 253
+_MAX_MESSAGE_BYTES = 1024  # bytes; what client-go cuts messages to (tools/events, maxLengthOfNote; v1.36)
+_ELLIPSIS = "…"
+_MAX_NAME_LENGTH = 253
 
 
 class Owner(msgspec.Struct, rename="camel", frozen=True):
@@ -24,14 +24,14 @@ class Owner(msgspec.Struct, rename="camel", frozen=True):
     uid: str
 
 
-class Said(msgspec.Struct, frozen=True):
+class EventMessage(msgspec.Struct, frozen=True):
     """One thing to say of an owner: `code` is the first that the answer gave, `reason` `Refused` or `Warned`."""
 
     namespace: str
     owner: Owner
     reason: str
     code: str
-    message: str
+    text: str
 
 
 class _Reference(Owner, frozen=True):
@@ -63,34 +63,34 @@ class _Response(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class _Answered(msgspec.Struct, frozen=True):
+class _ReviewAnswer(msgspec.Struct, frozen=True):
     response: _Response
 
 
-_REVIEW = msgspec.json.Decoder(_Review)
-_ANSWER = msgspec.json.Decoder(_Answered)
+_REVIEW_DECODER = msgspec.json.Decoder(_Review)
+_ANSWER_DECODER = msgspec.json.Decoder(_ReviewAnswer)
 
 
-def said(review: bytes, answer: Decision) -> Said | None:
+def create_event_message(review: bytes, decision: Decision) -> EventMessage | None:
     """What is to be said of the owner of a new pod; None where there is nothing to say, or nobody to say it of.
 
     Refusals are told of in either phase, since the first one ends the create. Warnings are told of in the validating
     phase, which sees them all. `busy` is no refusal: the controller comes again.
     """
-    record = answer.record
-    codes = _codes(record)
+    record = decision.record
+    codes = _list_codes(record)
     if not codes or not _is_new_pod(record):
         return None
-    owner = _controller(review)
+    owner = _find_controller(review)
     if owner is None:
         return None
-    told = _ANSWER.decode(answer.body).response
-    refused = record.verdict == "deny"
-    text = told.status.message if refused else "\n".join(told.warnings)
-    return Said(record.namespace, owner, REFUSED if refused else WARNED, codes[0], _cut(text))
+    response = _ANSWER_DECODER.decode(decision.body).response
+    is_denied = record.verdict == "deny"
+    text = response.status.message if is_denied else "\n".join(response.warnings)
+    return EventMessage(record.namespace, owner, REFUSED if is_denied else WARNED, codes[0], _truncate(text))
 
 
-def _codes(record: DecisionRecord) -> Sequence[str]:
+def _list_codes(record: DecisionRecord) -> Sequence[str]:
     if record.verdict == "deny":
         return record.codes
     return record.warnings if record.verdict == "allow" and record.phase is Phase.VALIDATING else ()
@@ -100,26 +100,26 @@ def _is_new_pod(record: DecisionRecord) -> bool:
     return record.kind == "Pod" and record.operation == CREATE and not record.dry_run and bool(record.namespace)
 
 
-def _controller(review: bytes) -> Owner | None:
+def _find_controller(review: bytes) -> Owner | None:
     """The one owner that is the controller. A kubelet's node is none that people would ask about a pod."""
     try:
-        found = _REVIEW.decode(review).request.object
+        pod = _REVIEW_DECODER.decode(review).request.object
     except (msgspec.DecodeError, RecursionError):  # no API server stores what it cannot decode either
         return None
-    references = (found.metadata.owner_references if found and found.metadata else None) or ()
-    for each in references:
-        if each.controller and each.kind != "Node" and _is_named(each):
-            return Owner(each.api_version, each.kind, each.name, each.uid)
+    references = (pod.metadata.owner_references if pod and pod.metadata else None) or ()
+    for reference in references:
+        if reference.controller and reference.kind != "Node" and _is_valid_owner(reference):
+            return Owner(reference.api_version, reference.kind, reference.name, reference.uid)
     return None
 
 
-def _is_named(owner: Owner) -> bool:
+def _is_valid_owner(owner: Owner) -> bool:
     """Whether there could be such an object; a longer name than any is nobody's."""
-    return all(0 < len(text) <= _LONGEST_NAME for text in (owner.api_version, owner.kind, owner.name, owner.uid))
+    return all(0 < len(text) <= _MAX_NAME_LENGTH for text in (owner.api_version, owner.kind, owner.name, owner.uid))
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     """The text within what an event takes, never in the middle of a character."""
-    if len(text.encode()) <= _LONGEST:
+    if len(text.encode()) <= _MAX_MESSAGE_BYTES:
         return text
-    return text.encode()[: _LONGEST - len(_CUT.encode())].decode(errors="ignore") + _CUT
+    return text.encode()[: _MAX_MESSAGE_BYTES - len(_ELLIPSIS.encode())].decode(errors="ignore") + _ELLIPSIS

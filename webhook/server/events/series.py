@@ -8,67 +8,69 @@ from typing import Final
 
 import msgspec
 
-from webhook.server.events.buckets import Buckets, Rate
-from webhook.server.events.said import Said
+from webhook.server.events.buckets import TokenBuckets, TokenRate
+from webhook.server.events.said import EventMessage
 
-OWNER: Final = Rate(at_once=5, seconds=15.0)
-NAMESPACE: Final = Rate(at_once=25, seconds=2.0)
-ALL: Final = Rate(at_once=100, seconds=0.2)
+OWNER_RATE: Final = TokenRate(burst=5, interval=15.0)
+NAMESPACE_RATE: Final = TokenRate(burst=25, interval=2.0)
+TOTAL_RATE: Final = TokenRate(burst=100, interval=0.2)
 """One owner, its namespace, and all: a controller comes again by itself, after pauses that grow to minutes. What is
 rewritten at each of them is one small object, and no tenant uses up what others need."""
 
-_MOST: Final = 4096
-_LONGEST_PREFIX: Final = 200  # of a name of 253
-_ODD: Final = re.compile(r"[^a-z0-9.-]+")  # whoever makes a pod writes what he likes for the name of its owner
+_MAX_SERIES: Final = 4096
+_MAX_PREFIX_LENGTH: Final = 200  # of a name of 253
+_INVALID_CHARACTERS: Final = re.compile(
+    r"[^a-z0-9.-]+"
+)  # whoever makes a pod writes what he likes for the name of its owner
 
 
 class Event(msgspec.Struct, frozen=True):
     """One event as it is to be written: `first` and `last` are seconds since 1970."""
 
     name: str
-    said: Said
+    message: EventMessage
     count: int
-    first: float
-    last: float
+    first_at: float
+    last_at: float
 
 
 @dataclass(slots=True)
-class _Known:
-    first: float
+class _SeriesState:
+    first_at: float
     count: int = 0
 
 
-class Series:
+class EventCorrelator:
     """The `most` series that were heard of last. One thread at a time may use it.
 
     `writer` is the name of this process among all that ever write: each has series of its own, so that none counts
     over another's.
     """
 
-    def __init__(self, writer: str, most: int = _MOST) -> None:
+    def __init__(self, writer: str, max_series: int = _MAX_SERIES) -> None:
         self._writer = writer
-        self._most = most
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._max_series = max_series
+        self._series: OrderedDict[str, _SeriesState] = OrderedDict()
         self._limits = (
-            (Buckets(OWNER, most), lambda said: said.owner.uid),
-            (Buckets(NAMESPACE, most), lambda said: said.namespace),
-            (Buckets(ALL, 1), lambda _: None),
+            (TokenBuckets(OWNER_RATE, max_series), lambda message: message.owner.uid),
+            (TokenBuckets(NAMESPACE_RATE, max_series), lambda message: message.namespace),
+            (TokenBuckets(TOTAL_RATE, 1), lambda _: None),
         )
 
-    def heard(self, said: Said, monotonic: float, now: float) -> Event | None:
+    def correlate(self, message: EventMessage, monotonic: float, now: float) -> Event | None:
         """Count it; the event to write, or None when one of its limits is reached: the next one will have the count."""
-        name = self._name(said)
-        known = self._known.setdefault(name, _Known(now))
-        self._known.move_to_end(name)
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
-        known.count += 1
-        if not all(buckets.take(key(said), monotonic) for buckets, key in self._limits):
+        name = self._create_name(message)
+        state = self._series.setdefault(name, _SeriesState(now))
+        self._series.move_to_end(name)
+        if len(self._series) > self._max_series:
+            self._series.popitem(last=False)
+        state.count += 1
+        if not all(buckets.take_token(key(message), monotonic) for buckets, key in self._limits):
             return None
-        return Event(name, said, known.count, known.first, now)
+        return Event(name, message, state.count, state.first_at, now)
 
-    def _name(self, said: Said) -> str:
+    def _create_name(self, message: EventMessage) -> str:
         """The same for the same series of this process, and never that of another."""
-        key = (self._writer, said.namespace, said.owner.uid, said.owner.kind, said.reason, said.code)
-        prefix = _ODD.sub("-", said.owner.name[:_LONGEST_PREFIX]).strip("-.")
+        key = (self._writer, message.namespace, message.owner.uid, message.owner.kind, message.reason, message.code)
+        prefix = _INVALID_CHARACTERS.sub("-", message.owner.name[:_MAX_PREFIX_LENGTH]).strip("-.")
         return f"{prefix or 'owner'}.{sha256(repr(key).encode()).hexdigest()[:16]}"

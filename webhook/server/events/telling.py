@@ -11,15 +11,15 @@ from prometheus_client import CollectorRegistry, Counter
 
 from webhook.admission.change import Phase
 from webhook.gate.decisions import Decision
-from webhook.server.events.said import said
-from webhook.server.events.series import Event, Series
+from webhook.server.events.said import create_event_message
+from webhook.server.events.series import Event, EventCorrelator
 from webhook.server.events.writing import EventError
-from webhook.server.ports import Admit, Check
+from webhook.server.ports import Admit, ReadinessStatus
 from webhook.server.reporting.logs import Logger
 
 RESULTS: Final = ("written", "gone", "failed", "limited", "full", "crashed")
 
-_MOST_WAITING: Final = 256
+_MAX_QUEUED: Final = 256
 _JOIN_SECONDS: Final = 6.0  # a call under way takes five
 
 
@@ -35,53 +35,53 @@ class EventWriter(Protocol):
         ...
 
 
-class OwnerEvents:
+class EventRecorder:
     """Says on owners what was said of their pods, in a thread of its own.
 
     `writer` is where to, `process` a name that no other process has.
     """
 
-    def __init__(self, writer: EventWriter, process: str, registry: CollectorRegistry, log: Logger) -> None:
+    def __init__(self, writer: EventWriter, process_name: str, registry: CollectorRegistry, log: Logger) -> None:
         self._writer = writer
         self._log = log
-        self._series = Series(process)
+        self._correlator = EventCorrelator(process_name)
         self._lock = Lock()
-        self._waiting: queue.Queue[Event | None] = queue.Queue(_MOST_WAITING)
+        self._queue: queue.Queue[Event | None] = queue.Queue(_MAX_QUEUED)
         self._stop = Signal()
         self._failure = ""
         events = Counter(
             "tallygate_events", "Events on owners of pods, by what came of each.", ("result",), registry=registry
         )
-        self._results = {result: events.labels(result) for result in RESULTS}
+        self._counters = {result: events.labels(result) for result in RESULTS}
         self._thread = Thread(target=self._run, name="events", daemon=True)
 
-    def heard_by(self, admit: Admit) -> Admit:
+    def wrap_admit(self, admit: Admit) -> Admit:
         """The same gate, whose answers are listened to."""
 
-        def admitted(body: bytes, phase: Phase, deadline: float) -> Decision:
-            answer = admit(body, phase, deadline)
-            if answer.record.codes or answer.record.warnings:
-                self.heard(body, answer)
-            return answer
+        def admit_and_record(body: bytes, phase: Phase, deadline: float) -> Decision:
+            decision = admit(body, phase, deadline)
+            if decision.record.codes or decision.record.warnings:
+                self.record(body, decision)
+            return decision
 
-        return admitted
+        return admit_and_record
 
-    def heard(self, body: bytes, answer: Decision) -> None:
+    def record(self, body: bytes, decision: Decision) -> None:
         """A review was answered. Never waits for the cluster, and never raises."""
         try:
-            found = said(body, answer)
-            if found is None:
+            message = create_event_message(body, decision)
+            if message is None:
                 return
             with self._lock:
-                event = self._series.heard(found, time.monotonic(), time.time())
+                event = self._correlator.correlate(message, time.monotonic(), time.time())
             if event is None:
-                self._results["limited"].inc()
+                self._counters["limited"].inc()
             else:
-                self._waiting.put_nowait(event)
+                self._queue.put_nowait(event)
         except queue.Full:
-            self._results["full"].inc()
+            self._counters["full"].inc()
         except Exception as crash:  # noqa: BLE001  # the answer stands, whatever is wrong with us
-            self._results["crashed"].inc()
+            self._counters["crashed"].inc()
             self._log.error("event-crashed", exc_info=crash)
 
     def start(self) -> None:
@@ -93,27 +93,27 @@ class OwnerEvents:
         self._stop.set()
         if self._thread.is_alive():
             with suppress(queue.Full):  # then it need not be woken
-                self._waiting.put_nowait(None)
+                self._queue.put_nowait(None)
             self._thread.join(_JOIN_SECONDS)
 
-    def check(self) -> Check:
+    def check(self) -> ReadinessStatus:
         """Always ready: whoever applies a pod himself is told everything without events."""
-        return Check("events", ready=True, detail={"failure": self._failure} if self._failure else {})
+        return ReadinessStatus("events", ready=True, detail={"failure": self._failure} if self._failure else {})
 
     def _run(self) -> None:
-        while (event := self._waiting.get()) is not None and not self._stop.is_set():
+        while (event := self._queue.get()) is not None and not self._stop.is_set():
             try:
-                written = self._writer.write(event)
+                is_written = self._writer.write(event)
             except EventError as error:
-                self._done("failed", str(error))
+                self._count_result("failed", str(error))
             except Exception as crash:  # noqa: BLE001  # a fault of ours must not silence events for good
-                self._done("crashed", f"{type(crash).__name__}: {crash}")
+                self._count_result("crashed", f"{type(crash).__name__}: {crash}")
             else:
-                self._done("written" if written else "gone", "")
+                self._count_result("written" if is_written else "gone", "")
 
-    def _done(self, result: str, failure: str) -> None:
+    def _count_result(self, result: str, failure: str) -> None:
         """Count what came of one; log a failure when there was none before."""
-        self._results[result].inc()
+        self._counters[result].inc()
         if failure and not self._failure:
             self._log.warning("events-not-written", message=failure)
         self._failure = failure

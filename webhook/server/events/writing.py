@@ -20,10 +20,10 @@ from webhook.state.kubernetes.calls import Access, Caller, Request
 
 REPORTER = "tallygate"
 
-_JSON = "application/json"
-_PATIENCE = 5.0
-_MOST_TOLD = 500  # characters of a server's answer
-_ENDS = b'"NamespaceTerminating"'  # a cause; k8s.io/api/core/v1, NamespaceTerminatingCause
+_CONTENT_TYPE = "application/json"
+_TIMEOUT_SECONDS = 5.0
+_MAX_ERROR_LENGTH = 500  # characters of a server's answer
+_TERMINATING_CAUSE = b'"NamespaceTerminating"'  # a cause; k8s.io/api/core/v1, NamespaceTerminatingCause
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -31,12 +31,12 @@ class EventError(TallygateError):
     """An event was not written."""
 
 
-class KubernetesEvents:
+class KubernetesEventWriter:
     """Events in a cluster; `instance` is the name of this replica, for people to read."""
 
-    def __init__(self, access: Access, instance: str) -> None:
-        self._caller = Caller(access)
-        self._instance = instance
+    def __init__(self, client_config: Access, replica: str) -> None:
+        self._caller = Caller(client_config)
+        self._replica = replica
 
     def write(self, event: Event) -> bool:
         """Have it in the cluster as it is now; False when its namespace is no more, or about to be.
@@ -44,43 +44,43 @@ class KubernetesEvents:
         Raises:
             EventError: it is not; the text says why.
         """
-        path = f"/api/v1/namespaces/{quote(event.said.namespace, safe='')}/events/{quote(event.name, safe='')}"
-        body = _ENCODER.encode(self._written(event))
+        path = f"/api/v1/namespaces/{quote(event.message.namespace, safe='')}/events/{quote(event.name, safe='')}"
+        body = _ENCODER.encode(self._create_object(event))
         try:
-            answer = self._caller.call(Request("PUT", path, _JSON, body), _PATIENCE)
+            response = self._caller.call(Request("PUT", path, _CONTENT_TYPE, body), _TIMEOUT_SECONDS)
         except TallygateError as error:
             raise EventError(str(error)) from error
-        if answer.status in (HTTPStatus.OK, HTTPStatus.CREATED):
+        if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
             return True
-        if answer.status == HTTPStatus.NOT_FOUND or _ENDS in answer.body:
+        if response.status == HTTPStatus.NOT_FOUND or _TERMINATING_CAUSE in response.body:
             return False
-        raise _failure(answer)
+        raise _create_error(response)
 
-    def _written(self, event: Event) -> dict[str, Any]:
-        said = event.said
+    def _create_object(self, event: Event) -> dict[str, Any]:
+        message = event.message
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": event.name, "namespace": said.namespace},
-            "involvedObject": {**msgspec.to_builtins(said.owner), "namespace": said.namespace},
+            "metadata": {"name": event.name, "namespace": message.namespace},
+            "involvedObject": {**msgspec.to_builtins(message.owner), "namespace": message.namespace},
             "type": "Warning",
-            "reason": said.reason,
-            "message": said.message,
+            "reason": message.reason,
+            "message": message.text,
             "count": event.count,
-            "firstTimestamp": _shown(event.first),
-            "lastTimestamp": _shown(event.last),
+            "firstTimestamp": _format_time(event.first_at),
+            "lastTimestamp": _format_time(event.last_at),
             "source": {"component": REPORTER},
             "reportingComponent": REPORTER,
-            "reportingInstance": self._instance,
+            "reportingInstance": self._replica,
         }
 
 
-def _failure(answer: Answer) -> EventError:
-    said = f"the API server says {answer.status}: {answer.body[:_MOST_TOLD].decode(errors='replace')}"
-    if answer.status == HTTPStatus.FORBIDDEN:
-        return EventError(f"{said}; the gate must be allowed to create and update events")
-    return EventError(said)
+def _create_error(response: Answer) -> EventError:
+    text = f"the API server says {response.status}: {response.body[:_MAX_ERROR_LENGTH].decode(errors='replace')}"
+    if response.status == HTTPStatus.FORBIDDEN:
+        return EventError(f"{text}; the gate must be allowed to create and update events")
+    return EventError(text)
 
 
-def _shown(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -3,9 +3,9 @@
 import time
 
 from webhook.gate.usage_lister import UsageLister
-from webhook.server.following.placing import FollowedPlacing
-from webhook.server.following.quotas import FollowedQuotas
-from webhook.server.ports import Check
+from webhook.server.following.placing import InformerSnapshotProvider
+from webhook.server.following.quotas import InformerQuotaLister
+from webhook.server.ports import ReadinessStatus
 from webhook.server.reporting.logs import Logger
 from webhook.server.settings.table import Settings
 from webhook.state.watch.asking import QuorumReader
@@ -15,10 +15,10 @@ from webhook.state.watch.devices import DEVICES
 from webhook.state.watch.pool import PooledTransport
 from webhook.state.watch.runner import Followed, Follower
 
-_CAPS_GO_BY = ("namespaces", "pods")
+_CAP_RESOURCES = ("namespaces", "pods")
 
 
-def connection(settings: Settings) -> Connection:
+def load_client_config(settings: Settings) -> Connection:
     """The API server that the settings name.
 
     Raises:
@@ -29,59 +29,61 @@ def connection(settings: Settings) -> Connection:
     return connect(settings.kubeconfig, settings.context or None)
 
 
-class Cluster:
+class GateInformers:
     """Eyes on one cluster. `sight` is what the gate sees, `reader` reads single pods."""
 
-    def __init__(self, access: Connection, log: Logger) -> None:
-        self._watch = ClusterWatch(access)
-        self.quotas = FollowedQuotas(access, log)
-        devices = self._watch.placing.devices
-        self._devices = Follower(DEVICES, access, devices.apply, devices.__len__)
-        self.placing = FollowedPlacing(
-            self._watch.placing, lambda: (*self._watch.followed(), self._devices.followed()), log
+    def __init__(self, client_config: Connection, log: Logger) -> None:
+        self._informers = ClusterWatch(client_config)
+        self.quotas = InformerQuotaLister(client_config, log)
+        device_store = self._informers.placing.devices
+        self._device_informer = Follower(DEVICES, client_config, device_store.apply, device_store.__len__)
+        self.snapshot_provider = InformerSnapshotProvider(
+            self._informers.placing, lambda: (*self._informers.followed(), self._device_informer.followed()), log
         )
-        self._transport = PooledTransport(access)
-        self.namespaces = self._watch.namespaces
-        self.pods = self._watch.pods
-        self.reader = QuorumReader(self._transport)
-        self.sight = UsageLister(self.pods, self.namespaces, time.monotonic, self._current_at, self._watch.hurry)
+        self._transport = PooledTransport(client_config)
+        self.namespace_store = self._informers.namespaces
+        self.pod_store = self._informers.pods
+        self.live_reader = QuorumReader(self._transport)
+        self.usage_lister = UsageLister(
+            self.pod_store, self.namespace_store, time.monotonic, self._get_synced_at, self._informers.hurry
+        )
 
     def start(self) -> None:
         """Begin to follow."""
-        self._watch.start()
+        self._informers.start()
         self.quotas.start()
-        self._devices.start()
+        self._device_informer.start()
 
     def stop(self) -> None:
         """End within a second or so."""
         self._transport.close()
-        self._watch.stop()
+        self._informers.stop()
         self.quotas.stop()
-        self._devices.stop()
+        self._device_informer.stop()
 
-    def followed(self) -> tuple[Followed, ...]:
+    def list_statuses(self) -> tuple[Followed, ...]:
         """How it goes with each resource."""
-        return (*self._watch.followed(), self.quotas.followed(), self._devices.followed())
+        return (*self._informers.followed(), self.quotas.get_status(), self._device_informer.followed())
 
-    def check(self) -> Check:
+    def check(self) -> ReadinessStatus:
         """Ready once pods and namespaces were listed; what has become old is told, and still better than no gate."""
-        followed = self.followed()
-        ready = all(each.revision is not None for each in followed if each.name in _CAPS_GO_BY)
-        return Check("cluster", ready, {each.name: _shown(each) for each in followed})
+        statuses = self.list_statuses()
+        is_ready = all(each.revision is not None for each in statuses if each.name in _CAP_RESOURCES)
+        return ReadinessStatus("cluster", is_ready, {each.name: _format_status(each) for each in statuses})
 
-    def _current_at(self) -> float | None:
+    def _get_synced_at(self) -> float | None:
         """Since when pods and namespaces are both known to be as they are seen.
 
         Ages go on while the machine sleeps, this clock may not: then the time is earlier than it was, which is safe.
         """
-        ages = [each.age for each in self.followed() if each.name in _CAPS_GO_BY]
-        known = [age for age in ages if age is not None]
-        return time.monotonic() - max(known) if len(known) == len(ages) else None
+        ages = [each.age for each in self.list_statuses() if each.name in _CAP_RESOURCES]
+        known_ages = [age for age in ages if age is not None]
+        return time.monotonic() - max(known_ages) if len(known_ages) == len(ages) else None
 
 
-def _shown(followed: Followed) -> dict[str, object]:
-    detail: dict[str, object] = {"objects": followed.objects, "revision": followed.revision}
-    if followed.age is not None:
-        detail["ageSeconds"] = round(followed.age, 1)
-    troubles = {"stale": followed.stale, "crash": followed.crash}
-    return detail | {name: text for name, text in troubles.items() if text}
+def _format_status(status: Followed) -> dict[str, object]:
+    detail: dict[str, object] = {"objects": status.objects, "revision": status.revision}
+    if status.age is not None:
+        detail["ageSeconds"] = round(status.age, 1)
+    failures = {"stale": status.stale, "crash": status.crash}
+    return detail | {name: text for name, text in failures.items() if text}

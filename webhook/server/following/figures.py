@@ -7,13 +7,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from webhook.server.caps.seen import SeenLedgers
+from webhook.server.caps.seen import ObservedLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.runner import Followed
 
 
-class Figures(Collector):
+class LedgerControllerMetrics(Collector):
     """Counts visits, passes on what ledgers said then, and asks how following goes when metrics are read.
 
     `leads` says whether this replica is the one that keeps ledgers.
@@ -22,14 +22,14 @@ class Figures(Collector):
     def __init__(
         self,
         registry: CollectorRegistry,
-        followed: Callable[[], Sequence[Followed]],
-        seen: SeenLedgers,
-        leads: Callable[[], bool],
+        list_statuses: Callable[[], Sequence[Followed]],
+        observed_ledgers: ObservedLedgers,
+        is_leader: Callable[[], bool],
     ) -> None:
-        self._followed = followed
-        self._seen = seen
-        self._leads = leads
-        self._visits = Counter(
+        self._list_statuses = list_statuses
+        self._observed_ledgers = observed_ledgers
+        self._is_leader = is_leader
+        self._reconciles = Counter(
             "tallygate_ledger_visits",
             "Visits of ledgers by their keeper, by what came of it.",
             ("result",),
@@ -40,21 +40,21 @@ class Figures(Collector):
         )
         registry.register(self)
 
-    def visited(self, result: str) -> None:
+    def count_reconcile(self, result: str) -> None:
         """Count a visit that was `written`, `unchanged` or `failed`."""
-        self._visits.labels(result).inc()
+        self._reconciles.labels(result).inc()
 
-    def expired(self, promises: int) -> None:
+    def count_expired(self, count: int) -> None:
         """Count promises that came to nothing."""
-        self._expired.inc(promises)
+        self._expired.inc(count)
 
-    def saw(self, key: LedgerKey, ledger: Ledger) -> None:
+    def record_ledger(self, key: LedgerKey, ledger: Ledger) -> None:
         """A ledger is so now."""
-        self._seen.saw(key, ledger)
+        self._observed_ledgers.record(key, ledger)
 
-    def unsettled(self) -> Collection[LedgerKey]:
+    def list_pending(self) -> Collection[LedgerKey]:
         """The ledgers that promise something, or nothing yet, as far as this process has seen."""
-        return self._seen.unsettled()
+        return self._observed_ledgers.list_pending()
 
     def collect(self) -> Iterator[Metric]:
         """How following goes now, by resource."""
@@ -65,12 +65,12 @@ class Figures(Collector):
         restarts = CounterMetricFamily(
             "tallygate_watch_restarts", "Lists and watches begun again, by the reason why.", labels=["resource", "why"]
         )
-        for each in self._followed():
-            objects.add_metric([each.name], each.objects)
-            if each.age is not None:
-                age.add_metric([each.name], each.age)
-            for why, times in each.restarts.items():
-                restarts.add_metric([each.name, why], times)
-        keeper = GaugeMetricFamily("tallygate_ledger_keeper", "1 while this replica is the one that keeps ledgers.")
-        keeper.add_metric([], self._leads())
-        yield from (objects, age, restarts, keeper)
+        for status in self._list_statuses():
+            objects.add_metric([status.name], status.objects)
+            if status.age is not None:
+                age.add_metric([status.name], status.age)
+            for reason, count in status.restarts.items():
+                restarts.add_metric([status.name, reason], count)
+        leader = GaugeMetricFamily("tallygate_ledger_keeper", "1 while this replica is the one that keeps ledgers.")
+        leader.add_metric([], self._is_leader())
+        yield from (objects, age, restarts, leader)

@@ -8,41 +8,46 @@ from typing import Final
 from webhook.admission.capping import CapIndex, Counted
 from webhook.errors import TallygateError
 from webhook.gate.ledger_reconciler import LedgerReconciler
-from webhook.server.following.cluster import Cluster
-from webhook.server.following.figures import Figures
-from webhook.server.following.round import Round
-from webhook.server.ports import Check
+from webhook.server.following.cluster import GateInformers
+from webhook.server.following.figures import LedgerControllerMetrics
+from webhook.server.following.round import ReconcileSchedule
+from webhook.server.ports import ReadinessStatus
 from webhook.server.reporting.logs import Logger
 from webhook.state.ports import LedgerKey
 
-_TOGETHER_SECONDS: Final = 0.2  # what changes within that is one visit
-_AGAIN_SECONDS: Final = 1.0  # for ledgers that promise, or that could not be visited
-_ROUND_SECONDS: Final = 300.0  # in which every ledger is visited once, whatever this process knows of it
-_JOIN_SECONDS: Final = 5.0
+_BATCH_SECONDS: Final = 0.2  # what changes within that is one visit
+_RETRY_SECONDS: Final = 1.0  # for ledgers that promise, or that could not be visited
+_FULL_PERIOD_SECONDS: Final = 300.0  # in which every ledger is visited once, whatever this process knows of it
+_LEDGER_JOIN_SECONDS: Final = 5.0
 
 
-class LedgerKeeping:
+class LedgerController:
     """Calls a keeper. `caps` are those in force: others than before are reason to visit every ledger."""
 
     def __init__(
-        self, cluster: Cluster, keeper: LedgerReconciler, caps: Callable[[], CapIndex], log: Logger, figures: Figures
+        self,
+        informers: GateInformers,
+        reconciler: LedgerReconciler,
+        caps: Callable[[], CapIndex],
+        log: Logger,
+        metrics: LedgerControllerMetrics,
     ) -> None:
-        self._cluster = cluster
-        self._keeper = keeper
+        self._informers = informers
+        self._reconciler = reconciler
         self._caps = caps
         self._log = log
-        self._figures = figures
+        self._metrics = metrics
         self._lock = Lock()
-        self._touched: set[str] = set()
-        self._every = True
-        self._kept = (False, 0)  # whether this replica led when it last looked, and how many others had gone
-        self._seen_caps: CapIndex | None = None
+        self._changed_namespaces: set[str] = set()
+        self._all_changed = True
+        self._last_leadership = (False, 0)  # whether this replica led when it last looked, and how many others had gone
+        self._last_caps: CapIndex | None = None
         self._wake, self._stop = Event(), Event()
-        self._round = Round(_ROUND_SECONDS)
+        self._schedule = ReconcileSchedule(_FULL_PERIOD_SECONDS)
         self._failure = ""
         self._thread = Thread(target=self._run, name="keep-ledgers", daemon=True)
-        cluster.pods.listen(self._pods_changed)
-        cluster.namespaces.listen(self._namespaces_changed)
+        informers.pod_store.listen(self._mark_pods_changed)
+        informers.namespace_store.listen(self._mark_namespaces_changed)
 
     def start(self) -> None:
         """Begin; once only."""
@@ -53,88 +58,102 @@ class LedgerKeeping:
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(_JOIN_SECONDS)
+            self._thread.join(_LEDGER_JOIN_SECONDS)
 
-    def check(self) -> Check:
+    def check(self) -> ReadinessStatus:
         """Always ready, since a ledger that cannot be kept promises less, never more; the detail says what is wrong."""
-        detail: dict[str, object] = {"unsettled": len(self._keeper.list_pending())}
+        detail: dict[str, object] = {"unsettled": len(self._reconciler.list_pending())}
         if self._failure:
             detail["failure"] = self._failure
-        return Check("ledgers", ready=True, detail=detail)
+        return ReadinessStatus("ledgers", ready=True, detail=detail)
 
-    def _pods_changed(self, namespace: str | None) -> None:
+    def _mark_pods_changed(self, namespace: str | None) -> None:
         with self._lock:
             if namespace is None:
-                self._every = True
+                self._all_changed = True
             else:
-                self._touched.add(namespace)
+                self._changed_namespaces.add(namespace)
         self._wake.set()
 
-    def _namespaces_changed(self, names: frozenset[str]) -> None:
+    def _mark_namespaces_changed(self, names: frozenset[str]) -> None:
         with self._lock:
-            self._touched |= names
+            self._changed_namespaces |= names
             # A namespace that leaves a shared cap is in it no more: the cap's ledger is found by the others.
-            self._every |= any(counted.cap.shared for counted in self._caps().all())
+            self._all_changed |= any(active_cap.cap.shared for active_cap in self._caps().all())
         self._wake.set()
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._wake.wait(_AGAIN_SECONDS)
+            self._wake.wait(_RETRY_SECONDS)
             self._wake.clear()
             try:
-                self._visit_all()
+                self._reconcile_due()
             except Exception as crash:  # noqa: BLE001  # a fault of ours must not leave ledgers unkept for good
-                self._note(f"{type(crash).__name__}: {crash}")
-            self._stop.wait(_TOGETHER_SECONDS)
+                self._set_failure(f"{type(crash).__name__}: {crash}")
+            self._stop.wait(_BATCH_SECONDS)
 
-    def _visit_all(self) -> None:
+    def _reconcile_due(self) -> None:
         failure = ""
-        for key, counted in self._due().items():
+        for key, active_cap in self._find_due().items():
             if self._stop.is_set():
                 return
             try:
-                kept = self._keeper.reconcile(key, counted)
+                result = self._reconciler.reconcile(key, active_cap)
             except TallygateError as error:
-                failure = f"cap {counted.cap.name} {key.namespace}".rstrip() + f": {error}"
-                self._pods_changed(key.namespace or None)
-                self._figures.visited("failed")
+                failure = f"cap {active_cap.cap.name} {key.namespace}".rstrip() + f": {error}"
+                self._mark_pods_changed(key.namespace or None)
+                self._metrics.count_reconcile("failed")
             else:
-                self._figures.visited("written" if kept.is_written else "unchanged")
-                self._figures.expired(kept.expired)
-                if kept.ledger is not None:
-                    self._figures.saw(key, kept.ledger)
-        self._note(failure)
+                self._metrics.count_reconcile("written" if result.is_written else "unchanged")
+                self._metrics.count_expired(result.expired)
+                if result.ledger is not None:
+                    self._metrics.record_ledger(key, result.ledger)
+        self._set_failure(failure)
 
-    def _due(self) -> dict[LedgerKey, Counted]:
+    def _find_due(self) -> dict[LedgerKey, Counted]:
         """The ledgers to visit now: those that promise, and those under which something has changed."""
         caps = self._caps()
-        in_force = {counted.key: counted for counted in caps.all()}
+        active_caps = {active_cap.key: active_cap for active_cap in caps.all()}
         due: dict[LedgerKey, Counted] = {}
         # The promise of a pod that nobody stores changes nothing that is watched: who wrote it is the one to know.
-        for key in {*self._keeper.list_pending(), *self._figures.unsettled()}:
-            if key.cap in in_force:
-                due[key] = in_force[key.cap]
+        for key in {*self._reconciler.list_pending(), *self._metrics.list_pending()}:
+            if key.cap in active_caps:
+                due[key] = active_caps[key.cap]
             else:
-                self._keeper.drop(key)
-        due |= self._keeper.list_ledgers(self._changed(caps))
+                self._reconciler.drop(key)
+        due |= self._reconciler.list_ledgers(self._take_changed_namespaces(caps))
         # A replica that died may have left promises where nothing changes: nobody else knows of them.
-        return due | dict(self._round.turn(time.monotonic(), lambda: self._keeper.list_ledgers(self._namespaces())))
+        return due | dict(
+            self._schedule.take_due(time.monotonic(), lambda: self._reconciler.list_ledgers(self._list_namespaces()))
+        )
 
-    def _changed(self, caps: CapIndex) -> list[str]:
+    def _take_changed_namespaces(self, caps: CapIndex) -> list[str]:
         """The namespaces in which something has changed since the last time.
 
         All of them, for who begins to keep ledgers, and when a replica has gone that may have promised something.
         """
-        kept, self._kept = self._kept, (self._keeper.is_leader(), self._keeper.count_lost_replicas())
+        previous, self._last_leadership = (
+            self._last_leadership,
+            (self._reconciler.is_leader(), self._reconciler.count_lost_replicas()),
+        )
         with self._lock:
-            every = self._every or caps is not self._seen_caps or (self._kept[0] and self._kept != kept)
-            touched, self._touched, self._every, self._seen_caps = self._touched, set(), False, caps
-        return self._namespaces() if every else sorted(touched)
+            is_full = (
+                self._all_changed
+                or caps is not self._last_caps
+                or (self._last_leadership[0] and self._last_leadership != previous)
+            )
+            changed, self._changed_namespaces, self._all_changed, self._last_caps = (
+                self._changed_namespaces,
+                set(),
+                False,
+                caps,
+            )
+        return self._list_namespaces() if is_full else sorted(changed)
 
-    def _namespaces(self) -> list[str]:
-        return [row.name for row in self._cluster.namespaces.rows()]
+    def _list_namespaces(self) -> list[str]:
+        return [namespace.name for namespace in self._informers.namespace_store.rows()]
 
-    def _note(self, failure: str) -> None:
+    def _set_failure(self, failure: str) -> None:
         """Remember a failure, or that there is none any more; log it when it is another than before."""
         if failure and failure != self._failure:
             self._log.error("ledgers-not-kept", message=failure)

@@ -7,34 +7,34 @@ from typing import Final
 
 from webhook.state.watch.namespaces import NamespaceView
 
-_PATIENCE_SECONDS: Final = 2.0  # a watch is some milliseconds behind, unless something is wrong
+_NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch is some milliseconds behind, unless something is wrong
 
 
-class AwaitedNamespaces:
+class WaitingNamespaceLister:
     """A `NamespaceLister` that waits a little for a namespace that it does not know.
 
     The API server asks about nothing in a namespace that is not there, so an unknown one is about to be told.
     """
 
-    def __init__(self, view: NamespaceView, patience: float = _PATIENCE_SECONDS) -> None:
-        self._view = view
-        self._patience = patience
+    def __init__(self, store: NamespaceView, timeout: float = _NAMESPACE_TIMEOUT_SECONDS) -> None:
+        self._store = store
+        self._timeout = timeout
         self._changed = Condition()
-        view.listen(self._wake)
+        store.listen(self._notify)
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:
         """The namespace's labels, or None when nobody tells of it in time."""
-        labels = self._view.labels(namespace)
-        return labels if labels is not None else self._awaited(namespace)
+        labels = self._store.labels(namespace)
+        return labels if labels is not None else self._wait_for_labels(namespace)
 
-    def _awaited(self, namespace: str) -> Mapping[str, str] | None:
-        until = time.monotonic() + self._patience
+    def _wait_for_labels(self, namespace: str) -> Mapping[str, str] | None:
+        deadline = time.monotonic() + self._timeout
         with self._changed:
-            while (labels := self._view.labels(namespace)) is None:
-                if not self._changed.wait(until - time.monotonic()):
-                    return self._view.labels(namespace)
+            while (labels := self._store.labels(namespace)) is None:
+                if not self._changed.wait(deadline - time.monotonic()):
+                    return self._store.labels(namespace)
         return labels
 
-    def _wake(self, _: Collection[str]) -> None:
+    def _notify(self, _: Collection[str]) -> None:
         with self._changed:
             self._changed.notify_all()

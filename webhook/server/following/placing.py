@@ -7,23 +7,25 @@ from typing import Final
 
 from webhook.gate import schedulability  # noqa: F401  here, before an API server waits for the first answer
 from webhook.gate.scheduling_snapshot import ClusterSnapshot
-from webhook.server.following.unplaced import Said, placing_said
+from webhook.server.following.unplaced import UnsyncedLog, create_schedulability_log
 from webhook.server.reporting.logs import Logger
 from webhook.state.watch.devices import DEVICES
 from webhook.state.watch.placing import ClusterView
 from webhook.state.watch.runner import Followed
 
-_PATIENCE_SECONDS: Final = 0.2  # behind others that look at it; nobody's pod waits for longer
+_SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # behind others that look at it; nobody's pod waits for longer
 
 
-class FollowedPlacing:
+class InformerSnapshotProvider:
     """The cluster that is followed. While it is not known nothing is said of pods by it, and the log says so."""
 
-    def __init__(self, view: ClusterView, followed: Callable[[], Sequence[Followed]], log: Logger) -> None:
-        self._view = view
-        self._followed = followed
-        self._said = {pods: placing_said(log) for pods in (False, True)}
-        self._devices_said = Said(
+    def __init__(
+        self, scheduler_cache: ClusterView, list_statuses: Callable[[], Sequence[Followed]], log: Logger
+    ) -> None:
+        self._scheduler_cache = scheduler_cache
+        self._list_statuses = list_statuses
+        self._unsynced_logs = {pods: create_schedulability_log(log) for pods in (False, True)}
+        self._devices_unsynced_log = UnsyncedLog(
             partial(log.warning, "device-classes-not-judged"),
             partial(log.info, "device-classes-judged"),
             "names that no node has are",
@@ -36,26 +38,30 @@ class FollowedPlacing:
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """The cluster; None while it is old, was never listed, or is looked at by others for too long."""
-        followed = self._followed()
-        stale, age = _known(followed, pods=pods)
-        self._said[pods].unknown(stale)
+        statuses = self._list_statuses()
+        stale, age = _find_staleness(statuses, pods=pods)
+        self._unsynced_logs[pods].update(stale)
         if stale:
             yield None
             return
-        has_devices = self._has_devices(followed)
-        with self._view.held(_PATIENCE_SECONDS) as cluster:
-            yield ClusterSnapshot(cluster, age, self._view.has_pods, has_devices) if cluster is not None else None
+        has_devices = self._has_devices(statuses)
+        with self._scheduler_cache.held(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
+            yield (
+                ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices)
+                if cluster is not None
+                else None
+            )
 
-    def _has_devices(self, followed: Sequence[Followed]) -> bool:
+    def _has_devices(self, statuses: Sequence[Followed]) -> bool:
         """Whether device classes are known; that there are none is known too."""
-        stale = next((each.stale or "" for each in followed if each.name == DEVICES.name), "nobody tells of them")
-        self._devices_said.unknown(stale)
+        stale = next((each.stale or "" for each in statuses if each.name == DEVICES.name), "nobody tells of them")
+        self._devices_unsynced_log.update(stale)
         return not stale
 
 
-def _known(all_followed: Sequence[Followed], *, pods: bool) -> tuple[str, float]:
+def _find_staleness(statuses: Sequence[Followed], *, pods: bool) -> tuple[str, float]:
     """Why nodes, and pods where they matter, are not known, if so; and of how many seconds ago they are."""
-    needed = {"nodes", "pods"} if pods else {"nodes"}
-    followed = [each for each in all_followed if each.name in needed]
-    age = max((each.age for each in followed if each.age is not None), default=0.0)
-    return "; ".join(each.stale for each in followed if each.stale), age
+    resources = {"nodes", "pods"} if pods else {"nodes"}
+    needed_statuses = [each for each in statuses if each.name in resources]
+    age = max((each.age for each in needed_statuses if each.age is not None), default=0.0)
+    return "; ".join(each.stale for each in needed_statuses if each.stale), age

@@ -9,33 +9,33 @@ from webhook.state.watch.quotas import QUOTAS, QuotaView
 from webhook.state.watch.runner import Followed, Follower
 
 
-class FollowedQuotas:
+class InformerQuotaLister:
     """Follows the quotas of a cluster. While they are not known nobody is told of them, and the log says so."""
 
     def __init__(self, access: Access, log: Logger) -> None:
-        self._view = QuotaView()
+        self._store = QuotaView()
         self._log = log
-        self._is_known = True
-        self._follower = Follower(QUOTAS, access, self._view.apply, self._view.__len__)
-        self.start, self.stop = self._follower.start, self._follower.stop
+        self._was_synced = True
+        self._informer = Follower(QUOTAS, access, self._store.apply, self._store.__len__)
+        self.start, self.stop = self._informer.start, self._informer.stop
 
-    def followed(self) -> Followed:
+    def get_status(self) -> Followed:
         """How it goes."""
-        return self._follower.followed()
+        return self._informer.followed()
 
     def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
         """The quotas of a namespace; None while what is known of them is old, or was never listed."""
-        stale = self._follower.followed().stale
-        self._note(stale)
-        return None if stale else self._view.list_quotas(namespace)
+        stale = self._informer.followed().stale
+        self._log_change(stale)
+        return None if stale else self._store.list_quotas(namespace)
 
-    def _note(self, stale: str | None) -> None:
+    def _log_change(self, stale: str | None) -> None:
         """Log that workloads are not told of quotas, once, and once that they are again."""
-        is_known = stale is None
-        if is_known == self._is_known:
+        is_synced = stale is None
+        if is_synced == self._was_synced:
             return
-        self._is_known = is_known
-        if is_known:
+        self._was_synced = is_synced
+        if is_synced:
             self._log.info("quotas-known", message="workloads are told again what ResourceQuota will say to their pods")
         else:
             self._log.warning("quotas-not-known", message=f"workloads are not told of ResourceQuotas: {stale}")

@@ -7,22 +7,22 @@ from webhook.admission.capping import Counted
 from webhook.state.ports import LedgerKey
 
 
-class Round:
+class ReconcileSchedule:
     """Takes everything in turn, evenly, so that each has its turn once in so many seconds."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._left: list[tuple[LedgerKey, Counted]] = []
-        self._begun = -math.inf
-        self._length = 0
+    def __init__(self, period: float) -> None:
+        self._period = period
+        self._remaining: list[tuple[LedgerKey, Counted]] = []
+        self._started_at = -math.inf
+        self._total = 0
 
-    def turn(
-        self, now: float, every: Callable[[], Iterable[tuple[LedgerKey, Counted]]]
+    def take_due(
+        self, now: float, list_all: Callable[[], Iterable[tuple[LedgerKey, Counted]]]
     ) -> Sequence[tuple[LedgerKey, Counted]]:
         """Those whose turn has come by `now`; `every` is asked when a round begins."""
-        if now - self._begun >= self._seconds and not self._left:
-            self._left, self._begun = list(every()), now
-            self._length = len(self._left)
-        share = min((now - self._begun) / self._seconds, 1.0)
-        late = len(self._left) - math.floor(self._length * (1.0 - share))
-        return [self._left.pop() for _ in range(max(late, 0))]
+        if now - self._started_at >= self._period and not self._remaining:
+            self._remaining, self._started_at = list(list_all()), now
+            self._total = len(self._remaining)
+        elapsed_share = min((now - self._started_at) / self._period, 1.0)
+        due_count = len(self._remaining) - math.floor(self._total * (1.0 - elapsed_share))
+        return [self._remaining.pop() for _ in range(max(due_count, 0))]

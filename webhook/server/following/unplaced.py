@@ -9,15 +9,15 @@ from webhook.gate.scheduling_snapshot import ClusterSnapshot
 from webhook.server.reporting.logs import Logger
 
 
-class NoPlacing:
+class NoSnapshotProvider:
     """No cluster is followed: nothing is said of pods by it, and the log says so once."""
 
     def __init__(self, log: Logger) -> None:
-        self._said = placing_said(log)
+        self._unsynced_log = create_schedulability_log(log)
 
     def is_available(self) -> bool:
         """Never."""
-        self._said.unknown("no cluster is followed: name one by --cluster")
+        self._unsynced_log.update("no cluster is followed: name one by --cluster")
         return False
 
     @contextmanager
@@ -26,25 +26,25 @@ class NoPlacing:
         yield None
 
 
-class Said:
+class UnsyncedLog:
     """Logs that there is no verdict when that begins, and when it ends; `what` is what would be judged."""
 
-    def __init__(self, begins: Callable[..., object], ends: Callable[..., object], what: str) -> None:
-        self._begins, self._ends, self._what = begins, ends, what
+    def __init__(self, log_unsynced: Callable[..., object], log_synced: Callable[..., object], subject: str) -> None:
+        self._log_unsynced, self._log_synced, self._subject = log_unsynced, log_synced, subject
         self._lock = Lock()
-        self._why = ""
+        self._reason = ""
 
-    def unknown(self, why: str) -> None:
+    def update(self, reason: str) -> None:
         """The cluster is not known, and why; it is, where that is empty."""
         with self._lock:
-            changed, self._why = bool(why) != bool(self._why), why
-        if changed and why:
-            self._begins(message=f"{self._what} not judged: {why}")
-        elif changed:
-            self._ends(message=f"{self._what} judged again")
+            has_changed, self._reason = bool(reason) != bool(self._reason), reason
+        if has_changed and reason:
+            self._log_unsynced(message=f"{self._subject} not judged: {reason}")
+        elif has_changed:
+            self._log_synced(message=f"{self._subject} judged again")
 
 
-def placing_said(log: Logger) -> Said:
+def create_schedulability_log(log: Logger) -> UnsyncedLog:
     """What is said where rules ask whether there is a node for a pod."""
-    begins, ends = partial(log.warning, "placing-not-judged"), partial(log.info, "placing-judged")
-    return Said(begins, ends, "advertised and schedulable are")
+    log_unsynced, log_synced = partial(log.warning, "placing-not-judged"), partial(log.info, "placing-judged")
+    return UnsyncedLog(log_unsynced, log_synced, "advertised and schedulable are")

@@ -7,26 +7,39 @@ from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter
 
-from webhook.server.relaying.ports import Answered, Ask, Asked, LateError, Patience, SilentError
+from webhook.server.relaying.ports import (
+    RelayResponse,
+    SendToUpstream,
+    RelayRequest,
+    SlowUpstreamError,
+    UpstreamTimeout,
+    UnreachableError,
+)
 from webhook.server.reporting.logs import Logger
-from webhook.server.voice import Voice
+from webhook.server.voice import Telemetry
 
-_PAUSE: Final = 0.02  # seconds until the same is asked again: a gate that is started anew takes half a second and more
-_CHANCES: Final = 10  # that a Service leads to another than this relay itself, before the own gate is waited for
-_KEPT: Final = 1.5  # seconds that a gate which takes its time leaves for another; a tenth of one is an answer's
-_INSISTS: Final = 1.0  # seconds before the end from which on a gate that is not ready is asked, too
-_LEAST: Final = 0.02  # seconds in which it is worth asking
-_SPARED: Final = 5.0  # seconds in which a gate that was late is asked after another
+_RETRY_SECONDS: Final = (
+    0.02  # seconds until the same is asked again: a gate that is started anew takes half a second and more
+)
+_MAX_PEER_ATTEMPTS: Final = (
+    10  # that a Service leads to another than this relay itself, before the own gate is waited for
+)
+_FALLBACK_SECONDS: Final = (
+    1.5  # seconds that a gate which takes its time leaves for another; a tenth of one is an answer's
+)
+_LAST_RESORT_SECONDS: Final = 1.0  # seconds before the end from which on a gate that is not ready is asked, too
+_MIN_SECONDS: Final = 0.02  # seconds in which it is worth asking
+_LATE_BACKOFF_SECONDS: Final = 5.0  # seconds in which a gate that was late is asked after another
 
-By = Literal["own", "another", "nobody"]
+UpstreamKind = Literal["own", "another", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class RelayClock:
     """Monotonic seconds, and a pause of so many."""
 
     monotonic: Callable[[], float] = time.monotonic
-    pause: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = time.sleep
 
 
 class Relay:
@@ -40,110 +53,117 @@ class Relay:
         clock: what time is.
     """
 
-    def __init__(self, own: Ask, others: Ask | None, voice: Voice, name: str, clock: Clock | None = None) -> None:
-        self._own = own
-        self._others = others
+    def __init__(
+        self,
+        send_to_local: SendToUpstream,
+        send_to_peer: SendToUpstream | None,
+        telemetry: Telemetry,
+        name: str,
+        clock: RelayClock | None = None,
+    ) -> None:
+        self._send_to_local = send_to_local
+        self._send_to_peer = send_to_peer
         self._name = name
-        self._clock = clock or Clock()
-        self._state = Own(voice.log, self._clock.monotonic)
-        self._counted = _counter(voice.metrics.registry)
+        self._clock = clock or RelayClock()
+        self._local_health = LocalHealth(telemetry.log, self._clock.monotonic)
+        self._counters = _create_counters(telemetry.metrics.registry)
 
-    def answer(self, asked: Asked, deadline: float) -> Answered:
+    def forward(self, request: RelayRequest, deadline: float) -> RelayResponse:
         """What a gate says before the monotonic `deadline`.
 
         Raises:
             SilentError: none said anything; the text is of the last that was asked.
         """
-        why = "there is none to ask, or no time"
-        for by, leaves in self._turns(asked, deadline):
-            left = deadline - self._clock.monotonic()
-            seconds = max(left - leaves, left / 2) if leaves else left
+        reason = "there is none to ask, or no time"
+        for upstream, fallback_seconds in self._schedule_attempts(request, deadline):
+            remaining = deadline - self._clock.monotonic()
+            seconds = max(remaining - fallback_seconds, remaining / 2) if fallback_seconds else remaining
             try:
-                answered = self._ask(by, asked, Patience(seconds, left < _INSISTS))
-            except SilentError as error:
-                why = str(error)  # the error itself would hold this frame, and with it the review, in a circle
+                response = self._send(upstream, request, UpstreamTimeout(seconds, remaining < _LAST_RESORT_SECONDS))
+            except UnreachableError as error:
+                reason = str(error)  # the error itself would hold this frame, and with it the review, in a circle
             else:
-                self._counted[by].inc()
-                return answered
-        self._counted["nobody"].inc()
-        raise SilentError(why)
+                self._counters[upstream].inc()
+                return response
+        self._counters["nobody"].inc()
+        raise UnreachableError(reason)
 
-    def _turns(self, asked: Asked, deadline: float) -> Iterator[tuple[By, float]]:
+    def _schedule_attempts(self, request: RelayRequest, deadline: float) -> Iterator[tuple[UpstreamKind, float]]:
         """Who is to be asked next, while there is time, and the seconds to be left for who comes after."""
-        before = ""
-        for by, leaves in self._order(asked):
-            if by == before:
-                self._clock.pause(_PAUSE)
-            if deadline - self._clock.monotonic() < _LEAST:
+        previous = ""
+        for upstream, fallback_seconds in self._order_upstreams(request):
+            if upstream == previous:
+                self._clock.sleep(_RETRY_SECONDS)
+            if deadline - self._clock.monotonic() < _MIN_SECONDS:
                 return
-            before = by
-            yield by, leaves
+            previous = upstream
+            yield upstream, fallback_seconds
 
-    def _order(self, asked: Asked) -> Iterator[tuple[By, float]]:
+    def _order_upstreams(self, request: RelayRequest) -> Iterator[tuple[UpstreamKind, float]]:
         """Endless, but for a review that came from a relay: that is sent to no other, and not in a circle."""
-        if asked.relayed:
-            yield from () if asked.relayed == self._name else (("own", 0.0),)
+        if request.relayed_by:
+            yield from () if request.relayed_by == self._name else (("own", 0.0),)
             return
         while True:
-            if self._others is None:
+            if self._send_to_peer is None:
                 yield "own", 0.0
-            elif self._state.is_asked_first():
-                yield from (("own", _KEPT), ("another", _KEPT), ("another", _KEPT))
+            elif self._local_health.is_preferred():
+                yield from (("own", _FALLBACK_SECONDS), ("another", _FALLBACK_SECONDS), ("another", _FALLBACK_SECONDS))
             else:
-                yield from (("another", _KEPT),) * _CHANCES
+                yield from (("another", _FALLBACK_SECONDS),) * _MAX_PEER_ATTEMPTS
                 yield "own", 0.0
 
-    def _ask(self, by: By, asked: Asked, patience: Patience) -> Answered:
-        if by == "another" and self._others:
-            return self._others(asked, patience)
+    def _send(self, upstream: UpstreamKind, request: RelayRequest, timeout: UpstreamTimeout) -> RelayResponse:
+        if upstream == "another" and self._send_to_peer:
+            return self._send_to_peer(request, timeout)
         try:
-            answered = self._own(asked, patience)
-        except SilentError as error:
-            self._state.silent(error)
+            response = self._send_to_local(request, timeout)
+        except UnreachableError as error:
+            self._local_health.mark_unreachable(error)
             raise
-        self._state.answered()
-        return answered
+        self._local_health.mark_reachable()
+        return response
 
 
-class Own:
+class LocalHealth:
     """What is known of the gate beside the relay. Whether it answers is logged when that changes."""
 
     def __init__(self, log: Logger, monotonic: Callable[[], float]) -> None:
         self._log = log
         self._monotonic = monotonic
-        self._answers = True
-        self._spared_until = 0.0
+        self._is_reachable = True
+        self._backoff_until = 0.0
         self._is_late = (
             False  # when it was asked last; to ask one that is gone costs nothing, one that is held up seconds
         )
 
-    def is_asked_first(self) -> bool:
+    def is_preferred(self) -> bool:
         """Whether before another. One that was late is for one review only, every few seconds, that finds out."""
         now = self._monotonic()
-        if self._is_late and now < self._spared_until:
+        if self._is_late and now < self._backoff_until:
             return False
-        self._spared_until = now + _SPARED
+        self._backoff_until = now + _LATE_BACKOFF_SECONDS
         return True
 
-    def silent(self, error: SilentError) -> None:
+    def mark_unreachable(self, error: UnreachableError) -> None:
         """It did not answer."""
-        self._is_late = isinstance(error, LateError)
-        self._spared_until = self._monotonic() + _SPARED
-        if self._answers:
-            self._answers = False
+        self._is_late = isinstance(error, SlowUpstreamError)
+        self._backoff_until = self._monotonic() + _LATE_BACKOFF_SECONDS
+        if self._is_reachable:
+            self._is_reachable = False
             self._log.warning("gate-silent", message=str(error))
 
-    def answered(self) -> None:
+    def mark_reachable(self) -> None:
         """It did."""
         self._is_late = False
-        if not self._answers:
-            self._answers = True
+        if not self._is_reachable:
+            self._is_reachable = True
             self._log.info("gate-answers")
 
 
-def _counter(registry: CollectorRegistry) -> dict[By, Counter]:
+def _create_counters(registry: CollectorRegistry) -> dict[UpstreamKind, Counter]:
     counter = Counter(
         "tallygate_relayed", "Reviews that a relay passed on, by who answered.", ("by",), registry=registry
     )
-    every: tuple[By, ...] = ("own", "another", "nobody")
-    return {by: counter.labels(by) for by in every}
+    upstreams: tuple[UpstreamKind, ...] = ("own", "another", "nobody")
+    return {upstream: counter.labels(upstream) for upstream in upstreams}

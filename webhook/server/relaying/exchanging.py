@@ -12,13 +12,20 @@ from urllib.parse import quote
 import msgspec
 
 from webhook.server.ports import SERVING
-from webhook.server.relaying.ports import Answered, Asked, LateError, Patience, Service, SilentError
+from webhook.server.relaying.ports import (
+    RelayResponse,
+    RelayRequest,
+    SlowUpstreamError,
+    UpstreamTimeout,
+    PeerService,
+    UnreachableError,
+)
 from webhook.server.settings.kinds import Address
 from webhook.state.exchange import Exchanged, exchange
 
 _CONNECT_SECONDS: Final = 1.0  # within a cluster it takes a millisecond
 
-Where = Address | Service
+UpstreamAddress = Address | PeerService
 
 
 class _Check(msgspec.Struct):
@@ -29,25 +36,25 @@ class _Readiness(msgspec.Struct):
     checks: dict[str, _Check]
 
 
-_READINESS: Final = msgspec.json.Decoder(_Readiness)
+_READINESS_DECODER: Final = msgspec.json.Decoder(_Readiness)
 
 
-class Connection:
+class UpstreamConnection:
     """One to a gate, over TLS. After anything but an answer it is closed: nobody knows what would come next on it.
 
     Raises:
         OSError: it cannot be had, within a second.
     """
 
-    def __init__(self, where: Where, context: ssl.SSLContext, patience: Patience) -> None:
-        plain = socket.create_connection((where.host, where.port), min(_CONNECT_SECONDS, patience.seconds))
+    def __init__(self, address: UpstreamAddress, context: ssl.SSLContext, timeout: UpstreamTimeout) -> None:
+        tcp_socket = socket.create_connection((address.host, address.port), min(_CONNECT_SECONDS, timeout.seconds))
         try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket = context.wrap_socket(plain, server_hostname=where.host)
+            tcp_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = context.wrap_socket(tcp_socket, server_hostname=address.host)
         except BaseException:
-            plain.close()
+            tcp_socket.close()
             raise
-        self._host = f"Host: {where}\r\n"
+        self._host_header = f"Host: {address}\r\n"
         self.is_open = True
 
     def close(self) -> None:
@@ -55,50 +62,52 @@ class Connection:
         self.is_open = False
         self._socket.close()
 
-    def check_ready(self, patience: Patience) -> None:
+    def check_ready(self, timeout: UpstreamTimeout) -> None:
         """Go on if the gate is ready but for its own end.
 
         Raises:
             OSError, ValueError: it is not, or nobody can say.
         """
-        found = self._exchange(f"GET /readyz HTTP/1.1\r\n{self._host}\r\n".encode(), patience)
-        checks = _READINESS.decode(found.body).checks
-        if missing := [name for name, check in checks.items() if not check.ready and name != SERVING]:
+        response = self._exchange(f"GET /readyz HTTP/1.1\r\n{self._host_header}\r\n".encode(), timeout)
+        checks = _READINESS_DECODER.decode(response.body).checks
+        if failed := [name for name, check in checks.items() if not check.ready and name != SERVING]:
             self.close()
-            raise ValueError(f"it is not ready: {', '.join(missing)}")
+            raise ValueError(f"it is not ready: {', '.join(failed)}")
 
-    def ask(self, asked: Asked, patience: Patience, headers: str = "") -> Answered:
+    def send(self, relay_request: RelayRequest, timeout: UpstreamTimeout, headers: str = "") -> RelayResponse:
         """Its answer. That there is no room or nobody else is as good as none.
 
         Raises:
             OSError, ValueError: there is none.
         """
-        target = f"{quote(asked.path)}?timeout={max(1, int(patience.told * 1000))}ms"
-        kind = f"Content-Type: application/json\r\nContent-Length: {len(asked.body)}\r\n"
-        request = f"POST {target} HTTP/1.1\r\n{self._host}{kind}{headers}\r\n".encode() + asked.body
-        found = self._exchange(request, patience)
-        if found.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        target = f"{quote(relay_request.path)}?timeout={max(1, int(timeout.announced_seconds * 1000))}ms"
+        content_headers = f"Content-Type: application/json\r\nContent-Length: {len(relay_request.body)}\r\n"
+        request = (
+            f"POST {target} HTTP/1.1\r\n{self._host_header}{content_headers}{headers}\r\n".encode() + relay_request.body
+        )
+        response = self._exchange(request, timeout)
+        if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
             self.close()
-            raise ValueError(f"it answered {found.status}")
-        return found
+            raise ValueError(f"it answered {response.status}")
+        return response
 
-    def _exchange(self, request: bytes, patience: Patience) -> Answered:
+    def _exchange(self, request: bytes, timeout: UpstreamTimeout) -> RelayResponse:
         try:
-            exchanged: Exchanged = exchange(self._socket, request, time.monotonic() + patience.seconds)
+            exchanged: Exchanged = exchange(self._socket, request, time.monotonic() + timeout.seconds)
         except BaseException:
             self.close()
             raise
         if not exchanged.stays_open:
             self.close()
-        return Answered(exchanged.answer.status, exchanged.answer.body)
+        return RelayResponse(exchanged.answer.status, exchanged.answer.body)
 
 
 @contextmanager
-def silence(where: Where) -> Iterator[None]:
+def raise_unreachable(address: UpstreamAddress) -> Iterator[None]:
     """Tell what breaks a connection as silence."""
     try:
         yield
     except TimeoutError:
-        raise LateError(f"{where} did not answer in time") from None
+        raise SlowUpstreamError(f"{address} did not answer in time") from None
     except (OSError, ValueError) as error:  # among the latter what is no JSON
-        raise SilentError(f"{where} does not answer: {str(error) or type(error).__name__}") from None
+        raise UnreachableError(f"{address} does not answer: {str(error) or type(error).__name__}") from None

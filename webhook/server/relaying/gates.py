@@ -6,14 +6,21 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from webhook.server.relaying.exchanging import Connection, silence
-from webhook.server.relaying.ports import RELAYED, Answered, Asked, Patience, Service, SilentError
+from webhook.server.relaying.exchanging import UpstreamConnection, raise_unreachable
+from webhook.server.relaying.ports import (
+    RELAY_HEADER,
+    RelayResponse,
+    RelayRequest,
+    UpstreamTimeout,
+    PeerService,
+    UnreachableError,
+)
 from webhook.server.settings.kinds import Address
 
-_LARGEST_FILE: Final = 1 << 20
+_MAX_FILE_BYTES: Final = 1 << 20
 
 
-class OwnGate:
+class LocalUpstream:
     """The gate beside the relay, over connections that are kept.
 
     A new connection is made only while the gate is ready, as by a Service, but for who insists: one that has just begun
@@ -25,74 +32,79 @@ class OwnGate:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[UpstreamConnection] = deque()
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context.check_hostname = False
         self._context.verify_mode = ssl.CERT_NONE
 
-    def ask(self, asked: Asked, patience: Patience) -> Answered:
+    def send(self, request: RelayRequest, timeout: UpstreamTimeout) -> RelayResponse:
         """What it says. Of several threads each has a connection of its own.
 
         Raises:
             SilentError: it does not live, or takes longer.
         """
-        with silence(self._address):
+        with raise_unreachable(self._address):
             with suppress(IndexError):
-                kept = self._idle.pop()
+                idle = self._idle.pop()
                 try:
-                    return self._ask(kept, asked, patience)
+                    return self._send_over(idle, request, timeout)
                 except TimeoutError:
                     raise
                 except (OSError, ValueError):  # closed since it was used last, and the others with it
-                    self._forget()
-            return self._ask(self._connected(patience), asked, patience)
+                    self._close_idle()
+            return self._send_over(self._connect(timeout), request, timeout)
 
-    def _connected(self, patience: Patience) -> Connection:
-        connection = Connection(self._address, self._context, patience)
-        if not patience.insists:
-            connection.check_ready(patience)
+    def _connect(self, timeout: UpstreamTimeout) -> UpstreamConnection:
+        connection = UpstreamConnection(self._address, self._context, timeout)
+        if not timeout.allows_unready:
+            connection.check_ready(timeout)
         # One that is about to end closes each connection after an answer.
-        return connection if connection.is_open else Connection(self._address, self._context, patience)
+        return connection if connection.is_open else UpstreamConnection(self._address, self._context, timeout)
 
-    def _ask(self, connection: Connection, asked: Asked, patience: Patience) -> Answered:
-        answered = connection.ask(asked, patience)
+    def _send_over(
+        self, connection: UpstreamConnection, request: RelayRequest, timeout: UpstreamTimeout
+    ) -> RelayResponse:
+        response = connection.send(request, timeout)
         if connection.is_open:
             self._idle.append(connection)
-        return answered
+        return response
 
-    def _forget(self) -> None:
+    def _close_idle(self) -> None:
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()
 
 
-class OtherGates:
+class PeerUpstream:
     """Whichever replica a name leads to, by a new connection each time: so a Service leads to one, then to another.
 
     `name` is that of the relay which asks.
     """
 
-    def __init__(self, service: Service, authorities: Path, name: str) -> None:
+    def __init__(self, service: PeerService, ca_file: Path, relay_name: str) -> None:
         self._service = service
-        self._authorities = authorities
-        self._headers = f"{RELAYED}: {name}\r\nConnection: close\r\n"
+        self._ca_file = ca_file
+        self._headers = f"{RELAY_HEADER}: {relay_name}\r\nConnection: close\r\n"
 
-    def ask(self, asked: Asked, patience: Patience) -> Answered:
+    def send(self, request: RelayRequest, timeout: UpstreamTimeout) -> RelayResponse:
         """What it says.
 
         Raises:
             SilentError: it does not live, takes longer, or is not who it should be.
         """
-        with silence(self._service), closing(Connection(self._service, self._context(), patience)) as connection:
-            return connection.ask(asked, patience, self._headers)
+        with (
+            raise_unreachable(self._service),
+            closing(UpstreamConnection(self._service, self._create_context(), timeout)) as connection,
+        ):
+            return connection.send(request, timeout, self._headers)
 
-    def _context(self) -> ssl.SSLContext:
+    def _create_context(self) -> ssl.SSLContext:
         """Made anew each time, since who is trusted changes, and nobody is asked often."""
         try:
-            with self._authorities.open("rb") as file:
-                text = file.read(_LARGEST_FILE).decode()
+            with self._ca_file.open("rb") as file:
+                text = file.read(_MAX_FILE_BYTES).decode()
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.load_verify_locations(cadata=text)  # `create_default_context` trusts the system's for an empty text
         except (OSError, ValueError) as error:  # an ssl.SSLError is an OSError
-            raise SilentError(f"{self._service} is not asked: {self._authorities} cannot be read: {error}") from None
+            raise UnreachableError(f"{self._service} is not asked: {self._ca_file} cannot be read: {error}") from None
         return context

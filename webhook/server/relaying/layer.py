@@ -9,68 +9,76 @@ from wsgiref.types import StartResponse, WSGIApplication
 from flask import Flask
 
 from webhook.admission.registration import ADMIT_PREFIX
-from webhook.server.ports import Readiness
-from webhook.server.relaying.ports import RELAYED, Answered, Asked, SilentError
-from webhook.server.web.app import bare_app
+from webhook.server.ports import ReadinessCheck
+from webhook.server.relaying.ports import RELAY_HEADER, RelayResponse, RelayRequest, UnreachableError
+from webhook.server.web.app import create_base_app
 from webhook.server.web.bodies import BodyError, BodyReader, Environ
-from webhook.server.web.deadlines import seconds_asked
-from webhook.server.web.failures import PHRASES, Failure
-from webhook.server.web.layer import CRASHED, JSON, NOT_POST, Limits, Tokens, fail
-from webhook.server.web.observer import Observer
+from webhook.server.web.deadlines import parse_timeout
+from webhook.server.web.failures import STATUS_LINES, HttpError
+from webhook.server.web.layer import CRASH_ERROR, JSON_HEADER, METHOD_ERROR, RequestLimits, TokenSource, send_error
+from webhook.server.web.observer import RequestLog
 
-_MOST_LARGE: Final = 4  # bodies of more than 64 KiB, held while gates are asked; granian holds each as well
-_MARGIN: Final = 0.2  # seconds that the way back takes at most
-_RELAYED: Final = f"HTTP_{RELAYED.upper().replace('-', '_')}"
+_MAX_LARGE_BODIES: Final = 4  # bodies of more than 64 KiB, held while gates are asked; granian holds each as well
+_RETURN_MARGIN_SECONDS: Final = 0.2  # seconds that the way back takes at most
+_RELAY_ENVIRON_KEY: Final = f"HTTP_{RELAY_HEADER.upper().replace('-', '_')}"
 
-Answer = Callable[[Asked, float], Answered]
+ForwardReview = Callable[[RelayRequest, float], RelayResponse]
 """`Relay.answer`: what to pass on, and a deadline in monotonic seconds."""
 
 
-class Passing:
+class _RelayMiddleware:
     """WSGI middleware: asks `answer` for what comes under the admission paths; which there are, a gate knows."""
 
-    def __init__(self, application: WSGIApplication, answer: Answer, observer: Observer, limits: Limits) -> None:
+    def __init__(
+        self, application: WSGIApplication, forward: ForwardReview, request_log: RequestLog, limits: RequestLimits
+    ) -> None:
         self._application = application
-        self._answer = answer
-        self._fail = partial(fail, observer)
+        self._forward = forward
+        self._send_error = partial(send_error, request_log)
         self._limits = limits
-        self.bodies = BodyReader(limits.body, limits.seconds, _MOST_LARGE)
+        self.body_reader = BodyReader(limits.max_body_bytes, limits.timeout, _MAX_LARGE_BODIES)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Pass a review on; leave anything else to the application."""
         if not environ["PATH_INFO"].startswith(ADMIT_PREFIX):
             return self._application(environ, start_response)
         if environ["REQUEST_METHOD"] != "POST":
-            return self._fail(NOT_POST, start_response)
+            return self._send_error(METHOD_ERROR, start_response)
         try:
-            answered = self._pass_on(environ, self._limits.monotonic())
+            response = self._forward_body(environ, self._limits.monotonic())
         except BodyError as error:
-            return self._fail(error.failure, start_response)
-        except SilentError as error:
-            return self._fail(Failure(503, "silent", f"no gate answered: {error}"), start_response)
+            return self._send_error(error.http_error, start_response)
+        except UnreachableError as error:
+            return self._send_error(HttpError(503, "silent", f"no gate answered: {error}"), start_response)
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
-            return self._fail(CRASHED, start_response, error)
-        start_response(_phrase(answered.status), [JSON])
-        return [answered.body]
+            return self._send_error(CRASH_ERROR, start_response, error)
+        start_response(_format_status_line(response.status), [JSON_HEADER])
+        return [response.body]
 
-    def _pass_on(self, environ: Environ, begun: float) -> Answered:
-        given = seconds_asked(environ.get("QUERY_STRING", "")) or self._limits.seconds
-        with self.bodies.held(environ, begun) as body:
-            asked = Asked(environ["PATH_INFO"], body, environ.get(_RELAYED, ""))
-            return self._answer(asked, begun + min(given, self._limits.seconds) - _MARGIN)
+    def _forward_body(self, environ: Environ, started_at: float) -> RelayResponse:
+        timeout = parse_timeout(environ.get("QUERY_STRING", "")) or self._limits.timeout
+        with self.body_reader.open_body(environ, started_at) as body:
+            request = RelayRequest(environ["PATH_INFO"], body, environ.get(_RELAY_ENVIRON_KEY, ""))
+            return self._forward(request, started_at + min(timeout, self._limits.timeout) - _RETURN_MARGIN_SECONDS)
 
 
-def create_relay(answer: Answer, observer: Observer, checks: Sequence[Readiness], limits: Limits, _: Tokens) -> Flask:
+def create_relay_app(
+    forward: ForwardReview,
+    request_log: RequestLog,
+    checks: Sequence[ReadinessCheck],
+    limits: RequestLimits,
+    _: TokenSource,
+) -> Flask:
     """The relay as a web application; tokens are the gate's affair, which is given the whole path."""
-    app = bare_app("relay", checks, observer)
-    passing = Passing(app.wsgi_app, answer, observer, limits)
-    app.extensions["bodies"] = passing.bodies
-    app.wsgi_app = passing  # type: ignore[method-assign]  # Flask's own way of adding middleware
+    app = create_base_app("relay", checks, request_log)
+    middleware = _RelayMiddleware(app.wsgi_app, forward, request_log, limits)
+    app.extensions["body_reader"] = middleware.body_reader
+    app.wsgi_app = middleware  # type: ignore[method-assign]  # Flask's own way of adding middleware
     return app
 
 
-def _phrase(code: int) -> str:
+def _format_status_line(status: int) -> str:
     try:
-        return PHRASES.get(code) or f"{code} {HTTPStatus(code).phrase}"
+        return STATUS_LINES.get(status) or f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
-        return f"{code} Unknown"
+        return f"{status} Unknown"

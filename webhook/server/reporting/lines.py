@@ -10,27 +10,27 @@ from collections import deque
 from contextlib import suppress
 from typing import BinaryIO
 
-_MOMENT_SECONDS = 0.1
-_MOST_PENDING = 10_000
+_FLUSH_INTERVAL_SECONDS = 0.1
+_MAX_PENDING = 10_000
 
 
-class Lines:
+class LineWriter:
     """Takes lines from any thread, and writes them in order. structlog calls the method that is the line's level."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._pending: deque[bytes] = deque()
-        self._some = threading.Event()
-        self._writing = threading.Lock()
+        self._has_pending = threading.Event()
+        self._write_lock = threading.Lock()
         threading.Thread(target=self._run, name="log", daemon=True).start()
         atexit.register(self.flush)
 
     def info(self, line: bytes) -> None:
         """Write a line soon."""
         self._pending.append(line)
-        if not self._some.is_set():
-            self._some.set()
-        if len(self._pending) > _MOST_PENDING:
+        if not self._has_pending.is_set():
+            self._has_pending.set()
+        if len(self._pending) > _MAX_PENDING:
             self.flush()  # nobody reads as fast as we write: wait, rather than grow
 
     debug = info
@@ -44,7 +44,7 @@ class Lines:
 
     def flush(self) -> None:
         """Write what is pending."""
-        with self._writing:
+        with self._write_lock:
             lines = [self._pending.popleft() for _ in range(len(self._pending))]
             if lines:
                 self._write(b"\n".join([*lines, b""]))
@@ -55,8 +55,8 @@ class Lines:
             self._file.flush()
 
     def _run(self) -> None:
-        pause = threading.Event()
-        while self._some.wait():
-            pause.wait(_MOMENT_SECONDS)
-            self._some.clear()
+        timer = threading.Event()
+        while self._has_pending.wait():
+            timer.wait(_FLUSH_INTERVAL_SECONDS)
+            self._has_pending.clear()
             self.flush()

@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 import structlog
 
-from webhook.server.reporting.lines import Lines
+from webhook.server.reporting.lines import LineWriter
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 Logger = structlog.typing.FilteringBoundLogger
 
 
-def new_logger(
-    level: str, *, lines: Lines | None = None, clock: Callable[[], int] = time.time_ns
+def create_logger(
+    level: str, *, line_writer: LineWriter | None = None, clock: Callable[[], int] = time.time_ns
 ) -> structlog.typing.FilteringBoundLogger:
     """A logger that writes lines of at least this level (`debug`, `info`, `warning`, `error`).
 
@@ -32,7 +32,7 @@ def new_logger(
     def render(_: Any, level: str, event: structlog.typing.EventDict) -> bytes:
         now = clock()
         line = {
-            "time": f"{_second(now // 1_000_000_000)}.{now // 1_000_000 % 1000:03d}Z",
+            "time": f"{_format_second(now // 1_000_000_000)}.{now // 1_000_000 % 1000:03d}Z",
             "level": level,
             "event": event.pop("event"),
             **event,
@@ -40,8 +40,8 @@ def new_logger(
         return encode(line)
 
     logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
-        lines or Lines(sys.stderr.buffer),
-        processors=[_with_traceback, render],
+        line_writer or LineWriter(sys.stderr.buffer),
+        processors=[_format_traceback, render],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         context_class=dict,
         cache_logger_on_first_use=True,
@@ -49,7 +49,7 @@ def new_logger(
     return logger.bind()
 
 
-class _Forward(logging.Handler):
+class _LibraryLogHandler(logging.Handler):
     """Hands what libraries log to our logger."""
 
     def __init__(self, logger: Logger) -> None:
@@ -58,21 +58,21 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log it, with the library's name."""
-        more = {"exc_info": record.exc_info} if record.exc_info else {}
-        self._logger.log(min(record.levelno, logging.CRITICAL), record.getMessage(), library=record.name, **more)
+        extra = {"exc_info": record.exc_info} if record.exc_info else {}
+        self._logger.log(min(record.levelno, logging.CRITICAL), record.getMessage(), library=record.name, **extra)
 
 
 def forward_library_logs(logger: Logger) -> None:
     """From now on write the warnings and errors of libraries (granian, waitress) as lines of this logger, too."""
-    logging.basicConfig(level=logging.WARNING, handlers=[_Forward(logger)], force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[_LibraryLogHandler(logger)], force=True)
 
 
 @lru_cache(maxsize=4)
-def _second(seconds: int) -> str:
+def _format_second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
-def _with_traceback(logger: Any, level: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _format_traceback(logger: Any, level: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     if "exc_info" not in event:
         return event
     return structlog.processors.format_exc_info(logger, level, event)

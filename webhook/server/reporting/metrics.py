@@ -18,25 +18,40 @@ from prometheus_client import (
 from webhook.admission.change import Phase
 from webhook.admission.workloads import KINDS
 from webhook.server.caps.names import OTHER
-from webhook.server.caps.refusals import Refusals
+from webhook.server.caps.refusals import RejectionMetrics
 
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 VERDICTS: Final = frozenset({"allow", "deny", "busy"})
-_MOST_CODES: Final = 256
-_SECONDS: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0)
+_MAX_CODES: Final = 256
+_DURATION_BUCKETS: Final = (
+    0.00005,
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.1,
+    0.5,
+    1.0,
+    2.5,
+    10.0,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class BuildInfo:
     """What is running."""
 
     version: str
 
 
-class Metrics:
+class ServerMetrics:
     """All metrics of one server, in one registry. The children are kept, so that a request costs dictionary lookups."""
 
-    def __init__(self, build: Build) -> None:
+    def __init__(self, build: BuildInfo) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # else every counter is told twice: when it was made
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
@@ -50,18 +65,18 @@ class Metrics:
         self._failures = counter(
             "tallygate_admission_failures", "Requests that were not decided, by the reason why.", ("why",)
         )
-        self._seconds = Histogram(
+        self._durations = Histogram(
             "tallygate_admission_seconds",
             "Time from a request's arrival to its answer, in seconds.",
             ("phase",),
             registry=self.registry,
-            buckets=_SECONDS,
+            buckets=_DURATION_BUCKETS,
         )
-        self.refusals = Refusals(self.registry)
-        self._reloads = counter(
+        self.rejections = RejectionMetrics(self.registry)
+        self._policy_reloads = counter(
             "tallygate_policy_reloads", "Changes of the policy files that were taken up, or not.", ("result",)
         )
-        self.policy_loaded = gauge(
+        self.policy_loaded_at = gauge(
             "tallygate_policy_last_success_timestamp_seconds", "When the policies in force were loaded (Unix time)."
         )
         self.policy_broken = gauge(
@@ -82,47 +97,47 @@ class Metrics:
         GCCollector(registry=self.registry)
         self._request_children: dict[tuple[str, str, str, str], Counter] = {}
         self._code_children: dict[str, Counter] = {}
-        self._second_children = {phase: self._seconds.labels(phase.value) for phase in Phase}
+        self._duration_children = {phase: self._durations.labels(phase.value) for phase in Phase}
 
-    def decided(self, phase: Phase, operation: str, kind: str, verdict: str, seconds: float) -> None:
+    def count_decision(self, phase: Phase, operation: str, kind: str, verdict: str, seconds: float) -> None:
         """Count one decided review."""
         key = (phase, operation, kind, verdict)
         child = self._request_children.get(key)
         if child is None:
-            child = self._new_request_child(phase, operation, kind, verdict)
+            child = self._create_request_child(phase, operation, kind, verdict)
         child.inc()
-        self._second_children[phase].observe(seconds)
+        self._duration_children[phase].observe(seconds)
 
-    def problem(self, code: str) -> None:
+    def count_problem(self, code: str) -> None:
         """Count one problem that denied."""
         child = self._code_children.get(code)
         if child is None:
-            child = self._problems.labels(code if len(self._code_children) < _MOST_CODES else OTHER)
-            if len(self._code_children) < _MOST_CODES:
+            child = self._problems.labels(code if len(self._code_children) < _MAX_CODES else OTHER)
+            if len(self._code_children) < _MAX_CODES:
                 self._code_children[code] = child
         child.inc()
 
-    def failed(self, why: str) -> None:
+    def count_failure(self, reason: str) -> None:
         """Count one request that was not decided."""
-        self._failures.labels(why).inc()
+        self._failures.labels(reason).inc()
 
-    def policies_reloaded(self, *, success: bool) -> None:
+    def count_policy_reload(self, *, success: bool) -> None:
         """Count one change of the policy files."""
-        self._reloads.labels("success" if success else "failure").inc()
+        self._policy_reloads.labels("success" if success else "failure").inc()
 
-    def certificate_reloaded(self, *, success: bool) -> None:
+    def count_certificate_reload(self, *, success: bool) -> None:
         """Count one change of the certificate files."""
         self._certificate_reloads.labels("success" if success else "failure").inc()
 
-    def _new_request_child(self, phase: Phase, operation: str, kind: str, verdict: str) -> Counter:
+    def _create_request_child(self, phase: Phase, operation: str, kind: str, verdict: str) -> Counter:
         """The child for these, kept only when all are in their sets, so that a hostile kind costs no memory."""
-        bounded = (
+        label_values = (
             phase.value,
             operation if operation in OPERATIONS else OTHER,
             kind if kind in KINDS else OTHER,
             verdict if verdict in VERDICTS else OTHER,
         )
-        child = self._requests.labels(*bounded)
-        if bounded == (phase, operation, kind, verdict):
-            self._request_children[bounded] = child
+        child = self._requests.labels(*label_values)
+        if label_values == (phase, operation, kind, verdict):
+            self._request_children[label_values] = child
         return child

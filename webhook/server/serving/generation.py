@@ -33,10 +33,10 @@ from granian._granian import SocketHolder, WorkerSignal, WSGIWorker
 from granian.http import HTTP1Settings, HTTP2Settings
 
 from webhook.errors import TallygateError
-from webhook.server.serving.tls import Certificates, as_files
-from webhook.server.serving.turns import Turns
+from webhook.server.serving.tls import ServingCertificates, create_memory_files
+from webhook.server.serving.turns import ThreadGate
 
-_ENVIRONMENT = {
+_WSGI_ENVIRONMENT = {
     "GATEWAY_INTERFACE": "CGI/1.1",
     "SCRIPT_NAME": "",
     "SERVER_SOFTWARE": "tallygate",
@@ -49,11 +49,11 @@ _ENVIRONMENT = {
 }
 _THREAD_IDLE_SECONDS = 10 * 365 * 24 * 3600  # for ever: `Turns` counts on its threads
 _STREAMS_PER_CONNECTION = 64
-_BUFFER = 1 << 16
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_BUFFER_BYTES = 1 << 16
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _NO_UNIX_SOCKET = False
-_TLS = True
+_TLS_ENABLED = True
 _OK = 200
 
 # granian has no types for the one, and its stubs of the others lack arguments that 2.8.7 requires.
@@ -62,12 +62,12 @@ _Holder: Any = SocketHolder
 _Worker: Any = WSGIWorker
 
 
-class StartError(TallygateError):
+class HttpsStartError(TallygateError):
     """The server cannot start with these certificates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transport:
+class HttpsSettings:
     """How requests are taken: threads that answer, connections at a time, seconds that one may stand idle."""
 
     threads: int = 256
@@ -76,7 +76,7 @@ class Transport:
     tls_min_version: str = "1.3"
 
 
-class _Exchange(Protocol):
+class _GranianProtocol(Protocol):
     """granian's WSGIProtocol."""
 
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
@@ -94,15 +94,15 @@ class _StartResponse:
     def __call__(self, status: str, headers: list[tuple[str, str]], _: Any = None, /) -> Callable[[bytes], object]:
         self.status = int(status[:3])
         self.headers = headers
-        return _no_write
+        return _reject_write
 
 
-def sendable(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def filter_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The headers that can be sent (RFC 9110, 5.5 and 5.6.2); any other would make granian panic, and end us."""
-    return [(name, value) for name, value in headers if _NAME.fullmatch(name) and _VALUE.fullmatch(value)]
+    return [(name, value) for name, value in headers if _HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)]
 
 
-def _no_write(_: bytes) -> None:
+def _reject_write(_: bytes) -> None:
     """PEP 3333's `write`, for applications older than it.
 
     Raises:
@@ -111,120 +111,120 @@ def _no_write(_: bytes) -> None:
     raise RuntimeError("this server takes what an application returns, not what it writes")
 
 
-class Generation:
+class GranianWorker:
     """A worker: it accepts on a shared socket, and later lets go of it and ends when its requests are answered."""
 
-    def __init__(self, application: WSGIApplication, listener: socket.socket, transport: Transport) -> None:
+    def __init__(self, application: WSGIApplication, listener: socket.socket, https_settings: HttpsSettings) -> None:
         self._application = application
-        self._transport = transport
+        self._https_settings = https_settings
         self._descriptor = os.dup(listener.fileno())
         self._signal = WorkerSignal()
         self._ended = threading.Event()
-        self._signalled = False
-        self._leaving = False
-        self._turns = Turns()
+        self._is_signalled = False
+        self._is_draining = False
+        self._thread_gate = ThreadGate()
 
-    def start(self, certificates: Certificates) -> None:
+    def start(self, certificates: ServingCertificates) -> None:
         """Begin to accept.
 
         Raises:
             StartError: the certificates cannot be served with.
         """
         self._signal.add_cb(self._ended.set)
-        self._turns.start()
+        self._thread_gate.start()
         try:
-            with as_files(certificates) as files:
-                worker = self._worker(files.chain, files.key, files.client_authorities)
+            with create_memory_files(certificates) as files:
+                worker = self._create_worker(files.chain, files.key, files.client_ca)
                 loop = asyncio.new_event_loop()
-                worker.serve_mtr(_new_scheduler(loop, self._answer, impl_asyncio=True), loop, self._signal)
+                worker.serve_mtr(_new_scheduler(loop, self._handle_request, impl_asyncio=True), loop, self._signal)
                 loop.close()
         except BaseException as error:
             if type(error).__module__ != "pyo3_runtime":  # a panic in Rust derives from BaseException
                 raise
             os.close(self._descriptor)
-            self._turns.end()
-            raise StartError(f"the certificate files cannot be served with: {error}") from None
+            self._thread_gate.stop()
+            raise HttpsStartError(f"the certificate files cannot be served with: {error}") from None
 
-    def leave_socket(self) -> None:
+    def stop_accepting(self) -> None:
         """Accept no more, without disturbing what was accepted.
 
         The worker's descriptor is exchanged for that of a socket to which nobody connects: each time it is told of a
         new connection it finds nothing there, and another generation takes it.
         """
-        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as nobody:
-            nobody.bind(str(Path(folder, "nobody")))
-            nobody.listen(1)
-            nobody.settimeout(0)
-            os.dup2(nobody.fileno(), self._descriptor, inheritable=False)
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as unused_socket:
+            unused_socket.bind(str(Path(folder, "nobody")))
+            unused_socket.listen(1)
+            unused_socket.settimeout(0)
+            os.dup2(unused_socket.fileno(), self._descriptor, inheritable=False)
 
-    def say_goodbye(self) -> None:
+    def send_connection_close(self) -> None:
         """From now on ask every HTTP/1 client to connect anew after the answer it gets."""
-        self._leaving = True
+        self._is_draining = True
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Close what stands idle, and the rest when it is answered."""
-        if not self._signalled:
-            self._signalled = True
-            self._turns.end()
+        if not self._is_signalled:
+            self._is_signalled = True
+            self._thread_gate.stop()
             self._signal.set()
 
     def wait(self, seconds: float) -> bool:
         """Wait until everything is answered and closed; False when it took longer."""
         return self._ended.wait(seconds)
 
-    def _worker(self, chain: str, key: str, authorities: str | None) -> Any:
-        transport = self._transport
+    def _create_worker(self, chain: str, key: str, client_ca: str | None) -> Any:
+        https_settings = self._https_settings
         return _Worker(
             1,  # worker_id
-            (None, _Holder(self._descriptor, _NO_UNIX_SOCKET, transport.connections)),
+            (None, _Holder(self._descriptor, _NO_UNIX_SOCKET, https_settings.connections)),
             None,  # ipc
             1,  # runtime threads: TLS and HTTP of tens of thousands of requests a second
             1,  # runtime blocking threads: nothing here uses them
-            transport.threads,
+            https_settings.threads,
             _THREAD_IDLE_SECONDS,
-            transport.connections,
+            https_settings.connections,
             "auto",
-            HTTP1Settings(header_read_timeout=int(transport.idle_timeout * 1000), max_buffer_size=_BUFFER),
+            HTTP1Settings(header_read_timeout=int(https_settings.idle_timeout * 1000), max_buffer_size=_BUFFER_BYTES),
             HTTP2Settings(
                 max_concurrent_streams=_STREAMS_PER_CONNECTION,
-                max_headers_size=_BUFFER,
-                initial_connection_window_size=4 * _BUFFER,
-                initial_stream_window_size=4 * _BUFFER,
+                max_headers_size=_BUFFER_BYTES,
+                initial_connection_window_size=4 * _BUFFER_BYTES,
+                initial_stream_window_size=4 * _BUFFER_BYTES,
             ),
             None,  # static files
-            _TLS,
+            _TLS_ENABLED,
             chain,
             key,
             None,  # key password
-            f"tls{transport.tls_min_version}",
-            authorities,
+            f"tls{https_settings.tls_min_version}",
+            client_ca,
             [],  # revocation lists
-            authorities is not None,
+            client_ca is not None,
             (None, None),  # metrics
         )
 
-    def _answer(self, exchange: _Exchange, environ: dict[str, Any]) -> None:
+    def _handle_request(self, protocol: _GranianProtocol, environ: dict[str, Any]) -> None:
         """Run the application for one request, as granian's `_callback_wrapper` does but without `os.environ`."""
-        self._turns.begin()
-        answered = False
+        self._thread_gate.enter()
+        may_park = False
         try:
-            answered = self._run(exchange, environ)
+            may_park = self._run_application(protocol, environ)
         finally:
             # A body that was not read is let go of when this returns; until then its sender would wait.
-            self._turns.finish(may_rest=answered)
+            self._thread_gate.leave(may_park=may_park)
 
-    def _run(self, exchange: _Exchange, environ: dict[str, Any]) -> bool:
+    def _run_application(self, protocol: _GranianProtocol, environ: dict[str, Any]) -> bool:
         """Answer; whether the body was read for sure: it was a review, and it was answered."""
-        environ.update(_ENVIRONMENT)
+        environ.update(_WSGI_ENVIRONMENT)
         response = _StartResponse()
-        parts = self._application(environ, response)
+        chunks = self._application(environ, response)
         try:
-            body = b"".join(parts)
-            headers = sendable(response.headers)
-            if self._leaving and environ["SERVER_PROTOCOL"] != "HTTP/2":
+            body = b"".join(chunks)
+            headers = filter_headers(response.headers)
+            if self._is_draining and environ["SERVER_PROTOCOL"] != "HTTP/2":
                 headers = [*headers, ("Connection", "close")]
-            exchange.response_bytes(response.status, headers, body)
+            protocol.response_bytes(response.status, headers, body)
         finally:
-            if hasattr(parts, "close"):
-                parts.close()
+            if hasattr(chunks, "close"):
+                chunks.close()
         return response.status == _OK and environ["REQUEST_METHOD"] == "POST"

@@ -5,11 +5,11 @@ import threading
 from flask import Flask
 from waitress.server import create_server
 
-from webhook.server.serving.sockets import listening_socket
+from webhook.server.serving.sockets import open_listener
 from webhook.server.settings.kinds import Address
 
-_THREADS = 2
-_BACKLOG = 128
+_MONITOR_THREADS = 2
+_MONITOR_BACKLOG = 128
 
 
 def start_monitor(app: Flask, address: Address) -> int:
@@ -18,9 +18,9 @@ def start_monitor(app: Flask, address: Address) -> int:
     Raises:
         OSError: the address cannot be had.
     """
-    listener = listening_socket(address, _BACKLOG)
+    listener = open_listener(address, _MONITOR_BACKLOG)
     server = create_server(
-        app, sockets=[listener], threads=_THREADS, ident="tallygate", clear_untrusted_proxy_headers=True
+        app, sockets=[listener], threads=_MONITOR_THREADS, ident="tallygate", clear_untrusted_proxy_headers=True
     )
     threading.Thread(target=server.run, name="monitor", daemon=True).start()
     port: int = listener.getsockname()[1]

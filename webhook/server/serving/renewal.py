@@ -4,15 +4,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from webhook.server.ports import Check
+from webhook.server.ports import ReadinessStatus
 from webhook.server.reporting.logs import Logger
-from webhook.server.reporting.metrics import Metrics
-from webhook.server.serving.generation import StartError
-from webhook.server.serving.tls import CertificateError, Certificates
+from webhook.server.reporting.metrics import ServerMetrics
+from webhook.server.serving.generation import HttpsStartError
+from webhook.server.serving.tls import CertificateError, ServingCertificates
 from webhook.server.serving.tokens import TokenError, read_tokens
 
 
-class LiveCertificates:
+class CertificateReloader:
     """The certificates in force, and their renewal.
 
     Args:
@@ -25,18 +25,18 @@ class LiveCertificates:
 
     def __init__(
         self,
-        read: Callable[[], Certificates],
-        serve_with: Callable[[Certificates], None],
+        read: Callable[[], ServingCertificates],
+        install: Callable[[ServingCertificates], None],
         log: Logger,
-        metrics: Metrics,
+        metrics: ServerMetrics,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._read = read
-        self._serve_with = serve_with
+        self._install = install
         self._log = log
         self._metrics = metrics
         self._now = now
-        self._current: Certificates | None = None
+        self._current: ServingCertificates | None = None
         self._error = ""
 
     def start(self) -> None:
@@ -46,34 +46,34 @@ class LiveCertificates:
             CertificateError: they cannot be used.
             StartError: they cannot be served with.
         """
-        self._take(self._read())
+        self._install_and_record(self._read())
 
-    def look(self) -> None:
+    def reload_if_changed(self) -> None:
         """Take up the files if they have changed and can be used."""
         try:
-            found = self._read()
-            if self._current and found.digest == self._current.digest:
+            certificates = self._read()
+            if self._current and certificates.digest == self._current.digest:
                 self._error = ""
                 return
-            self._take(found)
-        except (CertificateError, StartError) as error:
+            self._install_and_record(certificates)
+        except (CertificateError, HttpsStartError) as error:
             if str(error) != self._error:
-                self._metrics.certificate_reloaded(success=False)
+                self._metrics.count_certificate_reload(success=False)
                 self._log.error("certificate-not-renewed", message=str(error))
             self._error = str(error)
         else:
-            self._metrics.certificate_reloaded(success=True)
-            told = {
-                "subject": found.subject,
-                "fingerprint": found.fingerprint,
-                "not_after": found.not_after.isoformat(),
+            self._metrics.count_certificate_reload(success=True)
+            fields = {
+                "subject": certificates.subject,
+                "fingerprint": certificates.fingerprint,
+                "not_after": certificates.not_after.isoformat(),
             }
-            self._log.info("certificate-renewed", **told)
+            self._log.info("certificate-renewed", **fields)
 
-    def check(self) -> Check:
+    def check(self) -> ReadinessStatus:
         """Ready while the certificate in force has not expired."""
         if self._current is None:
-            return Check("certificate", ready=False)
+            return ReadinessStatus("certificate", ready=False)
         detail = {
             "subject": self._current.subject,
             "fingerprint": self._current.fingerprint,
@@ -81,16 +81,16 @@ class LiveCertificates:
         }
         if self._error:
             detail["error"] = self._error
-        return Check("certificate", self._now() < self._current.not_after, detail)
+        return ReadinessStatus("certificate", self._now() < self._current.not_after, detail)
 
-    def _take(self, certificates: Certificates) -> None:
-        self._serve_with(certificates)
+    def _install_and_record(self, certificates: ServingCertificates) -> None:
+        self._install(certificates)
         self._current = certificates
         self._error = ""
         self._metrics.certificate_not_after.set(certificates.not_after.timestamp())
 
 
-class LiveTokens:
+class TokenReloader:
     """The secret path segments in force, and their renewal. Without a file there are none, and never will be.
 
     Raises:
@@ -103,22 +103,22 @@ class LiveTokens:
         self._tokens = read_tokens(path) if path else ()
         self._error = ""
 
-    def current(self) -> tuple[bytes, ...]:
+    def get_tokens(self) -> tuple[bytes, ...]:
         """The tokens that are valid now."""
         return self._tokens
 
-    def look(self) -> None:
+    def reload_if_changed(self) -> None:
         """Take up the file if it has changed and can be used."""
         if self._path is None:
             return
         try:
-            found = read_tokens(self._path)
+            tokens = read_tokens(self._path)
         except TokenError as error:
             if str(error) != self._error:
                 self._log.error("tokens-not-renewed", message=str(error))
             self._error = str(error)
             return
         self._error = ""
-        if found != self._tokens:
-            self._tokens = found
-            self._log.info("tokens-renewed", number=len(found))
+        if tokens != self._tokens:
+            self._tokens = tokens
+            self._log.info("tokens-renewed", number=len(tokens))

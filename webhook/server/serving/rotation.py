@@ -6,16 +6,16 @@ import time
 from functools import partial
 from wsgiref.types import WSGIApplication
 
-from webhook.server.serving.generation import Generation, Transport
-from webhook.server.serving.tls import Certificates
-from webhook.server.serving.trial import try_out
+from webhook.server.serving.generation import GranianWorker, HttpsSettings
+from webhook.server.serving.tls import ServingCertificates
+from webhook.server.serving.trial import try_certificates
 
-_MOST_LINGERING = 4
+_MAX_OLD_WORKERS = 4
 _HANDSHAKE_SECONDS = 0.5
-_ACCEPTING_SECONDS = 0.02
+_ACCEPT_SECONDS = 0.02
 
 
-class Server:
+class HttpsServer:
     """Serves an application over TLS, with certificates that can be exchanged while it does.
 
     A rotation fails no request: the new generation accepts on the same socket before the old one stops; the old one
@@ -23,13 +23,13 @@ class Server:
     after `idle_timeout`, when a client that sent nothing has given its connection up.
     """
 
-    def __init__(self, application: WSGIApplication, listener: socket.socket, transport: Transport) -> None:
-        self._new = partial(Generation, application, listener, transport)
+    def __init__(self, application: WSGIApplication, listener: socket.socket, https_settings: HttpsSettings) -> None:
+        self._create_worker = partial(GranianWorker, application, listener, https_settings)
         self._listener = listener
-        self._transport = transport
-        self._linger = transport.idle_timeout
-        self._current: Generation | None = None
-        self._lingering: list[tuple[Generation, threading.Timer]] = []
+        self._https_settings = https_settings
+        self._linger_seconds = https_settings.idle_timeout
+        self._worker: GranianWorker | None = None
+        self._old_workers: list[tuple[GranianWorker, threading.Timer]] = []
         self._lock = threading.Lock()
 
     @property
@@ -38,64 +38,64 @@ class Server:
         port: int = self._listener.getsockname()[1]
         return port
 
-    def serve_with(self, certificates: Certificates) -> None:
+    def install_certificates(self, certificates: ServingCertificates) -> None:
         """Start with these certificates, or go over to them. Not to be called by two threads at once.
 
         Raises:
             StartError: they cannot be served with; what was in force still is.
         """
-        if self._current:
-            try_out(certificates, self._transport)
+        if self._worker:
+            try_certificates(certificates, self._https_settings)
         with self._lock:
-            generation = self._new()
-            generation.start(certificates)
-            old, self._current = self._current, generation
+            worker = self._create_worker()
+            worker.start(certificates)
+            old, self._worker = self._worker, worker
             if old:
                 self._retire(old)
 
-    def say_goodbye(self) -> None:
+    def send_connection_close(self) -> None:
         """Ask every client to connect anew after the next answer."""
         with self._lock:
-            generations = self._generations()
-        for generation in generations:
-            generation.say_goodbye()
+            workers = self._list_workers()
+        for worker in workers:
+            worker.send_connection_close()
 
-    def drain(self, seconds: float) -> bool:
+    def drain(self, timeout: float) -> bool:
         """Accept no more, answer what has begun, close everything; False when it took longer than so many seconds."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + timeout
         with self._lock:
-            generations = self._generations()
-            for _, timer in self._lingering:
+            workers = self._list_workers()
+            for _, timer in self._old_workers:
                 timer.cancel()
             self._close_listener()
-        for generation in generations:
-            generation.say_goodbye()
+        for worker in workers:
+            worker.send_connection_close()
         # Who connected a moment ago has not sent anything yet; closing now would cut the handshake short.
-        time.sleep(min(_HANDSHAKE_SECONDS, seconds))
-        for generation in generations:
-            generation.end()
-        ended = [generation.wait(max(0.0, deadline - time.monotonic())) for generation in generations]
-        return all(ended)
+        time.sleep(min(_HANDSHAKE_SECONDS, timeout))
+        for worker in workers:
+            worker.stop()
+        results = [generation.wait(max(0.0, deadline - time.monotonic())) for generation in workers]
+        return all(results)
 
     def _close_listener(self) -> None:
         """Accept no more. Who waits to be accepted when the last descriptor goes is cut off, so hardly anybody may."""
         self._listener.listen(0)
-        time.sleep(_ACCEPTING_SECONDS)
+        time.sleep(_ACCEPT_SECONDS)
         self._listener.close()
-        if self._current:
-            self._current.leave_socket()
+        if self._worker:
+            self._worker.stop_accepting()
 
-    def _retire(self, old: Generation) -> None:
-        old.leave_socket()
-        old.say_goodbye()
-        timer = threading.Timer(self._linger, old.end)
+    def _retire(self, worker: GranianWorker) -> None:
+        worker.stop_accepting()
+        worker.send_connection_close()
+        timer = threading.Timer(self._linger_seconds, worker.stop)
         timer.daemon = True
         timer.start()
-        self._lingering = [(each, its) for each, its in self._lingering if its.is_alive()] + [(old, timer)]
-        while len(self._lingering) > _MOST_LINGERING:
-            oldest, its = self._lingering.pop(0)
-            its.cancel()
-            oldest.end()
+        self._old_workers = [(each, its) for each, its in self._old_workers if its.is_alive()] + [(worker, timer)]
+        while len(self._old_workers) > _MAX_OLD_WORKERS:
+            oldest, oldest_timer = self._old_workers.pop(0)
+            oldest_timer.cancel()
+            oldest.stop()
 
-    def _generations(self) -> list[Generation]:
-        return [*(generation for generation, _ in self._lingering), *([self._current] if self._current else [])]
+    def _list_workers(self) -> list[GranianWorker]:
+        return [*(worker for worker, _ in self._old_workers), *([self._worker] if self._worker else [])]

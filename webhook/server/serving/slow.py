@@ -24,18 +24,18 @@ _TCP_INFO = struct.Struct("=B43xI4xI64xQ")
 """Of `struct tcp_info` (linux/tcp.h, append-only): state, last_data_sent, last_data_recv (both ms), bytes_acked."""
 
 _ESTABLISHED = 1
-_DESCRIPTORS = Path("/proc/self/fd")
-_BETWEEN_SWEEPS_SECONDS = 0.25
+_DESCRIPTOR_DIR = Path("/proc/self/fd")
+_SWEEP_INTERVAL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ConnectionInfo:
     """A connection as the kernel saw it: which, how much was sent on it in all, and seconds since."""
 
     inode: int
-    sent: int
-    since_sent: float
-    since_received: float
+    bytes_sent: int
+    seconds_since_sent: float
+    seconds_since_received: float
 
 
 class SlowConnections:
@@ -46,70 +46,75 @@ class SlowConnections:
     what was sent last (the end of a handshake) came after the request's beginning.
     """
 
-    def __init__(self, port: int, oldest: Callable[[], float | None], *, seconds: float, idle: float) -> None:
+    def __init__(
+        self, port: int, find_oldest_read: Callable[[], float | None], *, request_timeout: float, idle_timeout: float
+    ) -> None:
         self._port = port
-        self._oldest = oldest
-        self._seconds = seconds
-        self._idle = idle
-        self._draining = False
-        self._begun: dict[tuple[int, int], float] = {}
+        self._find_oldest_read = find_oldest_read
+        self._request_timeout = request_timeout
+        self._idle_timeout = idle_timeout
+        self._is_draining = False
+        self._receiving_since: dict[tuple[int, int], float] = {}
 
     def drain(self) -> None:
         """From now on the server closes idle connections at once, so those that remain are not idle."""
-        self._draining = True
-        self._idle = 0.0
+        self._is_draining = True
+        self._idle_timeout = 0.0
 
     def sweep(self, now: float) -> int:
         """Look once, at the monotonic time `now`; how many connections were cut."""
-        begun, self._begun = self._begun, {}
-        oldest = self._oldest()
-        lasts = now - oldest if oldest is not None else 0.0
-        if lasts < _BETWEEN_SWEEPS_SECONDS and not self._draining:
+        receiving_since, self._receiving_since = self._receiving_since, {}
+        oldest = self._find_oldest_read()
+        read_seconds = now - oldest if oldest is not None else 0.0
+        if read_seconds < _SWEEP_INTERVAL_SECONDS and not self._is_draining:
             return 0
-        cut = 0
-        for descriptor, seen in _connections(self._port):
-            key = (seen.inode, seen.sent)
-            if seen.since_received < seen.since_sent:
-                self._begun[key] = begun.get(key, now)
-            slow = now - self._begun.get(key, now) > self._seconds or seen.since_sent > self._idle + self._seconds
-            if slow and (self._draining or lasts > self._seconds):
-                cut += _cut(descriptor, seen.inode)
-        return cut
+        cut_count = 0
+        for descriptor, info in _list_connections(self._port):
+            key = (info.inode, info.bytes_sent)
+            if info.seconds_since_received < info.seconds_since_sent:
+                self._receiving_since[key] = receiving_since.get(key, now)
+            is_slow = (
+                now - self._receiving_since.get(key, now) > self._request_timeout
+                or info.seconds_since_sent > self._idle_timeout + self._request_timeout
+            )
+            if is_slow and (self._is_draining or read_seconds > self._request_timeout):
+                cut_count += _shut_down(descriptor, info.inode)
+        return cut_count
 
-    def watch(self) -> None:
+    def start(self) -> None:
         """Sweep in a thread until the process ends."""
 
         def run() -> None:
             pause = threading.Event()
-            while not pause.wait(_BETWEEN_SWEEPS_SECONDS):
+            while not pause.wait(_SWEEP_INTERVAL_SECONDS):
                 self.sweep(time.monotonic())
 
         threading.Thread(target=run, name="slow-connections", daemon=True).start()
 
 
-def _connections(port: int) -> Iterator[tuple[int, _Seen]]:
-    for entry in _DESCRIPTORS.iterdir():
+def _list_connections(port: int) -> Iterator[tuple[int, _ConnectionInfo]]:
+    for entry in _DESCRIPTOR_DIR.iterdir():
         with suppress(OSError):
             descriptor = int(entry.name)
-            if stat.S_ISSOCK(os.fstat(descriptor).st_mode) and (seen := _look(descriptor, port)):
-                yield descriptor, seen
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode) and (info := _read_connection_info(descriptor, port)):
+                yield descriptor, info
 
 
-def _look(descriptor: int, port: int) -> _Seen | None:
+def _read_connection_info(descriptor: int, port: int) -> _ConnectionInfo | None:
     """What the kernel knows of a connection to the port.
 
     Raises:
         OSError: it is no TCP socket, or is gone by now.
     """
-    with _borrowed(descriptor) as connection:
-        information = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-        state, sent_ms, received_ms, sent = _TCP_INFO.unpack(information)
+    with _borrow_socket(descriptor) as connection:
+        tcp_info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        state, sent_ms, received_ms, bytes_sent = _TCP_INFO.unpack(tcp_info)
         if state != _ESTABLISHED or connection.getsockname()[1] != port:
             return None
-        return _Seen(os.fstat(descriptor).st_ino, sent, sent_ms / 1000, received_ms / 1000)
+        return _ConnectionInfo(os.fstat(descriptor).st_ino, bytes_sent, sent_ms / 1000, received_ms / 1000)
 
 
-def _cut(descriptor: int, inode: int) -> int:
+def _shut_down(descriptor: int, inode: int) -> int:
     """Shut a socket down, if the descriptor still is that socket; 1 if it was."""
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
         if os.fstat(connection.fileno()).st_ino == inode:
@@ -119,7 +124,7 @@ def _cut(descriptor: int, inode: int) -> int:
 
 
 @contextmanager
-def _borrowed(descriptor: int) -> Iterator[socket.socket]:
+def _borrow_socket(descriptor: int) -> Iterator[socket.socket]:
     """A socket object over a descriptor that somebody else will close."""
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
     try:

@@ -5,7 +5,7 @@ import socket
 from webhook.server.settings.kinds import Address
 
 
-def listening_socket(address: Address, backlog: int) -> socket.socket:
+def open_listener(address: Address, backlog: int) -> socket.socket:
     """A TCP socket that listens. What is set here is inherited by the connections accepted from it.
 
     Raises:

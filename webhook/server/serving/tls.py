@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from webhook.errors import TallygateError
 
-_LARGEST_FILE = 1 << 20
-_SHOWN = 16  # digits of a fingerprint
-_SMALLEST_RSA, _LARGEST_RSA = 2048, 8192
+_MAX_FILE_BYTES = 1 << 20
+_FINGERPRINT_DIGITS = 16  # digits of a fingerprint
+_MIN_RSA_BITS, _MAX_RSA_BITS = 2048, 8192
 
 
 class CertificateError(TallygateError):
@@ -25,46 +25,48 @@ class CertificateError(TallygateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class ServingCertificates:
     """What TLS is spoken with, in PEM: the chain, its key, and the authorities of clients, when they must show one."""
 
     chain: bytes
     key: bytes
-    client_authorities: bytes
+    client_ca: bytes
     subject: str
     not_after: datetime
 
     @property
     def digest(self) -> str:
         """Names these files: the same bytes give the same digest."""
-        return hashlib.sha256(b"\0".join((self.chain, self.key, self.client_authorities))).hexdigest()
+        return hashlib.sha256(b"\0".join((self.chain, self.key, self.client_ca))).hexdigest()
 
     @property
     def fingerprint(self) -> str:
         """Names the serving certificate: the beginning of its SHA-256, as `tallygate certs` shows it."""
-        return x509.load_pem_x509_certificates(self.chain)[0].fingerprint(hashes.SHA256()).hex()[:_SHOWN]
+        return x509.load_pem_x509_certificates(self.chain)[0].fingerprint(hashes.SHA256()).hex()[:_FINGERPRINT_DIGITS]
 
 
-def read_certificates(chain: Path, key: Path, client_authorities: Path | None = None) -> Certificates:
+def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> ServingCertificates:
     """Read the files once, and check that they belong together.
 
     Raises:
         CertificateError: a file cannot be read, is not PEM, or the key is not the certificate's.
     """
-    chain_pem, key_pem = _read(chain), _read(key)
-    leaf = _parse(chain, chain_pem)
-    if not _is_served(leaf):
+    chain_pem, key_pem = _read_file(chain), _read_file(key)
+    leaf = _parse_chain(chain, chain_pem)
+    if not _is_supported(leaf):
         raise CertificateError(f"{chain}: make it anew with a key on P-256 or P-384, RSA from 2048 bits, or Ed25519")
-    authorities = b""
-    if client_authorities:
-        authorities = _read(client_authorities)
-        _parse(client_authorities, authorities)  # an empty file must never mean that anybody is served
-    found = Certificates(chain_pem, key_pem, authorities, leaf.subject.rfc4514_string(), leaf.not_valid_after_utc)
-    _check(found, chain, key)
-    return found
+    client_ca_pem = b""
+    if client_ca:
+        client_ca_pem = _read_file(client_ca)
+        _parse_chain(client_ca, client_ca_pem)  # an empty file must never mean that anybody is served
+    certificates = ServingCertificates(
+        chain_pem, key_pem, client_ca_pem, leaf.subject.rfc4514_string(), leaf.not_valid_after_utc
+    )
+    _check_key_pair(certificates, chain, key)
+    return certificates
 
 
-def _parse(path: Path, content: bytes) -> x509.Certificate:
+def _parse_chain(path: Path, content: bytes) -> x509.Certificate:
     """The first of the certificates in a file."""
     try:
         return x509.load_pem_x509_certificates(content)[0]
@@ -72,31 +74,31 @@ def _parse(path: Path, content: bytes) -> x509.Certificate:
         raise CertificateError(f"{path}: not a PEM certificate: {error}") from None
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
+            content = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise CertificateError(f"{path}: {error.strerror}") from None
-    if len(content) > _LARGEST_FILE:
+    if len(content) > _MAX_FILE_BYTES:
         raise CertificateError(f"{path}: larger than 1 MiB; this is no certificate")
     return content
 
 
-def _is_served(leaf: x509.Certificate) -> bool:
+def _is_supported(leaf: x509.Certificate) -> bool:
     """Whether it is of the third version of X.509, with a key that rustls (ring) can sign with."""
     key = leaf.public_key()
     if isinstance(key, rsa.RSAPublicKey):
-        known = _SMALLEST_RSA <= key.key_size <= _LARGEST_RSA
+        is_known = _MIN_RSA_BITS <= key.key_size <= _MAX_RSA_BITS
     elif isinstance(key, ec.EllipticCurvePublicKey):
-        known = isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1)
+        is_known = isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1)
     else:
-        known = isinstance(key, ed25519.Ed25519PublicKey)
-    return known and leaf.version is x509.Version.v3
+        is_known = isinstance(key, ed25519.Ed25519PublicKey)
+    return is_known and leaf.version is x509.Version.v3
 
 
-def _check(certificates: Certificates, chain: Path, key: Path) -> None:
-    with as_files(certificates) as files:
+def _check_key_pair(certificates: ServingCertificates, chain: Path, key: Path) -> None:
+    with create_memory_files(certificates) as files:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.chain, files.key, password="")
         except (ssl.SSLError, OSError) as error:
@@ -104,27 +106,27 @@ def _check(certificates: Certificates, chain: Path, key: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class _TlsFilePaths:
     """Paths to the contents of `Certificates`, for libraries that read files only."""
 
     chain: str
     key: str
-    client_authorities: str | None
+    client_ca: str | None
 
 
 @contextmanager
-def as_files(certificates: Certificates) -> Iterator[Files]:
+def create_memory_files(certificates: ServingCertificates) -> Iterator[_TlsFilePaths]:
     """Hold the contents in memory files while they are read.
 
     The files on disk may be replaced between a check and a use; these cannot, need no writable folder, and vanish.
     """
-    contents = (certificates.chain, certificates.key, certificates.client_authorities)
+    contents = (certificates.chain, certificates.key, certificates.client_ca)
     descriptors = [os.memfd_create("tallygate", os.MFD_CLOEXEC) for _ in contents]
     try:
         for descriptor, content in zip(descriptors, contents, strict=True):
             os.write(descriptor, content)
-        chain, key, authorities = (f"/proc/self/fd/{descriptor}" for descriptor in descriptors)
-        yield Files(chain, key, authorities if certificates.client_authorities else None)
+        chain, key, client_ca = (f"/proc/self/fd/{descriptor}" for descriptor in descriptors)
+        yield _TlsFilePaths(chain, key, client_ca if certificates.client_ca else None)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

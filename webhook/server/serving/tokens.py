@@ -5,8 +5,8 @@ from pathlib import Path
 
 from webhook.errors import TallygateError
 
-_TOKEN = re.compile(rb"[A-Za-z0-9._~-]{16,256}")
-_LARGEST_FILE = 1 << 16
+_TOKEN_PATTERN = re.compile(rb"[A-Za-z0-9._~-]{16,256}")
+_MAX_TOKEN_FILE_BYTES = 1 << 16
 
 
 class TokenError(TallygateError):
@@ -21,7 +21,7 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE)
+            content = file.read(_MAX_TOKEN_FILE_BYTES)
     except OSError as error:
         raise TokenError(f"{path}: {error.strerror}") from None
     lines = [line.strip() for line in content.splitlines()]
@@ -29,6 +29,6 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
     if not tokens:
         raise TokenError(f"{path}: no token in it; write one a line, such as `openssl rand -hex 32` makes")
     for number, line in enumerate(lines, 1):
-        if line in tokens and not _TOKEN.fullmatch(line):
+        if line in tokens and not _TOKEN_PATTERN.fullmatch(line):
             raise TokenError(f"{path}:{number}: a token is 16 to 256 letters, digits and . _ ~ -")
     return tokens

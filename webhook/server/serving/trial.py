@@ -11,31 +11,31 @@ import sys
 
 import msgspec
 
-from webhook.server.serving.generation import Generation, StartError, Transport
-from webhook.server.serving.sockets import listening_socket
-from webhook.server.serving.tls import Certificates
+from webhook.server.serving.generation import GranianWorker, HttpsStartError, HttpsSettings
+from webhook.server.serving.sockets import open_listener
+from webhook.server.serving.tls import ServingCertificates
 from webhook.server.settings.kinds import Address
 
-_PATIENCE_SECONDS = 30
+_TIMEOUT_SECONDS = 30
 
 
-def try_out(certificates: Certificates, transport: Transport) -> None:
+def try_certificates(certificates: ServingCertificates, https_settings: HttpsSettings) -> None:
     """Start a server with these certificates in a child process, and end it at once.
 
     Raises:
         StartError: it does not start.
     """
     command = [sys.executable, "-m", __name__]
-    given = msgspec.msgpack.encode((certificates, transport))
+    payload = msgspec.msgpack.encode((certificates, https_settings))
     try:
-        trial = subprocess.run(command, input=given, capture_output=True, timeout=_PATIENCE_SECONDS, check=False)  # noqa: S603 - ourselves
+        process = subprocess.run(command, input=payload, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False)  # noqa: S603 - ourselves
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise StartError(f"the certificate files could not be tried out: {error}") from None
-    if trial.returncode != 0:
-        raise StartError(f"the certificate files cannot be served with: {_reason(trial.stderr)}")
+        raise HttpsStartError(f"the certificate files could not be tried out: {error}") from None
+    if process.returncode != 0:
+        raise HttpsStartError(f"the certificate files cannot be served with: {_find_reason(process.stderr)}")
 
 
-def _reason(output: bytes) -> str:
+def _find_reason(output: bytes) -> str:
     """What the child said, without where in the library it was said."""
     lines = [line for line in output.decode(errors="replace").splitlines() if " value: " in line]
     return lines[0].partition(" value: ")[2] if lines else "the TLS library refuses them"
@@ -43,9 +43,11 @@ def _reason(output: bytes) -> str:
 
 def main() -> None:
     """Be the child."""
-    certificates, transport = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=tuple[Certificates, Transport])
-    listener = listening_socket(Address("127.0.0.1", 0), 1)
-    Generation(lambda *_: [], listener, transport).start(certificates)
+    certificates, https_settings = msgspec.msgpack.decode(
+        sys.stdin.buffer.read(), type=tuple[ServingCertificates, HttpsSettings]
+    )
+    listener = open_listener(Address("127.0.0.1", 0), 1)
+    GranianWorker(lambda *_: [], listener, https_settings).start(certificates)
     os._exit(0)  # nothing was served, so there is nothing to end in good order
 
 

@@ -15,127 +15,133 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_HELD_UP_SECONDS = 0.01
-_IDLE_LOOK_SECONDS = 0.05
-_REMEMBERED_SECONDS = 1.0
+_BLOCKED_SECONDS = 0.01
+_IDLE_POLL_SECONDS = 0.05
+_SPARE_PERIOD_SECONDS = 1.0
 
 
-class _Mine(threading.local):
+class _ThreadState(threading.local):
     """The turns of this thread's worker, while it is at a request."""
 
-    turns: "Turns | None" = None
+    gate: "ThreadGate | None" = None
 
 
-_MINE = _Mine()
+_THREAD_STATE = _ThreadState()
 
 
 @contextmanager
-def held_up() -> Iterator[None]:
+def release_turn() -> Iterator[None]:
     """Wait for something in the block: meanwhile another thread takes requests, where this one was to."""
-    turns = _MINE.turns
-    if turns is None:
+    gate = _THREAD_STATE.gate
+    if gate is None:
         yield
         return
-    turns.step_aside()
+    gate.release_turn()
     try:
         yield
     finally:
-        turns.come_back()
+        gate.resume()
 
 
-class Turns:
+class ThreadGate:
     """The threads of one worker. Each says when it begins a request and when it has finished it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._standing: set[int] = set()
-        self._held_up: set[int] = set()  # of those that stand
-        self._aside: set[int] = set()  # of those that are held up: they have said so themselves
-        self._resting = 0
-        self._most_aside = 0  # at once, since `_remembered_at`
-        self._remembered_at = -math.inf
-        self._spare = 0  # so many were aside at once in the time before that, or since
-        self._coming = 0  # were called back, and do not stand yet
-        self._begun: dict[int, float] = {}
-        self._called = threading.Semaphore(0)
-        self._over = threading.Event()
+        self._active: set[int] = set()
+        self._blocked: set[int] = set()  # of those that stand
+        self._waiting: set[int] = set()  # of those that are held up: they have said so themselves
+        self._parked_count = 0
+        self._max_waiting = 0  # at once, since `_remembered_at`
+        self._spare_updated_at = -math.inf
+        self._spare_count = 0  # so many were aside at once in the time before that, or since
+        self._waking_count = 0  # were called back, and do not stand yet
+        self._entered_at: dict[int, float] = {}
+        self._wakeups = threading.Semaphore(0)
+        self._stopped = threading.Event()
 
     def start(self) -> None:
         """Begin to look after threads that are held up."""
         threading.Thread(target=self._watch, name="turns", daemon=True).start()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Call everybody back, for good."""
         with self._lock:
-            self._over.set()
-            self._call(self._resting)
+            self._stopped.set()
+            self._wake(self._parked_count)
 
-    def begin(self) -> None:
+    def enter(self) -> None:
         """This thread takes a request."""
-        me = threading.get_ident()
-        _MINE.turns = self
-        self._begun[me] = time.monotonic()
-        if me not in self._standing:
+        thread_id = threading.get_ident()
+        _THREAD_STATE.gate = self
+        self._entered_at[thread_id] = time.monotonic()
+        if thread_id not in self._active:
             with self._lock:
-                self._standing.add(me)
+                self._active.add(thread_id)
 
-    def step_aside(self) -> None:
+    def release_turn(self) -> None:
         """This thread is at a request and is going to wait."""
         with self._lock:
-            self._aside.add(threading.get_ident())
-            self._held_up.add(threading.get_ident())
-            self._most_aside = max(self._most_aside, len(self._aside))
-            self._spare = max(self._spare, self._most_aside)
-            self._call_if_all_are_held_up()
+            self._waiting.add(threading.get_ident())
+            self._blocked.add(threading.get_ident())
+            self._max_waiting = max(self._max_waiting, len(self._waiting))
+            self._spare_count = max(self._spare_count, self._max_waiting)
+            self._wake_if_all_blocked()
 
-    def come_back(self) -> None:
+    def resume(self) -> None:
         """It waits no more."""
         with self._lock:
-            self._aside.discard(threading.get_ident())
-            self._held_up.discard(threading.get_ident())
+            self._waiting.discard(threading.get_ident())
+            self._blocked.discard(threading.get_ident())
 
-    def finish(self, *, may_rest: bool) -> None:
+    def leave(self, *, may_park: bool) -> None:
         """This thread has answered; it rests if it may and others stand in line."""
-        me = threading.get_ident()
-        _MINE.turns = None
-        del self._begun[me]
-        if may_rest and len(self._standing) > 1 + self._spare:
-            self._rest(me)
+        thread_id = threading.get_ident()
+        _THREAD_STATE.gate = None
+        del self._entered_at[thread_id]
+        if may_park and len(self._active) > 1 + self._spare_count:
+            self._park(thread_id)
 
-    def look(self, now: float) -> None:
+    def check_blocked(self, now: float) -> None:
         """Call a thread back when all that stand in line are held up, at the monotonic time `now`.
 
         And let go of those to spare that were needed some seconds ago.
         """
-        slow = {thread for thread, begun in list(self._begun.items()) if now - begun > _HELD_UP_SECONDS}
+        slow_threads = {
+            thread for thread, entered_at in list(self._entered_at.items()) if now - entered_at > _BLOCKED_SECONDS
+        }
         with self._lock:
-            if now >= self._remembered_at + _REMEMBERED_SECONDS:
-                self._remembered_at, self._spare, self._most_aside = now, self._most_aside, len(self._aside)
-            self._held_up = (slow & self._begun.keys() & self._standing) | self._aside
-            self._call_if_all_are_held_up()
+            if now >= self._spare_updated_at + _SPARE_PERIOD_SECONDS:
+                self._spare_updated_at, self._spare_count, self._max_waiting = (
+                    now,
+                    self._max_waiting,
+                    len(self._waiting),
+                )
+            self._blocked = (slow_threads & self._entered_at.keys() & self._active) | self._waiting
+            self._wake_if_all_blocked()
 
-    def _call_if_all_are_held_up(self) -> None:
-        if self._resting and len(self._held_up) >= len(self._standing) + self._coming:
-            self._call(1)
+    def _wake_if_all_blocked(self) -> None:
+        if self._parked_count and len(self._blocked) >= len(self._active) + self._waking_count:
+            self._wake(1)
 
-    def _call(self, threads: int) -> None:
-        self._resting -= threads
-        self._coming += threads
-        if threads:
-            self._called.release(threads)
+    def _wake(self, count: int) -> None:
+        self._parked_count -= count
+        self._waking_count += count
+        if count:
+            self._wakeups.release(count)
 
-    def _rest(self, me: int) -> None:
+    def _park(self, thread_id: int) -> None:
         with self._lock:
-            self._held_up.discard(me)
-            if self._over.is_set() or len(self._standing) - len(self._held_up) <= 1 + self._spare:
+            self._blocked.discard(thread_id)
+            if self._stopped.is_set() or len(self._active) - len(self._blocked) <= 1 + self._spare_count:
                 return
-            self._standing.discard(me)
-            self._resting += 1
-        self._called.acquire()
+            self._active.discard(thread_id)
+            self._parked_count += 1
+        self._wakeups.acquire()
         with self._lock:
-            self._coming -= 1
-            self._standing.add(me)
+            self._waking_count -= 1
+            self._active.add(thread_id)
 
     def _watch(self) -> None:
-        while not self._over.wait(_HELD_UP_SECONDS if self._begun else _IDLE_LOOK_SECONDS):
-            self.look(time.monotonic())
+        while not self._stopped.wait(_BLOCKED_SECONDS if self._entered_at else _IDLE_POLL_SECONDS):
+            self.check_blocked(time.monotonic())

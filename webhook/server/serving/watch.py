@@ -6,10 +6,10 @@ from pathlib import Path
 
 from watchfiles import watch
 
-_LOOK_ANYWAY_SECONDS = 60
+_POLL_SECONDS = 60
 
 
-def watch_files(paths: Sequence[Path], look: Callable[[], None], stop: threading.Event) -> threading.Thread:
+def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threading.Event) -> threading.Thread:
     """Call `look` now, whenever something changes beside one of these files, and once a minute, until `stop` is set.
 
     Folders are watched, not files: a Secret is updated by turning a symlink beside them. Look every minute anyway,
@@ -19,16 +19,16 @@ def watch_files(paths: Sequence[Path], look: Callable[[], None], stop: threading
 
     def run() -> None:
         while not stop.is_set():
-            look()
-            for _ in _wakings(folders, stop):
-                look()
+            reload()
+            for _ in _iterate_changes(folders, stop):
+                reload()
 
     thread = threading.Thread(target=run, name="watch-files", daemon=True)
     thread.start()
     return thread
 
 
-def _wakings(folders: Sequence[Path], stop: threading.Event) -> Iterator[object]:
+def _iterate_changes(folders: Sequence[Path], stop: threading.Event) -> Iterator[object]:
     """Something for every change and every minute, until stopped or no longer able to watch."""
     try:
         yield from watch(
@@ -36,9 +36,9 @@ def _wakings(folders: Sequence[Path], stop: threading.Event) -> Iterator[object]
             watch_filter=None,
             stop_event=stop,
             recursive=False,
-            rust_timeout=_LOOK_ANYWAY_SECONDS * 1000,
+            rust_timeout=_POLL_SECONDS * 1000,
             yield_on_timeout=True,
             raise_interrupt=False,
         )
     except (OSError, RuntimeError):  # a folder is gone, or the system has no more watches: look by the clock
-        stop.wait(_LOOK_ANYWAY_SECONDS)
+        stop.wait(_POLL_SECONDS)

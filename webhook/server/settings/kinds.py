@@ -14,7 +14,7 @@ from webhook.server.settings.durations import DurationError, parse_duration
 T = TypeVar("T")
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
-_LAST_PORT = 65535
+_MAX_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class ValueType(Generic[T]):
     """A kind of value: `metavar` stands for it in help, `read` makes one of what was written.
 
     `read` takes text (a flag, a variable) or what TOML or YAML made of it; its ValueError says what would pass.
@@ -38,28 +38,28 @@ class Kind(Generic[T]):
     """
 
     metavar: str
-    read: Callable[[Any], T]
-    many: bool = False
+    parse: Callable[[Any], T]
+    is_list: bool = False
 
 
-def _text(value: Any) -> str:
+def _parse_text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{value!r} is not a text")
     return value.strip()
 
 
-def _path(value: Any) -> Path:
-    return Path(_text(value) if not isinstance(value, Path) else value)
+def _parse_path(value: Any) -> Path:
+    return Path(_parse_text(value) if not isinstance(value, Path) else value)
 
 
-def _paths(value: Any) -> tuple[Path, ...]:
+def _parse_paths(value: Any) -> tuple[Path, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple)) or not parts:
         raise ValueError(f"{value!r} is not a list of paths")
-    return tuple(_path(part) for part in parts)
+    return tuple(_parse_path(part) for part in parts)
 
 
-def _count(value: Any) -> int:
+def _parse_count(value: Any) -> int:
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
     if type(value) is not int or value < 1:
@@ -67,7 +67,7 @@ def _count(value: Any) -> int:
     return value
 
 
-def _duration(value: Any) -> float:
+def _parse_duration_value(value: Any) -> float:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a duration; write a number and a unit, such as 10s or 1m30s")  # noqa: TRY004 - see Kind.read
     try:
@@ -76,7 +76,7 @@ def _duration(value: Any) -> float:
         raise ValueError(str(error)) from None
 
 
-def _size(value: Any) -> int:
+def _parse_size(value: Any) -> int:
     try:
         quantity = Quantity.parse(str(value))
     except QuantityError:
@@ -86,32 +86,32 @@ def _size(value: Any) -> int:
     return quantity.value()
 
 
-def _address(value: Any) -> Address:
+def _parse_address(value: Any) -> Address:
     host, colon, port = str(value).rpartition(":")
     try:
         address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
         address = None
-    if not colon or address is None or not (_DIGITS.fullmatch(port) and int(port) <= _LAST_PORT):
+    if not colon or address is None or not (_DIGITS.fullmatch(port) and int(port) <= _MAX_PORT):
         raise ValueError(f"{value!r} is not an IP address and a port, such as 0.0.0.0:8443 or [::]:8443")
     return Address(str(address), int(port))
 
 
-def one_of(*words: str) -> Kind[str]:
+def create_choice(*choices: str) -> ValueType[str]:
     """A kind that takes one of these words."""
 
-    def read(value: Any) -> str:
-        if value not in words:
-            raise ValueError(f"{value!r} is not one of {', '.join(words)}")
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
         return str(value)
 
-    return Kind("|".join(words), read)
+    return ValueType("|".join(choices), parse)
 
 
-TEXT = Kind("TEXT", _text)
-PATH = Kind("FILE", _path)
-PATHS = Kind("PATH", _paths, many=True)
-COUNT = Kind("N", _count)
-DURATION = Kind("DURATION", _duration)
-SIZE = Kind("BYTES", _size)
-ADDRESS = Kind("IP:PORT", _address)
+TEXT = ValueType("TEXT", _parse_text)
+PATH = ValueType("FILE", _parse_path)
+PATHS = ValueType("PATH", _parse_paths, is_list=True)
+COUNT = ValueType("N", _parse_count)
+DURATION = ValueType("DURATION", _parse_duration_value)
+SIZE = ValueType("BYTES", _parse_size)
+ADDRESS = ValueType("IP:PORT", _parse_address)

@@ -15,7 +15,7 @@ from ruamel.yaml.error import YAMLError
 from webhook.errors import TallygateError
 from webhook.server.settings.table import CONFIG_VARIABLE, ENVIRONMENT_PREFIX, OPTIONS, Option, Settings
 
-_LARGEST_FILE = 1 << 20
+_MAX_FILE_BYTES = 1 << 20
 SERVICE_LINK = re.compile(
     r"TALLYGATE_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)"
 )
@@ -31,12 +31,12 @@ class SettingsError(TallygateError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _RawSetting:
     """A value as written, and where."""
 
     name: str
     value: Any
-    where: str
+    location: str
 
 
 def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str], config: Path | None = None) -> Settings:
@@ -52,71 +52,75 @@ def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str], conf
     """
     errors: list[str] = []
     path = config or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
-    written = [
-        *(_from_file(path, errors) if path else ()),
-        *_from_environment(environment, errors),
-        *(_Written(name, value, _option(name).flag) for name, value in flags.items() if value not in (None, ())),
+    raw_settings = [
+        *(_read_file(path, errors) if path else ()),
+        *_read_environment(environment, errors),
+        *(
+            _RawSetting(name, value, _find_option(name).flag)
+            for name, value in flags.items()
+            if value not in (None, ())
+        ),
     ]
-    values = _read(written, errors)
+    values = _parse_values(raw_settings, errors)
     if errors:
         raise SettingsError(errors)
     return Settings(**values)
 
 
-def _option(name: str) -> Option:
+def _find_option(name: str) -> Option:
     return next(option for option in OPTIONS if option.name == name)
 
 
-def _read(written: Iterable[_Written], errors: list[str]) -> dict[str, Any]:
+def _parse_values(raw_settings: Iterable[_RawSetting], errors: list[str]) -> dict[str, Any]:
     """The values by name, the last one written for each; every one that cannot be read is an error, used or not."""
     values: dict[str, Any] = {}
-    for item in written:
+    for setting in raw_settings:
         try:
-            values[item.name] = _option(item.name).kind.read(item.value)
+            values[setting.name] = _find_option(setting.name).value_type.parse(setting.value)
         except ValueError as error:
-            errors.append(f"{item.where}: {error}")
+            errors.append(f"{setting.location}: {error}")
     return values
 
 
-def _unknown(where: str, word: str, known: Iterable[str], prefix: str = "") -> str:
+def _format_unknown(location: str, name: str, names: Iterable[str], prefix: str = "") -> str:
     """Names are compared without the prefix that all of them have, or any would resemble any."""
-    bare = [name.removeprefix(prefix) for name in known]
-    near = difflib.get_close_matches(word.removeprefix(prefix), bare, n=1)
-    hint = f"; did you mean {prefix}{near[0]}?" if near else "; docs/settings.md lists them all"
-    return f"{where}: there is no setting {word}{hint}"
+    candidates = [name.removeprefix(prefix) for name in names]
+    matches = difflib.get_close_matches(name.removeprefix(prefix), candidates, n=1)
+    hint = f"; did you mean {prefix}{matches[0]}?" if matches else "; docs/settings.md lists them all"
+    return f"{location}: there is no setting {name}{hint}"
 
 
-def _from_environment(environment: Mapping[str, str], errors: list[str]) -> list[_Written]:
+def _read_environment(environment: Mapping[str, str], errors: list[str]) -> list[_RawSetting]:
     names = {option.variable: option.name for option in OPTIONS}
-    written = []
+    raw_settings = []
     for variable in sorted(environment):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
             continue
         if variable in names:
-            written.append(_Written(names[variable], environment[variable], variable))
+            raw_settings.append(_RawSetting(names[variable], environment[variable], variable))
         elif not SERVICE_LINK.fullmatch(variable):
-            errors.append(_unknown("environment", variable, [*names, CONFIG_VARIABLE], ENVIRONMENT_PREFIX))
-    return written
+            errors.append(_format_unknown("environment", variable, [*names, CONFIG_VARIABLE], ENVIRONMENT_PREFIX))
+    return raw_settings
 
 
-def _from_file(path: Path, errors: list[str]) -> list[_Written]:
+def _read_file(path: Path, errors: list[str]) -> list[_RawSetting]:
     try:
-        content = _parse(path)
+        content = _parse_file(path)
     except (OSError, ValueError, YAMLError, RecursionError) as error:
-        errors.append(f"{path}: {_one_line(error)}")
+        errors.append(f"{path}: {_format_error(error)}")
         return []
     if not isinstance(content, dict):
         errors.append(f"{path}: settings are written as `name: value` (YAML) or `name = value` (TOML)")
         return []
     names = [option.name for option in OPTIONS]
-    errors.extend(_unknown(str(path), str(key), names) for key in content if key not in names)
-    return [_Written(key, value, f"{path}: {key}") for key, value in content.items() if key in names]
+    errors.extend(_format_unknown(str(path), str(key), names) for key in content if key not in names)
+    return [_RawSetting(key, value, f"{path}: {key}") for key, value in content.items() if key in names]
 
 
-def _parse(path: Path) -> Any:
+def _parse_file(path: Path) -> Any:
     with path.open("rb") as file:
-        content = file.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
+        content = file.read(_MAX_FILE_BYTES + 1)
+    if len(content) > _MAX_FILE_BYTES:
         raise ValueError("larger than 1 MiB; this is no settings file")
     if path.suffix == ".toml":
         return tomllib.loads(content.decode())
@@ -125,6 +129,6 @@ def _parse(path: Path) -> Any:
     raise ValueError("name it .toml, .yaml, .yml or .json, so that it is known how to read it")
 
 
-def _one_line(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split()) or type(error).__name__

@@ -6,30 +6,30 @@ from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from werkzeug.exceptions import HTTPException
 
-from webhook.server.ports import Admit, Readiness
-from webhook.server.reporting.metrics import Metrics
-from webhook.server.web.failures import Failure, status_body
-from webhook.server.web.health import health_views
-from webhook.server.web.layer import Admission, Limits, Tokens
-from webhook.server.web.observer import Observer
+from webhook.server.ports import Admit, ReadinessCheck
+from webhook.server.reporting.metrics import ServerMetrics
+from webhook.server.web.failures import HttpError, status_body
+from webhook.server.web.health import create_health_views
+from webhook.server.web.layer import AdmissionMiddleware, RequestLimits, TokenSource
+from webhook.server.web.observer import RequestLog
 
-_DEFAULT_LIMITS = Limits()
+_DEFAULT_LIMITS = RequestLimits()
 
 
-NewApp = Callable[[Observer, Sequence[Readiness], Limits, Tokens], Flask]
-"""Makes an application of what `create_app` takes beside `admit`; its `extensions["bodies"]` reads bodies."""
+AppFactory = Callable[[RequestLog, Sequence[ReadinessCheck], RequestLimits, TokenSource], Flask]
+"""Makes an application of what `create_app` takes beside `admit`; its `extensions["body_reader"]` reads bodies."""
 
 
 def create_app(
     admit: Admit,
-    observer: Observer,
-    checks: Sequence[Readiness] = (),
-    limits: Limits = _DEFAULT_LIMITS,
-    tokens: Tokens = tuple,
+    request_log: RequestLog,
+    checks: Sequence[ReadinessCheck] = (),
+    limits: RequestLimits = _DEFAULT_LIMITS,
+    tokens: TokenSource = tuple,
 ) -> Flask:
     """The gate as a web application: the two admission endpoints, `/healthz`, `/readyz`, and JSON for every error.
 
-    What reads request bodies is in the application's `extensions["bodies"]`.
+    What reads request bodies is in the application's `extensions["body_reader"]`.
 
     Args:
         admit: decides.
@@ -38,16 +38,16 @@ def create_app(
         limits: bounds on one request.
         tokens: the secret path segments in force; none leaves the endpoints open.
     """
-    app = bare_app("webhook", checks, observer)
-    layer = Admission(app.wsgi_app, admit, observer, limits, tokens)
-    app.extensions["bodies"] = layer.bodies
-    app.wsgi_app = layer  # type: ignore[method-assign]  # Flask's own way of adding middleware
+    app = create_base_app("webhook", checks, request_log)
+    middleware = AdmissionMiddleware(app.wsgi_app, admit, request_log, limits, tokens)
+    app.extensions["body_reader"] = middleware.body_reader
+    app.wsgi_app = middleware  # type: ignore[method-assign]  # Flask's own way of adding middleware
     return app
 
 
-def create_monitor(metrics: Metrics, observer: Observer, checks: Sequence[Readiness] = ()) -> Flask:
+def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: Sequence[ReadinessCheck] = ()) -> Flask:
     """What the second port serves: `/metrics`, `/healthz`, `/readyz`."""
-    app = bare_app("monitor", checks, observer)
+    app = create_base_app("monitor", checks, request_log)
 
     @app.get("/metrics")
     def show_metrics() -> Response:
@@ -56,21 +56,21 @@ def create_monitor(metrics: Metrics, observer: Observer, checks: Sequence[Readin
     return app
 
 
-def bare_app(name: str, checks: Sequence[Readiness], observer: Observer) -> Flask:
+def create_base_app(name: str, checks: Sequence[ReadinessCheck], request_log: RequestLog) -> Flask:
     """`/healthz` and `/readyz`, and JSON for every error."""
     app = Flask(name, static_folder=None)
-    app.register_blueprint(health_views(checks))
+    app.register_blueprint(create_health_views(checks))
 
     @app.errorhandler(HTTPException)
-    def answer_http_error(error: HTTPException) -> Response:
+    def send_http_error(error: HTTPException) -> Response:
         code = error.code or 500
         headers = [(name, value) for name, value in error.get_headers() if name != "Content-Type"]
         return Response(status_body(code, error.description or error.name), code, headers, "application/json")
 
     @app.errorhandler(Exception)
-    def answer_crash(error: Exception) -> Response:
-        failure = Failure(500, "crash", "the server failed; its log says how")
-        observer.failed(failure, error)
-        return Response(failure.body, failure.code, mimetype="application/json")
+    def send_crash(error: Exception) -> Response:
+        http_error = HttpError(500, "crash", "the server failed; its log says how")
+        request_log.log_error(http_error, error)
+        return Response(http_error.body, http_error.code, mimetype="application/json")
 
     return app

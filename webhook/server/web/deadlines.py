@@ -5,13 +5,13 @@ from urllib.parse import parse_qs
 
 from webhook.server.settings.durations import DurationError, parse_duration
 
-_LONGEST_QUERY = 256
+_MAX_QUERY_LENGTH = 256
 
 
 @lru_cache(maxsize=256)
-def seconds_asked(query: str) -> float | None:
+def parse_timeout(query: str) -> float | None:
     """The `timeout` of a query string in seconds (`timeout=5s`), or None when there is none that can be read."""
-    if len(query) > _LONGEST_QUERY:
+    if len(query) > _MAX_QUERY_LENGTH:
         return None
     for text in parse_qs(query).get("timeout", []):
         try:

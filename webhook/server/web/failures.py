@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-REASONS = {
+STATUS_REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
     403: "Forbidden",
@@ -19,7 +19,7 @@ REASONS = {
 }
 """`status.reason` by code (apimachinery metav1.StatusReason, v1.36)."""
 
-PHRASES = {
+STATUS_LINES = {
     200: "200 OK",
     400: "400 Bad Request",
     405: "405 Method Not Allowed",
@@ -32,11 +32,11 @@ PHRASES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class HttpError:
     """An HTTP error: its code, a sentence for a person, and `why`, one word for metrics and logs."""
 
     code: int
-    why: str
+    reason: str
     message: str
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ def status_body(code: int, message: str) -> bytes:
             "metadata": {},
             "status": "Failure",
             "message": message,
-            "reason": REASONS.get(code, "Unknown"),
+            "reason": STATUS_REASONS.get(code, "Unknown"),
             "code": code,
         }
     )

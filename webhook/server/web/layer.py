@@ -18,30 +18,30 @@ from webhook.gate.decisions import Decision
 from webhook.gate.gate import UndecidedError
 from webhook.server.ports import Admit
 from webhook.server.web.bodies import BodyError, BodyReader, Environ
-from webhook.server.web.deadlines import seconds_asked
-from webhook.server.web.failures import PHRASES, Failure
-from webhook.server.web.observer import Observer
+from webhook.server.web.deadlines import parse_timeout
+from webhook.server.web.failures import STATUS_LINES, HttpError
+from webhook.server.web.observer import RequestLog
 
 _PATHS = {f"{ADMIT_PREFIX}{phase}": phase for phase in Phase}
-JSON = ("Content-Type", "application/json")
-_OK = PHRASES[200]
-CRASHED = Failure(500, "crash", "the gate failed and has decided nothing; its log says how")
-NOT_POST = Failure(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
+JSON_HEADER = ("Content-Type", "application/json")
+_OK_LINE = STATUS_LINES[200]
+CRASH_ERROR = HttpError(500, "crash", "the gate failed and has decided nothing; its log says how")
+METHOD_ERROR = HttpError(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
 
-Tokens = Callable[[], tuple[bytes, ...]]
+TokenSource = Callable[[], tuple[bytes, ...]]
 """The secret path segments in force now; none: the paths are open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RequestLimits:
     """Bounds on one request: its body in bytes, its decision in seconds by the clock `monotonic`."""
 
-    body: int = 8 << 20
-    seconds: float = 10.0
+    max_body_bytes: int = 8 << 20
+    timeout: float = 10.0
     monotonic: Callable[[], float] = time.monotonic
 
 
-class Admission:
+class AdmissionMiddleware:
     """WSGI middleware: the two admission endpoints in front of an application.
 
     Args:
@@ -56,65 +56,67 @@ class Admission:
         self,
         application: WSGIApplication,
         admit: Admit,
-        observer: Observer,
-        limits: Limits,
-        tokens: Tokens = tuple,
+        request_log: RequestLog,
+        limits: RequestLimits,
+        tokens: TokenSource = tuple,
     ) -> None:
         self._application = application
         self._admit = admit
-        self._observer = observer
-        self._fail = partial(fail, observer)
+        self._request_log = request_log
+        self._send_error = partial(send_error, request_log)
         self._monotonic = limits.monotonic
-        self.bodies = BodyReader(limits.body, limits.seconds)
-        self._timeout = limits.seconds
+        self.body_reader = BodyReader(limits.max_body_bytes, limits.timeout)
+        self._timeout = limits.timeout
         self._tokens = tokens
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer an admission request; pass anything else on."""
-        phase = self._phase(environ["PATH_INFO"])
+        phase = self._find_phase(environ["PATH_INFO"])
         if phase is None:
             return self._application(environ, start_response)
         if environ["REQUEST_METHOD"] != "POST":
-            return self._fail(NOT_POST, start_response)
-        begun = self._monotonic()
+            return self._send_error(METHOD_ERROR, start_response)
+        started_at = self._monotonic()
         try:
-            answer = self._decide(environ, phase, begun)
+            decision = self._decide(environ, phase, started_at)
         except BodyError as error:
-            return self._fail(error.failure, start_response)
+            return self._send_error(error.http_error, start_response)
         except ReviewError as error:
-            return self._fail(Failure(400, "review", str(error)), start_response)
+            return self._send_error(HttpError(400, "review", str(error)), start_response)
         except UndecidedError as error:
-            return self._fail(Failure(500, "undecided", f"the gate could not decide: {error}"), start_response, error)
+            return self._send_error(
+                HttpError(500, "undecided", f"the gate could not decide: {error}"), start_response, error
+            )
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
-            return self._fail(CRASHED, start_response, error)
-        taken = self._monotonic() - begun
-        start_response(_OK, [JSON])
-        return _Sent(answer.body, lambda: self._observer.answered(answer.record, taken))
+            return self._send_error(CRASH_ERROR, start_response, error)
+        seconds = self._monotonic() - started_at
+        start_response(_OK_LINE, [JSON_HEADER])
+        return _LoggedBody(decision.body, lambda: self._request_log.log_decision(decision.record, seconds))
 
-    def _decide(self, environ: Environ, phase: Phase, begun: float) -> Decision:
-        asked = seconds_asked(environ.get("QUERY_STRING", ""))
-        deadline = begun + (self._timeout if asked is None else min(asked, self._timeout))
-        return self._admit(self.bodies.read(environ, begun), phase, deadline)
+    def _decide(self, environ: Environ, phase: Phase, started_at: float) -> Decision:
+        timeout = parse_timeout(environ.get("QUERY_STRING", ""))
+        deadline = started_at + (self._timeout if timeout is None else min(timeout, self._timeout))
+        return self._admit(self.body_reader.read(environ, started_at), phase, deadline)
 
-    def _phase(self, path: str) -> Phase | None:
+    def _find_phase(self, path: str) -> Phase | None:
         tokens = self._tokens()
         if not tokens:
             return _PATHS.get(path)
         token, _, rest = path.removeprefix(ADMIT_PREFIX).partition("/")
         phase = _PATHS.get(ADMIT_PREFIX + rest) if path.startswith(ADMIT_PREFIX) else None
-        return phase if phase and _is_one_of(token, tokens) else None
+        return phase if phase and _is_valid_token(token, tokens) else None
 
 
-def fail(
-    observer: Observer, failure: Failure, start_response: StartResponse, error: BaseException | None = None
+def send_error(
+    request_log: RequestLog, http_error: HttpError, start_response: StartResponse, error: BaseException | None = None
 ) -> Iterable[bytes]:
     """Tell a failure, and answer it."""
-    observer.failed(failure, error)
-    start_response(PHRASES[failure.code], [JSON, *failure.headers.items()])
-    return [failure.body]
+    request_log.log_error(http_error, error)
+    start_response(STATUS_LINES[http_error.code], [JSON_HEADER, *http_error.headers.items()])
+    return [http_error.body]
 
 
-class _Sent:
+class _LoggedBody:
     """A body, and what is done once it is sent: nobody who waits for a decision need wait for its log line."""
 
     __slots__ = ("_body", "close")
@@ -127,7 +129,7 @@ class _Sent:
         yield self._body
 
 
-def _is_one_of(token: str, tokens: tuple[bytes, ...]) -> bool:
+def _is_valid_token(token: str, tokens: tuple[bytes, ...]) -> bool:
     """Whether the token is valid, in a time that tells nothing of how nearly it is, nor of which."""
-    given = token.encode()
-    return any([hmac.compare_digest(given, valid) for valid in tokens])  # noqa: C419 - compares with all, always
+    encoded = token.encode()
+    return any([hmac.compare_digest(encoded, valid) for valid in tokens])  # noqa: C419 - compares with all, always
