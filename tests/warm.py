@@ -30,7 +30,7 @@ _IMPORTED = (
     *(f"webhook.cli.{name}" for name in ("certificates", "publishing", "certificate_status", "certificate_keeping")),
     "webhook.cli.serve",
     "webhook.cli.relay",
-    "webhook.server.composing.followed",
+    "webhook.server.serve_with_cluster",
     "webhook.state.watch.configured",
 )
 _ROOT = Path(__file__).parents[1]

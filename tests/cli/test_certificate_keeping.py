@@ -21,11 +21,10 @@ from tests.server.building import Log
 from tests.server.process import eventually
 from webhook.cli import certificate_keeping
 from webhook.cli.certificate_keeping import keeping
-from webhook.server.life import ServeError
-from webhook.server.ports import ServerSetup
-from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
+from webhook.server.interfaces import ServerSetup
+from webhook.server.lifecycle import ServeError
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Telemetry
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
 
 SECRET = "own/tls"  # noqa: S105  its name
 PATH = "/api/v1/namespaces/own/secrets/tls"

@@ -6,10 +6,10 @@ from tests.deploy.rendered import Object, Objects
 from webhook.admission.registration import NAMESPACE
 from webhook.cli.relay import relay
 from webhook.cli.serve import serve
-from webhook.server.relaying.ports import PeerService
-from webhook.server.settings.kinds import Address
+from webhook.server.relay.failover import PeerService
 from webhook.server.settings.sources import load_settings
 from webhook.server.settings.table import Settings
+from webhook.server.settings.value_types import Address
 
 _VARIABLE = "TALLYGATE_NAMESPACE"
 

@@ -127,7 +127,7 @@ def test_the_relay_is_the_gates_image_asked_and_held_down_as_the_gate_is() -> No
 
 def test_it_is_waited_for_longer_than_it_waits_for_its_certificate() -> None:
     probe = container(relayed(), "relay")["startupProbe"]
-    assert probe["periodSeconds"] * probe["failureThreshold"] > 60  # webhook/server/relay.py
+    assert probe["periodSeconds"] * probe["failureThreshold"] > 60  # webhook/server/relay/serve_relay.py
 
 
 def test_with_a_network_policy_it_reaches_names_and_other_replicas_and_its_metrics_are_scraped() -> None:

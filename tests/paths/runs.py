@@ -19,14 +19,14 @@ from webhook.cli.app import root
 from webhook.cli.command import EXIT_FINDINGS
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED
-from webhook.server.caps.metrics import CapMetrics
-from webhook.server.composing.followed import _create_ledgers, create_cluster_gate
-from webhook.server.following.cluster import load_client_config
-from webhook.server.policies import PolicyReloader
+from webhook.server.controllers.informers import load_client_config
+from webhook.server.policy_reloader import PolicyReloader
+from webhook.server.serve_with_cluster import _create_ledgers, create_cluster_gate
 from webhook.server.settings.sources import load_settings
-from webhook.server.voice import Telemetry, start_telemetry
-from webhook.server.web.app import create_app
-from webhook.server.web.observer import RequestLog
+from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.metrics import Telemetry, start_telemetry
+from webhook.server.web.flask_app import create_app
+from webhook.server.web.request_log import RequestLog
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, TransitionResult

@@ -6,7 +6,7 @@ from tests.audit.findings import finding
 from webhook.audit.audit import Outcome
 from webhook.audit.kept import Kept
 from webhook.audit.looked import Looked
-from webhook.server.auditing.figures import LastAudit
+from webhook.server.telemetry.controller_metrics import LastAudit
 
 
 def last(policies: int = 1) -> LastAudit:

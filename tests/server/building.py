@@ -8,13 +8,12 @@ from typing import Any
 from flask.testing import FlaskClient
 
 from tests.server.tiny import TinyGate
-from webhook.server.ports import ReadinessCheck
-from webhook.server.reporting.lines import LineWriter
-from webhook.server.reporting.logs import Logger, create_logger
-from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
-from webhook.server.web.app import create_app
-from webhook.server.web.layer import RequestLimits, TokenSource
-from webhook.server.web.observer import RequestLog
+from webhook.server.interfaces import ReadinessCheck
+from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics
+from webhook.server.web.admission_middleware import RequestLimits, TokenSource
+from webhook.server.web.flask_app import create_app
+from webhook.server.web.request_log import RequestLog
 
 MUTATE, VALIDATE = "/v1/admit/mutate", "/v1/admit/validate"
 

@@ -12,15 +12,12 @@ from tests.state.ledger.ledgers import empty, gpus, granted, wants
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
 from webhook.cli.certificate_figures import CertificateFigures
-from webhook.server.auditing.figures import AuditMetrics
-from webhook.server.caps.metrics import CapMetrics
-from webhook.server.events.series import Event
-from webhook.server.events.telling import EventRecorder
-from webhook.server.following.figures import LedgerControllerMetrics
-from webhook.server.relaying.asking import Relay
-from webhook.server.relaying.ports import RelayResponse, RelayRequest, UpstreamTimeout
-from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
-from webhook.server.voice import Telemetry
+from webhook.server.events.event_correlator import Event
+from webhook.server.events.event_recorder import EventRecorder
+from webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout
+from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.runner import Followed

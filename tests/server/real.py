@@ -3,7 +3,7 @@
 import sys
 
 from tests.server.tiny import flags_of
-from webhook.server.life import exit_process
+from webhook.server.lifecycle import exit_process
 from webhook.server.serve import serve
 from webhook.server.settings.sources import load_settings
 

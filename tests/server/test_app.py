@@ -3,8 +3,8 @@
 import pytest
 
 from tests.server.building import MUTATE, Built, review
-from webhook.server.ports import ReadinessStatus
-from webhook.server.web.app import create_monitor_app
+from webhook.server.interfaces import ReadinessStatus
+from webhook.server.web.flask_app import create_monitor_app
 
 GOOD, BAD = (
     ReadinessStatus("policies", ready=True, detail={"digest": "d"}),

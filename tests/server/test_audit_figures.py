@@ -6,8 +6,8 @@ from tests.server.audits import last
 from tests.server.building import Log
 from tests.server.test_figures import shown
 from webhook.audit.reports import Written
-from webhook.server.auditing import figures
-from webhook.server.auditing.figures import AuditMetrics, log_audit
+from webhook.server.telemetry import controller_metrics
+from webhook.server.telemetry.controller_metrics import AuditMetrics, log_audit
 
 
 def test_what_was_found_is_told_by_policy() -> None:
@@ -35,9 +35,9 @@ def test_before_the_first_audit_and_where_another_replica_leads_nothing_is_told_
 def test_policies_beyond_the_bound_go_together() -> None:
     registry = CollectorRegistry()
     told = AuditMetrics(registry, lambda: True, 3600.0)
-    told.last_audit = last(figures.MAX_POLICIES + 3)
+    told.last_audit = last(controller_metrics.MAX_POLICIES + 3)
     found = [line for line in shown(registry) if line.startswith("tallygate_audit_findings")]
-    assert len(found) == figures.MAX_POLICIES + 1
+    assert len(found) == controller_metrics.MAX_POLICIES + 1
     assert 'tallygate_audit_findings{by="rule",enforcement="deny",policy="other"} 6.0' in found
 
 

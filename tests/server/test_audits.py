@@ -13,13 +13,13 @@ from tests.server.process import eventually
 from tests.server.small_cluster import SmallCluster, small_cluster
 from tests.state.watch.test_pool import kubeconfig
 from webhook.cli.policies import usable
-from webhook.server.auditing import rounds
-from webhook.server.auditing.figures import AuditMetrics
-from webhook.server.auditing.rounds import AuditController, AuditSchedule
-from webhook.server.following.cluster import GateInformers
-from webhook.server.life import ServeError
+from webhook.server.controllers import audit_controller
+from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
+from webhook.server.controllers.informers import GateInformers
+from webhook.server.lifecycle import ServeError
 from webhook.server.serve import serve
 from webhook.server.settings.table import Settings
+from webhook.server.telemetry.controller_metrics import AuditMetrics
 from webhook.state.watch.connect import connect
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
@@ -68,7 +68,7 @@ class Replica:
 
 @pytest.fixture(autouse=True)
 def _seconds_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(audit_controller, "_POLL_SECONDS", 0.02)
 
 
 @pytest.fixture

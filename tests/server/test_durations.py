@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from webhook.server.settings.durations import DurationError, parse_duration
+from webhook.server.settings.value_types import DurationError, parse_duration
 
 GOOD = {
     "0": 0.0,

@@ -3,8 +3,8 @@
 from prometheus_client import CollectorRegistry, generate_latest
 
 from webhook.accounting.amounts import Amounts
-from webhook.server.caps.seen import ObservedLedger, ObservedLedgers
-from webhook.server.following.figures import LedgerControllerMetrics
+from webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
+from webhook.server.telemetry.ledger_metrics import ObservedLedger, ObservedLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.failure import Reason

@@ -10,12 +10,11 @@ import pytest
 from certs.names import parse_names
 from certs.renewal import issue
 from tests.server.building import Log
-from webhook.server.reporting.logs import forward_library_logs
-from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
-from webhook.server.serving.generation import HttpsStartError
-from webhook.server.serving.renewal import CertificateReloader, TokenReloader
-from webhook.server.serving.tls import CertificateError, ServingCertificates, create_memory_files, read_certificates
-from webhook.server.serving.tokens import TokenError, read_tokens
+from webhook.server.https.file_reload import CertificateReloader, TokenError, TokenReloader, read_tokens
+from webhook.server.https.granian_worker import HttpsStartError
+from webhook.server.https.tls_files import CertificateError, ServingCertificates, create_memory_files, read_certificates
+from webhook.server.telemetry.json_log import forward_library_logs
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.state.watch.test_placing import Followed as Views
-from webhook.server.following.placing import InformerSnapshotProvider
-from webhook.server.following.unplaced import NoSnapshotProvider
-from webhook.server.reporting.lines import LineWriter
-from webhook.server.reporting.logs import Logger, create_logger
+from webhook.server.controllers.listers import InformerSnapshotProvider
+from webhook.server.controllers.unsynced import NoSnapshotProvider
+from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
 from webhook.state.watch.runner import Followed
 
 

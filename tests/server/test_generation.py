@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.server.serving.generation import filter_headers
+from webhook.server.https.granian_worker import filter_headers
 
 GOOD = [("Content-Type", "application/json"), ("X", ""), ("X-Y", "a\tb ~"), ("Allow", "GET, HEAD")]
 BAD = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.server.building import MUTATE, VALIDATE, Built, review
-from webhook.server.web.layer import RequestLimits
+from webhook.server.web.admission_middleware import RequestLimits
 
 
 @pytest.mark.parametrize(("path", "phase"), [(MUTATE, "mutate"), (VALIDATE, "validate")])

@@ -5,8 +5,8 @@ import time
 from tests.gate.leases import Leases
 from tests.server.process import eventually
 from webhook.gate.leader_election import LEADER_LEASE, LeaderElector
-from webhook.server.following.leading import LeaseController
-from webhook.server.reporting.logs import create_logger
+from webhook.server.controllers.ledger_controller import LeaseController
+from webhook.server.telemetry.json_log import create_logger
 
 
 def thread(leases: Leases) -> LeaseController:

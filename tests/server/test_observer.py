@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from tests.server.building import Built, Log
 from webhook.admission.change import Phase
 from webhook.gate.decisions import DecisionRecord
-from webhook.server.reporting.lines import LineWriter
-from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
-from webhook.server.web.failures import HttpError
-from webhook.server.web.observer import RequestLog
+from webhook.server.telemetry.json_log import LineWriter
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics
+from webhook.server.web.http_errors import HttpError
+from webhook.server.web.request_log import RequestLog
 
 RECORD = DecisionRecord(
     uid="u-1",

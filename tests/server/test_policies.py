@@ -6,9 +6,8 @@ import pytest
 
 from tests.server.building import Log
 from webhook.policy import load
-from webhook.server.policies import PolicyReloader
-from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
-from webhook.server.voice import Telemetry
+from webhook.server.policy_reloader import PolicyReloader
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
 
 POLICY = """apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule

@@ -18,9 +18,9 @@ from cryptography.x509.oid import NameOID
 from certs.renewal import issue
 from tests.server.building import MUTATE, review
 from tests.server.process import NAMES, ServerProcess, eventually, every, replace_file
-from webhook.server.serving.generation import HttpsStartError, HttpsSettings
-from webhook.server.serving.tls import CertificateError, ServingCertificates, read_certificates
-from webhook.server.serving.trial import try_certificates
+from webhook.server.https.certificate_trial import try_certificates
+from webhook.server.https.granian_worker import HttpsSettings, HttpsStartError
+from webhook.server.https.tls_files import CertificateError, ServingCertificates, read_certificates
 
 ROTATIONS, CLIENTS = 10, 8
 

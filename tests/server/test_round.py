@@ -2,7 +2,7 @@
 
 from tests.state.watch.pods import GPUS
 from webhook.admission.capping import Counted
-from webhook.server.following.round import ReconcileSchedule
+from webhook.server.controllers.ledger_controller import ReconcileSchedule
 from webhook.state.ports import LedgerKey
 
 KEYS = [(LedgerKey("cap", f"n{number}"), GPUS) for number in range(10)]

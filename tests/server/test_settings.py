@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.server.settings_table import DOCUMENT, rewritten
-from webhook.server.settings.kinds import Address
 from webhook.server.settings.sources import SERVICE_LINK, SettingsError, load_settings
 from webhook.server.settings.table import OPTIONS, Settings
+from webhook.server.settings.value_types import Address
 
 
 def errors_of(

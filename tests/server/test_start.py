@@ -15,14 +15,13 @@ from tests.server.building import Log
 from tests.server.tiny import TinyGate
 from webhook.errors import TallygateError
 from webhook.policy.store import PolicyError
-from webhook.server.life import Lifecycle, ServeError
-from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
+from webhook.server.https.granian_worker import open_listener
+from webhook.server.lifecycle import Lifecycle, ServeError
 from webhook.server.serve import serve
-from webhook.server.serving.sockets import open_listener
-from webhook.server.settings.kinds import Address
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Telemetry
-from webhook.server.web.app import create_app
+from webhook.server.settings.value_types import Address
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
+from webhook.server.web.flask_app import create_app
 
 ANYWHERE = Address("127.0.0.1", 0)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.server.process import eventually
-from webhook.server.serving.turns import ThreadGate, release_turn
+from webhook.server.https.thread_gate import ThreadGate, release_turn
 
 
 class Pool:

@@ -15,13 +15,11 @@ from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
 from webhook.gate.decisions import Decision, DecisionRecord
 from webhook.gate.gate import UndecidedError
-from webhook.server.life import Lifecycle, exit_process
-from webhook.server.reporting.lines import LineWriter
-from webhook.server.reporting.logs import create_logger
-from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
+from webhook.server.lifecycle import Lifecycle, exit_process
 from webhook.server.settings.sources import load_settings
-from webhook.server.voice import Telemetry
-from webhook.server.web.app import create_app
+from webhook.server.telemetry.json_log import LineWriter, create_logger
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
+from webhook.server.web.flask_app import create_app
 
 
 class _Kind(msgspec.Struct, frozen=True):

@@ -28,10 +28,10 @@ from webhook.admission.registration import NAME
 from webhook.cli.certificate_figures import CertificateFigures
 from webhook.cli.certificate_turns import Turns
 from webhook.errors import TallygateError
-from webhook.server.life import ServeError
-from webhook.server.ports import ServerSetup, ReadinessStatus
+from webhook.server.interfaces import ReadinessStatus, ServerSetup
+from webhook.server.lifecycle import ServeError
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Telemetry
+from webhook.server.telemetry.metrics import Telemetry
 
 _QUIET_SECONDS: Final = 10.0  # between two looks
 _LEAST_SECONDS: Final = 0.5  # while something is under way

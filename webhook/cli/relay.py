@@ -9,12 +9,12 @@ import click
 
 from webhook.cli.command import Command
 from webhook.cli.server_options import server_options
-from webhook.server.life import exit_process
-from webhook.server.relay import Upstreams
-from webhook.server.relay import serve_relay as run_relay
-from webhook.server.relaying.ports import PeerService
-from webhook.server.settings.kinds import ADDRESS, Address
+from webhook.server.lifecycle import exit_process
+from webhook.server.relay.failover import PeerService
+from webhook.server.relay.serve_relay import Upstreams
+from webhook.server.relay.serve_relay import serve_relay as run_relay
 from webhook.server.settings.sources import load_settings
+from webhook.server.settings.value_types import ADDRESS, Address
 
 _SETTINGS: Final = (
     "listen",

@@ -8,7 +8,7 @@ import click
 
 from webhook.cli.command import Command
 from webhook.cli.server_options import server_options
-from webhook.server.life import exit_process
+from webhook.server.lifecycle import exit_process
 from webhook.server.serve import serve as serve_gate
 from webhook.server.settings.sources import load_settings
 

@@ -1,5 +1,4 @@
-"""The web: Flask is the application, granian serves it, the admission layer stands in front.
+"""Flask applications, the HTTPS server under them and the controllers beside them.
 
-The rule of this room: it hands bytes to the gate and bytes back, and turns what the gate says into status codes, log
-lines and metrics. It decides nothing.
+Bytes go to the gate and come back, and no module decides.
 """

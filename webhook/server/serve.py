@@ -1,20 +1,52 @@
-"""The whole server, put together: policies, namespaces, ledgers, the gate, and what serves it."""
+"""The whole server, put together: policies, namespaces, ledgers, the gate, and what serves it.
+
+The gate without a cluster: labels from a file, and promises that nothing settles.
+"""
 
 import gc
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from webhook.server.caps.metrics import CapMetrics
-from webhook.server.composing.alone import create_standalone_gate
-from webhook.server.composing.parts import GateParts
-from webhook.server.life import Lifecycle
-from webhook.server.policies import PolicyReloader
-from webhook.server.ports import ServerSetup
-from webhook.server.reporting.logs import forward_library_logs
+from webhook.gate.gate import Gate
+from webhook.server.controllers.unsynced import NoSnapshotProvider
+from webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
+from webhook.server.lifecycle import Lifecycle, ServeError
+from webhook.server.policy_reloader import PolicyReloader
 from webhook.server.settings.table import Settings
-from webhook.server.voice import Telemetry, start_telemetry
-from webhook.server.web.app import create_app
+from webhook.server.telemetry.json_log import forward_library_logs
+from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.metrics import Telemetry, start_telemetry
+from webhook.server.web.flask_app import create_app
+from webhook.state import in_memory
+from webhook.state.in_memory import MemoryLedgers
+
+
+def create_standalone_gate(
+    settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry, cap_metrics: CapMetrics
+) -> GateParts:
+    """A gate that follows no cluster.
+
+    Raises:
+        ServeError: the settings ask for what only a cluster has.
+        TallygateError: the file of namespaces cannot be read.
+    """
+    if settings.ledgers == "kubernetes":
+        raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
+    if settings.audit_every:
+        raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
+    path = settings.namespaces_file
+    gate = Gate(
+        policies=policy_reloader.store.current,
+        namespaces=in_memory.read_namespaces(path) if path else in_memory.UnknownNamespaces(),
+        ledgers=cap_metrics.wrap_ledgers(MemoryLedgers(observer=cap_metrics.memory_observer)),
+        monotonic=time.monotonic,
+        nonce=create_nonce_source(),
+        snapshots=NoSnapshotProvider(telemetry.log),
+    )
+    cap_metrics.register(gate.get_active_caps, is_standalone=True)
+    return GateParts(gate.admit)
 
 
 def _use_settings(settings: Settings, _: Telemetry) -> AbstractContextManager[ServerSetup]:
@@ -58,6 +90,6 @@ def _create_gate_parts(settings: Settings, policy_reloader: PolicyReloader, tele
     cap_metrics = CapMetrics(telemetry.metrics.registry, telemetry.metrics.rejections, telemetry.log)
     if settings.cluster == "none":
         return create_standalone_gate(settings, policy_reloader, telemetry, cap_metrics)
-    from webhook.server.composing.followed import create_cluster_gate  # noqa: PLC0415  see the docstring of its package
+    from webhook.server.serve_with_cluster import create_cluster_gate  # noqa: PLC0415  see the docstring of its package
 
     return create_cluster_gate(settings, policy_reloader, telemetry, cap_metrics)

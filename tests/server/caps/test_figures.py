@@ -10,10 +10,10 @@ from tests.state.attempts import Put
 from tests.state.ledger.ledgers import empty, gpus
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import CapIndex
-from webhook.server.caps.figures import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
-from webhook.server.caps.metrics import CapMetrics
-from webhook.server.caps.names import MAX_CAPS
-from webhook.server.caps.refusals import RejectionMetrics
+from webhook.server.telemetry.labels import MAX_CAPS
+from webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
+from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.rejection_metrics import RejectionMetrics
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey

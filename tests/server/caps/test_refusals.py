@@ -12,8 +12,8 @@ from webhook.accounting.amounts import Amounts
 from webhook.gate.charging import ChargeMode
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import UndecidedError
-from webhook.server.caps.names import MAX_CAPS
-from webhook.server.caps.refusals import REASONS, CountedLedgers, RejectionMetrics
+from webhook.server.telemetry.labels import MAX_CAPS
+from webhook.server.telemetry.rejection_metrics import REASONS, CountedLedgers, RejectionMetrics
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ledger.reserve import Deferred, Prerequisite

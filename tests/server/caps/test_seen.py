@@ -1,7 +1,7 @@
 """What is remembered of ledgers."""
 
 from tests.state.ledger.ledgers import empty, gpus, granted, wants
-from webhook.server.caps.seen import ObservedLedger, ObservedLedgers
+from webhook.server.telemetry.ledger_metrics import ObservedLedger, ObservedLedgers
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 A, B = LedgerKey("gpus-1", "a"), LedgerKey("gpus-2", "b")

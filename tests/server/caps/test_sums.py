@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 
 from tests.state.ledger.ledgers import GPU, empty, gpus, granted, wants
 from webhook.accounting.amounts import Amounts
-from webhook.server.caps.sums import LedgerUtilization, LedgerState, LabelledLedger, sum_by_cap, find_fullest
+from webhook.server.telemetry.ledger_metrics import (
+    LabelledLedger,
+    LedgerState,
+    LedgerUtilization,
+    find_fullest,
+    sum_by_cap,
+)
 from webhook.state.ledger.ledger import Ledger
 
 

@@ -5,8 +5,8 @@ from prometheus_client import CollectorRegistry
 from tests.server.building import Log
 from tests.state.attempts import Take, room
 from tests.state.batching.script import KEY, Clock, ScriptedStore
-from webhook.server.caps.metrics import CapMetrics
-from webhook.server.caps.refusals import RejectionMetrics
+from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.rejection_metrics import RejectionMetrics
 from webhook.state.batched_ledgers import BatchedLedgers
 
 

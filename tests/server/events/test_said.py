@@ -7,7 +7,7 @@ import pytest
 
 from tests.server.events.asked import OWNER, answer, review
 from webhook.admission.change import Phase
-from webhook.server.events.said import Owner, EventMessage, create_event_message
+from webhook.server.events.event_message import EventMessage, Owner, create_event_message
 
 _WEB = Owner("apps/v1", "ReplicaSet", "web-1", "u-web")
 

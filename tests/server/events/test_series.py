@@ -6,9 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from webhook.server.events.buckets import TokenBuckets, TokenRate
-from webhook.server.events.said import Owner, EventMessage
-from webhook.server.events.series import TOTAL_RATE, NAMESPACE_RATE, OWNER_RATE, Event, EventCorrelator
+from webhook.server.events.event_correlator import (
+    NAMESPACE_RATE,
+    OWNER_RATE,
+    TOTAL_RATE,
+    Event,
+    EventCorrelator,
+    TokenBuckets,
+    TokenRate,
+)
+from webhook.server.events.event_message import EventMessage, Owner
 
 _SAID = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Refused", "TG201", "no room")
 

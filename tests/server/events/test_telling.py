@@ -10,9 +10,8 @@ from tests.server.events.asked import OWNER, answer, review
 from tests.server.process import eventually
 from webhook.admission.change import Phase
 from webhook.gate.decisions import Decision
-from webhook.server.events.series import Event
-from webhook.server.events.telling import EventRecorder
-from webhook.server.events.writing import EventError
+from webhook.server.events.event_correlator import Event
+from webhook.server.events.event_recorder import EventError, EventRecorder
 
 
 class _Writer:

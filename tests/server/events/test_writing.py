@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.state.kubernetes.server import hang_up, says, server
-from webhook.server.events.said import Owner, EventMessage
-from webhook.server.events.series import Event
-from webhook.server.events.writing import EventError, KubernetesEventWriter
+from webhook.server.events.event_correlator import Event
+from webhook.server.events.event_message import EventMessage, Owner
+from webhook.server.events.event_recorder import EventError, KubernetesEventWriter
 
 _SAID = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Refused", "TG201", "no room")
 _EVENT = Event("web-1.abc", _SAID, 3, 1000.0, 1060.5)

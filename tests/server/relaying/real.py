@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 from tests.server.tiny import flags_of
-from webhook.server.life import exit_process
-from webhook.server.relay import Upstreams, serve_relay
-from webhook.server.relaying.ports import PeerService
-from webhook.server.settings.kinds import ADDRESS
+from webhook.server.lifecycle import exit_process
+from webhook.server.relay.failover import PeerService
+from webhook.server.relay.serve_relay import Upstreams, serve_relay
 from webhook.server.settings.sources import load_settings
+from webhook.server.settings.value_types import ADDRESS
 
 if __name__ == "__main__":
     flags = flags_of(sys.argv[1:])

@@ -3,16 +3,17 @@
 import pytest
 
 from tests.server.building import Log
-from webhook.server.relaying.asking import RelayClock, LocalHealth, Relay
-from webhook.server.relaying.ports import (
-    RelayResponse,
+from webhook.server.relay.failover import (
+    LocalHealth,
+    Relay,
+    RelayClock,
     RelayRequest,
+    RelayResponse,
     SlowUpstreamError,
-    UpstreamTimeout,
     UnreachableError,
+    UpstreamTimeout,
 )
-from webhook.server.reporting.metrics import BuildInfo, ServerMetrics
-from webhook.server.voice import Telemetry
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
 
 REVIEW = RelayRequest("/v1/admit/mutate", b"{}")
 TWICE = RelayRequest("/v1/admit/mutate", b"{}", relayed_by="other")

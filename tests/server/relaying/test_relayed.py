@@ -14,8 +14,8 @@ import pytest
 from certs.renewal import issue
 from tests.server.building import MUTATE, VALIDATE, review
 from tests.server.process import NAMES, ServerProcess, eventually, every
-from webhook.server.relaying.gates import PeerUpstream
-from webhook.server.relaying.ports import RelayRequest, UpstreamTimeout, PeerService, UnreachableError
+from webhook.server.relay.failover import PeerService, RelayRequest, UnreachableError, UpstreamTimeout
+from webhook.server.relay.upstreams import PeerUpstream
 
 RELAY = "tests.server.relaying.real"
 

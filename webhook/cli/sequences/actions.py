@@ -23,7 +23,7 @@ from webhook.policy.codes import MISSING_FIELD, UNKNOWN_FIELD
 from webhook.policy.finding import Finding, Severity
 from webhook.policy.model import Source
 from webhook.policy.nodes import Node
-from webhook.server.settings.durations import parse_duration
+from webhook.server.settings.value_types import parse_duration
 
 _KINDS: Final = {
     "pod": "Pod",

@@ -11,7 +11,7 @@ from webhook.policy.codes import BAD_LENGTH, BAD_QUANTITY, UNREADABLE
 from webhook.policy.formats import FormatError, checker, shown
 from webhook.policy.nodes import Number
 from webhook.policy.schema import Language
-from webhook.server.settings.durations import DurationError, parse_duration
+from webhook.server.settings.value_types import DurationError, parse_duration
 
 FILE_NAME = "schema.json"
 MOST_PODS: Final = 1000

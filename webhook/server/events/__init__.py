@@ -1,5 +1,4 @@
-"""Events on the owners of pods: what a refusal or a warning said to a controller, where people look for it.
+"""Events on the owners of pods.
 
-A person who applies a Deployment never speaks with the gate about its pods: its ReplicaSet does. The rule of this room:
-nothing here may hold up an answer, change one, or make one fail; what there is no room for is dropped and counted.
+No event delays, changes or fails a response, and events over a limit are dropped and counted.
 """

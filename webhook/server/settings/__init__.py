@@ -1,1 +1,1 @@
-"""Settings: one table of them all, and where their values come from. It knows nothing of what they are for."""
+"""One table of all settings, and the sources of their values: no module here uses a setting."""

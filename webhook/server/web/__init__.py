@@ -1,1 +1,1 @@
-"""The web: Flask, the admission layer in front of it, and what is said of an answer. Bytes in and bytes out."""
+"""WSGI and Flask: the admission endpoints, health and errors as bytes in and bytes out."""

@@ -1,0 +1,88 @@
+"""The cluster that a server follows, put together from its settings."""
+
+import time
+
+from webhook.gate.usage_lister import UsageLister
+from webhook.server.controllers.listers import InformerQuotaLister, InformerSnapshotProvider
+from webhook.server.interfaces import ReadinessStatus
+from webhook.server.settings.table import Settings
+from webhook.server.telemetry.json_log import Logger
+from webhook.state.watch.asking import QuorumReader
+from webhook.state.watch.cluster import ClusterWatch
+from webhook.state.watch.connect import Connection, connect, connect_in_cluster
+from webhook.state.watch.devices import DEVICES
+from webhook.state.watch.pool import PooledTransport
+from webhook.state.watch.runner import Followed, Follower
+
+_CAP_RESOURCES = ("namespaces", "pods")
+
+
+def load_client_config(settings: Settings) -> Connection:
+    """The API server that the settings name.
+
+    Raises:
+        ConnectError: nothing says where it is.
+    """
+    if settings.cluster == "in-cluster":
+        return connect_in_cluster()
+    return connect(settings.kubeconfig, settings.context or None)
+
+
+class GateInformers:
+    """Eyes on one cluster. `sight` is what the gate sees, `reader` reads single pods."""
+
+    def __init__(self, client_config: Connection, log: Logger) -> None:
+        self._informers = ClusterWatch(client_config)
+        self.quotas = InformerQuotaLister(client_config, log)
+        device_store = self._informers.placing.devices
+        self._device_informer = Follower(DEVICES, client_config, device_store.apply, device_store.__len__)
+        self.snapshot_provider = InformerSnapshotProvider(
+            self._informers.placing, lambda: (*self._informers.followed(), self._device_informer.followed()), log
+        )
+        self._transport = PooledTransport(client_config)
+        self.namespace_store = self._informers.namespaces
+        self.pod_store = self._informers.pods
+        self.live_reader = QuorumReader(self._transport)
+        self.usage_lister = UsageLister(
+            self.pod_store, self.namespace_store, time.monotonic, self._get_synced_at, self._informers.hurry
+        )
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._informers.start()
+        self.quotas.start()
+        self._device_informer.start()
+
+    def stop(self) -> None:
+        """End within a second or so."""
+        self._transport.close()
+        self._informers.stop()
+        self.quotas.stop()
+        self._device_informer.stop()
+
+    def list_statuses(self) -> tuple[Followed, ...]:
+        """How it goes with each resource."""
+        return (*self._informers.followed(), self.quotas.get_status(), self._device_informer.followed())
+
+    def check(self) -> ReadinessStatus:
+        """Ready once pods and namespaces were listed; what has become old is told, and still better than no gate."""
+        statuses = self.list_statuses()
+        is_ready = all(each.revision is not None for each in statuses if each.name in _CAP_RESOURCES)
+        return ReadinessStatus("cluster", is_ready, {each.name: _format_status(each) for each in statuses})
+
+    def _get_synced_at(self) -> float | None:
+        """Since when pods and namespaces are both known to be as they are seen.
+
+        Ages go on while the machine sleeps, this clock may not: then the time is earlier than it was, which is safe.
+        """
+        ages = [each.age for each in self.list_statuses() if each.name in _CAP_RESOURCES]
+        known_ages = [age for age in ages if age is not None]
+        return time.monotonic() - max(known_ages) if len(known_ages) == len(ages) else None
+
+
+def _format_status(status: Followed) -> dict[str, object]:
+    detail: dict[str, object] = {"objects": status.objects, "revision": status.revision}
+    if status.age is not None:
+        detail["ageSeconds"] = round(status.age, 1)
+    failures = {"stale": status.stale, "crash": status.crash}
+    return detail | {name: text for name, text in failures.items() if text}

@@ -1,0 +1,200 @@
+"""Events as objects of the cluster (core/v1).
+
+Written by PUT, which makes one that is not there and counts one up that is: events are the kind for which that is
+allowed without a resourceVersion (AllowCreateOnUpdate and AllowUnconditionalUpdate in
+kubernetes/pkg/registry/core/event/strategy.go, v1.36). In events.k8s.io/v1 the sentence of a series could not change
+with the arithmetic in it (ValidateEventUpdate in pkg/apis/core/validation/events.go).
+
+The thread that writes events, and the gate's `admit` with an ear in it.
+"""
+
+import queue
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from threading import Event as Signal
+from threading import Lock, Thread
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter
+
+from webhook.admission.change import Phase
+from webhook.errors import TallygateError
+from webhook.gate.decisions import Decision
+from webhook.server.events.event_correlator import Event, EventCorrelator
+from webhook.server.events.event_message import create_event_message
+from webhook.server.interfaces import Admit, ReadinessStatus
+from webhook.server.telemetry.json_log import Logger
+from webhook.state.exchange import Answer
+from webhook.state.kubernetes.calls import Access, Caller, Request
+
+REPORTER = "tallygate"
+
+_CONTENT_TYPE = "application/json"
+_TIMEOUT_SECONDS = 5.0
+_MAX_ERROR_LENGTH = 500  # characters of a server's answer
+_TERMINATING_CAUSE = b'"NamespaceTerminating"'  # a cause; k8s.io/api/core/v1, NamespaceTerminatingCause
+_ENCODER = msgspec.json.Encoder()
+
+
+class EventError(TallygateError):
+    """An event was not written."""
+
+
+class KubernetesEventWriter:
+    """Events in a cluster; `instance` is the name of this replica, for people to read."""
+
+    def __init__(self, client_config: Access, replica: str) -> None:
+        self._caller = Caller(client_config)
+        self._replica = replica
+
+    def write(self, event: Event) -> bool:
+        """Have it in the cluster as it is now; False when its namespace is no more, or about to be.
+
+        Raises:
+            EventError: it is not; the text says why.
+        """
+        path = f"/api/v1/namespaces/{quote(event.message.namespace, safe='')}/events/{quote(event.name, safe='')}"
+        body = _ENCODER.encode(self._create_object(event))
+        try:
+            response = self._caller.call(Request("PUT", path, _CONTENT_TYPE, body), _TIMEOUT_SECONDS)
+        except TallygateError as error:
+            raise EventError(str(error)) from error
+        if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
+            return True
+        if response.status == HTTPStatus.NOT_FOUND or _TERMINATING_CAUSE in response.body:
+            return False
+        raise _create_error(response)
+
+    def _create_object(self, event: Event) -> dict[str, Any]:
+        message = event.message
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": event.name, "namespace": message.namespace},
+            "involvedObject": {**msgspec.to_builtins(message.owner), "namespace": message.namespace},
+            "type": "Warning",
+            "reason": message.reason,
+            "message": message.text,
+            "count": event.count,
+            "firstTimestamp": _format_time(event.first_at),
+            "lastTimestamp": _format_time(event.last_at),
+            "source": {"component": REPORTER},
+            "reportingComponent": REPORTER,
+            "reportingInstance": self._replica,
+        }
+
+
+def _create_error(response: Answer) -> EventError:
+    text = f"the API server says {response.status}: {response.body[:_MAX_ERROR_LENGTH].decode(errors='replace')}"
+    if response.status == HTTPStatus.FORBIDDEN:
+        return EventError(f"{text}; the gate must be allowed to create and update events")
+    return EventError(text)
+
+
+def _format_time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+RESULTS: Final = ("written", "gone", "failed", "limited", "full", "crashed")
+
+_MAX_QUEUED: Final = 256
+_JOIN_SECONDS: Final = 6.0  # a call under way takes five
+
+
+class EventWriter(Protocol):
+    """Writes events somewhere."""
+
+    def write(self, event: Event) -> bool:
+        """Have it written; False when there is nowhere any more.
+
+        Raises:
+            EventError: it is not.
+        """
+        ...
+
+
+class EventRecorder:
+    """Says on owners what was said of their pods, in a thread of its own.
+
+    `writer` is where to, `process` a name that no other process has.
+    """
+
+    def __init__(self, writer: EventWriter, process_name: str, registry: CollectorRegistry, log: Logger) -> None:
+        self._writer = writer
+        self._log = log
+        self._correlator = EventCorrelator(process_name)
+        self._lock = Lock()
+        self._queue: queue.Queue[Event | None] = queue.Queue(_MAX_QUEUED)
+        self._stop = Signal()
+        self._failure = ""
+        events = Counter(
+            "tallygate_events", "Events on owners of pods, by what came of each.", ("result",), registry=registry
+        )
+        self._counters = {result: events.labels(result) for result in RESULTS}
+        self._thread = Thread(target=self._run, name="events", daemon=True)
+
+    def wrap_admit(self, admit: Admit) -> Admit:
+        """The same gate, whose answers are listened to."""
+
+        def admit_and_record(body: bytes, phase: Phase, deadline: float) -> Decision:
+            decision = admit(body, phase, deadline)
+            if decision.record.codes or decision.record.warnings:
+                self.record(body, decision)
+            return decision
+
+        return admit_and_record
+
+    def record(self, body: bytes, decision: Decision) -> None:
+        """A review was answered. Never waits for the cluster, and never raises."""
+        try:
+            message = create_event_message(body, decision)
+            if message is None:
+                return
+            with self._lock:
+                event = self._correlator.correlate(message, time.monotonic(), time.time())
+            if event is None:
+                self._counters["limited"].inc()
+            else:
+                self._queue.put_nowait(event)
+        except queue.Full:
+            self._counters["full"].inc()
+        except Exception as crash:  # noqa: BLE001  # the answer stands, whatever is wrong with us
+            self._counters["crashed"].inc()
+            self._log.error("event-crashed", exc_info=crash)
+
+    def start(self) -> None:
+        """Begin to write; once only."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what still waits is left."""
+        self._stop.set()
+        if self._thread.is_alive():
+            with suppress(queue.Full):  # then it need not be woken
+                self._queue.put_nowait(None)
+            self._thread.join(_JOIN_SECONDS)
+
+    def check(self) -> ReadinessStatus:
+        """Always ready: whoever applies a pod himself is told everything without events."""
+        return ReadinessStatus("events", ready=True, detail={"failure": self._failure} if self._failure else {})
+
+    def _run(self) -> None:
+        while (event := self._queue.get()) is not None and not self._stop.is_set():
+            try:
+                is_written = self._writer.write(event)
+            except EventError as error:
+                self._count_result("failed", str(error))
+            except Exception as crash:  # noqa: BLE001  # a fault of ours must not silence events for good
+                self._count_result("crashed", f"{type(crash).__name__}: {crash}")
+            else:
+                self._count_result("written" if is_written else "gone", "")
+
+    def _count_result(self, result: str, failure: str) -> None:
+        """Count what came of one; log a failure when there was none before."""
+        self._counters[result].inc()
+        if failure and not self._failure:
+            self._log.warning("events-not-written", message=failure)
+        self._failure = failure

@@ -1,0 +1,199 @@
+"""The secret path segments: read from a file, and again when it changes.
+
+Files that are read again when they change: the certificate, its key, the tokens.
+
+What is taken up while serving: a new certificate, new tokens. What cannot be used leaves the last good in force.
+"""
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from watchfiles import watch
+
+from webhook.errors import TallygateError
+from webhook.server.https.granian_worker import HttpsStartError
+from webhook.server.https.tls_files import CertificateError, ServingCertificates
+from webhook.server.interfaces import ReadinessStatus
+from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.metrics import ServerMetrics
+
+_TOKEN_PATTERN = re.compile(rb"[A-Za-z0-9._~-]{16,256}")
+_MAX_TOKEN_FILE_BYTES = 1 << 16
+
+
+class TokenError(TallygateError):
+    """The token file cannot be used."""
+
+
+def read_tokens(path: Path) -> tuple[bytes, ...]:
+    """The tokens in a file, one a line; empty lines and lines that begin with `#` are passed over.
+
+    Raises:
+        TokenError: it cannot be read, has none, or one that is too short to be a secret or cannot stand in a path.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_TOKEN_FILE_BYTES)
+    except OSError as error:
+        raise TokenError(f"{path}: {error.strerror}") from None
+    lines = [line.strip() for line in content.splitlines()]
+    tokens = tuple(line for line in lines if line and not line.startswith(b"#"))
+    if not tokens:
+        raise TokenError(f"{path}: no token in it; write one a line, such as `openssl rand -hex 32` makes")
+    for number, line in enumerate(lines, 1):
+        if line in tokens and not _TOKEN_PATTERN.fullmatch(line):
+            raise TokenError(f"{path}:{number}: a token is 16 to 256 letters, digits and . _ ~ -")
+    return tokens
+
+
+_POLL_SECONDS = 60
+
+
+def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threading.Event) -> threading.Thread:
+    """Call `look` now, whenever something changes beside one of these files, and once a minute, until `stop` is set.
+
+    Folders are watched, not files: a Secret is updated by turning a symlink beside them. Look every minute anyway,
+    since some file systems tell of no change. `look` finds out itself whether anything is new, and does not raise.
+    """
+    folders = sorted({path.absolute().parent for path in paths})
+
+    def run() -> None:
+        while not stop.is_set():
+            reload()
+            for _ in _iterate_changes(folders, stop):
+                reload()
+
+    thread = threading.Thread(target=run, name="watch-files", daemon=True)
+    thread.start()
+    return thread
+
+
+def _iterate_changes(folders: Sequence[Path], stop: threading.Event) -> Iterator[object]:
+    """Something for every change and every minute, until stopped or no longer able to watch."""
+    try:
+        yield from watch(
+            *folders,
+            watch_filter=None,
+            stop_event=stop,
+            recursive=False,
+            rust_timeout=_POLL_SECONDS * 1000,
+            yield_on_timeout=True,
+            raise_interrupt=False,
+        )
+    except (OSError, RuntimeError):  # a folder is gone, or the system has no more watches: look by the clock
+        stop.wait(_POLL_SECONDS)
+
+
+class CertificateReloader:
+    """The certificates in force, and their renewal.
+
+    Args:
+        read: the files as they are now.
+        serve_with: puts certificates in force.
+        log: told of every renewal, and of every one that failed.
+        metrics: likewise.
+        now: the time.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], ServingCertificates],
+        install: Callable[[ServingCertificates], None],
+        log: Logger,
+        metrics: ServerMetrics,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._read = read
+        self._install = install
+        self._log = log
+        self._metrics = metrics
+        self._now = now
+        self._current: ServingCertificates | None = None
+        self._error = ""
+
+    def start(self) -> None:
+        """Put the files in force for the first time.
+
+        Raises:
+            CertificateError: they cannot be used.
+            StartError: they cannot be served with.
+        """
+        self._install_and_record(self._read())
+
+    def reload_if_changed(self) -> None:
+        """Take up the files if they have changed and can be used."""
+        try:
+            certificates = self._read()
+            if self._current and certificates.digest == self._current.digest:
+                self._error = ""
+                return
+            self._install_and_record(certificates)
+        except (CertificateError, HttpsStartError) as error:
+            if str(error) != self._error:
+                self._metrics.count_certificate_reload(success=False)
+                self._log.error("certificate-not-renewed", message=str(error))
+            self._error = str(error)
+        else:
+            self._metrics.count_certificate_reload(success=True)
+            fields = {
+                "subject": certificates.subject,
+                "fingerprint": certificates.fingerprint,
+                "not_after": certificates.not_after.isoformat(),
+            }
+            self._log.info("certificate-renewed", **fields)
+
+    def check(self) -> ReadinessStatus:
+        """Ready while the certificate in force has not expired."""
+        if self._current is None:
+            return ReadinessStatus("certificate", ready=False)
+        detail = {
+            "subject": self._current.subject,
+            "fingerprint": self._current.fingerprint,
+            "notAfter": self._current.not_after.isoformat(),
+        }
+        if self._error:
+            detail["error"] = self._error
+        return ReadinessStatus("certificate", self._now() < self._current.not_after, detail)
+
+    def _install_and_record(self, certificates: ServingCertificates) -> None:
+        self._install(certificates)
+        self._current = certificates
+        self._error = ""
+        self._metrics.certificate_not_after.set(certificates.not_after.timestamp())
+
+
+class TokenReloader:
+    """The secret path segments in force, and their renewal. Without a file there are none, and never will be.
+
+    Raises:
+        TokenError: the file cannot be used.
+    """
+
+    def __init__(self, path: Path | None, log: Logger) -> None:
+        self._path = path
+        self._log = log
+        self._tokens = read_tokens(path) if path else ()
+        self._error = ""
+
+    def get_tokens(self) -> tuple[bytes, ...]:
+        """The tokens that are valid now."""
+        return self._tokens
+
+    def reload_if_changed(self) -> None:
+        """Take up the file if it has changed and can be used."""
+        if self._path is None:
+            return
+        try:
+            tokens = read_tokens(self._path)
+        except TokenError as error:
+            if str(error) != self._error:
+                self._log.error("tokens-not-renewed", message=str(error))
+            self._error = str(error)
+            return
+        self._error = ""
+        if tokens != self._tokens:
+            self._tokens = tokens
+            self._log.info("tokens-renewed", number=len(tokens))

@@ -1,0 +1,194 @@
+"""A server's life: it starts, takes up new files, and at a signal drains and ends.
+
+The second port: metrics and health by plain HTTP, served by waitress in a thread.
+"""
+
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from flask import Flask
+from waitress.server import create_server
+
+from webhook.errors import TallygateError
+from webhook.server.https.file_reload import CertificateReloader, TokenReloader, watch_files
+from webhook.server.https.granian_worker import HttpsSettings, open_listener
+from webhook.server.https.https_server import HttpsServer
+from webhook.server.https.slow_connections import SlowConnections
+from webhook.server.https.tls_files import ServingCertificates, read_certificates
+from webhook.server.interfaces import SERVING, ReadinessCheck, ReadinessStatus
+from webhook.server.settings.table import Settings
+from webhook.server.settings.value_types import Address
+from webhook.server.telemetry.metrics import Telemetry
+from webhook.server.web.admission_middleware import RequestLimits
+from webhook.server.web.flask_app import AppFactory, create_monitor_app
+from webhook.server.web.request_body import BodyReader
+from webhook.server.web.request_log import RequestLog
+
+_MONITOR_THREADS = 2
+_MONITOR_BACKLOG = 128
+
+
+def start_monitor(app: Flask, address: Address) -> int:
+    """Serve the app in the background until the process ends, so that a drain can be watched; returns the port.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    listener = open_listener(address, _MONITOR_BACKLOG)
+    server = create_server(
+        app, sockets=[listener], threads=_MONITOR_THREADS, ident="tallygate", clear_untrusted_proxy_headers=True
+    )
+    threading.Thread(target=server.run, name="monitor", daemon=True).start()
+    port: int = listener.getsockname()[1]
+    return port
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class ServeError(TallygateError):
+    """The server cannot start."""
+
+
+class Lifecycle:
+    """One server, from its start to its end.
+
+    Args:
+        new_app: makes what answers.
+        settings: what to run with; a certificate and its key must be named.
+        voice: where to log and to count.
+        checks: what `/readyz` asks beside the server's own state.
+
+    Raises:
+        TallygateError: it cannot start: no certificate, an unusable one, an address that is taken.
+    """
+
+    def __init__(
+        self, app_factory: AppFactory, settings: Settings, telemetry: Telemetry, checks: Sequence[ReadinessCheck] = ()
+    ) -> None:
+        self._settings = settings
+        self._log = telemetry.log
+        self._is_draining = False
+        read_files = _create_certificate_reader(settings)
+        read_files()  # what cannot be served with is told before an address is taken
+        self._token_reloader = TokenReloader(settings.token_file, telemetry.log)
+        request_log = RequestLog(telemetry.log, telemetry.metrics)
+        all_checks: list[ReadinessCheck] = [self._check_serving, *checks]
+        limits = RequestLimits(max_body_bytes=settings.body_limit, timeout=settings.decision_timeout)
+        app = app_factory(request_log, all_checks, limits, self._token_reloader.get_tokens)
+        with _report_listen_error(settings.listen):
+            listener = open_listener(settings.listen, settings.connections)
+        self._server = HttpsServer(app, listener, _create_https_settings(settings))
+        self._slow_connections = _create_slow_connections(settings, self._server.port, app.extensions["body_reader"])
+        self._certificate_reloader = CertificateReloader(
+            read_files, self._server.install_certificates, telemetry.log, telemetry.metrics
+        )
+        all_checks.append(self._certificate_reloader.check)
+        self._monitor = create_monitor_app(telemetry.metrics, request_log, all_checks)
+
+    def run(self) -> int:
+        """Serve until SIGTERM or SIGINT, then drain; the exit code: 0, or 1 when requests had to be given up.
+
+        Must be called in the main thread, where signals arrive. A second signal cuts the draining short.
+        """
+        signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for number in _SIGNALS:
+            signal.signal(number, lambda received, _: signals.put(received))
+        stop = threading.Event()
+        self._start(stop)
+        received = signals.get()
+        stop.set()
+        return self._drain(received, signals)
+
+    def _start(self, stop: threading.Event) -> None:
+        self._certificate_reloader.start()
+        with _report_listen_error(self._settings.monitor):
+            monitor_port = start_monitor(self._monitor, self._settings.monitor)
+        watch_files(_list_watched_files(self._settings), self._reload_files, stop)
+        self._slow_connections.start()
+        self._log.info("serving", port=self._server.port, monitor_port=monitor_port)
+
+    def _reload_files(self) -> None:
+        self._certificate_reloader.reload_if_changed()
+        self._token_reloader.reload_if_changed()
+
+    def _check_serving(self) -> ReadinessStatus:
+        return ReadinessStatus(
+            SERVING, not self._is_draining, {"state": "draining" if self._is_draining else "serving"}
+        )
+
+    def _drain(self, received: int, signals: "queue.SimpleQueue[int]") -> int:
+        """Say that it is over, let the news spread (not at Ctrl-C: nobody waits for it), and finish what has begun."""
+        self._is_draining = True
+        self._server.send_connection_close()
+        self._log.info("draining", signal=signal.Signals(received).name)
+        if received == signal.SIGTERM:
+            _wait_for_signal(signals, self._settings.drain_delay)
+        self._slow_connections.drain()
+        drained = self._server.drain(self._settings.drain_timeout)
+        self._log.info("stopped", drained=drained)
+        return 0 if drained else 1
+
+
+def _wait_for_signal(signals: "queue.SimpleQueue[int]", seconds: float) -> None:
+    """Wait so long, or until another signal."""
+    with suppress(queue.Empty):
+        signals.get(timeout=seconds)
+
+
+@contextmanager
+def _report_listen_error(address: Address) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ServeError(f"cannot listen on {address}: {error.strerror or error}") from None
+
+
+def _create_https_settings(settings: Settings) -> HttpsSettings:
+    return HttpsSettings(
+        threads=settings.threads,
+        connections=settings.connections,
+        idle_timeout=settings.idle_timeout,
+        tls_min_version=settings.tls_min_version,
+    )
+
+
+def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertificates]:
+    if settings.tls_cert is None or settings.tls_key is None:
+        raise ServeError(
+            "name a certificate and its key: --tls-cert, --tls-key (`tallygate certs issue` makes both); in a cluster, "
+            "--tls-secret"
+        )
+    return partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
+
+
+def _create_slow_connections(settings: Settings, port: int, body_reader: BodyReader) -> SlowConnections:
+    """A request may take so long to arrive and then to be decided."""
+    request_timeout = settings.body_timeout + settings.decision_timeout
+    return SlowConnections(
+        port, body_reader.find_oldest_read, request_timeout=request_timeout, idle_timeout=settings.idle_timeout
+    )
+
+
+def _list_watched_files(settings: Settings) -> list[Path]:
+    paths = (settings.tls_cert, settings.tls_key, settings.client_ca_file, settings.token_file)
+    return [path for path in paths if path is not None]
+
+
+def exit_process(exit_code: int) -> NoReturn:
+    """End this process at once, with this exit code, after it has served.
+
+    granian's threads outlive its workers by a moment. The interpreter's own end would take its lock from them while
+    they are in Rust, which aborts the process.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)

@@ -1,0 +1,159 @@
+"""The relay as an application: what comes to the admission paths by POST is passed on, `/healthz` and `/readyz` not.
+
+The whole relay, put together: certificates, the gates that it asks, and what serves it.
+"""
+
+import gc
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+from wsgiref.types import StartResponse, WSGIApplication
+
+from flask import Flask
+
+from webhook.admission.registration import ADMIT_PREFIX
+from webhook.server.interfaces import ReadinessCheck
+from webhook.server.lifecycle import Lifecycle, ServeError
+from webhook.server.relay.failover import (
+    RELAY_HEADER,
+    PeerService,
+    Relay,
+    RelayRequest,
+    RelayResponse,
+    UnreachableError,
+)
+from webhook.server.relay.upstreams import LocalUpstream, PeerUpstream
+from webhook.server.settings.table import Settings
+from webhook.server.settings.value_types import Address
+from webhook.server.telemetry.json_log import Logger, forward_library_logs
+from webhook.server.telemetry.metrics import start_telemetry
+from webhook.server.web.admission_middleware import (
+    CRASH_ERROR,
+    JSON_HEADER,
+    METHOD_ERROR,
+    RequestLimits,
+    TokenSource,
+    send_error,
+)
+from webhook.server.web.flask_app import create_base_app
+from webhook.server.web.http_errors import STATUS_LINES, HttpError
+from webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
+from webhook.server.web.request_log import RequestLog
+
+_MAX_LARGE_BODIES: Final = 4  # bodies of more than 64 KiB, held while gates are asked; granian holds each as well
+_RETURN_MARGIN_SECONDS: Final = 0.2  # seconds that the way back takes at most
+_RELAY_ENVIRON_KEY: Final = f"HTTP_{RELAY_HEADER.upper().replace('-', '_')}"
+
+ForwardReview = Callable[[RelayRequest, float], RelayResponse]
+"""`Relay.answer`: what to pass on, and a deadline in monotonic seconds."""
+
+
+class _RelayMiddleware:
+    """WSGI middleware: asks `answer` for what comes under the admission paths; which there are, a gate knows."""
+
+    def __init__(
+        self, application: WSGIApplication, forward: ForwardReview, request_log: RequestLog, limits: RequestLimits
+    ) -> None:
+        self._application = application
+        self._forward = forward
+        self._send_error = partial(send_error, request_log)
+        self._limits = limits
+        self.body_reader = BodyReader(limits.max_body_bytes, limits.timeout, _MAX_LARGE_BODIES)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Pass a review on; leave anything else to the application."""
+        if not environ["PATH_INFO"].startswith(ADMIT_PREFIX):
+            return self._application(environ, start_response)
+        if environ["REQUEST_METHOD"] != "POST":
+            return self._send_error(METHOD_ERROR, start_response)
+        try:
+            response = self._forward_body(environ, self._limits.monotonic())
+        except BodyError as error:
+            return self._send_error(error.http_error, start_response)
+        except UnreachableError as error:
+            return self._send_error(HttpError(503, "silent", f"no gate answered: {error}"), start_response)
+        except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
+            return self._send_error(CRASH_ERROR, start_response, error)
+        start_response(_format_status_line(response.status), [JSON_HEADER])
+        return [response.body]
+
+    def _forward_body(self, environ: Environ, started_at: float) -> RelayResponse:
+        timeout = parse_timeout(environ.get("QUERY_STRING", "")) or self._limits.timeout
+        with self.body_reader.open_body(environ, started_at) as body:
+            request = RelayRequest(environ["PATH_INFO"], body, environ.get(_RELAY_ENVIRON_KEY, ""))
+            return self._forward(request, started_at + min(timeout, self._limits.timeout) - _RETURN_MARGIN_SECONDS)
+
+
+def create_relay_app(
+    forward: ForwardReview,
+    request_log: RequestLog,
+    checks: Sequence[ReadinessCheck],
+    limits: RequestLimits,
+    _: TokenSource,
+) -> Flask:
+    """The relay as a web application; tokens are the gate's affair, which is given the whole path."""
+    app = create_base_app("relay", checks, request_log)
+    middleware = _RelayMiddleware(app.wsgi_app, forward, request_log, limits)
+    app.extensions["body_reader"] = middleware.body_reader
+    app.wsgi_app = middleware  # type: ignore[method-assign]  # Flask's own way of adding middleware
+    return app
+
+
+def _format_status_line(status: int) -> str:
+    try:
+        return STATUS_LINES.get(status) or f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"{status} Unknown"
+
+
+_FILE_TIMEOUT_SECONDS: Final = 60.0  # seconds; a gate beside it that makes its certificates itself takes one or two
+_FILE_POLL_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Upstreams:
+    """Who is asked: the gate beside the relay, and by which name others are, with who vouches for them."""
+
+    local: Address
+    peer: tuple[PeerService, Path] | None = None
+
+
+def serve_relay(settings: Settings, upstreams: Upstreams) -> int:
+    """Relay until SIGTERM or SIGINT; the exit code: 0, or 1 when requests had to be given up.
+
+    Must be called in the main thread, where signals arrive.
+
+    Raises:
+        webhook.errors.TallygateError: it cannot start; the text says why, and what would help.
+    """
+    with start_telemetry(settings.log_level) as telemetry:
+        name = secrets.token_hex(8)
+        send_to_peer = PeerUpstream(*upstreams.peer, name).send if upstreams.peer else None
+        failover = Relay(LocalUpstream(upstreams.local).send, send_to_peer, telemetry, name)
+        _wait_for_files([path for path in (settings.tls_cert, settings.tls_key) if path], telemetry.log)
+        lifecycle = Lifecycle(partial(create_relay_app, failover.forward), settings, telemetry)
+        forward_library_logs(telemetry.log)
+        gc.collect()
+        gc.freeze()  # as `serve` does
+        return lifecycle.run()
+
+
+def _wait_for_files(paths: Sequence[Path], log: Logger) -> None:
+    """Wait until these are there: the gate beside it may be about to write them.
+
+    Raises:
+        ServeError: they are not within a minute.
+    """
+    deadline = time.monotonic() + _FILE_TIMEOUT_SECONDS
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        log.info("waiting", files=[str(path) for path in missing])
+    while missing := [path for path in missing if not path.exists()]:
+        if time.monotonic() > deadline:
+            raise ServeError(f"{missing[0]}: not there after {_FILE_TIMEOUT_SECONDS:.0f} s; who is to write it?")
+        time.sleep(_FILE_POLL_SECONDS)

@@ -1,1 +1,0 @@
-"""Reporting: log lines and metrics. It reports what it is told and decides nothing."""

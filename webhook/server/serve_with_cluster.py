@@ -1,0 +1,162 @@
+"""The gate beside a cluster that is followed: what is seen of it, the ledgers kept true by that, and what is told."""
+
+import secrets
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Protocol
+
+from webhook.gate.gate import Gate
+from webhook.gate.leader_election import LeaderElector
+from webhook.gate.ledger_reconciler import LedgerReconciler
+from webhook.gate.top_consumers import TopConsumers
+from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
+from webhook.server.controllers.informers import GateInformers, load_client_config
+from webhook.server.controllers.ledger_controller import LeaseController, LedgerController
+from webhook.server.controllers.listers import WaitingNamespaceLister
+from webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
+from webhook.server.https.thread_gate import release_turn
+from webhook.server.interfaces import GateParts, ReadinessStatus, create_nonce_source
+from webhook.server.policy_reloader import PolicyReloader
+from webhook.server.settings.table import Settings
+from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.metrics import Telemetry
+from webhook.state.batched_ledgers import BatchedLedgers
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.kubernetes import KubernetesLeases, KubernetesLedgers
+from webhook.state.ports import Ledgers
+from webhook.state.watch.connect import Connection
+
+_MIN_IN_FLIGHT_BOUND_SECONDS = (
+    34.0  # a create or update has so long in the API server (apiserver config.go, RequestTimeout)
+)
+
+
+def create_cluster_gate(
+    settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry, cap_metrics: CapMetrics
+) -> GateParts:
+    """A gate that follows the cluster of the settings.
+
+    Raises:
+        ConnectError: nothing says where that is.
+    """
+    client_config = load_client_config(settings)
+    informers = GateInformers(client_config, telemetry.log)
+    _warn_if_bound_too_short(settings.in_flight_bound, telemetry)
+    nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
+    top_consumers = TopConsumers(time.monotonic, informers.usage_lister, settings.in_flight_bound)
+    gate = Gate(
+        policies=policy_reloader.store.current,
+        namespaces=WaitingNamespaceLister(informers.namespace_store),
+        ledgers=cap_metrics.wrap_ledgers(ledgers),
+        monotonic=time.monotonic,
+        nonce=nonce_source,
+        usage_lister=informers.usage_lister,
+        top_consumers=top_consumers,
+        quotas=informers.quotas,
+        snapshots=informers.snapshot_provider,
+        workload_reader=informers.live_reader,
+    )
+    elector = _create_elector(client_config, settings, gate)
+    reconciler = LedgerReconciler(
+        caps=gate.get_active_caps,
+        usage_lister=informers.usage_lister,
+        ledgers=ledgers,
+        reader=informers.live_reader,
+        monotonic=time.monotonic,
+        nonce=nonce_source,
+        in_flight_bound=settings.in_flight_bound,
+        ages=top_consumers.ages,
+        leadership=elector,
+    )
+    cap_metrics.register(gate.get_active_caps, is_standalone=False)
+    controller_metrics = LedgerControllerMetrics(
+        telemetry.metrics.registry, informers.list_statuses, cap_metrics.observed_ledgers, reconciler.is_leader
+    )
+    ledger_controller = LedgerController(informers, reconciler, gate.get_active_caps, telemetry.log, controller_metrics)
+    lease_controller = LeaseController(elector, telemetry.log) if elector is not None else None
+    event_recorder = _create_event_recorder(client_config, settings, telemetry)
+    audit_controller = _create_audit_controller(
+        client_config, informers, settings, policy_reloader, reconciler, telemetry
+    )
+    workers: list[_Worker] = [
+        each
+        for each in (informers, ledger_controller, lease_controller, event_recorder, audit_controller)
+        if each is not None
+    ]
+    admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
+    return GateParts(admit, [each.check for each in workers], partial(_run_workers, workers))
+
+
+def _warn_if_bound_too_short(seconds: float, telemetry: Telemetry) -> None:
+    if seconds < _MIN_IN_FLIGHT_BOUND_SECONDS:
+        telemetry.log.warning("in-flight-bound-too-short", seconds=seconds, least=_MIN_IN_FLIGHT_BOUND_SECONDS)
+
+
+class _Worker(Protocol):
+    """Something with threads of its own."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def check(self) -> ReadinessStatus: ...
+
+
+@contextmanager
+def _run_workers(workers: Sequence[_Worker]) -> Iterator[None]:
+    """All of them run for as long as the block does; who was started last ends first."""
+    with ExitStack() as stack:
+        for worker in workers:
+            stack.callback(worker.stop)
+            worker.start()
+        yield
+
+
+def _create_event_recorder(client_config: Connection, settings: Settings, telemetry: Telemetry) -> EventRecorder | None:
+    """What tells the owners of pods; None where nobody wants that."""
+    if settings.events == "off":
+        return None
+    writer = KubernetesEventWriter(client_config, socket.gethostname())
+    return EventRecorder(writer, secrets.token_hex(8), telemetry.metrics.registry, telemetry.log)
+
+
+def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes
+    client_config: Connection,
+    informers: GateInformers,
+    settings: Settings,
+    policy_reloader: PolicyReloader,
+    reconciler: LedgerReconciler,
+    telemetry: Telemetry,
+) -> AuditController | None:
+    """What judges what is stored already; None where nobody wants that."""
+    if not settings.audit_every:
+        return None
+    schedule = AuditSchedule(
+        settings.audit_every, policy_reloader.store.current, reconciler.is_leader, settings.namespace
+    )
+    audit_metrics = AuditMetrics(telemetry.metrics.registry, reconciler.is_leader, settings.audit_every)
+    return AuditController(client_config, informers, schedule, telemetry.log, audit_metrics)
+
+
+def _create_elector(client_config: Connection, settings: Settings, gate: Gate) -> LeaderElector | None:
+    """Who of several keeps their ledgers; None where there can be but one."""
+    if settings.ledgers == "memory":
+        return None
+    store = KubernetesLeases(client_config, settings.namespace, lambda: datetime.now(UTC))
+    identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
+    return LeaderElector(
+        store, identity, lambda: [counted.key for counted in gate.get_active_caps().all()], time.monotonic
+    )
+
+
+def _create_ledgers(client_config: Connection, settings: Settings, cap_metrics: CapMetrics) -> Ledgers:
+    """Where ledgers are kept beside a cluster."""
+    if settings.ledgers == "memory":
+        return MemoryLedgers(is_standalone=False, observer=cap_metrics.memory_observer)
+    store = KubernetesLedgers(client_config, settings.namespace, lambda: datetime.now(UTC))
+    return BatchedLedgers(store, time.monotonic, cap_metrics.cluster_observer, release_turn)

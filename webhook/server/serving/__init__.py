@@ -1,4 +1,0 @@
-"""Serving: sockets, TLS and the HTTP server under the application, and the files that are taken up while it serves.
-
-It hands requests to whatever application it is given, and knows none.
-"""

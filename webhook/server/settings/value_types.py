@@ -1,0 +1,146 @@
+"""Durations as Go writes them: `10s`, `1m30s`, `250ms`.
+
+The kinds of value that a setting can have, and how each is read from text or from a file's own value.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.errors import TallygateError
+
+_DURATION_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION_PART = r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(ns|us|µs|μs|ms|s|m|h)"
+_DURATION_PARTS = re.compile(_DURATION_PART, re.ASCII)
+_DURATION_PATTERN = re.compile(rf"(?:{_DURATION_PART})+", re.ASCII)
+_MAX_DURATION_LENGTH = 64
+
+
+class DurationError(TallygateError, ValueError):
+    """The text is not a duration."""
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in a duration as Go's `time.ParseDuration` reads it, but unsigned: nothing lasts less than nothing.
+
+    Raises:
+        DurationError: when it is none, or longer than 64 characters.
+    """
+    if text == "0":
+        return 0.0
+    if len(text) > _MAX_DURATION_LENGTH or not _DURATION_PATTERN.fullmatch(text):
+        raise DurationError(
+            f"{text[:_MAX_DURATION_LENGTH]!r} is not a duration; write a number and a unit, such as 10s or 1m30s"
+        )
+    return sum(float(number) * _DURATION_UNITS[unit] for number, unit in _DURATION_PARTS.findall(text))
+
+
+T = TypeVar("T")
+
+_DIGITS = re.compile(r"[0-9]{1,9}")
+_MAX_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen: an IP address and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """`host:port`, with brackets around an IPv6 address."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType(Generic[T]):
+    """A kind of value: `metavar` stands for it in help, `read` makes one of what was written.
+
+    `read` takes text (a flag, a variable) or what TOML or YAML made of it; its ValueError says what would pass.
+    `many` kinds may be given several times as a flag, and are separated by commas in a variable.
+    """
+
+    metavar: str
+    parse: Callable[[Any], T]
+    is_list: bool = False
+
+
+def _parse_text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{value!r} is not a text")
+    return value.strip()
+
+
+def _parse_path(value: Any) -> Path:
+    return Path(_parse_text(value) if not isinstance(value, Path) else value)
+
+
+def _parse_paths(value: Any) -> tuple[Path, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple)) or not parts:
+        raise ValueError(f"{value!r} is not a list of paths")
+    return tuple(_parse_path(part) for part in parts)
+
+
+def _parse_count(value: Any) -> int:
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{value!r} is not a whole number of at least 1")
+    return value
+
+
+def _parse_duration_value(value: Any) -> float:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a duration; write a number and a unit, such as 10s or 1m30s")  # noqa: TRY004 - see Kind.read
+    try:
+        return parse_duration(value)
+    except DurationError as error:
+        raise ValueError(str(error)) from None
+
+
+def _parse_size(value: Any) -> int:
+    try:
+        quantity = Quantity.parse(str(value))
+    except QuantityError:
+        quantity = Quantity.from_int(0)
+    if isinstance(value, bool) or quantity.sign != 1 or not quantity.is_whole:
+        raise ValueError(f"{value!r} is not a number of bytes; write it as 8Mi or 1000000")
+    return quantity.value()
+
+
+def _parse_address(value: Any) -> Address:
+    host, colon, port = str(value).rpartition(":")
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        address = None
+    if not colon or address is None or not (_DIGITS.fullmatch(port) and int(port) <= _MAX_PORT):
+        raise ValueError(f"{value!r} is not an IP address and a port, such as 0.0.0.0:8443 or [::]:8443")
+    return Address(str(address), int(port))
+
+
+def create_choice(*choices: str) -> ValueType[str]:
+    """A kind that takes one of these words."""
+
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
+        return str(value)
+
+    return ValueType("|".join(choices), parse)
+
+
+TEXT = ValueType("TEXT", _parse_text)
+PATH = ValueType("FILE", _parse_path)
+PATHS = ValueType("PATH", _parse_paths, is_list=True)
+COUNT = ValueType("N", _parse_count)
+DURATION = ValueType("DURATION", _parse_duration_value)
+SIZE = ValueType("BYTES", _parse_size)
+ADDRESS = ValueType("IP:PORT", _parse_address)

@@ -1,0 +1,1 @@
+"""JSON log and Prometheus metrics: every label has a bounded set of values, and nothing is decided here."""

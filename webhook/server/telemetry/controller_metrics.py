@@ -1,0 +1,180 @@
+"""Metrics of what is seen of the cluster, and of the visits to the ledgers that are kept by it.
+
+Metrics of audits: what the last whole one found, and how it goes with them.
+"""
+
+from collections import Counter as Sums
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from webhook.audit.audit import Outcome
+from webhook.audit.reports import Written
+from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.labels import OTHER
+from webhook.server.telemetry.ledger_metrics import ObservedLedgers
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.runner import Followed
+
+
+class LedgerControllerMetrics(Collector):
+    """Counts visits, passes on what ledgers said then, and asks how following goes when metrics are read.
+
+    `leads` says whether this replica is the one that keeps ledgers.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        list_statuses: Callable[[], Sequence[Followed]],
+        observed_ledgers: ObservedLedgers,
+        is_leader: Callable[[], bool],
+    ) -> None:
+        self._list_statuses = list_statuses
+        self._observed_ledgers = observed_ledgers
+        self._is_leader = is_leader
+        self._reconciles = Counter(
+            "tallygate_ledger_visits",
+            "Visits of ledgers by their keeper, by what came of it.",
+            ("result",),
+            registry=registry,
+        )
+        self._expired = Counter(
+            "tallygate_promises_expired", "Promises that were dropped because their pod never came.", registry=registry
+        )
+        registry.register(self)
+
+    def count_reconcile(self, result: str) -> None:
+        """Count a visit that was `written`, `unchanged` or `failed`."""
+        self._reconciles.labels(result).inc()
+
+    def count_expired(self, count: int) -> None:
+        """Count promises that came to nothing."""
+        self._expired.inc(count)
+
+    def record_ledger(self, key: LedgerKey, ledger: Ledger) -> None:
+        """A ledger is so now."""
+        self._observed_ledgers.record(key, ledger)
+
+    def list_pending(self) -> Collection[LedgerKey]:
+        """The ledgers that promise something, or nothing yet, as far as this process has seen."""
+        return self._observed_ledgers.list_pending()
+
+    def collect(self) -> Iterator[Metric]:
+        """How following goes now, by resource."""
+        objects = GaugeMetricFamily("tallygate_watch_objects", "Objects that are known.", labels=["resource"])
+        age = GaugeMetricFamily(
+            "tallygate_watch_age_seconds", "Time since the view was last known to be current.", labels=["resource"]
+        )
+        restarts = CounterMetricFamily(
+            "tallygate_watch_restarts", "Lists and watches begun again, by the reason why.", labels=["resource", "why"]
+        )
+        for status in self._list_statuses():
+            objects.add_metric([status.name], status.objects)
+            if status.age is not None:
+                age.add_metric([status.name], status.age)
+            for reason, count in status.restarts.items():
+                restarts.add_metric([status.name, reason], count)
+        leader = GaugeMetricFamily("tallygate_ledger_keeper", "1 while this replica is the one that keeps ledgers.")
+        leader.add_metric([], self._is_leader())
+        yield from (objects, age, restarts, leader)
+
+
+MAX_POLICIES: Final = 200
+"""Policies with series of their own, those with the most findings first; all others go together as `other`."""
+
+RUN_RESULTS: Final = ("whole", "failed", "broken-off")
+REPORT_RESULTS: Final = ("written", "unchanged", "removed", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class LastAudit:
+    """The last whole audit: what it found, when it ended (Unix time), and how long it took."""
+
+    outcome: Outcome
+    ended_at: float
+    duration: float
+
+
+class AuditMetrics(Collector):
+    """Counts audits; what the last one found is told by the replica that `leads` only, or it would be told twice.
+
+    Every one tells `every` how many seconds there is to be one: so an alert knows when the last is old, or missing.
+    """
+
+    def __init__(self, registry: CollectorRegistry, is_leader: Callable[[], bool], interval: float) -> None:
+        self._is_leader = is_leader
+        self._interval = interval
+        self.last_audit: LastAudit | None = None
+        self._runs = Counter("tallygate_audit_rounds", "Audits, by how they ended.", ("result",), registry=registry)
+        self._reports = Counter(
+            "tallygate_audit_reports", "Policy reports, by what an audit did to them.", ("result",), registry=registry
+        )
+        for result in RUN_RESULTS:
+            self._runs.labels(result)
+        for result in REPORT_RESULTS:
+            self._reports.labels(result)
+        registry.register(self)
+
+    def count_run(self, result: str) -> None:
+        """Count an audit that was `whole`, `failed`, or `broken-off` since another replica leads now."""
+        self._runs.labels(result).inc()
+
+    def count_reports(self, report_counts: Written) -> None:
+        """Count what became of reports."""
+        for result in REPORT_RESULTS:
+            self._reports.labels(result).inc(getattr(report_counts, result))
+
+    def collect(self) -> Iterator[Metric]:
+        """The schedule, and the last whole audit."""
+        yield GaugeMetricFamily(
+            "tallygate_audit_interval_seconds", "From the beginning of one audit to that of the next.", self._interval
+        )
+        findings = GaugeMetricFamily(
+            "tallygate_audit_findings",
+            "What the last audit found stored, by policy and by how strictly that is enforced.",
+            labels=["by", "policy", "enforcement"],
+        )
+        objects = GaugeMetricFamily("tallygate_audit_objects", "Objects that the last audit judged.", labels=["kind"])
+        seconds = GaugeMetricFamily("tallygate_audit_seconds", "How long the last audit took, with its rests.")
+        ended = GaugeMetricFamily(
+            "tallygate_audit_last_success_timestamp_seconds", "When the last whole audit ended (Unix time)."
+        )
+        last = self.last_audit if self._is_leader() else None
+        if last is not None:
+            for labels, count in _sum_by_policy(last.outcome).items():
+                findings.add_metric(labels, count)
+            for kind, count in sorted(last.outcome.looked.judged.items()):
+                objects.add_metric([kind], count)
+            seconds.add_metric([], last.duration)
+            ended.add_metric([], last.ended_at)
+        yield from (findings, objects, seconds, ended)
+
+
+def _sum_by_policy(outcome: Outcome) -> Sums[tuple[str, str, str]]:
+    """Findings by policy; of a kind of policy without any one series says so."""
+    sums: Sums[tuple[str, str, str]] = Sums()
+    for rank, (policy, count) in enumerate(outcome.kept.by_policy.most_common()):
+        sums[policy.by, policy.name if rank < MAX_POLICIES else OTHER, policy.enforcement.value] += count
+    return sums
+
+
+def log_audit(logger: Logger, last: LastAudit, report_counts: Written | None) -> None:
+    """One line for one audit."""
+    findings, coverage = last.outcome.kept, last.outcome.looked
+    reports = {} if report_counts is None else {name: getattr(report_counts, name) for name in REPORT_RESULTS}
+    logger.info(
+        "audited",
+        objects=coverage.judged.total(),
+        namespaces=last.outcome.namespaces,
+        findings={enforcement.value: number for enforcement, number in findings.counts().items()},
+        unreadable=coverage.unreadable,
+        seconds=round(last.duration, 1),
+        reports=reports,
+    )

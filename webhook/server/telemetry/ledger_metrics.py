@@ -1,0 +1,256 @@
+"""The ledgers of each cap added up, and the few that are fullest. Pure.
+
+The newest state of every ledger that this process has written or looked at.
+
+What ledgers hold, for Prometheus: sums by cap, and the fullest namespaces by name.
+"""
+
+import heapq
+from collections import Counter as Counts
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from threading import Lock
+from typing import Final, NamedTuple
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from webhook.accounting.amounts import Amounts, is_milli
+from webhook.admission.capping import CapIndex
+from webhook.server.telemetry.labels import OTHER, CapLabels
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
+
+AMOUNT_GETTERS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
+    "hard": lambda ledger: ledger.hard,
+    "held": lambda ledger: ledger.used,
+    "promised": lambda ledger: ledger.reserved,
+}
+
+
+class LedgerState(StrEnum):
+    """How one ledger is: it has room, none of something, less than none, or promises nothing yet."""
+
+    AVAILABLE = "room"
+    FULL = "full"
+    EXCEEDED = "over"
+    INITIALIZING = "converging"
+
+
+class LabelledLedger(NamedTuple):
+    """A ledger, under the name that its cap goes by; `age` is in seconds since it was looked at."""
+
+    cap: str
+    namespace: str
+    ledger: Ledger
+    age: float
+
+
+@dataclass(slots=True)
+class CapSum:
+    """All ledgers that go by one name."""
+
+    amounts: dict[str, Counts[str]] = field(default_factory=lambda: {name: Counts() for name in AMOUNT_GETTERS})
+    states: Counts[LedgerState] = field(default_factory=Counts)
+    reservations: int = 0
+    max_reservations: int = 0
+    max_age: float = 0.0
+
+    def add(self, labelled: LabelledLedger) -> None:
+        """Take one in."""
+        ledger = labelled.ledger
+        for name, get_amounts in AMOUNT_GETTERS.items():
+            self.amounts[name].update(get_amounts(ledger))
+        self.states[_find_state(ledger)] += 1
+        self.reservations += len(ledger.reservations)
+        self.max_reservations = max(self.max_reservations, len(ledger.reservations))
+        self.max_age = max(self.max_age, labelled.age)
+
+
+class LedgerUtilization(NamedTuple):
+    """How much of what it allows a ledger has charged, of one resource: 1 is full."""
+
+    ratio: float
+    cap: str
+    resource: str
+    namespace: str
+
+
+def sum_by_cap(ledgers: Iterable[LabelledLedger]) -> dict[str, CapSum]:
+    """One sum for each name of a cap."""
+    sums: dict[str, CapSum] = defaultdict(CapSum)
+    for labelled in ledgers:
+        sums[labelled.cap].add(labelled)
+    return dict(sums)
+
+
+def find_fullest(ledgers: Iterable[LabelledLedger], max_each: int, max_total: int) -> list[LedgerUtilization]:
+    """The fullest ledgers of every cap and resource, so many of each and so many in all; none that is empty."""
+    ranked: dict[tuple[str, str], list[LedgerUtilization]] = defaultdict(list)
+    for labelled in ledgers:
+        for utilization in _list_utilizations(labelled):
+            ranked[utilization.cap, utilization.resource].append(utilization)
+    return heapq.nlargest(max_total, (full for fulls in ranked.values() for full in heapq.nlargest(max_each, fulls)))
+
+
+def _list_utilizations(labelled: LabelledLedger) -> Iterator[LedgerUtilization]:
+    charged = labelled.ledger.compute_charged()
+    for resource, hard in labelled.ledger.hard.items():
+        if hard > 0 and charged.get(resource, 0) > 0:
+            yield LedgerUtilization(charged[resource] / hard, labelled.cap, resource, labelled.namespace)
+
+
+def _find_state(ledger: Ledger) -> LedgerState:
+    if ledger.initializer:
+        return LedgerState.INITIALIZING
+    charged = ledger.compute_charged()
+    if charged.find_excess(ledger.hard):
+        return LedgerState.EXCEEDED
+    if any(hard > 0 and charged.get(name, 0) >= hard for name, hard in ledger.hard.items()):
+        return LedgerState.FULL
+    return LedgerState.AVAILABLE
+
+
+class ObservedLedger(NamedTuple):
+    """A ledger as it was `at` a moment of the monotonic clock."""
+
+    ledger: Ledger
+    observed_at: float
+
+
+class ObservedLedgers:
+    """A `WriteObserver` that remembers ledgers; `monotonic` gives seconds."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._lock = Lock()
+        self._ledgers: dict[LedgerKey, ObservedLedger] = {}
+        self._pending: set[LedgerKey] = set()
+
+    def record_write(self, write: LedgerWrite) -> None:
+        """A ledger is as it was written now."""
+        if write.result is WriteResult.STORED:
+            self.record(write.key, write.ledger)
+
+    def record(self, key: LedgerKey, ledger: Ledger) -> None:
+        """A ledger was found so."""
+        observed = ObservedLedger(ledger, self._monotonic())
+        with self._lock:
+            self._ledgers[key] = observed
+            (self._pending.add if ledger.reservations or ledger.initializer else self._pending.discard)(key)
+
+    def retain_caps(self, caps: Collection[str]) -> None:
+        """Forget the ledgers of all but these caps' keys."""
+        with self._lock:
+            self._ledgers = {key: observed for key, observed in self._ledgers.items() if key.cap in caps}
+            self._pending = {key for key in self._pending if key.cap in caps}
+
+    def list_all(self) -> Mapping[LedgerKey, ObservedLedger]:
+        """Every one, as of now."""
+        with self._lock:
+            return dict(self._ledgers)
+
+    def list_pending(self) -> frozenset[LedgerKey]:
+        """Those that promise something, or nothing yet."""
+        with self._lock:
+            return frozenset(self._pending)
+
+    def read_clock(self) -> float:
+        """The moment that `at` is to be compared with."""
+        return self._monotonic()
+
+
+MAX_FULLEST_EACH: Final = 3
+"""Namespaces of one cap and resource that are told by name."""
+
+MAX_FULLEST_TOTAL: Final = 300
+"""Namespaces that are told by name, of all caps together."""
+
+_AMOUNT_HELP: Final[Mapping[str, str]] = {
+    "hard": "What the cap's ledgers allow together; cpu in cores.",
+    "held": "What the pods under them hold; cpu in cores.",
+    "promised": "What is promised to pods that are not counted yet; cpu in cores.",
+}
+
+LabelValues = tuple[str, ...]
+
+
+class LedgerMetrics(Collector):
+    """Tells of the ledgers that are `seen` of the caps in force, whenever metrics are read.
+
+    `expect` is told each cap's name, for what is counted by cap. `visited` says whether every ledger is looked at now
+    and then, so that it matters how long ago that was.
+    """
+
+    def __init__(
+        self,
+        observed_ledgers: ObservedLedgers,
+        caps: Callable[[], CapIndex],
+        register_cap: Callable[[str], None],
+        *,
+        has_age: bool,
+    ) -> None:
+        self._observed_ledgers = observed_ledgers
+        self._caps = caps
+        self._register_cap = register_cap
+        self._has_age = has_age
+
+    def collect(self) -> Iterator[Metric]:
+        """Sums by cap, and who is fullest."""
+        ledgers = self._label_ledgers()
+        sums = sum_by_cap(ledgers)
+        for amount_name, help_text in _AMOUNT_HELP.items():
+            yield _create_family(amount_name, help_text, ("cap", "resource"), _list_amounts(sums, amount_name))
+        states: dict[LabelValues, float] = {
+            (cap, state): sum_.states[state] for cap, sum_ in sums.items() for state in LedgerState
+        }
+        yield _create_family("ledgers", "Ledgers by whether they have room.", ("cap", "state"), states)
+        for name, help_text, count in self._list_counts():
+            yield _create_family(name, help_text, ("cap",), {(cap,): count(sum_) for cap, sum_ in sums.items()})
+        utilizations = find_fullest(
+            (each for each in ledgers if each.cap != OTHER), MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
+        )
+        ratios: dict[LabelValues, float] = {
+            (each.cap, each.resource, each.namespace): each.ratio for each in utilizations
+        }
+        help_text = "How much of what they allow the fullest ledgers have charged: 1 is full."
+        yield _create_family("fullest_ratio", help_text, ("cap", "resource", "cap_namespace"), ratios)
+
+    def _label_ledgers(self) -> list[LabelledLedger]:
+        """Every ledger of a cap in force, by the name that the cap goes by."""
+        caps = {active_cap.key: active_cap.cap.name for active_cap in self._caps().all()}
+        self._observed_ledgers.retain_caps(caps)
+        for cap in sorted(caps.values()):
+            self._register_cap(cap)
+        cap_labels, now = CapLabels(), self._observed_ledgers.read_clock()
+        labels = {key: cap_labels.get_label(caps[key]) for key in sorted(caps)}
+        return [
+            LabelledLedger(labels[key.cap], key.namespace, seen.ledger, now - seen.observed_at)
+            for key, seen in self._observed_ledgers.list_all().items()
+            if key.cap in labels
+        ]
+
+    def _list_counts(self) -> Iterator[tuple[str, str, Callable[[CapSum], float]]]:
+        yield "rows", "Promises in the cap's ledgers.", lambda sum_: sum_.reservations
+        yield "rows_most", "Promises in the ledger that has the most.", lambda sum_: sum_.max_reservations
+        if self._has_age:
+            help_text = "Time since the ledger was looked at that was not looked at for the longest."
+            yield "age_seconds", help_text, lambda sum_: sum_.max_age
+
+
+def _list_amounts(sums: Mapping[str, CapSum], amount_name: str) -> Mapping[LabelValues, float]:
+    return {
+        (cap, resource): amount / 1000 if is_milli(resource) else amount
+        for cap, sum_ in sums.items()
+        for resource, amount in sum_.amounts[amount_name].items()
+    }
+
+
+def _create_family(name: str, help_text: str, labels: Sequence[str], values: Mapping[LabelValues, float]) -> Metric:
+    family = GaugeMetricFamily(f"tallygate_cap_{name}", help_text, labels=labels)
+    for label_values, value in values.items():
+        family.add_metric(label_values, value)
+    return family

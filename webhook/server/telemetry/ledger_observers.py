@@ -1,0 +1,132 @@
+"""Drift: pods that came under a cap past the gate, as recounts find them.
+
+Writes of ledgers to their store: how long they take, how they end, and how many callers share one.
+
+All metrics of caps of one server, put together.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from webhook.accounting.amounts import format_amount, is_milli
+from webhook.admission.capping import CapIndex, cap_of
+from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.labels import CapLabels
+from webhook.server.telemetry.ledger_metrics import LedgerMetrics, ObservedLedgers
+from webhook.server.telemetry.rejection_metrics import CountedLedgers, RejectionMetrics
+from webhook.state.ledger.ledger import compute_drift
+from webhook.state.ledger.reserve import MAX_RESERVATIONS
+from webhook.state.ports import Ledgers, LedgerWrite, WriteObserver, WriteResult
+
+
+class DriftMetrics:
+    """A `WriteObserver` that compares each recount with what was charged before."""
+
+    def __init__(self, registry: CollectorRegistry, log: Logger) -> None:
+        self._log = log
+        self._cap_labels = CapLabels()
+        self._drifts = Counter(
+            "tallygate_ledger_drifts",
+            "Recounts that found more than was ever promised: pods that came past the gate.",
+            ("cap",),
+            registry=registry,
+        )
+        self._last_amounts = Gauge(
+            "tallygate_ledger_drift_last",
+            "By how much the last such recount was over what was charged; cpu in cores.",
+            ("cap", "resource"),
+            registry=registry,
+        )
+
+    def register_cap(self, cap: str) -> None:
+        """A cap is in force: told of from 0 on, since Prometheus sees no increase in what begins with 1."""
+        self._drifts.labels(self._cap_labels.get_label(cap))
+
+    def record_write(self, write: LedgerWrite) -> None:
+        """Count it where the write carries such a recount, and log whose pods they are."""
+        if write.before is None or write.result is not WriteResult.STORED:
+            return
+        if not (excess := compute_drift(write.before, write.ledger)):
+            return
+        cap = cap_of(write.key.cap)
+        label = self._cap_labels.get_label(cap)
+        self._drifts.labels(label).inc()
+        for name, amount in excess.items():
+            self._last_amounts.labels(label, name).set(amount / 1000 if is_milli(name) else amount)
+        amounts = {name: format_amount(name, amount) for name, amount in excess.items()}
+        self._log.warning("ledger-drift", cap=cap, namespace=write.key.namespace, amounts=amounts)
+
+
+_DURATION_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_BATCH_SIZE_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class WriteMetrics:
+    """A `WriteObserver`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        durations = Histogram(
+            "tallygate_ledger_write_seconds",
+            "Time that one write of a ledger took, in seconds, by how it ended.",
+            ("end",),
+            registry=registry,
+            buckets=_DURATION_BUCKETS,
+        )
+        self._durations = {end: durations.labels(end.value) for end in WriteResult}
+        self._batch_sizes = Histogram(
+            "tallygate_ledger_batch_size",
+            "Callers that shared one write of a ledger.",
+            registry=registry,
+            buckets=_BATCH_SIZE_BUCKETS,
+        )
+
+    def record_write(self, write: LedgerWrite) -> None:
+        """Count it."""
+        self._durations[write.result].observe(write.duration_seconds)
+        self._batch_sizes.observe(write.callers)
+
+
+class _WriteObservers:
+    """A `WriteObserver` that tells others."""
+
+    def __init__(self, *observers: WriteObserver) -> None:
+        self._observers = observers
+
+    def record_write(self, write: LedgerWrite) -> None:
+        """Tell each of them."""
+        for observer in self._observers:
+            observer.record_write(write)
+
+
+class CapMetrics:
+    """What there is to be told by who keeps the ledgers, `in_memory` or `in_cluster`. `monotonic` gives seconds."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        rejections: RejectionMetrics,
+        log: Logger,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._registry = registry
+        self._rejections = rejections
+        self.observed_ledgers = ObservedLedgers(monotonic)
+        self._drifts = DriftMetrics(registry, log)
+        self.memory_observer: WriteObserver = _WriteObservers(self.observed_ledgers, self._drifts)
+        self.cluster_observer: WriteObserver = _WriteObservers(self.memory_observer, WriteMetrics(registry))
+
+    def wrap_ledgers(self, ledgers: Ledgers) -> Ledgers:
+        """The ledgers for who charges: what they do not promise is counted."""
+        return CountedLedgers(ledgers, self._rejections)
+
+    def register(self, caps: Callable[[], CapIndex], *, is_standalone: bool) -> None:
+        """Tell of the ledgers of the caps in force from now on; `alone` is that of the ledgers."""
+        self._registry.register(
+            LedgerMetrics(self.observed_ledgers, caps, self._drifts.register_cap, has_age=not is_standalone)
+        )
+        limit = Gauge("tallygate_cap_rows_limit", "Promises that one ledger takes.", registry=self._registry)
+        limit.set(math.inf if is_standalone else MAX_RESERVATIONS)

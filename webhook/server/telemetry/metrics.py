@@ -1,0 +1,176 @@
+"""Metrics for Prometheus. Every label has a bounded set of values.
+
+How a server speaks to those who run it: its log, and what it counts.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
+from typing import Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+from webhook.admission.change import Phase
+from webhook.admission.workloads import KINDS
+from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
+from webhook.server.telemetry.labels import OTHER
+from webhook.server.telemetry.rejection_metrics import RejectionMetrics
+
+OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+VERDICTS: Final = frozenset({"allow", "deny", "busy"})
+_MAX_CODES: Final = 256
+_DURATION_BUCKETS: Final = (
+    0.00005,
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.1,
+    0.5,
+    1.0,
+    2.5,
+    10.0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildInfo:
+    """What is running."""
+
+    version: str
+
+
+class ServerMetrics:
+    """All metrics of one server, in one registry. The children are kept, so that a request costs dictionary lookups."""
+
+    def __init__(self, build: BuildInfo) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # else every counter is told twice: when it was made
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self._requests = counter(
+            "tallygate_admission_requests",
+            "Reviews that were decided.",
+            ("phase", "operation", "kind", "verdict"),
+        )
+        self._problems = counter("tallygate_admission_problems", "Problems that denied a review, by code.", ("code",))
+        self._failures = counter(
+            "tallygate_admission_failures", "Requests that were not decided, by the reason why.", ("why",)
+        )
+        self._durations = Histogram(
+            "tallygate_admission_seconds",
+            "Time from a request's arrival to its answer, in seconds.",
+            ("phase",),
+            registry=self.registry,
+            buckets=_DURATION_BUCKETS,
+        )
+        self.rejections = RejectionMetrics(self.registry)
+        self._policy_reloads = counter(
+            "tallygate_policy_reloads", "Changes of the policy files that were taken up, or not.", ("result",)
+        )
+        self.policy_loaded_at = gauge(
+            "tallygate_policy_last_success_timestamp_seconds", "When the policies in force were loaded (Unix time)."
+        )
+        self.policy_broken = gauge(
+            "tallygate_policy_broken", "1 while the policy files are broken and an earlier set is in force."
+        )
+        self.policy_rules = gauge("tallygate_policy_rules", "Rules in force.")
+        self.policy_caps = gauge("tallygate_policy_caps", "Caps in force.")
+        self._certificate_reloads = counter(
+            "tallygate_certificate_reloads", "Changes of the certificate files that were taken up, or not.", ("result",)
+        )
+        self.certificate_not_after = gauge(
+            "tallygate_certificate_not_after_timestamp_seconds", "When the serving certificate expires (Unix time)."
+        )
+        gauge("tallygate_build_info", "What is running.", ("version", "python")).labels(
+            build.version, python_version()
+        ).set(1)
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._request_children: dict[tuple[str, str, str, str], Counter] = {}
+        self._code_children: dict[str, Counter] = {}
+        self._duration_children = {phase: self._durations.labels(phase.value) for phase in Phase}
+
+    def count_decision(self, phase: Phase, operation: str, kind: str, verdict: str, seconds: float) -> None:
+        """Count one decided review."""
+        key = (phase, operation, kind, verdict)
+        child = self._request_children.get(key)
+        if child is None:
+            child = self._create_request_child(phase, operation, kind, verdict)
+        child.inc()
+        self._duration_children[phase].observe(seconds)
+
+    def count_problem(self, code: str) -> None:
+        """Count one problem that denied."""
+        child = self._code_children.get(code)
+        if child is None:
+            child = self._problems.labels(code if len(self._code_children) < _MAX_CODES else OTHER)
+            if len(self._code_children) < _MAX_CODES:
+                self._code_children[code] = child
+        child.inc()
+
+    def count_failure(self, reason: str) -> None:
+        """Count one request that was not decided."""
+        self._failures.labels(reason).inc()
+
+    def count_policy_reload(self, *, success: bool) -> None:
+        """Count one change of the policy files."""
+        self._policy_reloads.labels("success" if success else "failure").inc()
+
+    def count_certificate_reload(self, *, success: bool) -> None:
+        """Count one change of the certificate files."""
+        self._certificate_reloads.labels("success" if success else "failure").inc()
+
+    def _create_request_child(self, phase: Phase, operation: str, kind: str, verdict: str) -> Counter:
+        """The child for these, kept only when all are in their sets, so that a hostile kind costs no memory."""
+        label_values = (
+            phase.value,
+            operation if operation in OPERATIONS else OTHER,
+            kind if kind in KINDS else OTHER,
+            verdict if verdict in VERDICTS else OTHER,
+        )
+        child = self._requests.labels(*label_values)
+        if label_values == (phase, operation, kind, verdict):
+            self._request_children[label_values] = child
+        return child
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """How a server speaks to those who run it."""
+
+    log: Logger
+    metrics: ServerMetrics
+
+
+@contextmanager
+def start_telemetry(level: str) -> Iterator[Telemetry]:
+    """A voice that logs to stderr, from `level` on; at the end every line is written."""
+    line_writer = LineWriter(sys.stderr.buffer)
+    try:
+        yield Telemetry(create_logger(level, line_writer=line_writer), ServerMetrics(BuildInfo(_get_version())))
+    finally:
+        line_writer.flush()
+
+
+def _get_version() -> str:
+    try:
+        return version("tallygate")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,135 @@
+"""Refusals by caps, counted by cap and reason."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter
+
+from webhook.admission.capping import cap_of
+from webhook.admission.codes import (
+    NO_LIMIT_UNDER_CAP,
+    OVER_CAP,
+    WORKLOAD_OVER_CAP,
+    WORKLOAD_ROLLOUT,
+    WORKLOAD_WAITS,
+)
+from webhook.errors import TallygateError
+from webhook.gate.charging import ChargeMode, TrackedReservation
+from webhook.gate.decisions import DecisionRecord
+from webhook.server.telemetry.labels import OTHER, CapLabels
+from webhook.state.ledger.reserve import Deferred, Prerequisite
+from webhook.state.ports import (
+    LedgerFullError,
+    LedgerKey,
+    Ledgers,
+    RetryLaterError,
+    StoreUnavailableError,
+    T,
+    Transition,
+)
+
+_REASON_BY_CODE: Final[Mapping[str, str]] = {
+    OVER_CAP.number: "excess",
+    NO_LIMIT_UNDER_CAP.number: "no-limit",
+    WORKLOAD_OVER_CAP.number: "workload",
+    WORKLOAD_WAITS.number: "workload",
+    WORKLOAD_ROLLOUT.number: "workload",
+}
+_REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
+    Prerequisite.ACTIVATE: "converging",
+    Prerequisite.CATCH_UP: "behind",
+    Prerequisite.COUNT_RESOURCES: "uncounted-names",
+    Prerequisite.COUNT_NAMESPACES: "uncounted-namespaces",
+    Prerequisite.COUNT_PODS: "uncounted-pods",
+    Prerequisite.SETTLE_NAMESPACE: "namespace-share",
+    Prerequisite.SETTLE_RESERVATIONS: "rows-full",
+}
+_REASON_BY_ERROR: Final = (
+    (LedgerFullError, "bytes-full"),
+    (RetryLaterError, "busy"),
+    (StoreUnavailableError, "unavailable"),
+)
+
+REASONS: Final = frozenset(
+    {*_REASON_BY_CODE.values(), *_REASON_BY_PREREQUISITE.values(), *(reason for _, reason in _REASON_BY_ERROR), OTHER}
+)
+"""Every value of the label `reason`."""
+
+
+class RejectionMetrics:
+    """Counts what caps refused, sent away or could not decide, and who went over one. Dry runs are not counted."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._cap_labels = CapLabels()
+        self._rejections = Counter(
+            "tallygate_cap_refusals",
+            "Requests that a cap did not let through, by the reason why.",
+            ("cap", "reason"),
+            registry=registry,
+        )
+        self._exceeded = Counter(
+            "tallygate_cap_exceeded", "Pods with which a privileged user went over a cap.", ("cap",), registry=registry
+        )
+
+    def count_decision(self, record: DecisionRecord) -> None:
+        """A review was decided. Where a cap denied, all that denied were caps: rules come first."""
+        if record.dry_run:
+            return
+        for cap in record.exceeded:
+            self.count_exceeded(cap)
+        reason = next((_REASON_BY_CODE[code] for code in record.codes if code in _REASON_BY_CODE), None)
+        if reason is None:
+            return
+        for cap in record.rules:
+            self.count_rejection(cap, reason if record.kind == "Pod" else "workload")
+
+    def count_exceeded(self, cap: str) -> None:
+        """Count a pod with which somebody went over."""
+        self._exceeded.labels(self._cap_labels.get_label(cap)).inc()
+
+    def count_rejection(self, cap: str, reason: str) -> None:
+        """Count one refusal."""
+        self._rejections.labels(self._cap_labels.get_label(cap), reason).inc()
+
+
+class CountedLedgers:
+    """`Ledgers` that count what could not be promised: the ledger had to wait for something, or was out of reach.
+
+    Either ends the review, so that each cap is counted once for it: a promise follows only where all checks passed.
+    """
+
+    def __init__(self, ledgers: Ledgers, rejections: RejectionMetrics) -> None:
+        self._ledgers = ledgers
+        self._rejections = rejections
+
+    @property
+    def is_standalone(self) -> bool:
+        """As of the ledgers within."""
+        return self._ledgers.is_standalone
+
+    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
+        """Carry it out.
+
+        Raises:
+            BusyError: as within.
+            StoreUnavailableError: as within.
+        """
+        if not _is_charge(transition):
+            return self._ledgers.transact(key, transition, deadline)
+        try:
+            result = self._ledgers.transact(key, transition, deadline)
+        except TallygateError as error:
+            self._rejections.count_rejection(cap_of(key.cap), _find_reason(error))
+            raise
+        if isinstance(result, Deferred):
+            self._rejections.count_rejection(cap_of(key.cap), _REASON_BY_PREREQUISITE.get(result.prerequisite, OTHER))
+        return result
+
+
+def _is_charge(transition: object) -> bool:
+    """Whether a pod is to be charged, and not only as a dry run."""
+    return isinstance(transition, TrackedReservation) and transition.mode is not ChargeMode.DRY_RUN
+
+
+def _find_reason(error: TallygateError) -> str:
+    return next((reason for kind, reason in _REASON_BY_ERROR if isinstance(error, kind)), OTHER)

@@ -1,0 +1,134 @@
+"""The admission layer: takes `POST` on the two admission paths, hands bytes to the gate and bytes back.
+
+It stands in front of Flask, in Flask's own way (`app.wsgi_app = Admission(app.wsgi_app, …)`), since routing and request
+objects cost three quarters of a request. Everything else is passed on.
+"""
+
+import hmac
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from wsgiref.types import StartResponse, WSGIApplication
+
+from webhook.admission.change import Phase
+from webhook.admission.registration import ADMIT_PREFIX
+from webhook.admission.review import ReviewError
+from webhook.gate.decisions import Decision
+from webhook.gate.gate import UndecidedError
+from webhook.server.interfaces import Admit
+from webhook.server.web.http_errors import STATUS_LINES, HttpError
+from webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
+from webhook.server.web.request_log import RequestLog
+
+_PATHS = {f"{ADMIT_PREFIX}{phase}": phase for phase in Phase}
+JSON_HEADER = ("Content-Type", "application/json")
+_OK_LINE = STATUS_LINES[200]
+CRASH_ERROR = HttpError(500, "crash", "the gate failed and has decided nothing; its log says how")
+METHOD_ERROR = HttpError(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
+
+TokenSource = Callable[[], tuple[bytes, ...]]
+"""The secret path segments in force now; none: the paths are open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """Bounds on one request: its body in bytes, its decision in seconds by the clock `monotonic`."""
+
+    max_body_bytes: int = 8 << 20
+    timeout: float = 10.0
+    monotonic: Callable[[], float] = time.monotonic
+
+
+class AdmissionMiddleware:
+    """WSGI middleware: the two admission endpoints in front of an application.
+
+    Args:
+        application: what answers everything else.
+        admit: decides.
+        observer: is told of every answer.
+        limits: bounds on one request.
+        tokens: the secret path segments; with any, the paths without one do not exist.
+    """
+
+    def __init__(
+        self,
+        application: WSGIApplication,
+        admit: Admit,
+        request_log: RequestLog,
+        limits: RequestLimits,
+        tokens: TokenSource = tuple,
+    ) -> None:
+        self._application = application
+        self._admit = admit
+        self._request_log = request_log
+        self._send_error = partial(send_error, request_log)
+        self._monotonic = limits.monotonic
+        self.body_reader = BodyReader(limits.max_body_bytes, limits.timeout)
+        self._timeout = limits.timeout
+        self._tokens = tokens
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer an admission request; pass anything else on."""
+        phase = self._find_phase(environ["PATH_INFO"])
+        if phase is None:
+            return self._application(environ, start_response)
+        if environ["REQUEST_METHOD"] != "POST":
+            return self._send_error(METHOD_ERROR, start_response)
+        started_at = self._monotonic()
+        try:
+            decision = self._decide(environ, phase, started_at)
+        except BodyError as error:
+            return self._send_error(error.http_error, start_response)
+        except ReviewError as error:
+            return self._send_error(HttpError(400, "review", str(error)), start_response)
+        except UndecidedError as error:
+            return self._send_error(
+                HttpError(500, "undecided", f"the gate could not decide: {error}"), start_response, error
+            )
+        except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
+            return self._send_error(CRASH_ERROR, start_response, error)
+        seconds = self._monotonic() - started_at
+        start_response(_OK_LINE, [JSON_HEADER])
+        return _LoggedBody(decision.body, lambda: self._request_log.log_decision(decision.record, seconds))
+
+    def _decide(self, environ: Environ, phase: Phase, started_at: float) -> Decision:
+        timeout = parse_timeout(environ.get("QUERY_STRING", ""))
+        deadline = started_at + (self._timeout if timeout is None else min(timeout, self._timeout))
+        return self._admit(self.body_reader.read(environ, started_at), phase, deadline)
+
+    def _find_phase(self, path: str) -> Phase | None:
+        tokens = self._tokens()
+        if not tokens:
+            return _PATHS.get(path)
+        token, _, rest = path.removeprefix(ADMIT_PREFIX).partition("/")
+        phase = _PATHS.get(ADMIT_PREFIX + rest) if path.startswith(ADMIT_PREFIX) else None
+        return phase if phase and _is_valid_token(token, tokens) else None
+
+
+def send_error(
+    request_log: RequestLog, http_error: HttpError, start_response: StartResponse, error: BaseException | None = None
+) -> Iterable[bytes]:
+    """Tell a failure, and answer it."""
+    request_log.log_error(http_error, error)
+    start_response(STATUS_LINES[http_error.code], [JSON_HEADER, *http_error.headers.items()])
+    return [http_error.body]
+
+
+class _LoggedBody:
+    """A body, and what is done once it is sent: nobody who waits for a decision need wait for its log line."""
+
+    __slots__ = ("_body", "close")
+
+    def __init__(self, body: bytes, close: Callable[[], None]) -> None:
+        self._body = body
+        self.close = close  # as PEP 3333 calls what a server does at the end of a request
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._body
+
+
+def _is_valid_token(token: str, tokens: tuple[bytes, ...]) -> bool:
+    """Whether the token is valid, in a time that tells nothing of how nearly it is, nor of which."""
+    encoded = token.encode()
+    return any([hmac.compare_digest(encoded, valid) for valid in tokens])  # noqa: C419 - compares with all, always

@@ -1,0 +1,109 @@
+"""Health: alive, and ready with the reasons. A blueprint, so that both ports serve it.
+
+The application: Flask, with the admission layer around it.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from flask import Blueprint, Flask, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from werkzeug.exceptions import HTTPException
+
+from webhook.server.interfaces import Admit, ReadinessCheck, ReadinessStatus
+from webhook.server.telemetry.metrics import ServerMetrics
+from webhook.server.web.admission_middleware import AdmissionMiddleware, RequestLimits, TokenSource
+from webhook.server.web.http_errors import HttpError, status_body
+from webhook.server.web.request_log import RequestLog
+
+
+def create_health_views(checks: Sequence[ReadinessCheck]) -> Blueprint:
+    """`/healthz`: this process answers. `/readyz`: every check is ready, else 503; with their detail."""
+    views = Blueprint("health", __name__)
+
+    @views.get("/healthz")
+    def healthz() -> Response:
+        return _create_json_response({"status": "ok"}, 200)
+
+    @views.get("/readyz")
+    def readyz() -> Response:
+        statuses = [check() for check in checks]
+        is_ready = all(state.ready for state in statuses)
+        body = {
+            "status": "ready" if is_ready else "not ready",
+            "checks": {state.name: _format_status(state) for state in statuses},
+        }
+        return _create_json_response(body, 200 if is_ready else 503)
+
+    return views
+
+
+def _format_status(status: ReadinessStatus) -> dict[str, object]:
+    return {"ready": status.ready, **status.detail}
+
+
+def _create_json_response(body: object, code: int) -> Response:
+    return Response(msgspec.json.encode(body), code, mimetype="application/json")
+
+
+_DEFAULT_LIMITS = RequestLimits()
+
+
+AppFactory = Callable[[RequestLog, Sequence[ReadinessCheck], RequestLimits, TokenSource], Flask]
+"""Makes an application of what `create_app` takes beside `admit`; its `extensions["body_reader"]` reads bodies."""
+
+
+def create_app(
+    admit: Admit,
+    request_log: RequestLog,
+    checks: Sequence[ReadinessCheck] = (),
+    limits: RequestLimits = _DEFAULT_LIMITS,
+    tokens: TokenSource = tuple,
+) -> Flask:
+    """The gate as a web application: the two admission endpoints, `/healthz`, `/readyz`, and JSON for every error.
+
+    What reads request bodies is in the application's `extensions["body_reader"]`.
+
+    Args:
+        admit: decides.
+        request_log: is told of every answer.
+        checks: what `/readyz` asks.
+        limits: bounds on one request.
+        tokens: the secret path segments in force; none leaves the endpoints open.
+    """
+    app = create_base_app("webhook", checks, request_log)
+    middleware = AdmissionMiddleware(app.wsgi_app, admit, request_log, limits, tokens)
+    app.extensions["body_reader"] = middleware.body_reader
+    app.wsgi_app = middleware  # type: ignore[method-assign]  # Flask's own way of adding middleware
+    return app
+
+
+def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: Sequence[ReadinessCheck] = ()) -> Flask:
+    """What the second port serves: `/metrics`, `/healthz`, `/readyz`."""
+    app = create_base_app("monitor", checks, request_log)
+
+    @app.get("/metrics")
+    def show_metrics() -> Response:
+        return Response(generate_latest(metrics.registry), content_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+def create_base_app(name: str, checks: Sequence[ReadinessCheck], request_log: RequestLog) -> Flask:
+    """`/healthz` and `/readyz`, and JSON for every error."""
+    app = Flask(name, static_folder=None)
+    app.register_blueprint(create_health_views(checks))
+
+    @app.errorhandler(HTTPException)
+    def send_http_error(error: HTTPException) -> Response:
+        code = error.code or 500
+        headers = [(name, value) for name, value in error.get_headers() if name != "Content-Type"]
+        return Response(status_body(code, error.description or error.name), code, headers, "application/json")
+
+    @app.errorhandler(Exception)
+    def send_crash(error: Exception) -> Response:
+        http_error = HttpError(500, "crash", "the server failed; its log says how")
+        request_log.log_error(http_error, error)
+        return Response(http_error.body, http_error.code, mimetype="application/json")
+
+    return app

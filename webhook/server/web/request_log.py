@@ -1,0 +1,61 @@
+"""What is told of an answer: one log line and a few counters."""
+
+from typing import Any
+
+from webhook.gate.decisions import DecisionRecord
+from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.metrics import ServerMetrics
+from webhook.server.web.http_errors import HttpError
+
+_MAX_LENGTH = 256
+_MAX_MESSAGE_LENGTH = 1024
+_MAX_ITEMS = 16
+_OPTIONAL_FIELDS = ("dry_run", "warnings", "audits", "unknown", "exceeded")
+
+
+class RequestLog:
+    """Logs and counts answers. It decides nothing and must not fail."""
+
+    def __init__(self, logger: Logger, metrics: ServerMetrics) -> None:
+        self._log = logger
+        self._metrics = metrics
+
+    def log_decision(self, record: DecisionRecord, seconds: float) -> None:
+        """A review was decided, in so many seconds from its arrival."""
+        self._metrics.count_decision(record.phase, record.operation, record.kind, record.verdict, seconds)
+        self._metrics.rejections.count_decision(record)
+        line: dict[str, Any] = {
+            "phase": record.phase.value,
+            "uid": record.uid[:_MAX_LENGTH],
+            "user": record.user[:_MAX_LENGTH],
+            "operation": record.operation[:_MAX_LENGTH],
+            "object": _format_object(record),
+            "verdict": record.verdict,
+        }
+        if record.codes:
+            line["codes"] = codes = tuple(dict.fromkeys(record.codes))
+            for code in codes:
+                self._metrics.count_problem(code)
+        for name in _OPTIONAL_FIELDS:
+            if value := getattr(record, name):
+                line[name] = value if value is True else tuple(dict.fromkeys(value))[:_MAX_ITEMS]
+        self._log.info("decided", **line, ms=round(seconds * 1000, 3))
+
+    def log_error(self, http_error: HttpError, error: BaseException | None = None) -> None:
+        """A request got no decision; `error` is what was raised, when that is not the sender's fault."""
+        self._metrics.count_failure(http_error.reason)
+        if error is None:
+            self._log.warning(
+                "refused", why=http_error.reason, code=http_error.code, message=http_error.message[:_MAX_MESSAGE_LENGTH]
+            )
+        else:
+            message = str(error)[:_MAX_MESSAGE_LENGTH]
+            self._log.error("undecided", why=http_error.reason, code=http_error.code, message=message, exc_info=error)
+
+
+def _format_object(record: DecisionRecord) -> str:
+    """`Kind namespace/name`, each cut where it is longer than any that Kubernetes allows."""
+    name = record.name[:_MAX_LENGTH]
+    if record.namespace:
+        name = f"{record.namespace[:_MAX_LENGTH]}/{name}"
+    return f"{record.kind[:_MAX_LENGTH]} {name}"
