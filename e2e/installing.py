@@ -13,7 +13,7 @@ import yaml
 
 from e2e.ports import Cluster
 from e2e.said import said
-from webhook.admission.registration import Service
+from webhook.admission.registration import ServiceTarget
 
 _ROOT = Path(__file__).parents[1]
 _BASE = _ROOT / "deploy" / "kustomize" / "base"
@@ -27,7 +27,7 @@ class Installed:
     """What the manifests are called by: the gate's Deployment and its Service, and what its files come from."""
 
     deployment: str
-    service: Service
+    service: ServiceTarget
     pods: Mapping[str, str]
     policies: str
     certificates: str
@@ -99,7 +99,7 @@ def _named(objects: list[Object]) -> Installed:
     (certificates,) = (each["secret"]["secretName"] for each in volumes if "secret" in each)
     return Installed(
         deployment=deployment["metadata"]["name"],
-        service=Service(**{key: service["metadata"][key] for key in ("namespace", "name")}),
+        service=ServiceTarget(**{key: service["metadata"][key] for key in ("namespace", "name")}),
         pods=deployment["spec"]["selector"]["matchLabels"],
         policies=policies,
         certificates=certificates,

@@ -10,7 +10,7 @@ from e2e.api import api
 from e2e.ports import Cluster
 from e2e.said import said
 from e2e.waiting import until
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 
 CASES = "case-"
 """Begins the names of cases' namespaces."""
@@ -52,8 +52,8 @@ def gates_namespace(cluster: Cluster) -> str:
         ClusterError: it cannot be made, or takes no pods in time.
     """
     said(cluster, "apply", "--filename", str(_GATES))
-    until_it_takes_pods(cluster, NAMESPACE)
-    return NAMESPACE
+    until_it_takes_pods(cluster, DEFAULT_NAMESPACE)
+    return DEFAULT_NAMESPACE
 
 
 def until_it_takes_pods(cluster: Cluster, namespace: str) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from webhook.policy.load import SHIPPED
+from webhook.policy.load import SHIPPED_POLICIES
 
 _FOLDER = Path(__file__).parent / "policies"
 
-SHIPPED_FILES = {file.name: file.read_text() for file in sorted(SHIPPED.iterdir())}
+SHIPPED_FILES = {file.name: file.read_text() for file in sorted(SHIPPED_POLICIES.iterdir())}
 """The shipped policies, by file name."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, Protocol
 
-from webhook.admission.registration import Reached
+from webhook.admission.registration import WebhookTarget
 
 
 class NotHereError(Exception):
@@ -49,7 +49,7 @@ class Gate(Protocol):
     """The gate that the cluster calls, wherever it runs. It is made stopped."""
 
     @property
-    def reached(self) -> Reached:
+    def reached(self) -> WebhookTarget:
         """Where the API server calls it."""
         ...
 

@@ -16,10 +16,10 @@ from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
 from webhook.admission.change import Phase
-from webhook.admission.registration import NAME, registration
+from webhook.admission.registration import CONFIGURATION_NAME, create_webhook_configurations
 
 CONFIGURATIONS = {
-    kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{NAME}"
+    kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{CONFIGURATION_NAME}"
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 }
 """The paths of both, by kind."""
@@ -37,7 +37,7 @@ def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None
     Raises:
         ClusterError: the API server refuses them, or does not call them in time.
     """
-    for each in registration(gate.reached, failure_policy=failure_policy):
+    for each in create_webhook_configurations(gate.reached, failure_policy=failure_policy):
         api(cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
     publish(cluster, gate)
     until("the API server asks in both phases", partial(_asks, cluster, gate, f"probe-{uuid4().hex}"), _WITHIN)
@@ -67,7 +67,7 @@ def publish(cluster: Cluster, gate: Gate) -> None:
     """
     try:
         with closing(connect(Source(cluster.kubeconfig))) as client:
-            for _ in publish_trust(client, NAME, bundle(gate.certificates, datetime.now(UTC))):
+            for _ in publish_trust(client, CONFIGURATION_NAME, bundle(gate.certificates, datetime.now(UTC))):
                 pass
     except CertsError as error:
         raise ClusterError(str(error)) from None

@@ -12,7 +12,7 @@ from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster
 from e2e.said import said
 from e2e.waiting import until
-from webhook.admission.registration import NAME, NAMESPACE
+from webhook.admission.registration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 _KUSTOMIZE = Path(__file__).parents[1] / "deploy" / "kustomize"
 _WITHIN = 240.0  # seconds
@@ -23,7 +23,7 @@ _LAST = {
         "verb": "patch",
         "group": "admissionregistration.k8s.io",
         "resource": "mutatingwebhookconfigurations",
-        "name": NAME,
+        "name": CONFIGURATION_NAME,
     },
 }
 """Of what a component grants, something that a ClusterRole says: its binding is applied last."""
@@ -41,7 +41,7 @@ def gates_account(cluster: Cluster, folder: Path, *components: str) -> Path:
     others = [_KUSTOMIZE / "components" / each / "rbac.yaml" for each in _LAST if each not in components]
     said(cluster, "delete", "--ignore-not-found", *(f"--filename={file}" for file in others))
     said(cluster, "apply", *(f"--filename={file}" for file in files))
-    kubeconfig = as_service_account(cluster, NAMESPACE, NAME, folder / "kubeconfig")
+    kubeconfig = as_service_account(cluster, DEFAULT_NAMESPACE, CONFIGURATION_NAME, folder / "kubeconfig")
     with Api(kubeconfig) as account:
         until("the API server knows its rights", partial(_may, account, _LAST[components[-1]]), _WITHIN)
     return kubeconfig

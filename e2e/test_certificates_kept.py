@@ -27,7 +27,7 @@ from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import CONFIGURATIONS, unregister
 from e2e.typed import tallygate
 from e2e.waiting import until
-from webhook.admission.registration import Url, registration
+from webhook.admission.registration import UrlTarget, create_webhook_configurations
 
 _WITHIN = 120.0
 _ROTATIONS = 10
@@ -45,7 +45,7 @@ class Behind:
 
     def register(self) -> None:
         """Register them without anybody to trust: that is for them to say."""
-        for each in registration(Url(f"https://{HERE}:{self.forwarder.port}")):
+        for each in create_webhook_configurations(UrlTarget(f"https://{HERE}:{self.forwarder.port}")):
             api(self.cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
 
     def logs(self) -> str:

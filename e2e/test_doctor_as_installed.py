@@ -9,7 +9,7 @@ from typing import Any
 
 from e2e.ports import Gate, Site
 from e2e.waiting import until
-from webhook.admission.registration import Service
+from webhook.admission.registration import ServiceTarget
 
 _ROOT = Path(__file__).parents[1]
 _WITHIN = 120.0
@@ -40,6 +40,6 @@ def test_nothing_fails_of_a_gate_that_was_just_installed(site: Site, gate: Gate)
     found = _found(site)
     for name in ("registered", "rules", "conditions", "reachable", "trusted", "exempt", "lockout", "clocks"):
         assert found[name]["result"] == "PASS", found[name]
-    if isinstance(gate.reached, Service):
+    if isinstance(gate.reached, ServiceTarget):
         for name in _SEEN_IN_PODS:
             assert found[name]["result"] == "PASS", found[name]

@@ -17,7 +17,7 @@ from e2e.pods import create, pod, sent, stored
 from e2e.ports import Cluster, Gate, Site
 from e2e.registering import registered
 from e2e.waiting import until
-from webhook.admission.registration import NAMESPACE, Url
+from webhook.admission.registration import DEFAULT_NAMESPACE, UrlTarget
 
 _BAD_NAME = "Bad_Name!"  # for a resource; Kubernetes stores it in a node
 _WITHIN = 240.0  # seconds, for the gate to answer again
@@ -57,7 +57,7 @@ def _says_that_the_gate_failed(said: CompletedProcess[str], gate: Gate, why: re.
     """Whether kubectl says which webhook failed, where it is, and why; of a complete pod only this one is asked."""
     reached = gate.reached
     base = (
-        reached.base if isinstance(reached, Url) else f"https://{reached.name}.{reached.namespace}.svc:{reached.port}"
+        reached.base if isinstance(reached, UrlTarget) else f"https://{reached.name}.{reached.namespace}.svc:{reached.port}"
     )
     start = (
         'Error from server (InternalError): error when creating "STDIN": Internal error occurred: '
@@ -156,7 +156,7 @@ def test_what_changes_nothing_that_is_judged_goes_on_while_the_gate_is_away(
         assert stored(site, namespace) == set()
 
 
-@pytest.mark.parametrize("spared", ["kube-system", NAMESPACE])
+@pytest.mark.parametrize("spared", ["kube-system", DEFAULT_NAMESPACE])
 def test_the_clusters_namespace_and_the_gates_own_take_pods_while_the_gate_is_away(
     site: Site, failing: Gate, namespace: str, spared: str
 ) -> None:

@@ -30,10 +30,10 @@ from e2e.said import said
 from e2e.waiting import until
 from tests.state.attempts import Put, room
 from tests.state.contract import soon
-from webhook.admission.registration import registration
+from webhook.admission.registration import create_webhook_configurations
 from webhook.cli.lint import lint
 from webhook.cli.policies import usable
-from webhook.policy.load import SHIPPED
+from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
 from webhook.state.kubernetes.naming import object_name
@@ -107,7 +107,7 @@ def test_policies_are_taken_out_of_the_cluster_and_looked_at_by_what_the_runbook
         "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\n"
     )
     said(cluster, "delete", *made, "--ignore-not-found")
-    files = (*SHIPPED.iterdir(), tmp_path / "broken.yaml")
+    files = (*SHIPPED_POLICIES.iterdir(), tmp_path / "broken.yaml")
     said(cluster, "create", *made, *(f"--from-file={each}" for each in files))
     try:
         _typed(cluster, "policies", folder=tmp_path)
@@ -117,7 +117,7 @@ def test_policies_are_taken_out_of_the_cluster_and_looked_at_by_what_the_runbook
     assert found.exit_code == 1, found.output
     said_of = json.loads(found.output)
     assert [each["code"] for each in said_of["findings"]] == ["TG308"]
-    assert said_of["summary"]["policies"] == len(usable([SHIPPED]).rules)
+    assert said_of["summary"]["policies"] == len(usable([SHIPPED_POLICIES]).rules)
 
 
 def test_an_authority_whose_key_has_leaked_is_trusted_no_more_after_what_the_page_says(
@@ -150,7 +150,7 @@ def _kept_gate(cluster: Cluster, folder: Path, kubeconfig: Path) -> Iterator[Kep
     gate = KeptGate(folder, kubeconfig)
     try:
         gate.start()
-        for configuration in registration(gate.reached):
+        for configuration in create_webhook_configurations(gate.reached):
             api(cluster.kubeconfig).apply(CONFIGURATIONS[configuration["kind"]], configuration)
         yield gate
     finally:

@@ -16,7 +16,7 @@ from e2e.ports import Cluster, Gate
 from e2e.registering import CONFIGURATIONS, unregister
 from e2e.typed import tallygate
 from e2e.waiting import until
-from webhook.admission.registration import registration
+from webhook.admission.registration import create_webhook_configurations
 
 _BASE = Path(__file__).parent.parent / "deploy" / "kustomize" / "base"
 _UNREACHABLE_PROXY = "http://127.0.0.1:9"
@@ -27,7 +27,7 @@ _BANANAS = {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "1500m"}
 @pytest.fixture
 def registered(cluster: Cluster, started: Gate) -> Iterator[Gate]:
     """The gate, registered without anybody to trust, which the API server has seen of both phases."""
-    mutating, validating = registration(started.reached)
+    mutating, validating = create_webhook_configurations(started.reached)
     for configuration, phase in ((validating, "validate"), (mutating, "mutate")):
         api(cluster.kubeconfig).apply(CONFIGURATIONS[configuration["kind"]], configuration)
         until(f"{phase} is called and not trusted", partial(_is_not_trusted, cluster, phase), _WITHIN)
@@ -95,7 +95,7 @@ def test_publishing_again_writes_nothing(cluster: Cluster, registered: Gate) -> 
 
 def test_applying_the_registration_again_keeps_what_was_published(cluster: Cluster, registered: Gate) -> None:
     assert publish(cluster, registered.certificates).returncode == 0
-    for configuration in registration(registered.reached):
+    for configuration in create_webhook_configurations(registered.reached):
         done = cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(configuration))
         assert done.returncode == 0, done.stderr
     assert publish(cluster, registered.certificates).stdout.count("unchanged") == 2

@@ -39,7 +39,7 @@ kind: NamespaceCap
 metadata: {name: gpus}
 spec: {namespaces: {include: [team-a]}, hard: {nvidia.com/gpu: 60}}
 """
-(_COUNTED,) = CapIndex(parse([("cap.yaml", _CAP.encode())]).policies).all()
+(_COUNTED,) = CapIndex(parse([("cap.yaml", _CAP.encode())]).policies).list_caps()
 _ROOM, _ASKED = 60, 100
 _WITHOUT_FINALIZERS = '{"metadata":{"finalizers":null}}'
 

@@ -9,7 +9,7 @@ import base64
 from typing import Any
 
 from e2e.bench.variants import FLOOR_HTTP2, FLOOR_KEPT, Variant
-from webhook.admission.registration import Service, registration
+from webhook.admission.registration import ServiceTarget, create_webhook_configurations
 
 SERVERS = "bench-servers"
 """The namespace of the Services."""
@@ -40,8 +40,8 @@ def service(variant: Variant) -> dict[str, Any]:
 
 def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
     """Both configurations of a tallygate as it registers itself, but for its namespaces, of creates and updates."""
-    reached = Service(SERVERS, variant.name, port)
-    configurations = registration(reached, ca_bundle=authority)
+    reached = ServiceTarget(SERVERS, variant.name, port)
+    configurations = create_webhook_configurations(reached, ca_bundle=authority)
     for configuration in configurations:
         objects = [each for each in configuration["webhooks"] if not each["name"].startswith(_TOLD)]
         for each in objects:
@@ -54,7 +54,7 @@ def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
 
 def constant(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
     """One validating call for what is created of what a gate is asked about; where there is no room, to who refuses."""
-    _, configuration = registration(Service(SERVERS, variant.name, port), ca_bundle=authority)
+    _, configuration = create_webhook_configurations(ServiceTarget(SERVERS, variant.name, port), ca_bundle=authority)
     created, let_in = configuration["webhooks"][0], "keep" if variant is FLOOR_KEPT else "allow"
     return configuration | {
         "metadata": {"name": variant.namespace},

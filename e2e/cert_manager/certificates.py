@@ -14,7 +14,7 @@ from e2e.load import Answer, until_more
 from e2e.ports import Cluster
 from e2e.said import said
 from e2e.waiting import until
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 
 SERVED: Final = "tallygate-tls"
 """The Secret of the certificate that the gate serves with."""
@@ -22,7 +22,7 @@ SERVED: Final = "tallygate-tls"
 _SECRETS: Final = {"tallygate": SERVED, "tallygate-authority": "tallygate-authority"}
 """What each Certificate of the component is kept in."""
 
-_OWN = f"--namespace={NAMESPACE}"
+_OWN = f"--namespace={DEFAULT_NAMESPACE}"
 _KIND = "certificates.cert-manager.io"
 _WITHIN = 240.0  # seconds
 _MEANWHILE = 40  # pods that are created between two steps

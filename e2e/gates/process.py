@@ -14,7 +14,7 @@ from e2e.local.component import from_nothing
 from e2e.local.ports import free_ports
 from e2e.policy_files import SHIPPED_FILES, put
 from e2e.waiting import until
-from webhook.admission.registration import Url
+from webhook.admission.registration import UrlTarget
 
 
 class GateProcess(RunningGate):
@@ -43,7 +43,7 @@ class GateProcess(RunningGate):
         # Kept for as long as the gate is: what calls it knows the port, also while the gate is stopped.
         self.port, monitor = free_ports(2)
         super().__init__(folder, monitor)
-        self.reached = Url(f"https://{f'[{called}]' if ':' in called else called}:{self.port}")
+        self.reached = UrlTarget(f"https://{f'[{called}]' if ':' in called else called}:{self.port}")
         # An address by which others reach this machine need not be one that it has: then it listens on all.
         listen = LOOPBACK if host == LOOPBACK else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
         command = _command(f"{listen}:{self.port}", monitor, self.certificates, self.policies)

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from certs.files import read_leaf
-from webhook.policy.load import read
+from webhook.policy.load import load_policies
 
 Readiness = dict[str, Any]
 
@@ -17,11 +17,11 @@ def policies(files: Mapping[str, str]) -> Callable[[Readiness], bool]:
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text)
-        parsed = read([Path(folder)])
+        parsed = load_policies([Path(folder)])
 
     def is_so(readiness: Readiness) -> bool:
         said = readiness["checks"]["policies"]
-        if not parsed.usable:
+        if not parsed.is_usable:
             return "broken" in said
         return said["digest"] == parsed.policies.digest and "broken" not in said
 

@@ -15,12 +15,12 @@ from e2e.load import STORED, Answer, Clients
 from e2e.pods import pod
 from e2e.ports import Cluster, Site
 from e2e.waiting import until
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 
 WITHIN: Final = 240.0
 """Seconds until something is so; a busy machine is slow, and a new ledger promises nothing for forty seconds."""
 
-_GATE = ("--selector=app.kubernetes.io/component=gate", f"--namespace={NAMESPACE}")
+_GATE = ("--selector=app.kubernetes.io/component=gate", f"--namespace={DEFAULT_NAMESPACE}")
 _DOCTORED = 120.0  # seconds
 _FRACTION = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 _MOST = 2  # dongles
@@ -110,7 +110,7 @@ def pods(cluster: Cluster) -> list[str]:
 
 def readiness(cluster: Cluster, name: str) -> dict[str, Any]:
     """The checks that a replica's `/readyz` tells of; none where it is not ready, or not reached."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:9090/proxy/readyz"
+    path = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/pods/{name}:9090/proxy/readyz"
     done = cluster.kubectl("get", "--raw", path)
     checks: dict[str, Any] = json.loads(done.stdout)["checks"] if done.returncode == 0 else {}
     return checks

@@ -15,7 +15,7 @@ from e2e.installing import install
 from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import unregister
 from e2e.said import said
-from webhook.admission.registration import NAME, NAMESPACE
+from webhook.admission.registration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def vacated(site: Site) -> Iterator[Vacant]:
     gate, cluster = site.gate, site.cluster
     if not isinstance(gate, GateDeployment):
         raise NotHereError("it takes nodes that run images")
-    text = said(cluster, "get", "deployment", NAME, f"--namespace={NAMESPACE}", "--output=json")
+    text = said(cluster, "get", "deployment", CONFIGURATION_NAME, f"--namespace={DEFAULT_NAMESPACE}", "--output=json")
     (container,) = json.loads(text)["spec"]["template"]["spec"]["containers"]
     gate.stop()
     unregister(cluster)
@@ -56,5 +56,5 @@ def vacated(site: Site) -> Iterator[Vacant]:
 def _certificate(gate: GateDeployment) -> Object:
     """The Secret of the site's own gate, whose certificate is made by hand."""
     files = {name: base64.b64encode((gate.certificates / name).read_bytes()).decode() for name in (CHAIN, KEY)}
-    metadata = {"name": "tallygate-tls", "namespace": NAMESPACE}
+    metadata = {"name": "tallygate-tls", "namespace": DEFAULT_NAMESPACE}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "data": files}

@@ -15,7 +15,7 @@ from e2e.installing import installed
 from e2e.lent_node import lent_node
 from e2e.ports import Gate, NotHereError, Site
 from e2e.registering import unregister
-from webhook.admission.registration import NAME, NAMESPACE
+from webhook.admission.registration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 _REGISTRATIONS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
 
@@ -41,7 +41,7 @@ def existing(kubeconfig: Path, context: str, image: str, host: str) -> Iterator[
                 yield Site(cluster, gate, lent.node, lent.image, lent.own)
             finally:
                 unregister(cluster)
-                cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")  # a case may have made it
+                cluster.kubectl("delete", "namespace", DEFAULT_NAMESPACE, "--ignore-not-found")  # a case may have made it
 
 
 def _own_kubeconfig(kubeconfig: Path, context: str, folder: Path) -> Path:
@@ -68,7 +68,7 @@ def _own_kubeconfig(kubeconfig: Path, context: str, folder: Path) -> Path:
 
 
 def _refuse_if_taken(cluster: ConnectedCluster) -> None:
-    for kind, name in ((_REGISTRATIONS, NAME), ("namespace", NAMESPACE)):
+    for kind, name in ((_REGISTRATIONS, CONFIGURATION_NAME), ("namespace", DEFAULT_NAMESPACE)):
         said = cluster.kubectl("get", kind, name, "--ignore-not-found", "--output=name")
         if said.returncode:
             raise UnfitError(f"the cluster cannot be asked whether a gate is there: {said.stderr.strip()}")

@@ -13,7 +13,7 @@ from e2e.forwarder import Forwarder
 from e2e.gates.process import GateProcess
 from e2e.gates.relay import RelayedGate
 from e2e.gates.running import HERE, LOOPBACK
-from webhook.admission.registration import Url
+from webhook.admission.registration import UrlTarget
 
 Front = Callable[[Sequence[GateProcess]], Forwarder]
 """Makes what passes connections on to these."""
@@ -38,7 +38,7 @@ class Replicas:
         self._balancer = front(self.each) if front else Forwarder(*(gate.port for gate in self.each))
         for gate in self.relayed:
             gate.others = f"{LOOPBACK}:{self._balancer.port}"
-        self.reached = Url(f"https://{HERE}:{self._balancer.port}")
+        self.reached = UrlTarget(f"https://{HERE}:{self._balancer.port}")
         self._ends = ExitStack()
 
     @property

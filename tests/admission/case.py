@@ -9,8 +9,8 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from webhook.accounting.problem import Problem
-from webhook.admission.change import Change, Phase, User
-from webhook.admission.decide import judge
+from webhook.admission.change import AdmissionRequest, Phase, UserInfo
+from webhook.admission.decide import evaluate_request
 from webhook.admission.selection import RuleIndex
 from webhook.admission.verdict import Verdict
 from webhook.policy.finding import Severity
@@ -46,23 +46,23 @@ class Case:
         """What the rules say."""
         asks = self.asks
         phase = Phase(asks.get("phase", "validate"))
-        return judge(change(asks), RuleIndex(self.rules), asks.get("labels"), phase)
+        return evaluate_request(change(asks), RuleIndex(self.rules), asks.get("labels"), phase)
 
 
-def change(asks: dict[str, Any]) -> Change:
+def change(asks: dict[str, Any]) -> AdmissionRequest:
     """The change that a case writes: UPDATE when there is an old object."""
     kind = asks["object"].get("kind", "Pod")
     old = asks.get("old")
-    return Change(
+    return AdmissionRequest(
         kind=kind,
         group=asks.get("group", _GROUPS.get(kind, "")),
         operation=asks.get("operation", "CREATE" if old is None else "UPDATE"),
         object=json.dumps(asks["object"]).encode(),
-        old=None if old is None else json.dumps(old).encode(),
+        old_object=None if old is None else json.dumps(old).encode(),
         subresource=asks.get("subresource", ""),
         namespace=asks.get("namespace", "" if kind == "Node" else "team-a"),
         name="it",
-        user=User(asks.get("user", "jane"), tuple(asks.get("groups", ()))),
+        user=UserInfo(asks.get("user", "jane"), tuple(asks.get("groups", ()))),
     )
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.admission.case import Case, change, policies, read, said
 from webhook.accounting.quantity_parser import INT64_MAX
 from webhook.admission.change import Phase
-from webhook.admission.decide import judge
-from webhook.admission.examine import MOST_FOUND
+from webhook.admission.decide import evaluate_request
+from webhook.admission.examine import MAX_VIOLATIONS
 from webhook.admission.selection import RuleIndex
 
 CASES = read()
@@ -20,40 +20,40 @@ def test_the_verdict_is_what_the_sentence_says(case: Case) -> None:
 
 
 def test_of_countless_faults_so_many_are_told_as_anyone_might_read() -> None:
-    limits = {f"Bad-{number}": "1" for number in range(20 * MOST_FOUND)}
+    limits = {f"Bad-{number}": "1" for number in range(20 * MAX_VIOLATIONS)}
     asks = {"object": {"spec": {"containers": [{"name": "a", "resources": {"limits": limits}}]}}}
     rules = RuleIndex(policies(NAMES))
-    assert len(judge(change(asks), rules, None, Phase.VALIDATING).problems) == MOST_FOUND
+    assert len(evaluate_request(change(asks), rules, None, Phase.VALIDATING).problems) == MAX_VIOLATIONS
 
 
 def test_what_a_rule_merely_warns_of_never_hides_what_another_refuses() -> None:
-    limits = {f"warned.io/{number}": "500m" for number in range(2 * MOST_FOUND)} | {"denied.io/x": "500m"}
-    verdict = judge(change(pod(limits)), RuleIndex(policies(WARNED_AND_DENIED)), None, Phase.VALIDATING)
+    limits = {f"warned.io/{number}": "500m" for number in range(2 * MAX_VIOLATIONS)} | {"denied.io/x": "500m"}
+    verdict = evaluate_request(change(pod(limits)), RuleIndex(policies(WARNED_AND_DENIED)), None, Phase.VALIDATING)
     assert [problem.rule for problem in verdict.problems] == ["denied"]
-    assert len(verdict.warnings) == MOST_FOUND
+    assert len(verdict.warnings) == MAX_VIOLATIONS
 
 
 @pytest.mark.parametrize("new", [{}, {"Worse-1": "1"}], ids=["nothing is said of an update", "what is new is refused"])
 def test_where_countless_faults_are_stored(new: dict[str, str]) -> None:
-    stored = {f"Bad-{number}": "1" for number in range(2 * MOST_FOUND)}
+    stored = {f"Bad-{number}": "1" for number in range(2 * MAX_VIOLATIONS)}
     asks = {
         "old": {"kind": "Node", "status": {"capacity": stored}},
         "object": {"kind": "Node", "status": {"capacity": stored | new}},
         "subresource": "status",
     }
-    problems = judge(change(asks), RuleIndex(policies(NAMES)), None, Phase.VALIDATING).problems
+    problems = evaluate_request(change(asks), RuleIndex(policies(NAMES)), None, Phase.VALIDATING).problems
     assert [problem.field for problem in problems] == [f"status.capacity[{name}]" for name in new]
 
 
 def test_a_name_of_more_digits_than_python_reads_is_refused_like_any_other() -> None:
-    problems = judge(change(pod({"1" * 5000: "1"})), RuleIndex(policies(NAMES)), None, Phase.VALIDATING).problems
+    problems = evaluate_request(change(pod({"1" * 5000: "1"})), RuleIndex(policies(NAMES)), None, Phase.VALIDATING).problems
     assert [problem.code for problem in problems] == ["TG102"]
 
 
 def test_amounts_that_are_too_large_only_by_their_number_are_refused_at_the_pod() -> None:
     each = {"resources": {"limits": {"example.com/a": str(INT64_MAX // 8000)}}}
     asks = {"object": {"spec": {"containers": [{"name": f"c{number}"} | each for number in range(8001)]}}}
-    problems = judge(change(asks), RuleIndex(policies(WHOLE)), None, Phase.VALIDATING).problems
+    problems = evaluate_request(change(asks), RuleIndex(policies(WHOLE)), None, Phase.VALIDATING).problems
     assert [(problem.field, problem.code) for problem in problems] == [("spec", "TG110")]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.admission.case import change, policies, said
 from tests.effort import examples
 from webhook.admission.change import Phase
-from webhook.admission.decide import judge
+from webhook.admission.decide import evaluate_request
 from webhook.admission.review import ReviewError
 from webhook.admission.selection import RuleIndex
 from webhook.admission.verdict import Verdict
@@ -44,7 +44,7 @@ def pod(spec: dict[str, Any]) -> dict[str, Any]:
 
 def verdict(asks: dict[str, Any], phase: Phase) -> Verdict:
     """What the filling rule says of a creation."""
-    return judge(change(asks), FILLING, None, phase)
+    return evaluate_request(change(asks), FILLING, None, phase)
 
 
 def patched(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def patched(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[
 @settings(max_examples=examples(200))
 def test_a_pod_that_was_patched_is_judged_clean_and_not_patched_again(spec: dict[str, Any]) -> None:
     first = verdict({"object": pod(spec)}, Phase.MUTATING)
-    if not first.allowed:
+    if not first.is_allowed:
         return
     after = patched(pod(spec), said(first).get("patch", []))
     assert said(verdict({"object": after}, Phase.MUTATING)) == {}

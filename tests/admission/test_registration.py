@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from webhook.admission.change import Change
-from webhook.admission.registration import Service, Url, registration
-from webhook.admission.workloads import SCALED, TARGETS, target
+from webhook.admission.change import AdmissionRequest
+from webhook.admission.registration import ServiceTarget, UrlTarget, create_webhook_configurations
+from webhook.admission.workloads import SCALABLE_KINDS, REVIEW_TARGETS, find_review_target
 
-SERVICE = Service("gates", "gate", 8443)
+SERVICE = ServiceTarget("gates", "gate", 8443)
 
 
 def entries(**asked: Any) -> list[dict[str, Any]]:
     """Every webhook of both configurations."""
-    return [webhook for configuration in registration(SERVICE, **asked) for webhook in configuration["webhooks"]]
+    return [webhook for configuration in create_webhook_configurations(SERVICE, **asked) for webhook in configuration["webhooks"]]
 
 
 def judging(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def sent(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
 
 
 def test_the_names_tell_phase_and_part() -> None:
-    mutating, validating = registration(SERVICE)
+    mutating, validating = create_webhook_configurations(SERVICE)
     assert (mutating["kind"], validating["kind"]) == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     assert {each["apiVersion"] for each in (mutating, validating)} == {"admissionregistration.k8s.io/v1"}
     assert {each["metadata"]["name"] for each in (mutating, validating)} == {"tallygate"}
@@ -58,26 +58,26 @@ def test_exactly_what_is_judged_is_sent() -> None:
     """Each resource with its subresources, which are never created, and nothing else: no lease, no event, no status."""
     expected = {
         (group, f"{found.plural}/{part}".rstrip("/"), operation, "Cluster" if kind == "Node" else "Namespaced")
-        for (group, kind), found in TARGETS.items()
+        for (group, kind), found in REVIEW_TARGETS.items()
         for part in found.subresources
         for operation in (("UPDATE",) if part else ("CREATE", "UPDATE"))
     }
-    for configuration in registration(SERVICE):
+    for configuration in create_webhook_configurations(SERVICE):
         assert sent(judging(configuration["webhooks"])) == expected
     assert ("", "pods/resize", "UPDATE", "Namespaced") in expected
-    assert len(expected) == 2 * len(TARGETS) + 3
+    assert len(expected) == 2 * len(REVIEW_TARGETS) + 3
 
 
 def test_nothing_is_sent_twice() -> None:
     """Two webhooks that speak of one request would both be asked about it."""
-    for configuration in registration(SERVICE):
+    for configuration in create_webhook_configurations(SERVICE):
         apart = [sent([webhook]) for webhook in configuration["webhooks"]]
         assert sum(map(len, apart)) == len(set().union(*apart))
 
 
 def test_of_what_is_created_no_condition_is_looked_at_in_the_validating_phase() -> None:
     """The API server takes objects apart for conditions; of a create only whether it may be mended is worth that."""
-    mutating, validating = (configuration["webhooks"] for configuration in registration(SERVICE))
+    mutating, validating = (configuration["webhooks"] for configuration in create_webhook_configurations(SERVICE))
     for webhooks, expected in ((mutating, ["may-be-mended"]), (validating, [])):
         created = [each for each in webhooks if ("", "pods", "CREATE", "Namespaced") in sent([each])]
         assert [[condition["name"] for condition in each.get("matchConditions", [])] for each in created] == [expected]
@@ -85,10 +85,10 @@ def test_of_what_is_created_no_condition_is_looked_at_in_the_validating_phase() 
 
 
 def test_nothing_is_sent_that_the_gate_passes_over() -> None:
-    kinds = {found.plural: kind for (_, kind), found in TARGETS.items()}
+    kinds = {found.plural: kind for (_, kind), found in REVIEW_TARGETS.items()}
     for group, resource, operation, _ in sent(judging(entries())):
         plural, _, part = resource.partition("/")
-        assert target(Change(kinds[plural], operation, b"{}", group=group, subresource=part)) is not None
+        assert find_review_target(AdmissionRequest(kinds[plural], operation, b"{}", group=group, subresource=part)) is not None
 
 
 def test_a_cluster_may_register_nodes_while_the_gate_is_away() -> None:
@@ -123,8 +123,8 @@ def test_of_workloads_that_are_scaled_the_gate_is_told_when_they_ask_for_more() 
 
 
 def test_what_is_scaled_is_a_kind_that_is_judged() -> None:
-    assert {(group, kind): plural for (group, plural), kind in SCALED.items()}.items() <= {
-        key: found.plural for key, found in TARGETS.items()
+    assert {(group, kind): plural for (group, plural), kind in SCALABLE_KINDS.items()}.items() <= {
+        key: found.plural for key, found in REVIEW_TARGETS.items()
     }.items()
 
 
@@ -159,12 +159,12 @@ def test_the_gate_does_not_stand_in_its_own_way() -> None:
             ],
         ),
         (
-            Url("https://127.0.0.1:9443"),
+            UrlTarget("https://127.0.0.1:9443"),
             "",
             [{"url": f"https://127.0.0.1:9443/v1/admit/{phase}"} for phase in ("mutate", "validate")],
         ),
         (
-            Url("https://127.0.0.1:9443/"),
+            UrlTarget("https://127.0.0.1:9443/"),
             "s3cret-s3cret-s3cret",
             [
                 {"url": f"https://127.0.0.1:9443/v1/admit/s3cret-s3cret-s3cret/{phase}"}
@@ -174,9 +174,9 @@ def test_the_gate_does_not_stand_in_its_own_way() -> None:
     ],
 )
 def test_the_gate_is_reached_by_service_or_by_url(
-    reached: Service | Url, token: str, clients: list[dict[str, Any]]
+    reached: ServiceTarget | UrlTarget, token: str, clients: list[dict[str, Any]]
 ) -> None:
-    for configuration, client in zip(registration(reached, token=token), clients, strict=True):
+    for configuration, client in zip(create_webhook_configurations(reached, token=token), clients, strict=True):
         assert [webhook["clientConfig"] for webhook in judging(configuration["webhooks"])] == [client] * 3
 
 
@@ -187,7 +187,7 @@ def test_the_authorities_are_given_in_base64() -> None:
 
 
 def test_only_what_mutates_is_asked_again() -> None:
-    mutating, validating = registration(SERVICE)
+    mutating, validating = create_webhook_configurations(SERVICE)
     assert [webhook["reinvocationPolicy"] for webhook in mutating["webhooks"]] == ["IfNeeded"] * 3
     assert not any("reinvocationPolicy" in webhook for webhook in validating["webhooks"])
 
@@ -202,7 +202,7 @@ def test_every_webhook_says_how_it_is_asked() -> None:
 
 def test_the_configurations_are_plain_objects_that_share_nothing() -> None:
     """Whoever changes one entry changes no other."""
-    mutating, validating = registration(SERVICE, ca_bundle=b"x")
+    mutating, validating = create_webhook_configurations(SERVICE, ca_bundle=b"x")
     assert json.loads(json.dumps([mutating, validating])) == [mutating, validating]
     before = json.dumps(mutating["webhooks"][1])
     mutating["webhooks"][0]["clientConfig"]["service"]["port"] = 1

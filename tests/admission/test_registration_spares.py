@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tests.gate.scene import Scene, response
 from webhook.admission.change import Phase
-from webhook.admission.registration import Service, registration
-from webhook.admission.workloads import TARGETS
+from webhook.admission.registration import ServiceTarget, create_webhook_configurations
+from webhook.admission.workloads import REVIEW_TARGETS
 
 GPU = "nvidia.com/gpu"
 EVERY_RULE = """
@@ -135,7 +135,7 @@ def objects(kind: str) -> st.SearchStrategy[dict[str, Any]]:
 
 def compared(phase: Phase, kind: str) -> list[list[str]]:
     """The fields that the match condition for a kind compares, each as the keys that lead to it."""
-    configuration = registration(Service())[list(Phase).index(phase)]
+    configuration = create_webhook_configurations(ServiceTarget())[list(Phase).index(phase)]
     part = "nodes" if kind == "Node" else "updates"
     (webhook,) = (each for each in configuration["webhooks"] if each["name"] == f"{part}.{phase}.tallygate.dev")
     (condition,) = webhook["matchConditions"]
@@ -160,7 +160,7 @@ def agreeing(new: dict[str, Any], old: dict[str, Any], paths: list[list[str]]) -
     return new
 
 
-@pytest.mark.parametrize("group_and_kind", sorted(TARGETS))
+@pytest.mark.parametrize("group_and_kind", sorted(REVIEW_TARGETS))
 @given(st.data())
 @settings(max_examples=examples(100))
 def test_an_update_that_is_spared_would_have_been_allowed_without_a_word(
@@ -185,7 +185,7 @@ def test_an_update_that_is_spared_would_have_been_allowed_without_a_word(
     if data.draw(st.booleans()):
         SCENE.admit(old, **asked)  # as it was created, so that its own promise still stands
     promised = [SCENE.promised(cap, namespace) for cap in ("all", "labelled")]
-    part = data.draw(st.sampled_from(sorted(TARGETS[group_and_kind].subresources)))
+    part = data.draw(st.sampled_from(sorted(REVIEW_TARGETS[group_and_kind].subresources)))
     answer = SCENE.admit(new, phase, oldObject=old, subResource=part, **asked)
     assert response(answer) == {"uid": "r", "allowed": True}
     assert [SCENE.promised(cap, namespace) for cap in ("all", "labelled")] == promised

@@ -11,8 +11,8 @@ from tests.admission.case import change, policies
 from webhook.accounting.fingerprint import compute_fingerprint
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
-from webhook.admission.decide import judge
-from webhook.admission.selection import RuleIndex, Selection
+from webhook.admission.decide import evaluate_request
+from webhook.admission.selection import RuleIndex, RuleSelection
 from webhook.objects.core import Pod
 
 WHOLE = """
@@ -23,43 +23,43 @@ spec: {resources: ["*"], checks: {wholeQuantity: true, perContainer: {max: 5000}
 """
 
 
-def selection() -> Selection:
+def selection() -> RuleSelection:
     """One rule about everything."""
     return RuleIndex(policies(WHOLE)).select("Pod", "team-a", None)
 
 
 def test_a_name_keeps_its_plan_and_a_quantity_its_reading() -> None:
     rules = selection()
-    plan = rules.plan("example.com/a")
-    assert rules.plan("example.com/a") is plan
-    assert plan.read(b"1500m", bounded=True) is plan.read(b"1500m", bounded=True)
+    plan = rules.get_checks("example.com/a")
+    assert rules.get_checks("example.com/a") is plan
+    assert plan.check_quantity(b"1500m", is_container=True) is plan.check_quantity(b"1500m", is_container=True)
 
 
 def test_of_countless_names_only_the_latest_are_kept() -> None:
     rules = selection()
     for number in range(3000):
-        rules.plan(f"example.com/a{number}")
-    assert len(rules._plans) <= 256  # noqa: SLF001  # what is kept shows nowhere else
-    assert rules.plan("example.com/a2999") is rules.plan("example.com/a2999")
+        rules.get_checks(f"example.com/a{number}")
+    assert len(rules._checks_by_name) <= 256  # noqa: SLF001  # what is kept shows nowhere else
+    assert rules.get_checks("example.com/a2999") is rules.get_checks("example.com/a2999")
 
 
 def test_a_name_that_is_too_long_is_judged_and_not_kept() -> None:
     rules = selection()
-    assert rules.plan("a" * 321) is not rules.plan("a" * 321)
-    assert rules.plan("a" * 320) is rules.plan("a" * 320)
+    assert rules.get_checks("a" * 321) is not rules.get_checks("a" * 321)
+    assert rules.get_checks("a" * 320) is rules.get_checks("a" * 320)
 
 
 def test_of_countless_quantities_only_the_latest_are_kept() -> None:
-    plan = selection().plan("example.com/a")
+    plan = selection().get_checks("example.com/a")
     for number in range(3000):
-        plan.read(str(number).encode(), bounded=True)
-    assert len(plan._found) <= 256  # noqa: SLF001  # what is kept shows nowhere else
+        plan.check_quantity(str(number).encode(), is_container=True)
+    assert len(plan._quantity_results) <= 256  # noqa: SLF001  # what is kept shows nowhere else
 
 
 def test_the_same_quantity_is_another_matter_where_no_bound_holds() -> None:
-    plan = selection().plan("example.com/a")
-    assert plan.read(b"6000", bounded=True).faults
-    assert not plan.read(b"6000", bounded=False).faults
+    plan = selection().get_checks("example.com/a")
+    assert plan.check_quantity(b"6000", is_container=True).failures
+    assert not plan.check_quantity(b"6000", is_container=False).failures
 
 
 RULES = """
@@ -110,8 +110,8 @@ def test_what_was_found_of_others_changes_no_verdict(pods: list[dict[str, Any]])
     remembers = RuleIndex(policies(RULES))
     for pod in pods * 2:
         asks = change({"object": pod})
-        found = judge(asks, remembers, None, Phase.VALIDATING)
-        assert found == judge(asks, RuleIndex(policies(RULES)), None, Phase.VALIDATING)
+        found = evaluate_request(asks, remembers, None, Phase.VALIDATING)
+        assert found == evaluate_request(asks, RuleIndex(policies(RULES)), None, Phase.VALIDATING)
 
 
 def test_a_pod_that_another_rule_is_for_is_not_spared_for_one_that_asks_for_the_same() -> None:
@@ -119,26 +119,26 @@ def test_a_pod_that_another_rule_is_for_is_not_spared_for_one_that_asks_for_the_
     pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "resources": resources}]}}
     labelled = {**pod, "metadata": {"name": "b", "labels": {"strict": "yes"}}}
     remembers = RuleIndex(policies(RULES))
-    said = [judge(change({"object": each}), remembers, None, Phase.VALIDATING).allowed for each in (pod, labelled, pod)]
+    said = [evaluate_request(change({"object": each}), remembers, None, Phase.VALIDATING).is_allowed for each in (pod, labelled, pod)]
     assert said == [True, False, True]
 
 
 @given(st.lists(_PODS, min_size=2, max_size=6))
 def test_what_was_found_of_others_changes_no_charge(pods: list[dict[str, Any]]) -> None:
-    (cap,) = CapIndex(policies(RULES)).all()
+    (cap,) = CapIndex(policies(RULES)).list_caps()
     for written in pods * 2:
         pod = msgspec.json.decode(json.dumps(written), type=Pod)
         assert pod.spec is not None
-        assert cap.held(pod, compute_fingerprint(pod.spec)) == cap.held(pod)
+        assert cap.compute_charge(pod, compute_fingerprint(pod.spec)) == cap.compute_charge(pod)
 
 
 def test_a_sidecar_without_a_limit_is_not_taken_for_the_init_container_that_needs_none() -> None:
-    (cap,) = CapIndex(policies(RULES)).all()
+    (cap,) = CapIndex(policies(RULES)).list_caps()
     limited = {"name": "main", "resources": {"limits": {"cpu": "1"}}}
     found = []
     for first in ({"name": "side"}, {"name": "side", "restartPolicy": "Always"}):
         written = {"spec": {"containers": [limited], "initContainers": [first]}}
         pod = msgspec.json.decode(json.dumps(written), type=Pod)
         assert pod.spec is not None
-        found.append(cap.held(pod, compute_fingerprint(pod.spec)).unlimited)
+        found.append(cap.compute_charge(pod, compute_fingerprint(pod.spec)).unlimited)
     assert found == [{}, {"limits.cpu": ("side",)}]

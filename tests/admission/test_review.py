@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from tests.effort import examples
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.answer import Matter, answer, busy, denial, rules_answer
-from webhook.admission.change import Change, Phase
-from webhook.admission.review import ReviewError, decode, encode
+from webhook.admission.answer import ResponseSubject, encode_response, create_retry_status, create_denial_status, encode_rule_response
+from webhook.admission.change import AdmissionRequest, Phase
+from webhook.admission.review import ReviewError, decode_review, encode_review_response
 from webhook.admission.verdict import ALLOWED, Verdict
 
 POD = {"kind": "Pod", "metadata": {"name": "p"}}
@@ -40,44 +40,44 @@ def problem(number: int = 1, field: str = "spec", message: str = "is wrong", rul
     return Problem(field, f"TG{number}", Reason.INVALID, message, rule=rule)
 
 
-CHANGE = Change("Pod", "CREATE", b"{}", name="p", namespace="team-a")
-MATTER = Matter(CHANGE, {})
+CHANGE = AdmissionRequest("Pod", "CREATE", b"{}", name="p", namespace="team-a")
+MATTER = ResponseSubject(CHANGE, {})
 
 
 def test_a_review_becomes_a_change() -> None:
-    asked = decode(review())
+    asked = decode_review(review())
     assert asked.uid == "u-1"
-    assert (asked.change.kind, asked.change.operation, asked.change.namespace) == ("Pod", "CREATE", "team-a")
-    assert asked.change.user.name == "jane"
-    assert asked.change.user.groups == ("devs",)
-    assert asked.change.old is None
-    assert json.loads(bytes(asked.change.object)) == POD
+    assert (asked.request.kind, asked.request.operation, asked.request.namespace) == ("Pod", "CREATE", "team-a")
+    assert asked.request.user.name == "jane"
+    assert asked.request.user.groups == ("devs",)
+    assert asked.request.old_object is None
+    assert json.loads(bytes(asked.request.object)) == POD
 
 
 def test_what_may_be_absent_is_empty() -> None:
     minimal = {"uid": "u", "kind": {"kind": "Node"}, "operation": "CREATE"}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": minimal}
-    change = decode(json.dumps(body).encode()).change
+    change = decode_review(json.dumps(body).encode()).request
     assert (change.namespace, change.name, change.subresource, change.user.name, change.dry_run) == ("",) * 4 + (False,)
 
 
 def test_a_user_without_groups_is_in_none() -> None:
-    user = decode(review(userInfo={"username": "jane", "groups": None})).change.user
+    user = decode_review(review(userInfo={"username": "jane", "groups": None})).request.user
     assert (user.name, user.groups) == ("jane", ())
 
 
 def test_unknown_fields_are_passed_over() -> None:
-    assert decode(review(somethingNew={"deep": [1, 2]})).uid == "u-1"
+    assert decode_review(review(somethingNew={"deep": [1, 2]})).uid == "u-1"
 
 
 def test_the_last_of_duplicate_keys_counts() -> None:
     body = review().replace(b'"uid": "u-1"', b'"uid": "u-0", "uid": "u-1"')
-    assert decode(body).uid == "u-1"
+    assert decode_review(body).uid == "u-1"
 
 
 def test_a_uid_is_echoed_to_the_letter() -> None:
     uid = 'A-"quoted"-\\-ü-\u2028'
-    assert json.loads(encode(decode(review(uid=uid)).uid))["response"]["uid"] == uid
+    assert json.loads(encode_review_response(decode_review(review(uid=uid)).uid))["response"]["uid"] == uid
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_uid_is_echoed_to_the_letter() -> None:
 )
 def test_what_is_no_review_is_refused_in_one_sentence(body: bytes, says: str) -> None:
     with pytest.raises(ReviewError) as refused:
-        decode(body)
+        decode_review(body)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -114,7 +114,7 @@ def test_what_is_no_review_is_refused_in_one_sentence(body: bytes, says: str) ->
 @settings(max_examples=examples(300))
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     with pytest.raises(ReviewError):
-        decode(body)
+        decode_review(body)
 
 
 @given(st.integers(0, 1200), st.binary(min_size=1, max_size=4))
@@ -123,7 +123,7 @@ def test_a_review_with_other_bytes_in_it_is_read_or_refused(at: int, noise: byte
     whole = review()
     at %= len(whole)
     try:
-        decode(whole[:at] + noise + whole[at + len(noise) :])
+        decode_review(whole[:at] + noise + whole[at + len(noise) :])
     except ReviewError as refused:
         assert str(refused)  # noqa: PT017  # either outcome is right; this one must say something
 
@@ -137,13 +137,13 @@ def response(body: bytes) -> dict[str, Any]:
 
 
 def test_an_allow_says_nothing_more() -> None:
-    assert response(rules_answer("u", MATTER, ALLOWED, Phase.VALIDATING)) == {"uid": "u", "allowed": True}
+    assert response(encode_rule_response("u", MATTER, ALLOWED, Phase.VALIDATING)) == {"uid": "u", "allowed": True}
 
 
 def test_a_refusal_says_every_problem_in_message_and_causes() -> None:
     wrong = (problem(1), *(problem(2, f"spec.containers[{index}]", rule="whole") for index in (0, 1)))
     verdict = Verdict(problems=wrong)
-    said = response(rules_answer("u", Matter(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING))
+    said = response(encode_rule_response("u", ResponseSubject(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING))
     assert said["allowed"] is False
     assert (said["status"]["code"], said["status"]["reason"], said["status"]["status"]) == (422, "Invalid", "Failure")
     assert said["status"]["message"] == (
@@ -164,14 +164,14 @@ def test_a_refusal_says_every_problem_in_message_and_causes() -> None:
 
 
 def test_a_single_problem_is_a_single_sentence() -> None:
-    status = denial(MATTER, 403, "Forbidden", [problem()])
+    status = create_denial_status(MATTER, 403, "Forbidden", [problem()])
     assert status["message"] == 'Pod "p": spec: is wrong (TG1, rule r)'
 
 
 def test_a_pod_without_a_name_yet_is_known_by_what_its_name_will_begin_with() -> None:
     body = b'{"metadata": {"generateName": "web-", "name": "web-x2x9f"}}'
     unnamed = replace(CHANGE, name="", object=body), replace(CHANGE, name="web-x2x9f", object=body)
-    said = [denial(Matter(change, {}), 403, "Forbidden", [problem()]) for change in unnamed]
+    said = [create_denial_status(ResponseSubject(change, {}), 403, "Forbidden", [problem()]) for change in unnamed]
     assert {each["message"] for each in said} == {'Pod "web-…": spec: is wrong (TG1, rule r)'}
     assert [each["details"]["name"] for each in said] == ["web-", "web-x2x9f"]
 
@@ -179,18 +179,18 @@ def test_a_pod_without_a_name_yet_is_known_by_what_its_name_will_begin_with() ->
 def test_a_pod_that_is_there_is_known_by_its_whole_name() -> None:
     body = b'{"metadata": {"generateName": "web-", "name": "web-x2x9f"}}'
     change = replace(CHANGE, operation="UPDATE", subresource="resize", name="web-x2x9f", object=body)
-    assert denial(Matter(change, {}), 403, "Forbidden", [problem()])["message"].startswith('Pod "web-x2x9f": ')
+    assert create_denial_status(ResponseSubject(change, {}), 403, "Forbidden", [problem()])["message"].startswith('Pod "web-x2x9f": ')
 
 
 @pytest.mark.parametrize("body", [b'{"metadata": {"generateName": 7}}', b"{}", b'{"metadata": null}'])
 def test_an_object_whose_name_cannot_be_read_is_told_by_its_kind(body: bytes) -> None:
-    status = denial(Matter(replace(CHANGE, name="", object=body), {}), 403, "Forbidden", [problem()])
+    status = create_denial_status(ResponseSubject(replace(CHANGE, name="", object=body), {}), 403, "Forbidden", [problem()])
     assert status["message"] == "Pod: spec: is wrong (TG1, rule r)"
 
 
 def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
     verdict = Verdict(problems=tuple(problem(n) for n in range(1000)))
-    body = rules_answer("u", MATTER, verdict, Phase.VALIDATING)
+    body = encode_rule_response("u", MATTER, verdict, Phase.VALIDATING)
     message = response(body)["status"]["message"]
     assert message.startswith('Pod "p" has 1000 problems:')
     assert message.endswith("and 980 more, the first 200 of all among the causes in the status")
@@ -203,30 +203,30 @@ def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
 )
 def test_as_many_problems_as_fit_are_told_whole(count: int, ends: str) -> None:
     problems = tuple(Problem("", "TG", Reason.INVALID, f"TG{number} is wrong") for number in range(count))
-    message = response(rules_answer("u", MATTER, Verdict(problems=problems), Phase.VALIDATING))["status"]["message"]
+    message = response(encode_rule_response("u", MATTER, Verdict(problems=problems), Phase.VALIDATING))["status"]["message"]
     assert message.splitlines()[-1].removesuffix(" (TG)") == ends
 
 
 def test_a_validating_answer_never_carries_a_patch() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in response(rules_answer("u", MATTER, verdict, Phase.VALIDATING))
+    assert "patch" not in response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING))
 
 
 def test_a_mutating_answer_carries_patch_and_type_together() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    said = response(rules_answer("u", MATTER, verdict, Phase.MUTATING))
+    said = response(encode_rule_response("u", MATTER, verdict, Phase.MUTATING))
     assert said["patchType"] == "JSONPatch"
     assert json.loads(base64.b64decode(said["patch"])) == [{"op": "add", "path": "/a", "value": 1}]
 
 
 def test_a_refusal_carries_no_patch() -> None:
     verdict = Verdict(problems=(problem(),), patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in response(rules_answer("u", MATTER, verdict, Phase.MUTATING))
+    assert "patch" not in response(encode_rule_response("u", MATTER, verdict, Phase.MUTATING))
 
 
 def test_weaker_findings_are_warnings_and_annotations() -> None:
     verdict = Verdict(warnings=(problem(1),), audits=(problem(2), problem(3)), unknown=("rule x was not judged",))
-    said = response(rules_answer("u", MATTER, verdict, Phase.VALIDATING))
+    said = response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING))
     assert said["allowed"] is True
     assert said["warnings"] == ['Pod "p": spec: is wrong (TG1, rule r)', "rule x was not judged"]
     assert said["auditAnnotations"] == {"audit": "spec: is wrong (TG2, rule r); spec: is wrong (TG3, rule r)"}
@@ -234,7 +234,7 @@ def test_weaker_findings_are_warnings_and_annotations() -> None:
 
 def test_a_warning_says_why_once() -> None:
     verdict = Verdict(warnings=(problem(1), problem(2)))
-    said = response(rules_answer("u", Matter(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING))
+    said = response(encode_rule_response("u", ResponseSubject(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING))
     assert said["warnings"] == [
         'Pod "p": spec: is wrong (TG1, rule r: refused from Monday on)',
         'Pod "p": spec: is wrong (TG2, rule r)',
@@ -243,13 +243,13 @@ def test_a_warning_says_why_once() -> None:
 
 def test_control_characters_do_not_cost_the_user_a_warning() -> None:
     verdict = Verdict(warnings=(problem(message="a\nb\x1b[31mc\x7fd"),))
-    (warning,) = response(rules_answer("u", MATTER, verdict, Phase.VALIDATING))["warnings"]
+    (warning,) = response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING))["warnings"]
     assert warning == 'Pod "p": spec: a b [31mc d (TG1, rule r)'
 
 
 def test_many_short_warnings_fill_the_room_there_is_and_the_rest_is_counted() -> None:
     verdict = Verdict(warnings=tuple(problem(message="x" * 80) for _ in range(100)))
-    warnings = response(rules_answer("u", MATTER, verdict, Phase.VALIDATING))["warnings"]
+    warnings = response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING))["warnings"]
     assert 3900 < sum(map(len, warnings)) <= 4096
     assert warnings[-1].startswith(f"and {100 - len(warnings) + 1} more ")
 
@@ -258,7 +258,7 @@ def test_many_short_warnings_fill_the_room_there_is_and_the_rest_is_counted() ->
 @settings(max_examples=examples(60))
 def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: list[str]) -> None:
     verdict = Verdict(warnings=tuple(problem(message=text) for text in texts))
-    said = response(rules_answer("u", MATTER, verdict, Phase.VALIDATING)).get("warnings", [])
+    said = response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING)).get("warnings", [])
     assert sum(map(len, said)) <= 4096
     assert not any(ord(char) < 32 for warning in said for char in warning)
     if len(said) < len(texts):
@@ -266,6 +266,6 @@ def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: l
 
 
 def test_busy_sends_the_client_away_for_a_moment_inside_the_answer() -> None:
-    said = response(answer("u", MATTER, Verdict(), Phase.VALIDATING, busy(CHANGE, 1, "cap gpus: wait")))
+    said = response(encode_response("u", MATTER, Verdict(), Phase.VALIDATING, create_retry_status(CHANGE, 1, "cap gpus: wait")))
     assert said["status"]["code"] == 429
     assert said["status"]["details"]["retryAfterSeconds"] == 1

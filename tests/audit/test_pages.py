@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.state.kubernetes.server import Play, hang_up, says, sends, server
-from webhook.audit.pages import AuditError, Pages
+from webhook.audit.pages import AuditError, PageReader
 from webhook.state.watch.pool import PooledTransport
 
 PATH = "/apis/apps/v1/deployments"
@@ -26,8 +26,8 @@ def listed(*plays: Play) -> tuple[list[list[str]], list[str], list[float]]:
     """The names in each page, what was asked for, and how long was waited."""
     waits: list[float] = []
     with server(*plays) as played:
-        pages = Pages(PooledTransport(played), "https://there", 2, waits.append)
-        found = [names(items) for items in pages.of(PATH)]
+        pages = PageReader(PooledTransport(played), "https://there", 2, waits.append)
+        found = [names(items) for items in pages.list_pages(PATH)]
     return found, [asked.path for asked in played.asked], waits
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.audit.findings import finding
 from tests.state.kubernetes.server import Play, Scripted, hang_up, says, sends, server
-from webhook.audit.kept import Kept
-from webhook.audit.report import APIS, DIGEST, Api, content
-from webhook.audit.reports import Reports, ReportsError, Written
+from webhook.audit.kept import AuditFindings
+from webhook.audit.report import REPORT_APIS, DIGEST_ANNOTATION, ReportApi, create_content
+from webhook.audit.reports import ReportWriter, ReportsError, ReportCounts
 
-NEWER, OLDER = APIS
+NEWER, OLDER = REPORT_APIS
 FOUND = says(200, kind="APIResourceList")
 TEAM = frozenset({"team-a"})
 
@@ -29,7 +29,7 @@ def there(*digests: str, more: str = "") -> Play:
                 "name": "tallygate",
                 "namespace": "team-a",
                 "resourceVersion": "7",
-                "annotations": {DIGEST: each},
+                "annotations": {DIGEST_ANNOTATION: each},
             }
         }
         for each in digests
@@ -37,25 +37,25 @@ def there(*digests: str, more: str = "") -> Play:
     return says(200, metadata={"resourceVersion": "9", "continue": more}, items=items)
 
 
-def kept(*names: str) -> Kept:
+def kept(*names: str) -> AuditFindings:
     """Findings in team-a."""
-    made = Kept()
+    made = AuditFindings()
     for name in names:
         made.add(finding(name))
     return made
 
 
-def bring(plays: Sequence[Play], found: Kept) -> tuple[Written, list[tuple[str, str]], Scripted]:
+def bring(plays: Sequence[Play], found: AuditFindings) -> tuple[ReportCounts, list[tuple[str, str]], Scripted]:
     """What becomes of the reports of team-a, and what was asked."""
     with server(*plays) as played:
-        written = Reports(played, lambda: 5.0, lambda _: None).bring(OLDER, found, TEAM)
+        written = ReportWriter(played, lambda: 5.0, lambda _: None).write_reports(OLDER, found, TEAM)
     return written, [(asked.method, asked.path.partition("?")[0]) for asked in played.asked], played
 
 
-def installed(*plays: Play) -> Api | None:
+def installed(*plays: Play) -> ReportApi | None:
     """Which API there is."""
     with server(*plays) as played:
-        return Reports(played, lambda: 5.0, lambda _: None).installed()
+        return ReportWriter(played, lambda: 5.0, lambda _: None).find_api()
 
 
 OURS = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/team-a/policyreports"
@@ -76,7 +76,7 @@ def test_an_api_server_that_does_not_say_is_no_api_server_without_reports() -> N
 
 def test_a_report_that_says_it_already_is_not_read_and_not_written() -> None:
     found = kept("a")
-    digest = content(found.of("team-a"), found.counts("team-a")).digest
+    digest = create_content(found.list_findings("team-a"), found.count_by_enforcement("team-a")).digest
     written, asked, played = bring([there(digest)], found)
     assert (written.unchanged, written.written) == (1, 0)
     assert asked == [("GET", OURS)]
@@ -127,18 +127,18 @@ def test_an_api_server_that_takes_up_a_definition_is_waited_for() -> None:
     waits: list[float] = []
     busy = refused(429, "storage is (re)initializing")
     with server(busy, busy, there()) as played:
-        Reports(played, lambda: 5.0, waits.append).bring(OLDER, kept(), TEAM)
+        ReportWriter(played, lambda: 5.0, waits.append).write_reports(OLDER, kept(), TEAM)
     assert waits == [1.0, 4.0]
 
 
 def test_few_failures_are_told_and_all_are_counted() -> None:
-    found = Kept()
+    found = AuditFindings()
     names = [f"team-{number}" for number in range(8)]
     for name in names:
         found.add(finding("a", home=name))
     empty = [says(200, metadata={}, items=[]) for _ in names]
     with server(*empty, *[refused(403, "no")] * 8) as played:
-        written = Reports(played, lambda: 5.0, lambda _: None).bring(OLDER, found, frozenset(names))
+        written = ReportWriter(played, lambda: 5.0, lambda _: None).write_reports(OLDER, found, frozenset(names))
     assert (written.failed, len(written.failures)) == (8, 5)
 
 
@@ -154,11 +154,11 @@ def test_a_report_that_cannot_be_read_is_left_alone() -> None:
 
 
 def test_the_whole_cluster_has_reports_of_namespaces_and_its_own() -> None:
-    found = Kept()
+    found = AuditFindings()
     found.add(finding("n1", home=""))
     own = says(200, metadata={}, items=[])
     with server(there("other", more="next"), says(200), there(), own, says(201)) as played:
-        written = Reports(played, lambda: 5.0, lambda _: None).bring(NEWER, found, None)
+        written = ReportWriter(played, lambda: 5.0, lambda _: None).write_reports(NEWER, found, None)
     assert (written.removed, written.written) == (1, 1)
     base = "/apis/openreports.io/v1alpha1"
     assert [(asked.method, asked.path.partition("?")[0]) for asked in played.asked] == [

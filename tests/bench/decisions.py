@@ -7,7 +7,7 @@ import time
 from tests.bench.compared import REVIEW
 from webhook.admission.change import Phase
 from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED, read
+from webhook.policy.load import SHIPPED_POLICIES, load_policies
 from webhook.policy.model import PolicySet
 from webhook.policy.parse import parse
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
@@ -61,7 +61,7 @@ def main() -> None:
     """Measure and print the table."""
     body = REVIEW.read_bytes()
     sets = {
-        "shipped policies": read([SHIPPED]).policies,
+        "shipped policies": load_policies([SHIPPED_POLICIES]).policies,
         "10 rules": policies("---".join(_RULE.format(number=number) for number in range(10))),
         "1,000 rules": policies("---".join(_RULE.format(number=number) for number in range(1000))),
         "a cap (memory ledger, one pod again and again)": policies(_CAP),

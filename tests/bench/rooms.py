@@ -14,8 +14,8 @@ from tests.admission.case import policies
 from tests.bench.placing import HOST, WORKLOADS, ZONE, broad, company, cuts, made_up, pod_json, spread, term
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.admission.change import Change
-from webhook.admission.review import decode
+from webhook.admission.change import AdmissionRequest
+from webhook.admission.review import decode_review
 from webhook.admission.selection import RuleIndex
 from webhook.admission.verdict import Verdict
 from webhook.gate.scheduling_snapshot import FixedSnapshot, check_schedulability
@@ -104,7 +104,7 @@ def _check(verdict: Verdict, code: str, asked: Asked) -> None:
         raise AssertionError(asked, told, verdict.unknown)
 
 
-def _change(workload: int, said: Json, asked: Asked) -> Change:
+def _change(workload: int, said: Json, asked: Asked) -> AdmissionRequest:
     """A pod as the API server sends it."""
     body = pod_json(workload, said)
     body["metadata"] |= {"uid": "new", "name": "new"}
@@ -122,4 +122,4 @@ def _change(workload: int, said: Json, asked: Asked) -> Change:
         "object": msgspec.Raw(msgspec.json.encode(body).replace(b"@", str(workload).encode())),
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    return decode(msgspec.json.encode(review)).change
+    return decode_review(msgspec.json.encode(review)).request

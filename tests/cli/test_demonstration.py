@@ -14,7 +14,7 @@ import yaml
 from certs.names import Names
 from certs.renewal import issue
 from webhook.admission.change import CREATE
-from webhook.admission.review import decode
+from webhook.admission.review import decode_review
 from webhook.cli.demonstration import Demonstration, UnansweredError, review, said
 from webhook.cli.serving_files import PODS, ServingFiles
 
@@ -52,9 +52,9 @@ def test_any_other_refusal_names_reason_file_and_webhook() -> None:
 def test_reviews_are_what_the_gate_reads(name: str, phase: str) -> None:
     """With a UID for the pod once it is validated, as the API server gives it."""
     pod = yaml.safe_load(PODS[name])
-    asked = decode(json.dumps(review(pod, phase)).encode())
-    assert (asked.change.kind, asked.change.operation, asked.change.namespace) == ("Pod", CREATE, "team-a")
-    assert ("uid" in json.loads(bytes(asked.change.object))["metadata"]) == (phase == "validate")
+    asked = decode_review(json.dumps(review(pod, phase)).encode())
+    assert (asked.request.kind, asked.request.operation, asked.request.namespace) == ("Pod", CREATE, "team-a")
+    assert ("uid" in json.loads(bytes(asked.request.object))["metadata"]) == (phase == "validate")
 
 
 def test_a_gate_that_fails_is_not_the_users_fault(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from webhook.accounting.problem import Code
 from webhook.cli import catalogue
 from webhook.cli.app import root
-from webhook.policy.load import SHIPPED
+from webhook.policy.load import SHIPPED_POLICIES
 
 _CONTAINER = {"resources"}
 _QUOTA = {"hard", "scopes", "scopeSelector"}
@@ -63,7 +63,7 @@ def found(folder: Path, code: Code, fragment: str) -> set[str]:
     """The codes that check finds in an object with the fragment, by policies that speak of this code."""
     policies = folder / "policies.yaml"
     policies.write_text(
-        NOTHING if code.number < "TG1" else SHIPPED.joinpath("default.yaml").read_text() + "---\n" + BOUNDS
+        NOTHING if code.number < "TG1" else SHIPPED_POLICIES.joinpath("default.yaml").read_text() + "---\n" + BOUNDS
     )
     arguments = ["check", "-o", "json", "--policies", str(policies), "-"]
     result = CliRunner().invoke(root, arguments, input=json.dumps(manifest(fragment)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cli.terminal import printed
 from tests.effort import examples
-from webhook.admission.workloads import TARGETS
+from webhook.admission.workloads import REVIEW_TARGETS
 from webhook.cli.app import root
 
 QUANTITIES: st.SearchStrategy[Any] = st.sampled_from(
@@ -86,7 +86,7 @@ def check(folder: Path, data: bytes) -> int:
     return result.exit_code
 
 
-@given(st.sampled_from(sorted(TARGETS)), BODIES)
+@given(st.sampled_from(sorted(REVIEW_TARGETS)), BODIES)
 @settings(max_examples=examples(250), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_object_of_a_known_kind_is_judged(folder: Path, target: tuple[str, str], body: dict[str, Any]) -> None:
     """Whatever stands in the fields that are read."""

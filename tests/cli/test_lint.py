@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from tests.cli.case import working_in
 from webhook.cli.app import root
-from webhook.policy.load import SHIPPED
+from webhook.policy.load import SHIPPED_POLICIES
 
 GOOD = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -78,7 +78,7 @@ def test_without_a_path_nothing_is_linted(tmp_path: Path) -> None:
 
 def test_the_shipped_policies_are_clean_and_in_the_repository() -> None:
     """What an installed tallygate falls back to is what policies/default.yaml says."""
-    result = CliRunner().invoke(root, ["lint", "--strict", str(SHIPPED)])
+    result = CliRunner().invoke(root, ["lint", "--strict", str(SHIPPED_POLICIES)])
     assert result.exit_code == 0
     repository = Path(__file__).parents[2]
-    assert (SHIPPED / "default.yaml").read_bytes() == (repository / "policies" / "default.yaml").read_bytes()
+    assert (SHIPPED_POLICIES / "default.yaml").read_bytes() == (repository / "policies" / "default.yaml").read_bytes()

@@ -16,7 +16,7 @@ from webhook.admission.change import Phase
 from webhook.cli.app import root
 from webhook.cli.policies import usable
 from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED
+from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 CASES = Path(__file__).parents[1] / "conformance" / "cases" / "workload.jsonl"
@@ -74,7 +74,7 @@ def test_the_api_servers_refusals_are_errors_and_nothing_else_is(tmp_path: Path,
 
 def test_the_gate_and_the_command_line_refuse_the_same(wanted: dict[int, list[Finding]]) -> None:
     """By the shipped rules: the same codes at the same fields, for objects of every kind."""
-    policies = usable([SHIPPED])
+    policies = usable([SHIPPED_POLICIES])
     gate = Gate(
         policies=lambda: policies,
         namespaces=UnknownNamespaces(),

@@ -9,7 +9,7 @@ import yaml
 
 from tests.deploy.dashboard import dashboard
 from tests.deploy.values import documented
-from webhook.admission.registration import Service, registration
+from webhook.admission.registration import ServiceTarget, create_webhook_configurations
 
 ROOT: Final = Path(__file__).parents[2]
 KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"
@@ -65,7 +65,7 @@ def _generated() -> Iterator[tuple[Path, str]]:
 
 
 def _webhooks() -> str:
-    return _WEBHOOKS + yaml.safe_dump_all(registration(Service()), sort_keys=False, width=120)
+    return _WEBHOOKS + yaml.safe_dump_all(create_webhook_configurations(ServiceTarget()), sort_keys=False, width=120)
 
 
 def _policies() -> str:
@@ -85,7 +85,7 @@ def _rules() -> str:
         "kind": "PrometheusRule",
         "metadata": {
             "name": "tallygate",
-            "namespace": Service().namespace,
+            "namespace": ServiceTarget().namespace,
             "labels": {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "monitoring"},
         },
         "spec": yaml.safe_load(RULES.read_text(encoding="utf-8")),

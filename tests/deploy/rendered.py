@@ -15,7 +15,7 @@ import yaml
 
 from e2e.helm.build import built
 from tests.deploy.generate import BASE, CHART, COMPONENTS
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 
 Object = dict[str, Any]
 Objects = dict[tuple[str, str], Object]
@@ -53,12 +53,12 @@ def overlaid(more: Mapping[str, Any]) -> Objects:
         return kustomized(folder)
 
 
-def charted(values: Mapping[str, Any], namespace: str = NAMESPACE) -> Objects:
+def charted(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> Objects:
     """The objects of the chart with these values."""
     return _objects(_said(helm_template(values, namespace)))
 
 
-def helm_template(values: Mapping[str, Any], namespace: str = NAMESPACE) -> list[str]:
+def helm_template(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> list[str]:
     """The command that renders the chart."""
     own = built()
     program = shutil.which("helm") if own is None else str(own)

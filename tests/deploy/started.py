@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from tests.deploy.rendered import Object, Objects
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 from webhook.cli.relay import relay
 from webhook.cli.serve import serve
 from webhook.server.relay.failover import PeerService
@@ -38,18 +38,18 @@ def container(objects: Objects, name: str = "tallygate") -> Object:
 def gate_settings(objects: Objects) -> Settings:
     """What the gate would run with."""
     params = _params(container(objects), serve)
-    return load_settings(params, {_VARIABLE: NAMESPACE}, params.pop("config"))
+    return load_settings(params, {_VARIABLE: DEFAULT_NAMESPACE}, params.pop("config"))
 
 
 def relay_settings(objects: Objects) -> Relaying:
     """What the relay would."""
     params = _params(container(objects, "relay"), relay)
     gate, others, others_ca = (params.pop(name) for name in ("gate", "others", "others_ca"))
-    return Relaying(load_settings(params, {_VARIABLE: NAMESPACE}, params.pop("config")), gate, others, str(others_ca))
+    return Relaying(load_settings(params, {_VARIABLE: DEFAULT_NAMESPACE}, params.pop("config")), gate, others, str(others_ca))
 
 
 def _params(found: Object, command: Any) -> dict[str, Any]:
     assert [each["name"] for each in found["env"]] == [_VARIABLE]
-    name, *arguments = (each.replace(f"$({_VARIABLE})", NAMESPACE) for each in found["args"])
+    name, *arguments = (each.replace(f"$({_VARIABLE})", DEFAULT_NAMESPACE) for each in found["args"])
     assert name == command.name
     return dict(command.make_context(name, list(arguments)).params)

@@ -9,7 +9,7 @@ import yaml
 from tests.deploy.generate import COMPONENTS, KUSTOMIZE
 from tests.deploy.rendered import composed, kustomized
 from tests.deploy.started import container, gate_settings, pod
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 from webhook.state.kubernetes import naming
 
 OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())
@@ -33,7 +33,7 @@ def test_every_file_is_applied(folder: Path) -> None:
 @pytest.mark.parametrize("certificates", CERTIFICATES)
 def test_the_arguments_are_settings_of_the_server(size: str, certificates: str) -> None:
     read = gate_settings(composed(*filter(None, (size, certificates))))
-    expected = ("in-cluster", "kubernetes", NAMESPACE) if size else ("none", "memory", NAMESPACE)
+    expected = ("in-cluster", "kubernetes", DEFAULT_NAMESPACE) if size else ("none", "memory", DEFAULT_NAMESPACE)
     assert (read.cluster, read.ledgers, read.namespace) == expected
 
 
@@ -98,7 +98,7 @@ def test_the_rights_are_given_to_the_gate_and_to_nobody_else() -> None:
         bindings = [each for (kind, _), each in read.items() if kind.endswith("Binding")]
         assert len(bindings) == len(read) / 2
         for given in bindings:
-            assert given["subjects"] == [{"kind": "ServiceAccount", "name": "tallygate", "namespace": NAMESPACE}]
+            assert given["subjects"] == [{"kind": "ServiceAccount", "name": "tallygate", "namespace": DEFAULT_NAMESPACE}]
             assert given["roleRef"]["kind"] == given["kind"].removesuffix("Binding")
             assert (given["roleRef"]["kind"], given["roleRef"]["name"]) in read
 
@@ -185,9 +185,9 @@ def test_cert_manager_makes_what_the_pod_mounts_for_the_name_that_is_called() ->
     leaf, authority = (objects["Certificate", name]["spec"] for name in ("tallygate", "tallygate-authority"))
     mounted = {each["secret"]["secretName"] for each in pod(objects)["volumes"] if "secret" in each}
     assert mounted == {leaf["secretName"]}
-    assert f"tallygate.{NAMESPACE}.svc" in leaf["dnsNames"]
+    assert f"tallygate.{DEFAULT_NAMESPACE}.svc" in leaf["dnsNames"]
     assert objects["Issuer", leaf["issuerRef"]["name"]]["spec"]["ca"]["secretName"] == authority["secretName"]
     assert ("Issuer", authority["issuerRef"]["name"]) in objects
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         annotations = objects[kind, "tallygate"]["metadata"]["annotations"]
-        assert annotations == {"cert-manager.io/inject-ca-from": f"{NAMESPACE}/tallygate"}
+        assert annotations == {"cert-manager.io/inject-ca-from": f"{DEFAULT_NAMESPACE}/tallygate"}

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.deploy.generate import BASE, ROOT, generated
-from webhook.admission.registration import Service, registration
+from webhook.admission.registration import ServiceTarget, create_webhook_configurations
 
 
 @pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)
@@ -16,7 +16,7 @@ def test_what_is_generated_is_current(path: Path) -> None:
 
 def test_the_webhooks_are_the_registration_of_a_service() -> None:
     written = list(yaml.safe_load_all((BASE / "webhooks.yaml").read_text(encoding="utf-8")))
-    assert written == list(registration(Service()))
+    assert written == list(create_webhook_configurations(ServiceTarget()))
 
 
 def test_the_policies_are_the_shipped_ones() -> None:

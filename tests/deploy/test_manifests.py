@@ -8,9 +8,9 @@ import pytest
 from certs.names import service_names
 from tests.deploy.generate import BASE
 from tests.deploy.manifests import KUSTOMIZATION, container, manifest, manifests, pod_template, port
-from webhook.admission.registration import NAMESPACE, Service
+from webhook.admission.registration import DEFAULT_NAMESPACE, ServiceTarget
 from webhook.cli.serve import serve
-from webhook.policy.load import read
+from webhook.policy.load import load_policies
 from webhook.server.settings.sources import load_settings
 from webhook.server.settings.table import Settings
 
@@ -58,11 +58,11 @@ def test_everything_is_named_labelled_and_in_the_namespace(each: dict[str, Any])
     component = "registration" if each["kind"].endswith("WebhookConfiguration") else "gate"
     assert metadata["labels"]["app.kubernetes.io/name"] == "tallygate"
     assert metadata["labels"]["app.kubernetes.io/component"] == component
-    assert metadata.get("namespace") == (None if each["kind"] in CLUSTER_SCOPED else NAMESPACE)
+    assert metadata.get("namespace") == (None if each["kind"] in CLUSTER_SCOPED else DEFAULT_NAMESPACE)
 
 
 def test_the_namespace_is_the_one_that_the_webhooks_pass_over() -> None:
-    assert manifest("Namespace")["metadata"]["name"] == NAMESPACE
+    assert manifest("Namespace")["metadata"]["name"] == DEFAULT_NAMESPACE
 
 
 def test_the_policies_come_from_the_config_map() -> None:
@@ -71,8 +71,8 @@ def test_the_policies_come_from_the_config_map() -> None:
     found, rest = volume(folder)
     assert (found["configMap"], rest) == ({"name": generator["name"]}, ".")
     assert generator["options"]["disableNameSuffixHash"] is True
-    parsed = read([BASE / file for file in generator["files"]])
-    assert parsed.usable
+    parsed = load_policies([BASE / file for file in generator["files"]])
+    assert parsed.is_usable
     assert not parsed.findings
 
 
@@ -92,7 +92,7 @@ def test_the_service_leads_to_the_port_on_which_the_gate_listens() -> None:
 def test_the_webhooks_call_the_service_by_a_name_in_its_certificate() -> None:
     metadata = manifest("Service")["metadata"]
     (offered,) = manifest("Service")["spec"]["ports"]
-    assert Service() == Service(metadata["namespace"], metadata["name"], offered["port"])
+    assert ServiceTarget() == ServiceTarget(metadata["namespace"], metadata["name"], offered["port"])
     called = f"{metadata['name']}.{metadata['namespace']}.svc"  # apiserver pkg/util/webhook/client.go, v1.36
     assert called in service_names(metadata["name"], metadata["namespace"]).dns
 

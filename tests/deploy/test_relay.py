@@ -11,7 +11,7 @@ from certs.folder import Folder
 from certs.names import service_names
 from tests.deploy.rendered import Objects, composed, overlaid
 from tests.deploy.started import container, gate_settings, pod, relay_settings
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 
 SIZES = ("", "followed", "ha")
 CERTIFICATES = ("", "self-signed", "cert-manager")
@@ -74,7 +74,7 @@ def test_another_replica_is_asked_by_the_name_in_its_certificate_and_known_by_wh
     objects: Objects,
 ) -> None:
     relay = relay_settings(objects)
-    assert relay.others.host in service_names("tallygate", NAMESPACE).dns
+    assert relay.others.host in service_names("tallygate", DEFAULT_NAMESPACE).dns
     (offered,) = objects["Service", "tallygate"]["spec"]["ports"]
     assert relay.others.port == offered["port"]
     found, rest = volume(objects, "relay", relay.others_ca)

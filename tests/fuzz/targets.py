@@ -9,7 +9,7 @@ from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.change import Phase
 from webhook.admission.review import ReviewError
 from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED
+from webhook.policy.load import SHIPPED_POLICIES
 from webhook.policy.parse import parse
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
@@ -25,7 +25,7 @@ spec: {namespaces: {include: ["*"]}, hard: {nvidia.com/gpu: 8, limits.memory: 64
 
 
 def _gate() -> Gate:
-    files = [(path.name, path.read_bytes() + _CAP) for path in SHIPPED.glob("*.yaml")]
+    files = [(path.name, path.read_bytes() + _CAP) for path in SHIPPED_POLICIES.glob("*.yaml")]
     in_force = parse(files).policies
     nonces = map(str, itertools.count())
     return Gate(

@@ -103,7 +103,7 @@ class Scene:
     def key(self, cap: str = "gpus", namespace: str = "team-a") -> LedgerKey:
         """Which ledger it is."""
         force = self.gate._get_policy_set()  # noqa: SLF001  # the tests' only way to a ledger's key
-        (key,) = {counted.key for counted in force.caps.all() if counted.cap.name == cap}
+        (key,) = {counted.key for counted in force.caps.list_caps() if counted.definition.name == cap}
         return LedgerKey(key, namespace)
 
 

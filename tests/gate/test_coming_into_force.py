@@ -14,7 +14,7 @@ def test_a_name_that_a_cap_counts_anew_counts_the_pods_that_are_there() -> None:
     world = opened()
     world.store("u1", 3)
     world.see("u1")
-    (counted,) = world.caps.all()
+    (counted,) = world.caps.list_caps()
     key = LedgerKey(counted.key, "team-a")
     world.ledgers.transact(key, Put(lambda _: Ledger(counted.hard)), 0.0)
     assert world.code("u2", 2) == 403
@@ -47,7 +47,7 @@ def test_a_cap_that_was_taken_out_and_put_back_counts_who_came_in_meanwhile_befo
 def test_a_replica_that_starts_counts_anew_what_was_counted_before_it_saw_anything() -> None:
     """Who has it from a policy that is new with its process cannot know that the cap was in force before."""
     world = opened()
-    (counted,) = world.caps.all()
+    (counted,) = world.caps.list_caps()
     world.store("u1", 4)
     world.see("u1")
     before = replace(world.kept(), used=Amounts(), pods_revision=1)
@@ -57,7 +57,7 @@ def test_a_replica_that_starts_counts_anew_what_was_counted_before_it_saw_anythi
 
 def test_who_is_at_it_while_a_cap_goes_out_of_force_charges_by_what_was_counted_since_it_came() -> None:
     world = opened()
-    (counted,) = world.caps.all()
+    (counted,) = world.caps.list_caps()
     world.sight.set_active_caps([])
     world.sight.set_active_caps([counted.key])
     came = world.sight.get_required_revision(counted.key)

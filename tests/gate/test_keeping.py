@@ -90,9 +90,9 @@ def test_lowering_a_cap_admits_nothing_more_and_removes_nothing() -> None:
     assert world.code("u1", 3) == 200
     world.store("u1", 3)
     world.see("u1")
-    (counted,) = world.caps.all()
+    (counted,) = world.caps.list_caps()
     key = LedgerKey(counted.key, "team-a")
-    lowered = type(counted)(counted.cap, counted.key, Amounts({"nvidia.com/gpu": 2}), counted.soft)
+    lowered = type(counted)(counted.definition, counted.key, Amounts({"nvidia.com/gpu": 2}), counted.soft)
     world.keeper.reconcile(key, lowered)
     assert world.kept().hard == {"nvidia.com/gpu": 2}
     assert world.sums() == (3, 0)

@@ -71,7 +71,7 @@ def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() ->
     assert world.code("u1") == 200
     world.keep()
     assert world.kept().namespaces_revision <= world.at
-    (counted,) = world.caps.all()
+    (counted,) = world.caps.list_caps()
     key = LedgerKey(counted.key, "team-a")
     world.ledgers.transact(
         key, Put(lambda found: replace(found or Ledger(counted.hard), namespaces_revision=world.at + 400)), 0.0
@@ -88,7 +88,7 @@ def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() ->
 
 def test_a_replica_that_knows_other_and_older_namespaces_looks_again_in_a_hurry() -> None:
     world = opened()
-    (counted,) = world.caps.all()
+    (counted,) = world.caps.list_caps()
     put = Put(
         lambda found: replace(
             found or Ledger(counted.hard), namespaces_revision=world.at + 600, namespaces_hash="others"

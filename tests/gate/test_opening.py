@@ -72,7 +72,7 @@ def test_a_ledger_that_a_new_namespace_has_lost_again_is_not_taken_for_its_first
     """Somebody deleted it by hand: what it had promised is not known."""
     world = World()
     world.labelled("team-new")
-    (counted,) = world.caps.all()
+    (counted,) = world.caps.list_caps()
     key = LedgerKey(counted.key, "team-new")
     assert world.sight.is_new_ledger(key)
     assert not world.sight.is_new_ledger(LedgerKey(counted.key, "team-a"))

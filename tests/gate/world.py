@@ -171,20 +171,20 @@ class World(Scene):
 
     def keep_open(self) -> None:
         """The ledgers that are not settled are visited, and those of whatever namespace there was."""
-        caps = {counted.key: counted for counted in self.caps.all()}
+        caps = {counted.key: counted for counted in self.caps.list_caps()}
         keys = {key: caps[key.cap] for key in self.keeper.list_pending()} | dict(self.keeper.list_ledgers(["team-a"]))
         for key, counted in keys.items():
             self.keeper.reconcile(key, counted)
 
     def found(self, namespace: str = "team-a") -> Ledger | None:
         """The ledger of the only cap, if there is one."""
-        (counted,) = self.caps.all()
+        (counted,) = self.caps.list_caps()
         return self.ledgers.transact(LedgerKey(counted.key, namespace), Look(), self.now + 1)
 
     def kept(self, namespace: str = "team-a") -> Ledger:
         """The ledger of the only cap."""
-        (counted,) = self.caps.all()
-        key = LedgerKey(counted.key, "" if counted.cap.shared else namespace)
+        (counted,) = self.caps.list_caps()
+        key = LedgerKey(counted.key, "" if counted.definition.shared else namespace)
         found = self.ledgers.transact(key, Look(), self.now + 1)
         assert found is not None
         return found

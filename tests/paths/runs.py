@@ -18,7 +18,7 @@ from webhook.accounting.amounts import Amounts
 from webhook.cli.app import root
 from webhook.cli.command import EXIT_FINDINGS
 from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED
+from webhook.policy.load import SHIPPED_POLICIES
 from webhook.server.controllers.informers import load_client_config
 from webhook.server.policy_reloader import PolicyReloader
 from webhook.server.serve_with_cluster import _create_ledgers, create_cluster_gate
@@ -144,10 +144,10 @@ def run_policy_edit() -> list[str]:
     """Read an edited policy file, make it the active policy, and index it for reviews."""
     with _setting() as (_, folder, voice):
         path = folder / "policy.yaml"
-        path.write_text(SHIPPED.joinpath("default.yaml").read_text("utf-8") + "---\n" + _POLICY % 16, "utf-8")
+        path.write_text(SHIPPED_POLICIES.joinpath("default.yaml").read_text("utf-8") + "---\n" + _POLICY % 16, "utf-8")
         policies = PolicyReloader([path], voice)
         gate = Gate(
-            policies=policies.store.current,
+            policies=policies.store.get_policies,
             namespaces=UnknownNamespaces(),
             ledgers=MemoryLedgers(),
             monotonic=time.monotonic,

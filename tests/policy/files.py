@@ -36,4 +36,4 @@ def mount(folder: Path, version: str, files: dict[str, str]) -> None:
 
 def in_force(store: PolicyStore) -> list[str]:
     """The names of the rules that a store goes by."""
-    return [rule.name for rule in store.current().rules]
+    return [rule.name for rule in store.get_policies().rules]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from webhook.policy import bounds
-from webhook.policy.schema import schema
+from webhook.policy.schema import load_json_schema
 
 _TYPES = {"object": "mapping", "array": "list", "string": "text", "number": "number", "boolean": "true or false"}
 
@@ -29,7 +29,7 @@ spec: {…}
 
 def reference() -> str:
     """The whole page."""
-    definitions = schema()["$defs"]
+    definitions = load_json_schema()["$defs"]
     parts = [_HEAD]
     for kind in ("ResourceRule", "NamespaceCap"):
         parts.append(f"\n## {kind}\n\n{definitions[kind]['description']}\n")

@@ -6,8 +6,8 @@ import pytest
 
 from tests.policy import cases
 from webhook.policy.codes import CODES
-from webhook.policy.finding import Finding
-from webhook.policy.lint import lint
+from webhook.policy.finding import LintFinding
+from webhook.policy.lint import lint_policies
 from webhook.policy.parse import parse
 
 
@@ -15,7 +15,7 @@ def _title(path: Path) -> str:
     return path.stem
 
 
-def _told(findings: tuple[Finding, ...]) -> list[tuple[str, str, str, str]]:
+def _told(findings: tuple[LintFinding, ...]) -> list[tuple[str, str, str, str]]:
     return [(f"{each.line}:{each.column}", str(each.severity), each.code, each.message) for each in findings]
 
 
@@ -30,7 +30,7 @@ def test_parsing_finds(path: Path) -> None:
 def test_lint_finds(path: Path) -> None:
     parsed = parse([(path.name, path.read_bytes())])
     assert parsed.findings == ()
-    assert _told(lint(parsed.policies)) == cases.expected(path)
+    assert _told(lint_policies(parsed.policies)) == cases.expected(path)
 
 
 def test_every_place_is_where_the_text_at_fault_stands() -> None:

@@ -3,22 +3,22 @@
 import pytest
 
 from webhook.accounting.quantity import Quantity
-from webhook.policy.amounts_allowed import allows, least_allowed
+from webhook.policy.amounts_allowed import is_allowed_amount, find_min_allowed
 from webhook.policy.coverage import (
-    covers,
-    excluded,
-    included,
+    match_covers,
+    list_excluded,
+    list_included,
     is_countable_pattern,
-    is_everybody,
-    may_share,
+    is_every_user,
+    can_share_request,
     namespaces_cover,
-    namespaces_meet,
+    namespaces_overlap,
     pattern_covers,
-    patterns_meet,
+    patterns_overlap,
     resources_cover,
-    resources_meet,
+    resources_overlap,
 )
-from webhook.policy.model import Bounds, LabelSelector, Match, NamespaceSelector, Subjects
+from webhook.policy.model import AmountBounds, LabelSelector, Match, NamespaceSelector, Subjects
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 
@@ -51,8 +51,8 @@ PATTERNS: dict[str, tuple[str, str, bool, bool]] = {
 @pytest.mark.parametrize(("wide", "narrow", "covering", "meeting"), PATTERNS.values(), ids=PATTERNS)
 def test_patterns(wide: str, narrow: str, covering: bool, meeting: bool) -> None:  # noqa: FBT001 - columns of a table
     assert pattern_covers(wide, narrow) is covering
-    assert patterns_meet(wide, narrow) is meeting
-    assert patterns_meet(narrow, wide) is meeting
+    assert patterns_overlap(wide, narrow) is meeting
+    assert patterns_overlap(narrow, wide) is meeting
 
 
 LISTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], bool, bool]] = {
@@ -76,13 +76,13 @@ def test_lists_of_patterns(
     meeting: bool,  # noqa: FBT001 - columns of a table
 ) -> None:
     assert resources_cover(wide, narrow) is covering
-    assert resources_meet(wide, narrow) is resources_meet(narrow, wide) is meeting
+    assert resources_overlap(wide, narrow) is resources_overlap(narrow, wide) is meeting
 
 
 def test_a_list_has_what_includes_and_what_excludes() -> None:
     patterns = ("!a.b/c", "a.b/*", "extended", "!opaque")
-    assert included(patterns) == ("a.b/*", "extended")
-    assert excluded(patterns) == ("a.b/c", "opaque")
+    assert list_included(patterns) == ("a.b/*", "extended")
+    assert list_excluded(patterns) == ("a.b/c", "opaque")
 
 
 @pytest.mark.parametrize(
@@ -133,19 +133,19 @@ def test_namespaces(
     meeting: bool,  # noqa: FBT001 - columns of a table
 ) -> None:
     assert namespaces_cover(wide, narrow) is covering
-    assert namespaces_meet(wide, narrow) is namespaces_meet(narrow, wide) is meeting
+    assert namespaces_overlap(wide, narrow) is namespaces_overlap(narrow, wide) is meeting
 
 
 def test_a_match_without_anything_covers_every_match() -> None:
     narrow = Match(_in("a"), frozenset({"Pod"}), LabelSelector({"a": "b"}), Subjects(users=("x",)))
-    assert covers(Match(), narrow)
-    assert not covers(narrow, Match())
-    assert may_share(Match(), narrow)
+    assert match_covers(Match(), narrow)
+    assert not match_covers(narrow, Match())
+    assert can_share_request(Match(), narrow)
 
 
 def test_matches_for_other_kinds_never_share() -> None:
-    assert not may_share(Match(kinds=frozenset({"Pod"})), Match(kinds=frozenset({"Node"})))
-    assert may_share(Match(kinds=frozenset({"Pod", "Node"})), Match(kinds=frozenset({"Node"})))
+    assert not can_share_request(Match(kinds=frozenset({"Pod"})), Match(kinds=frozenset({"Node"})))
+    assert can_share_request(Match(kinds=frozenset({"Pod", "Node"})), Match(kinds=frozenset({"Node"})))
 
 
 @pytest.mark.parametrize(
@@ -162,15 +162,15 @@ def test_matches_for_other_kinds_never_share() -> None:
     ],
 )
 def test_everybody(subjects: Subjects, everybody: bool) -> None:  # noqa: FBT001 - a column
-    assert is_everybody(subjects) is everybody
+    assert is_every_user(subjects) is everybody
 
 
-def _bounds(least: str = "", most: str = "", multiple: str = "", *one_of: str) -> Bounds:
+def _bounds(least: str = "", most: str = "", multiple: str = "", *one_of: str) -> AmountBounds:
     low, high, unit = (Quantity.parse(text) if text else None for text in (least, most, multiple))
-    return Bounds(low, high, unit, tuple(Quantity.parse(text) for text in one_of))
+    return AmountBounds(low, high, unit, tuple(Quantity.parse(text) for text in one_of))
 
 
-ALLOWED: dict[str, tuple[Bounds, str, bool]] = {
+ALLOWED: dict[str, tuple[AmountBounds, str, bool]] = {
     "no bound at all": (_bounds(), "5", True),
     "at the minimum": (_bounds("5"), "5", True),
     "below the minimum": (_bounds("5"), "4999m", False),
@@ -187,11 +187,11 @@ ALLOWED: dict[str, tuple[Bounds, str, bool]] = {
 
 
 @pytest.mark.parametrize(("bounds", "amount", "allowed"), ALLOWED.values(), ids=ALLOWED)
-def test_what_bounds_allow(bounds: Bounds, amount: str, allowed: bool) -> None:  # noqa: FBT001 - a column
-    assert allows(bounds, Quantity.parse(amount)) is allowed
+def test_what_bounds_allow(bounds: AmountBounds, amount: str, allowed: bool) -> None:  # noqa: FBT001 - a column
+    assert is_allowed_amount(bounds, Quantity.parse(amount)) is allowed
 
 
-LEAST: dict[str, tuple[tuple[Bounds, ...], str | None]] = {
+LEAST: dict[str, tuple[tuple[AmountBounds, ...], str | None]] = {
     "nothing asked": ((_bounds(),), "0"),
     "the minimum": ((_bounds("3"),), "3"),
     "the larger minimum": ((_bounds("3"), _bounds("5")), "5"),
@@ -207,6 +207,6 @@ LEAST: dict[str, tuple[tuple[Bounds, ...], str | None]] = {
 
 
 @pytest.mark.parametrize(("every", "least"), LEAST.values(), ids=LEAST)
-def test_the_least_that_bounds_allow(every: tuple[Bounds, ...], least: str | None) -> None:
-    assert least_allowed(every) == (None if least is None else Quantity.parse(least))
-    assert least_allowed(every[::-1]) == least_allowed(every)
+def test_the_least_that_bounds_allow(every: tuple[AmountBounds, ...], least: str | None) -> None:
+    assert find_min_allowed(every) == (None if least is None else Quantity.parse(least))
+    assert find_min_allowed(every[::-1]) == find_min_allowed(every)

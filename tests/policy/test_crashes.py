@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.policy.files import NOON, WAIT, in_force, rule_text
-from webhook.policy.store import PolicyStore, Status
+from webhook.policy.store import PolicyStore, PolicyStatus
 
 
 class _Clock:
@@ -25,24 +25,24 @@ class _Clock:
 
 def test_a_crash_of_the_reader_is_told_and_the_last_good_set_stays_in_force(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[Status] = []
+    told: list[PolicyStatus] = []
     store = PolicyStore([tmp_path], on_change=told.append, now=_Clock())
-    good = store.current()
+    good = store.get_policies()
     (tmp_path / "a.yaml").write_text(rule_text("changed"))
     status = store.reload()
-    assert store.current() is good
-    assert repr(status.crash) == "RuntimeError('out of order')"
-    assert (status.digest, status.generation, status.broken, status.failures) == (good.digest, 1, (), 0)
+    assert store.get_policies() is good
+    assert repr(status.internal_error) == "RuntimeError('out of order')"
+    assert (status.digest, status.generation, status.rejected_findings, status.rejected_count) == (good.digest, 1, (), 0)
     assert told == [status]
 
 
 def test_what_the_reader_crashed_over_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[Status] = []
+    told: list[PolicyStatus] = []
     store = PolicyStore([tmp_path], on_change=told.append, now=_Clock())
     (tmp_path / "a.yaml").write_text(rule_text("changed"))
     store.reload()
-    assert (store.reload().crash, in_force(store)) == (None, ["changed"])
+    assert (store.reload().internal_error, in_force(store)) == (None, ["changed"])
     assert [status.generation for status in told] == [1, 2]
 
 
@@ -50,16 +50,16 @@ def test_what_the_reader_crashed_over_is_read_again(tmp_path: Path) -> None:
 def test_a_crash_is_over_with_the_next_set_that_can_be_read(tmp_path: Path, after: str) -> None:
     """Also when that is the one in force, or broken."""
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[Status] = []
+    told: list[PolicyStatus] = []
     store = PolicyStore([tmp_path], on_change=told.append, now=_Clock())
     (tmp_path / "a.yaml").write_text(rule_text("changed"))
-    assert store.reload().crash
+    assert store.reload().internal_error
     (tmp_path / "a.yaml").write_text(after)
-    assert (store.reload().crash, store.status().generation) == (None, 1)
-    assert told[1:] == [store.status()]
+    assert (store.reload().internal_error, store.get_status().generation) == (None, 1)
+    assert told[1:] == [store.get_status()]
 
 
-def _out_of_order(status: Status) -> None:
+def _out_of_order(status: PolicyStatus) -> None:
     if status.generation == 2:
         raise RuntimeError("out of order")
 
@@ -68,7 +68,7 @@ def test_a_crash_of_whoever_is_told_is_noted(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
     told: queue.Queue[int] = queue.Queue()
 
-    def tell(status: Status) -> None:
+    def tell(status: PolicyStatus) -> None:
         told.put(status.generation)
         _out_of_order(status)
 
@@ -77,7 +77,7 @@ def test_a_crash_of_whoever_is_told_is_noted(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("changed"))
     assert told.get(timeout=WAIT) == 2
     store.stop()
-    assert repr(store.status().crash) == "RuntimeError('out of order')"
+    assert repr(store.get_status().internal_error) == "RuntimeError('out of order')"
     assert in_force(store) == ["changed"]
 
 
@@ -86,7 +86,7 @@ def test_a_crash_of_whoever_is_told_is_survived(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
     told: queue.Queue[int] = queue.Queue()
 
-    def tell(status: Status) -> None:
+    def tell(status: PolicyStatus) -> None:
         told.put(status.generation)
         _out_of_order(status)
 
@@ -97,7 +97,7 @@ def test_a_crash_of_whoever_is_told_is_survived(tmp_path: Path) -> None:
         assert told.get(timeout=WAIT) == 2
         (tmp_path / "a.yaml").write_text(rule_text("again"))
         assert told.get(timeout=WAIT) == 3
-        assert store.status().crash is None
+        assert store.get_status().internal_error is None
         assert in_force(store) == ["again"]
     finally:
         store.stop()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.accounting.quantity import Quantity
-from webhook.policy.formats import CHECKS, FormatError, bare_name, check_quantity, clipped, shown
+from webhook.policy.formats import FORMAT_CHECKS, FormatError, split_counted_name, check_quantity, truncate_text, quote_text
 
 TAKEN: dict[str, tuple[str, ...]] = {
     "quantity": (
@@ -170,7 +170,7 @@ REFUSED: dict[str, dict[str, str]] = {
     [(name, text) for name, texts in TAKEN.items() for text in texts],
 )
 def test_it_is_taken(name: str, text: str) -> None:
-    CHECKS[name](text)
+    FORMAT_CHECKS[name](text)
 
 
 @pytest.mark.parametrize(
@@ -179,19 +179,19 @@ def test_it_is_taken(name: str, text: str) -> None:
 )
 def test_it_is_refused_with_what_would_pass(name: str, text: str, said: str) -> None:
     with pytest.raises(FormatError) as caught:
-        CHECKS[name](text)
+        FORMAT_CHECKS[name](text)
     assert said in str(caught.value)
     assert len(str(caught.value)) < 600
 
 
 def test_every_format_is_tried_both_ways() -> None:
-    assert set(TAKEN) == set(REFUSED) == set(CHECKS)
+    assert set(TAKEN) == set(REFUSED) == set(FORMAT_CHECKS)
 
 
-@given(st.sampled_from(sorted(CHECKS)), st.text(max_size=20))
+@given(st.sampled_from(sorted(FORMAT_CHECKS)), st.text(max_size=20))
 def test_no_text_crashes_a_format(name: str, text: str) -> None:
     with suppress(FormatError):
-        CHECKS[name](text)
+        FORMAT_CHECKS[name](text)
 
 
 @given(st.text("0123456789.+-eEmkKMGi", max_size=12))
@@ -218,11 +218,11 @@ def test_the_spelling_that_is_proposed_passes(number: int, suffix: str) -> None:
 @given(st.text(max_size=20))
 def test_the_name_that_is_proposed_passes(text: str) -> None:
     try:
-        CHECKS["policy-name"](text)
+        FORMAT_CHECKS["policy-name"](text)
     except FormatError as error:
         proposed = str(error).partition('as in "')[2].removesuffix('"')
         if proposed:
-            CHECKS["policy-name"](proposed)
+            FORMAT_CHECKS["policy-name"](proposed)
 
 
 @pytest.mark.parametrize(
@@ -236,11 +236,11 @@ def test_the_name_that_is_proposed_passes(text: str) -> None:
     ],
 )
 def test_a_counted_name_has_one_prefix_at_most(written: str, split: tuple[str, str]) -> None:
-    assert bare_name(written) == split
+    assert split_counted_name(written) == split
 
 
 def test_long_texts_are_clipped() -> None:
-    assert clipped("a" * 80) == "a" * 80
-    assert clipped("a" * 81) == "a" * 80 + "…"
-    assert shown("a") == '"a"'
-    assert shown("a" * 1_000).endswith('…" (1,000 characters)')
+    assert truncate_text("a" * 80) == "a" * 80
+    assert truncate_text("a" * 81) == "a" * 80 + "…"
+    assert quote_text("a") == '"a"'
+    assert quote_text("a" * 1_000).endswith('…" (1,000 characters)')

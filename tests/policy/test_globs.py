@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from webhook.policy.globs import covers, is_literal, matches, overlap
+from webhook.policy.globs import covers, is_literal, matches, overlaps
 
 TEXTS = ["".join(letters) for length in range(6) for letters in product("ab", repeat=length)]
 GLOBS = st.text("ab*?", max_size=4)
@@ -40,7 +40,7 @@ def test_a_glob_that_covers_another_matches_all_of_it(wide: str, narrow: str) ->
 @given(SHORT_GLOBS, SHORT_GLOBS)
 @settings(max_examples=examples(150))
 def test_overlap_is_exact(one: str, other: str) -> None:
-    assert overlap(one, other) is any(matches(one, text) and matches(other, text) for text in TEXTS)
+    assert overlaps(one, other) is any(matches(one, text) and matches(other, text) for text in TEXTS)
 
 
 @given(GLOBS)

@@ -8,7 +8,7 @@ import pytest
 
 from webhook.policy import bounds
 from webhook.policy.finding import Severity
-from webhook.policy.parse import Parsed, parse
+from webhook.policy.parse import ParseResult, parse
 
 RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\nspec: {resources: [a.b/c]}\n"
 
@@ -51,7 +51,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-def _codes(parsed: Parsed) -> set[str]:
+def _codes(parsed: ParseResult) -> set[str]:
     return {finding.code for finding in parsed.findings if finding.severity is Severity.ERROR}
 
 
@@ -62,7 +62,7 @@ def test_it_is_refused_quickly(make: Callable[[], bytes], code: str) -> None:
     parsed = parse([("hostile.yaml", content)])
     assert time.process_time() - begun < 5  # ten times what it takes, and far below what it could
     assert code in _codes(parsed)
-    assert not parsed.usable
+    assert not parsed.is_usable
     assert all(len(str(finding)) < 2_000 for finding in parsed.findings)
 
 
@@ -109,8 +109,8 @@ def test_bytes_are_counted_over_all_files() -> None:
 
 def test_what_is_just_within_the_bounds_is_read() -> None:
     padded = RULE.encode() + b"#" * (bounds.MAX_FILE_BYTES - len(RULE))
-    assert parse([("a.yaml", padded)]).usable
-    assert not parse([("a.yaml", padded + b"#")]).usable
+    assert parse([("a.yaml", padded)]).is_usable
+    assert not parse([("a.yaml", padded + b"#")]).is_usable
 
 
 def test_findings_of_one_file_are_shortened() -> None:
@@ -131,5 +131,5 @@ def test_many_syntax_errors_end_somewhere() -> None:
 def test_a_flood_of_unknown_fields_is_judged_within_bounds() -> None:
     content = (RULE + "".join(f"field{at}: 1\n" for at in range(4_000))).encode()
     begun = time.process_time()
-    assert not parse([("a.yaml", content)]).usable
+    assert not parse([("a.yaml", content)]).is_usable
     assert time.process_time() - begun < 10

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from webhook.policy.store import PolicyError, PolicyStore, Status
+from webhook.policy.store import PolicyError, PolicyStore, PolicyStatus
 
 HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"
 GOOD = st.sampled_from("abcd").map(
@@ -37,7 +37,7 @@ def test_the_last_good_set_is_in_force_after_every_change(first: str, versions: 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.yaml"
         path.write_text(first)
-        told: list[Status] = []
+        told: list[PolicyStatus] = []
         store = PolicyStore([path], on_change=told.append)
         good = first
         for version in versions:
@@ -48,13 +48,13 @@ def test_the_last_good_set_is_in_force_after_every_change(first: str, versions: 
             status = store.reload()
             if version is not None and _is_good(version):
                 good = version
-                assert status.broken == ()
+                assert status.rejected_findings == ()
             else:
-                assert status.broken
-            assert f"name: {store.current().rules[0].name}}}" in good
-            assert store.current().digest == status.digest == store.status().digest
-            assert status.generation == 1 + sum(1 for each in told if not each.broken)
-        assert store.status().failures == sum(1 for each in told if each.broken)
+                assert status.rejected_findings
+            assert f"name: {store.get_policies().rules[0].name}}}" in good
+            assert store.get_policies().digest == status.digest == store.get_status().digest
+            assert status.generation == 1 + sum(1 for each in told if not each.rejected_findings)
+        assert store.get_status().rejected_count == sum(1 for each in told if each.rejected_findings)
 
 
 @given(GOOD | BROKEN)
@@ -68,4 +68,4 @@ def test_a_store_starts_with_a_good_set_or_not_at_all(text: str) -> None:
                 PolicyStore([path])
             assert caught.value.findings
         else:
-            assert PolicyStore([path]).status().generation == 1
+            assert PolicyStore([path]).get_status().generation == 1

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from webhook.accounting.quantity import Quantity
-from webhook.policy.amounts_allowed import allows, least_allowed
+from webhook.policy.amounts_allowed import is_allowed_amount, find_min_allowed
 from webhook.policy.coverage import (
     namespaces_cover,
-    namespaces_meet,
-    pattern_family,
+    namespaces_overlap,
+    classify_pattern,
     resources_cover,
-    resources_meet,
+    resources_overlap,
     selector_covers,
-    selectors_meet,
+    selectors_overlap,
 )
-from webhook.policy.lint import lint
-from webhook.policy.model import Bounds, LabelRequirement, LabelSelector, NamespaceSelector, Operator
+from webhook.policy.lint import lint_policies
+from webhook.policy.model import AmountBounds, LabelRequirement, LabelSelector, NamespaceSelector, Operator
 from webhook.policy.parse import parse
 from webhook.policy.resolve import matches_labels, matches_namespace, matches_resource
 
@@ -47,7 +47,7 @@ def test_resources_that_cover_match_all_of_the_other(wide: tuple[str, ...], narr
 @settings(max_examples=examples(200))
 def test_resources_that_share_a_name_are_said_to_meet(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     shared = any(matches_resource(one, name) and matches_resource(other, name) for name in NAMES)
-    assert resources_meet(one, other) or not shared
+    assert resources_overlap(one, other) or not shared
 
 
 REQUIREMENTS = st.builds(
@@ -77,7 +77,7 @@ def test_selectors_that_cover_match_all_of_the_other(wide: LabelSelector, narrow
 @given(SELECTORS, SELECTORS)
 @settings(max_examples=examples(200))
 def test_selectors_meet_just_when_some_labels_satisfy_both(one: LabelSelector, other: LabelSelector) -> None:
-    assert selectors_meet(one, other) is any(
+    assert selectors_overlap(one, other) is any(
         matches_labels(one, each) and matches_labels(other, each) for each in LABELS
     )
 
@@ -98,12 +98,12 @@ def test_namespaces_that_cover_hold_all_of_the_other(
 ) -> None:
     held = list(zip(_selected(wide), _selected(narrow), strict=True))
     assert all(outer for outer, inner in held if inner) or not namespaces_cover(wide, narrow)
-    assert namespaces_meet(wide, narrow) or not any(outer and inner for outer, inner in held)
+    assert namespaces_overlap(wide, narrow) or not any(outer and inner for outer, inner in held)
 
 
 SMALL = st.integers(0, 12).map(Quantity.from_int)
 BOUNDS = st.builds(
-    Bounds,
+    AmountBounds,
     st.none() | SMALL,
     st.none() | SMALL,
     st.none() | SMALL,
@@ -113,10 +113,10 @@ BOUNDS = st.builds(
 
 @given(BOUNDS, BOUNDS)
 @settings(max_examples=examples(200))
-def test_the_least_allowed_amount_is_the_least_that_both_allow(one: Bounds, other: Bounds) -> None:
+def test_the_least_allowed_amount_is_the_least_that_both_allow(one: AmountBounds, other: AmountBounds) -> None:
     whole = [Quantity.from_int(units) for units in range(144)]
-    allowed = [amount for amount in whole if allows(one, amount) and allows(other, amount)]
-    assert least_allowed((one, other)) == (allowed[0] if allowed else None)
+    allowed = [amount for amount in whole if is_allowed_amount(one, amount) and is_allowed_amount(other, amount)]
+    assert find_min_allowed((one, other)) == (allowed[0] if allowed else None)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,11 @@ def test_the_least_allowed_amount_is_the_least_that_both_allow(one: Bounds, othe
     ],
 )
 def test_the_family_of_a_pattern_is_told_where_it_is_one(pattern: str, family: str | None) -> None:
-    assert pattern_family(pattern) == family
+    assert classify_pattern(pattern) == family
 
 
 def test_an_empty_set_is_clean() -> None:
-    assert lint(parse([]).policies) == ()
+    assert lint_policies(parse([]).policies) == ()
 
 
 def _rules(number: int, resource: str) -> bytes:
@@ -154,11 +154,11 @@ def _rules(number: int, resource: str) -> bytes:
 def test_a_thousand_rules_for_as_many_vendors_are_compared_quickly() -> None:
     policies = parse([("a.yaml", _rules(1_000, "v{}.com/*"))]).policies
     begun = time.process_time()
-    assert lint(policies) == ()
+    assert lint_policies(policies) == ()
     assert time.process_time() - begun < 2
 
 
 def test_rules_that_all_may_meet_are_all_compared() -> None:
     policies = parse([("a.yaml", _rules(100, '"*.com/gpu"'))]).policies
-    found = lint(policies)
+    found = lint_policies(policies)
     assert [finding.code for finding in found] == ["TG332"] * 99

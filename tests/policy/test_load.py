@@ -8,7 +8,7 @@ import pytest
 from tests.policy.files import mount, rule_text
 from webhook.policy import bounds
 from webhook.policy.finding import Severity
-from webhook.policy.load import read
+from webhook.policy.load import load_policies
 
 
 def test_a_folder_is_read_by_name_and_only_policy_files(tmp_path: Path) -> None:
@@ -20,71 +20,71 @@ def test_a_folder_is_read_by_name_and_only_policy_files(tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "x.yaml").write_text("not: [a policy")
     (tmp_path / "folder.yaml").mkdir()
-    parsed = read([tmp_path])
+    parsed = load_policies([tmp_path])
     assert [rule.name for rule in parsed.policies.rules] == ["a", "b"]
     assert {finding.file for finding in parsed.findings} == {str(tmp_path / "3.json")}
 
 
 def test_a_file_may_be_called_anything_when_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "rules.txt").write_text(rule_text("a"))
-    assert [rule.name for rule in read([tmp_path / "rules.txt"]).policies.rules] == ["a"]
+    assert [rule.name for rule in load_policies([tmp_path / "rules.txt"]).policies.rules] == ["a"]
 
 
 def test_a_file_of_two_names_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "1.yaml").write_text(rule_text("a"))
     (tmp_path / "2.yaml").symlink_to(tmp_path / "1.yaml")
-    assert read([tmp_path, tmp_path / "1.yaml", tmp_path]).findings == ()
+    assert load_policies([tmp_path, tmp_path / "1.yaml", tmp_path]).findings == ()
 
 
 def test_a_configmap_mount_is_read_once(tmp_path: Path) -> None:
     mount(tmp_path, "v1", {"a.yaml": rule_text("a"), "b.yaml": rule_text("b")})
-    parsed = read([tmp_path])
+    parsed = load_policies([tmp_path])
     assert parsed.findings == ()
     assert parsed.policies.files == (str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml"))
 
 
 def test_reading_lints(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a", '"!a.b/c"'))
-    parsed = read([tmp_path])
+    parsed = load_policies([tmp_path])
     assert [finding.code for finding in parsed.findings] == ["TG330"]
-    assert not parsed.usable
+    assert not parsed.is_usable
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
-    (finding,) = read([tmp_path / "missing"]).findings
+    (finding,) = load_policies([tmp_path / "missing"]).findings
     assert finding.code == "TG301"
     assert "No such file or directory" in finding.message
 
 
 def test_a_folder_without_policies_is_a_mistake(tmp_path: Path) -> None:
-    (finding,) = read([tmp_path]).findings
+    (finding,) = load_policies([tmp_path]).findings
     assert finding.file == str(tmp_path)
     assert "no policy file here" in finding.message
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
-    (finding,) = read([tmp_path]).findings
+    (finding,) = load_policies([tmp_path]).findings
     assert "not a regular file" in finding.message
 
 
 def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to(tmp_path / "gone")
-    (finding,) = read([tmp_path]).findings
+    (finding,) = load_policies([tmp_path]).findings
     assert (finding.file, finding.code) == (str(tmp_path / "a.yaml"), "TG301")
 
 
 def test_a_huge_file_is_read_only_as_far_as_tells_that_it_is_huge(tmp_path: Path) -> None:
     with (tmp_path / "a.yaml").open("wb") as file:
         file.truncate(5 << 30)  # five gigabytes that take no room
-    (finding,) = read([tmp_path]).findings
+    (finding,) = load_policies([tmp_path]).findings
     assert finding.code == "TG302"
 
 
 def test_too_much_in_all_is_not_read_to_its_end(tmp_path: Path) -> None:
     for at in range(12):
         (tmp_path / f"{at:02}.yaml").write_bytes(b"#" * bounds.MAX_FILE_BYTES)
-    parsed = read([tmp_path])
+    parsed = load_policies([tmp_path])
     assert [finding.code for finding in parsed.findings] == ["TG302"]
     assert len(parsed.policies.files) == 9
 
@@ -92,6 +92,6 @@ def test_too_much_in_all_is_not_read_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "# to be written\n", "---\n---\n"])
 def test_a_set_without_any_policy_is_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "empty.yaml").write_text(content)
-    (finding,) = read([tmp_path]).findings
+    (finding,) = load_policies([tmp_path]).findings
     assert "says no policy" in finding.message
     assert finding.severity is Severity.ERROR

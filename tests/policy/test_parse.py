@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from webhook.accounting.quantity import Quantity
 from webhook.policy.model import (
-    Bounds,
+    AmountBounds,
     Checks,
     Enforcement,
     Equality,
-    Foresight,
+    ForecastEnforcement,
     LabelRequirement,
     LabelSelector,
     Match,
@@ -22,16 +22,16 @@ from webhook.policy.model import (
     PodFilter,
     ResourceRule,
     Schedulable,
-    Source,
+    SourceLocation,
     Subjects,
 )
-from webhook.policy.parse import Parsed, parse
+from webhook.policy.parse import ParseResult, parse
 
 RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\nspec:\n  resources: [a.b/c]\n"
 CAP = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: a}\nspec:\n  hard: {pods: 1}\n"
 
 
-def _parsed(text: str, name: str = "a.yaml") -> Parsed:
+def _parsed(text: str, name: str = "a.yaml") -> ParseResult:
     return parse([(name, text.encode())])
 
 
@@ -46,11 +46,11 @@ def test_what_a_rule_leaves_out_has_the_default_of_a_careful_admin() -> None:
     assert _rule(RULE) == ResourceRule(
         name="a",
         resources=("a.b/c",),
-        match=Match(namespaces=None, kinds=None, objects=None, except_for=Subjects()),
+        match=Match(namespaces=None, kinds=None, object_selector=None, exempt=Subjects()),
         enforcement=Enforcement.DENY,
         checks=Checks(well_formed_name=True, whole_quantity=None, requests_equal_limits=None),
-        source=Source("a.yaml", 1, 1),
-        why="",
+        location=SourceLocation("a.yaml", 1, 1),
+        reason="",
     )
 
 
@@ -80,7 +80,7 @@ spec:
 
 def test_every_field_of_a_rule_is_read() -> None:
     rule = _rule(_EVERYTHING)
-    assert rule.why == "they cannot be split"
+    assert rule.reason == "they cannot be split"
     assert rule.resources == ("nvidia.com/*", "!nvidia.com/gpu")
     assert rule.enforcement is Enforcement.AUDIT
     assert rule.match == Match(
@@ -99,13 +99,13 @@ def test_every_field_of_a_rule_is_read() -> None:
         well_formed_name=False,
         whole_quantity=True,
         requests_equal_limits=Equality.FILL,
-        per_container=Bounds(
+        per_container=AmountBounds(
             Quantity.from_int(1),
             Quantity.from_int(8),
             Quantity.parse("500m"),
             (Quantity.from_int(1), Quantity.from_int(2), Quantity.from_int(4)),
         ),
-        per_pod=Bounds(max=Quantity.from_int(8)),
+        per_pod=AmountBounds(max=Quantity.from_int(8)),
         advertised=True,
         schedulable=Schedulable.NOT_NOW,
     )
@@ -138,7 +138,7 @@ spec:
     assert parsed.findings == ()
     (cap,) = parsed.policies.caps
     assert cap.name == "gpus"
-    assert cap.why == "agreed"
+    assert cap.reason == "agreed"
     assert cap.namespaces == NamespaceSelector(selector=LabelSelector({"team": "vision"}))
     assert cap.shared is True
     assert {name: str(most) for name, most in cap.hard.items()} == {
@@ -150,15 +150,15 @@ spec:
     assert {name: str(most) for name, most in cap.soft.items()} == {"nvidia.com/gpu": "6"}
     assert cap.pods == PodFilter(("batch",), {"gpu": "a100"}, LabelSelector())
     assert cap.exceed == Subjects(groups=("admins",))
-    assert cap.workloads is Foresight.DENY
-    assert cap.names_holders is False
+    assert cap.workloads is ForecastEnforcement.DENY
+    assert cap.shows_top_consumers is False
 
 
 def test_what_a_cap_leaves_out_is_every_namespace_each_for_itself_and_every_pod() -> None:
     (cap,) = _parsed(CAP).policies.caps
     assert (cap.namespaces, cap.shared, cap.pods, cap.exceed) == (NamespaceSelector(), False, PodFilter(), Subjects())
-    assert cap.workloads is Foresight.WARN
-    assert cap.names_holders is True
+    assert cap.workloads is ForecastEnforcement.WARN
+    assert cap.shows_top_consumers is True
     assert dict(cap.soft) == {}
 
 
@@ -199,7 +199,7 @@ def test_files_and_documents_keep_their_order() -> None:
     parsed = parse([("1.yaml", named("c", "a")), ("2.yaml", named("b"))])
     assert [rule.name for rule in parsed.policies.rules] == ["c", "a", "b"]
     assert parsed.policies.files == ("1.yaml", "2.yaml")
-    assert [str(rule.source) for rule in parsed.policies.rules] == ["1.yaml:1:1", "1.yaml:7:1", "2.yaml:1:1"]
+    assert [str(rule.location) for rule in parsed.policies.rules] == ["1.yaml:1:1", "1.yaml:7:1", "2.yaml:1:1"]
 
 
 def test_the_digest_is_of_contents_not_of_where_they_are() -> None:
@@ -225,13 +225,13 @@ def test_findings_of_several_files_are_sorted_by_place() -> None:
 def test_good_documents_beside_bad_ones_are_kept_for_lint_but_not_usable() -> None:
     parsed = _parsed(RULE + "---\nkind: Nothing\n")
     assert [rule.name for rule in parsed.policies.rules] == ["a"]
-    assert not parsed.usable
+    assert not parsed.is_usable
 
 
 def test_warnings_leave_a_set_usable() -> None:
     parsed = _parsed(CAP.replace("pods: 1", "pods: 01"))
     assert [str(finding.severity) for finding in parsed.findings] == ["warning"]
-    assert parsed.usable
+    assert parsed.is_usable
 
 
 def test_no_files_say_an_empty_set() -> None:
@@ -296,4 +296,4 @@ def test_no_value_of_any_field_crashes_it(kind: str, spec: dict[str, object]) ->
     value = {"apiVersion": "tallygate.dev/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
     parsed = parse([("a.json", json.dumps(value).encode())])
     kept = len(parsed.policies.rules) + len(parsed.policies.caps)
-    assert kept == (1 if parsed.usable else 0)
+    assert kept == (1 if parsed.is_usable else 0)

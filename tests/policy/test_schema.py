@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from webhook.policy.build import Fields, cap, rule
+from webhook.policy.build import Fields, build_cap, build_rule
 from webhook.policy.compose import compose
-from webhook.policy.formats import CHECKS, FormatError, checker
-from webhook.policy.model import Enforcement, Operator, Schedulable, Source
+from webhook.policy.formats import FORMAT_CHECKS, FormatError, create_format_checker
+from webhook.policy.model import Enforcement, Operator, Schedulable, SourceLocation
 from webhook.policy.nodes import Mapping, Node, Sequence
 from webhook.policy.parse import parse
-from webhook.policy.schema import schema
+from webhook.policy.schema import load_json_schema
 
-DEFINITIONS: dict[str, Any] = schema()["$defs"]
+DEFINITIONS: dict[str, Any] = load_json_schema()["$defs"]
 
 
 def _resolved(part: dict[str, Any]) -> dict[str, Any]:
@@ -45,8 +45,8 @@ PROPERTIES = {
 
 
 def test_it_is_a_schema_of_draft_2020_12() -> None:
-    assert schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    Draft202012Validator.check_schema(schema())
+    assert load_json_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(load_json_schema())
 
 
 @pytest.mark.parametrize("path", PROPERTIES)
@@ -85,13 +85,13 @@ def _examples(part: Any) -> Iterator[tuple[dict[str, Any], Any]]:
 
 
 def test_every_example_and_default_is_valid() -> None:
-    found = list(_examples(schema()))
+    found = list(_examples(load_json_schema()))
     assert len(found) > 60
     for part, example in found:
         if part.get("type") == "object" and example == {}:
             continue  # stands for leaving it out
         whole = {"$defs": DEFINITIONS, **{key: value for key, value in part.items() if key != "$id"}}
-        Draft202012Validator(whole, format_checker=checker()).validate(example)
+        Draft202012Validator(whole, format_checker=create_format_checker()).validate(example)
 
 
 def test_the_formats_of_the_schema_are_those_that_are_checked() -> None:
@@ -104,7 +104,7 @@ def test_the_formats_of_the_schema_are_those_that_are_checked() -> None:
             for each in part:
                 yield from formats(each)
 
-    assert set(formats(schema())) == set(CHECKS)
+    assert set(formats(load_json_schema())) == set(FORMAT_CHECKS)
 
 
 def test_enumerations_are_those_of_the_model() -> None:
@@ -119,7 +119,7 @@ PATTERNED = {part["format"]: part for part in PROPERTIES.values() if "pattern" i
 
 def _accepts(name: str, text: str) -> bool:
     try:
-        CHECKS[name](text)
+        FORMAT_CHECKS[name](text)
     except FormatError:
         return False
     return True
@@ -195,16 +195,16 @@ spec:
   exceed: {FULL_SUBJECTS}
 """,
 }
-BUILD: dict[str, Callable[[Fields, Source], object]] = {"ResourceRule": rule, "NamespaceCap": cap}
+BUILD: dict[str, Callable[[Fields, SourceLocation], object]] = {"ResourceRule": build_rule, "NamespaceCap": build_cap}
 
 
 @pytest.mark.parametrize("kind", FULL)
 def test_the_parser_reads_every_property_and_no_other(kind: str) -> None:
     text = FULL[kind]
-    assert parse([("a.yaml", text.encode())]).usable
+    assert parse([("a.yaml", text.encode())]).is_usable
     ((document,), _) = compose("a.yaml", text)
     asked: set[str] = set()
-    BUILD[kind](Fields(_spied(document, kind, asked)), Source("a.yaml", 1, 1))
+    BUILD[kind](Fields(_spied(document, kind, asked)), SourceLocation("a.yaml", 1, 1))
     # Kind and version were read to choose the builder; entries of maps and lists are taken whole.
     chosen = {f"{kind}.apiVersion", f"{kind}.kind"}
     described = {path for path in PROPERTIES if path.startswith(f"{kind}.") and not path.endswith(".*")}
@@ -217,4 +217,4 @@ def test_every_property_is_allowed_where_it_stands_and_nowhere_else(kind: str) -
     text = FULL[kind]
     names = {path.rpartition(".")[2] for path in PROPERTIES if path.startswith(f"{kind}.") and not path.endswith(".*")}
     for name in names - {"dev/why"}:
-        assert not parse([("a.yaml", text.replace(f"{name}:", f"{name}x:", 1).encode())]).usable
+        assert not parse([("a.yaml", text.replace(f"{name}:", f"{name}x:", 1).encode())]).is_usable

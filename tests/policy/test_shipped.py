@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.policy.reference import reference
-from webhook.policy.load import read
+from webhook.policy.load import load_policies
 from webhook.policy.model import Checks, Enforcement, Equality, Schedulable
 from webhook.policy.parse import parse
-from webhook.policy.schema import FILE_NAME, schema_text
+from webhook.policy.schema import SCHEMA_FILE_NAME, read_schema_text
 
 ROOT = Path(__file__).parents[2]
 POLICIES = ROOT / "policies"
@@ -29,16 +29,16 @@ def test_there_are_a_default_and_examples() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
 def test_each_is_clean(path: Path) -> None:
-    assert read([path]).findings == ()
+    assert load_policies([path]).findings == ()
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
 def test_each_is_clean_beside_the_default(path: Path) -> None:
-    assert read([POLICIES / "default.yaml", path]).findings == ()
+    assert load_policies([POLICIES / "default.yaml", path]).findings == ()
 
 
 def test_all_examples_together_are_clean() -> None:
-    assert read([POLICIES, POLICIES / "examples"]).findings == ()
+    assert load_policies([POLICIES, POLICIES / "examples"]).findings == ()
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
@@ -47,8 +47,8 @@ def test_each_shows_an_editor_the_schema(path: Path) -> None:
     said, _, where = first.partition("=")
     assert said == "# yaml-language-server: $schema"
     schema_file = (path.parent / where).resolve()
-    assert schema_file.name == FILE_NAME
-    assert schema_file.read_text(encoding="utf-8") == schema_text()
+    assert schema_file.name == SCHEMA_FILE_NAME
+    assert schema_file.read_text(encoding="utf-8") == read_schema_text()
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
@@ -59,7 +59,7 @@ def test_each_says_what_it_is_for(path: Path) -> None:
 
 
 def test_the_default_is_names_whole_units_and_equal_limits_and_a_word_when_there_is_no_node() -> None:
-    names, units, nodes = read([POLICIES / "default.yaml"]).policies.rules
+    names, units, nodes = load_policies([POLICIES / "default.yaml"]).policies.rules
     assert names.resources == ("*",)
     assert (names.checks.well_formed_name, names.checks.whole_quantity) == (True, False)
     assert names.checks.requests_equal_limits is Equality.IGNORE

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.policy.files import NOON, in_force, rule_text
-from webhook.policy.store import PolicyError, PolicyStore, Status
+from webhook.policy.store import PolicyError, PolicyStore, PolicyStatus
 
 
 def test_a_broken_set_at_the_start_is_an_error_with_all_its_findings(tmp_path: Path) -> None:
@@ -20,10 +20,10 @@ def test_a_broken_set_at_the_start_is_an_error_with_all_its_findings(tmp_path: P
 def test_a_new_store_says_what_is_in_force(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a", "nvidia.com/gpus"))
     store = PolicyStore([tmp_path], now=lambda: NOON)
-    status = store.status()
-    assert (status.digest, status.generation, status.loaded_at) == (store.current().digest, 1, NOON)
+    status = store.get_status()
+    assert (status.digest, status.generation, status.loaded_at) == (store.get_policies().digest, 1, NOON)
     assert [finding.code for finding in status.warnings] == ["TG339"]
-    assert (status.broken, status.failures, status.crash) == ((), 0, None)
+    assert (status.rejected_findings, status.rejected_count, status.internal_error) == ((), 0, None)
 
 
 def test_stopping_what_was_never_started_is_fine(tmp_path: Path) -> None:
@@ -33,30 +33,30 @@ def test_stopping_what_was_never_started_is_fine(tmp_path: Path) -> None:
 
 def test_reloading_the_same_changes_nothing_and_tells_nobody(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[Status] = []
+    told: list[PolicyStatus] = []
     store = PolicyStore([tmp_path], on_change=told.append)
-    before = store.current()
+    before = store.get_policies()
     (tmp_path / "a.yaml").write_text(rule_text("a"))
     assert store.reload().generation == 1
-    assert store.current() is before
+    assert store.get_policies() is before
     assert told == []
 
 
 def test_a_broken_set_leaves_the_last_good_one_in_force_and_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[Status] = []
+    told: list[PolicyStatus] = []
     store = PolicyStore([tmp_path], on_change=told.append)
-    good = store.current()
+    good = store.get_policies()
     (tmp_path / "a.yaml").write_text("kind: Nothing\n")
     status = store.reload()
     store.reload()
-    assert store.current() is good
-    assert (status.digest, status.generation, status.failures) == (good.digest, 1, 1)
-    assert {finding.code for finding in status.broken} == {"TG306"}
+    assert store.get_policies() is good
+    assert (status.digest, status.generation, status.rejected_count) == (good.digest, 1, 1)
+    assert {finding.code for finding in status.rejected_findings} == {"TG306"}
     assert told == [status]
     (tmp_path / "a.yaml").write_text(rule_text("a"))
     status = store.reload()
-    assert (status.broken, status.failures) == ((), 1)
+    assert (status.rejected_findings, status.rejected_count) == ((), 1)
     assert len(told) == 2
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from webhook.policy.lint_names import lint_names
 from webhook.policy.parse import parse
-from webhook.policy.suggest import WELL_KNOWN, did_you_mean, nearest, resource_meant
+from webhook.policy.suggest import WELL_KNOWN_RESOURCES, format_suggestion, find_nearest, suggest_resource
 
 FIELDS = (
     "wellFormedName",
@@ -33,16 +33,16 @@ FIELDS = (
     ],
 )
 def test_the_nearest_word(word: str, meant: str | None) -> None:
-    assert nearest(word, FIELDS) == meant
-    assert did_you_mean(word, FIELDS) == (f'; did you mean "{meant}"?' if meant else "")
+    assert find_nearest(word, FIELDS) == meant
+    assert format_suggestion(word, FIELDS) == (f'; did you mean "{meant}"?' if meant else "")
 
 
 def test_nothing_is_near_when_nothing_is_known() -> None:
-    assert nearest("a", ()) is None
+    assert find_nearest("a", ()) is None
 
 
 def test_a_huge_word_costs_no_more_than_its_beginning() -> None:
-    assert nearest("wholeQuantity" * 100_000, FIELDS) is None
+    assert find_nearest("wholeQuantity" * 100_000, FIELDS) is None
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_a_huge_word_costs_no_more_than_its_beginning() -> None:
     ],
 )
 def test_the_resource_that_was_meant(name: str, meant: str | None) -> None:
-    assert resource_meant(name) == meant
+    assert suggest_resource(name) == meant
 
 
 def test_no_well_known_name_is_taken_for_a_slip() -> None:
-    assert [name for name in WELL_KNOWN if resource_meant(name)] == []
+    assert [name for name in WELL_KNOWN_RESOURCES if suggest_resource(name)] == []
 
 
 def _cap(name: str, *counted: str) -> str:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.policy.files import NOON, WAIT, in_force, mount, rule_text
-from webhook.policy.store import PolicyStore, Status
+from webhook.policy.store import PolicyStore, PolicyStatus
 
 
 @contextmanager
-def _watched(*paths: Path, poll_seconds: float = 0.2) -> Iterator[tuple[PolicyStore, "queue.Queue[Status]"]]:
+def _watched(*paths: Path, poll_seconds: float = 0.2) -> Iterator[tuple[PolicyStore, "queue.Queue[PolicyStatus]"]]:
     """A store that watches, and what it tells."""
-    told: queue.Queue[Status] = queue.Queue()
+    told: queue.Queue[PolicyStatus] = queue.Queue()
     store = PolicyStore(paths, on_change=told.put, now=lambda: NOON, poll_seconds=poll_seconds)
     store.start()
     try:
@@ -32,7 +32,7 @@ def test_a_change_of_a_file_is_seen(tmp_path: Path) -> None:
         assert in_force(store) == ["changed"]
 
 
-def _seen(tmp_path: Path, told: "queue.Queue[Status]") -> None:
+def _seen(tmp_path: Path, told: "queue.Queue[PolicyStatus]") -> None:
     """Write until one is told of, as the watch may not be up."""
     for attempt in range(100):
         (tmp_path / "a.yaml").write_text(rule_text(f"changed-{attempt}"))
@@ -53,9 +53,9 @@ def test_a_change_is_seen_by_its_event_not_by_the_clock(tmp_path: Path) -> None:
 
 def test_a_change_while_another_is_read_is_seen_by_its_event(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: queue.Queue[Status] = queue.Queue()
+    told: queue.Queue[PolicyStatus] = queue.Queue()
 
-    def tell(status: Status) -> None:
+    def tell(status: PolicyStatus) -> None:
         if not (tmp_path / "b.yaml").exists():
             (tmp_path / "b.yaml").write_text(rule_text("b"))
         told.put(status)
@@ -100,20 +100,20 @@ def test_the_swap_of_a_configmap_is_one_change(tmp_path: Path) -> None:
             first, second = ("b", "a") if version % 2 == 0 else ("a", "b")
             mount(tmp_path, f"v{version}", {"a.yaml": rule_text(first), "b.yaml": rule_text(second)})
             status = told.get(timeout=WAIT)
-            assert (status.generation, status.broken) == (version, ())
+            assert (status.generation, status.rejected_findings) == (version, ())
             assert in_force(store) == [first, second]
         assert told.empty()
-    assert store.status().failures == 0
+    assert store.get_status().rejected_count == 0
 
 
 def test_a_broken_configmap_leaves_the_last_good_one_until_it_is_mended(tmp_path: Path) -> None:
     mount(tmp_path, "v1", {"a.yaml": rule_text("a")})
     with _watched(tmp_path) as (store, told):
         mount(tmp_path, "v2", {"a.yaml": "x: ["})
-        assert told.get(timeout=WAIT).failures == 1
+        assert told.get(timeout=WAIT).rejected_count == 1
         assert in_force(store) == ["a"]
         mount(tmp_path, "v3", {"a.yaml": rule_text("mended")})
-        assert told.get(timeout=WAIT).broken == ()
+        assert told.get(timeout=WAIT).rejected_findings == ()
         assert in_force(store) == ["mended"]
 
 
@@ -124,11 +124,11 @@ def test_a_folder_that_is_deleted_and_made_again_is_seen(tmp_path: Path) -> None
     with _watched(folder) as (store, told):
         (folder / "a.yaml").unlink()
         folder.rmdir()
-        while not any("cannot be read" in finding.message for finding in told.get(timeout=WAIT).broken):
+        while not any("cannot be read" in finding.message for finding in told.get(timeout=WAIT).rejected_findings):
             assert in_force(store) == ["a"]
         folder.mkdir()
         (folder / "a.yaml").write_text(rule_text("back"))
-        while told.get(timeout=WAIT).broken:
+        while told.get(timeout=WAIT).rejected_findings:
             assert in_force(store) == ["a"]
         assert in_force(store) == ["back"]
 
@@ -140,10 +140,10 @@ def test_even_the_folder_around_may_go_and_come_back(tmp_path: Path) -> None:
     (folder / "a.yaml").write_text(rule_text("a"))
     with _watched(folder) as (store, told):
         shutil.rmtree(tmp_path / "etc")
-        while not any("cannot be read" in finding.message for finding in told.get(timeout=WAIT).broken):
+        while not any("cannot be read" in finding.message for finding in told.get(timeout=WAIT).rejected_findings):
             assert in_force(store) == ["a"]
         folder.mkdir(parents=True)
         (folder / "a.yaml").write_text(rule_text("back"))
-        while told.get(timeout=WAIT).broken:
+        while told.get(timeout=WAIT).rejected_findings:
             assert in_force(store) == ["a"]
         assert in_force(store) == ["back"]

@@ -46,7 +46,7 @@ def everything() -> CollectorRegistry:
     CertificateFigures(metrics.registry)
     Relay(_nobody, None, Telemetry(log, metrics), "one")
     _happen(metrics, figures)
-    _write(told, LedgerKey(caps.all()[0].key, "team-a"))
+    _write(told, LedgerKey(caps.list_caps()[0].key, "team-a"))
     return metrics.registry
 
 

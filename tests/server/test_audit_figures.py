@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from tests.server.audits import last
 from tests.server.building import Log
 from tests.server.test_figures import shown
-from webhook.audit.reports import Written
+from webhook.audit.reports import ReportCounts
 from webhook.server.telemetry import controller_metrics
 from webhook.server.telemetry.controller_metrics import AuditMetrics, log_audit
 
@@ -46,7 +46,7 @@ def test_rounds_and_reports_are_counted_from_nothing_on() -> None:
     told = AuditMetrics(registry, lambda: True, 3600.0)
     assert 'tallygate_audit_rounds_total{result="failed"} 0.0' in shown(registry)
     told.count_run("failed")
-    told.count_reports(Written("openreports.io/v1alpha1", written=2, removed=1))
+    told.count_reports(ReportCounts("openreports.io/v1alpha1", written=2, removed=1))
     assert {
         'tallygate_audit_rounds_total{result="failed"} 1.0',
         'tallygate_audit_reports_total{result="written"} 2.0',
@@ -57,7 +57,7 @@ def test_rounds_and_reports_are_counted_from_nothing_on() -> None:
 
 def test_an_audit_is_one_line_of_the_log() -> None:
     kept = Log()
-    log_audit(kept.logger, last(), Written("openreports.io/v1alpha1", unchanged=3))
+    log_audit(kept.logger, last(), ReportCounts("openreports.io/v1alpha1", unchanged=3))
     (line,) = kept.lines
     assert (line["event"], line["objects"], line["findings"], line["seconds"]) == ("audited", 7, {"deny": 1}, 2.5)
     assert line["reports"] == {"written": 0, "unchanged": 3, "removed": 0, "failed": 0}

@@ -85,9 +85,9 @@ def test_the_replica_that_leads_audits_again_and_again(halves: SmallCluster, tmp
         assert eventually(lambda: replica.ended("whole") >= 2)
         last = replica.figures.last_audit
         assert last is not None
-        assert last.outcome.kept.homes() == ["team-a"]
-        assert last.outcome.kept.all() == []  # what was found stands in reports, and takes no memory here
-        assert dict(last.outcome.looked.spared) == {"kube-system": 1, OWN: 1}
+        assert last.outcome.findings.list_namespaces() == ["team-a"]
+        assert last.outcome.findings.list_all() == []  # what was found stands in reports, and takes no memory here
+        assert dict(last.outcome.coverage.excluded) == {"kube-system": 1, OWN: 1}
         detail = replica.audits.check().detail
         assert detail["audits"] is True
         assert "endedAt" in detail

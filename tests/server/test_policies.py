@@ -48,7 +48,7 @@ def scene(tmp_path: Path) -> _Scene:
 
 
 def test_a_crash_of_the_reader_is_logged_with_its_traceback_and_counted(scene: _Scene) -> None:
-    digest = scene.live.store.status().digest
+    digest = scene.live.store.get_status().digest
     scene.crash()
     line = scene.log.lines[-1]
     assert (line["level"], line["event"], line["in_force"]) == ("error", "policies-crashed", digest)

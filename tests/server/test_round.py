@@ -1,7 +1,7 @@
 """Ledgers in turn."""
 
 from tests.state.watch.pods import GPUS
-from webhook.admission.capping import Counted
+from webhook.admission.capping import ActiveCap
 from webhook.server.controllers.ledger_controller import ReconcileSchedule
 from webhook.state.ports import LedgerKey
 
@@ -11,7 +11,7 @@ KEYS = [(LedgerKey("cap", f"n{number}"), GPUS) for number in range(10)]
 def test_everything_has_its_turn_once_in_a_round_and_evenly() -> None:
     turns, asked = ReconcileSchedule(100.0), list[int]()
 
-    def every() -> list[tuple[LedgerKey, Counted]]:
+    def every() -> list[tuple[LedgerKey, ActiveCap]]:
         asked.append(1)
         return KEYS
 

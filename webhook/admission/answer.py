@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.change import CREATE, Change, Phase
-from webhook.admission.review import encode
+from webhook.admission.change import CREATE, AdmissionRequest, Phase
+from webhook.admission.review import encode_review_response
 from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.objects.meta import PartialObjectMetadata
 
@@ -19,92 +19,92 @@ UNPROCESSABLE = 422
 FORBIDDEN = 403
 TOO_MANY_REQUESTS = 429
 
-_WARNINGS_TOTAL = 4096  # beyond this the API server cuts each one to 256 characters
-_ANNOTATION_LENGTH = 4096
-_SHOWN = 20
-_CAUSES = 200
-_CONTROL = dict.fromkeys((*range(32), 127, *range(128, 160)), " ")
+_MAX_WARNINGS_LENGTH = 4096  # beyond this the API server cuts each one to 256 characters
+_MAX_ANNOTATIONS_LENGTH = 4096
+_MAX_SHOWN = 20
+_MAX_CAUSES = 200
+_CONTROL_CHARACTERS = dict.fromkeys((*range(32), 127, *range(128, 160)), " ")
 
-Whys = Mapping[str, str]
+PolicyReasons = Mapping[str, str]
 """Rule or cap name to the admin's own reason."""
 
 
-class Matter(NamedTuple):
+class ResponseSubject(NamedTuple):
     """What an answer is about: the change, and the admins' own reasons by the name of rule or cap."""
 
-    change: Change
-    whys: Whys
+    request: AdmissionRequest
+    reasons: PolicyReasons
 
 
-def rules_answer(uid: str, matter: Matter, verdict: Verdict, phase: Phase) -> bytes:
+def encode_rule_response(uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase) -> bytes:
     """The answer to a change that was judged by the rules."""
-    status = denial(matter, UNPROCESSABLE, "Invalid", verdict.problems) if verdict.problems else None
-    return answer(uid, matter, verdict, phase, status)
+    status = create_denial_status(subject, UNPROCESSABLE, "Invalid", verdict.problems) if verdict.problems else None
+    return encode_response(uid, subject, verdict, phase, status)
 
 
-def answer(uid: str, matter: Matter, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None) -> bytes:
+def encode_response(uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None) -> bytes:
     """Write the answer: denied with `status`, allowed without."""
     if verdict is ALLOWED:
-        return encode(uid, status=status)
-    return encode(
+        return encode_review_response(uid, status=status)
+    return encode_review_response(
         uid,
         status=status,
-        warnings=_bounded((*_warnings(matter, verdict), *verdict.unknown), _WARNINGS_TOTAL),
-        annotations=_annotations(verdict),
+        warnings=_truncate((*_format_warnings(subject, verdict), *verdict.unknown), _MAX_WARNINGS_LENGTH),
+        annotations=_create_annotations(verdict),
         patch=verdict.patch if phase is Phase.MUTATING and status is None else (),
     )
 
 
-def _warnings(matter: Matter, verdict: Verdict) -> list[str]:
+def _format_warnings(subject: ResponseSubject, verdict: Verdict) -> list[str]:
     """Each with its object: of a file with twenty, kubectl shows a text only once, and not what it is about."""
-    told = _told(verdict.warnings, matter.whys)
-    return [f"{_who(matter.change)}: {each}" for each in told] if told else []
+    texts = _format_problems(verdict.warnings, subject.reasons)
+    return [f"{_describe_object(subject.request)}: {text}" for text in texts] if texts else []
 
 
-def _annotations(verdict: Verdict) -> dict[str, str]:
+def _create_annotations(verdict: Verdict) -> dict[str, str]:
     """For the cluster's audit log; the API server puts the webhook's name in front of each key."""
-    audits = _bounded((str(problem) for problem in verdict.audits), _ANNOTATION_LENGTH)
-    age = "" if verdict.age is None else f"{verdict.age:.1f}s"
-    written = {"audit": "; ".join(audits), "exceeded-caps": ",".join(verdict.exceeded), "cluster-age": age}
-    return {key: text for key, text in written.items() if text}
+    audits = _truncate((str(problem) for problem in verdict.audits), _MAX_ANNOTATIONS_LENGTH)
+    age = "" if verdict.cluster_age_seconds is None else f"{verdict.cluster_age_seconds:.1f}s"
+    annotations = {"audit": "; ".join(audits), "exceeded-caps": ",".join(verdict.exceeded), "cluster-age": age}
+    return {key: text for key, text in annotations.items() if text}
 
 
-def denial(matter: Matter, code: int, reason: str, problems: Sequence[Problem]) -> dict[str, Any]:
+def create_denial_status(subject: ResponseSubject, code: int, reason: str, problems: Sequence[Problem]) -> dict[str, Any]:
     """The `status` of a refusal (metav1.Status): every problem in the message and among the causes.
 
     kubectl shows one or the other. Of a single object that is Invalid it prints kind, name and causes; of one among
     several, and of anything else, the message, without saying which object that is about (checkErr in
     k8s.io/kubectl/pkg/cmd/util/helpers.go, v1.36). So both have everything: the object, all problems, the reasons.
     """
-    told = _told(problems, matter.whys)
+    formatted = _format_problems(problems, subject.reasons)
     return {
         "status": "Failure",
         "code": code,
         "reason": reason,
-        "message": _message(matter.change, told),
+        "message": _format_message(subject.request, formatted),
         "details": {
-            "name": matter.change.name or _generate_name(matter.change),
-            "group": matter.change.group,
-            "kind": matter.change.kind,
+            "name": subject.request.name or _read_generate_name(subject.request),
+            "group": subject.request.group,
+            "kind": subject.request.kind,
             "causes": [
-                {"field": each.field, "reason": each.reason.value, "message": each.text} for each in told[:_CAUSES]
+                {"field": problem.field, "reason": problem.reason.value, "message": problem.text} for problem in formatted[:_MAX_CAUSES]
             ],
         },
     }
 
 
-def busy(change: Change, seconds: int, why: str) -> dict[str, Any]:
+def create_retry_status(request: AdmissionRequest, retry_after_seconds: int, reason: str) -> dict[str, Any]:
     """The `status` that sends a client away for a moment: nothing was decided, and trying again is right."""
     return {
         "status": "Failure",
         "code": TOO_MANY_REQUESTS,
         "reason": "TooManyRequests",
-        "message": f"{why}; nothing was decided: try again in {seconds} s",
+        "message": f"{reason}; nothing was decided: try again in {retry_after_seconds} s",
         "details": {
-            "name": change.name,
-            "group": change.group,
-            "kind": change.kind,
-            "retryAfterSeconds": seconds,
+            "name": request.name,
+            "group": request.group,
+            "kind": request.kind,
+            "retryAfterSeconds": retry_after_seconds,
             "causes": [
                 {"field": "", "reason": Reason.INVALID.value, "message": "no decision was reached within the deadline"}
             ],
@@ -112,7 +112,7 @@ def busy(change: Change, seconds: int, why: str) -> dict[str, Any]:
     }
 
 
-class _Told(NamedTuple):
+class _FormattedProblem(NamedTuple):
     """A problem as it is told: `text` says all but the field."""
 
     field: str
@@ -124,65 +124,65 @@ class _Told(NamedTuple):
         return f"{self.field}: {self.text}" if self.field else self.text
 
 
-def _told(problems: Iterable[Problem], whys: Whys) -> list[_Told]:
+def _format_problems(problems: Iterable[Problem], reasons: PolicyReasons) -> list[_FormattedProblem]:
     """What is told of problems: the admin's own reason stands with the first that a rule or cap has found."""
-    said: set[str] = set()
-    return [_Told(each.field, each.reason, _text(each, _once(said, each.rule, whys))) for each in problems]
+    explained: set[str] = set()
+    return [_FormattedProblem(problem.field, problem.reason, _format_problem(problem, _take_reason(explained, problem.rule, reasons))) for problem in problems]
 
 
-def _once(said: set[str], rule: str, whys: Whys) -> str:
+def _take_reason(explained: set[str], rule: str, reasons: PolicyReasons) -> str:
     """The reason of a rule or cap the first time, and nothing afterwards."""
-    if rule in said:
+    if rule in explained:
         return ""
-    said.add(rule)
-    return whys.get(rule, "")
+    explained.add(rule)
+    return reasons.get(rule, "")
 
 
-def _text(problem: Problem, why: str) -> str:
-    because = f": {' '.join(why.split())}" if why else ""
-    return f"{problem.message} ({problem.origin}{because})"
+def _format_problem(problem: Problem, policy_reason: str) -> str:
+    suffix = f": {' '.join(policy_reason.split())}" if policy_reason else ""
+    return f"{problem.message} ({problem.origin}{suffix})"
 
 
-def _message(change: Change, told: Sequence[_Told]) -> str:
-    shown = [str(each) for each in told[:_SHOWN]]
-    if len(told) > _SHOWN:
-        which = f", the first {_CAUSES} of all" if len(told) > _CAUSES else ","
-        shown.append(f"and {len(told) - _SHOWN} more{which} among the causes in the status")
+def _format_message(request: AdmissionRequest, problems: Sequence[_FormattedProblem]) -> str:
+    shown = [str(problem) for problem in problems[:_MAX_SHOWN]]
+    if len(problems) > _MAX_SHOWN:
+        scope = f", the first {_MAX_CAUSES} of all" if len(problems) > _MAX_CAUSES else ","
+        shown.append(f"and {len(problems) - _MAX_SHOWN} more{scope} among the causes in the status")
     if len(shown) == 1:
-        return f"{_who(change)}: {shown[0]}"
-    return f"{_who(change)} has {len(told)} problems:\n" + "\n".join(f"- {each}" for each in shown)
+        return f"{_describe_object(request)}: {shown[0]}"
+    return f"{_describe_object(request)} has {len(problems)} problems:\n" + "\n".join(f"- {each}" for each in shown)
 
 
-def _who(change: Change) -> str:
+def _describe_object(request: AdmissionRequest) -> str:
     """The object, in words that stay the same from phase to phase and from try to try.
 
     The end that is made up for a name when an object is created says nothing while the object does not exist.
     """
-    prefix = _generate_name(change) if change.operation == CREATE else ""
-    name = f"{prefix}…" if prefix else change.name
-    return (f'{change.kind} "{name}"' if name else change.kind).translate(_CONTROL)
+    prefix = _read_generate_name(request) if request.operation == CREATE else ""
+    name = f"{prefix}…" if prefix else request.name
+    return (f'{request.kind} "{name}"' if name else request.kind).translate(_CONTROL_CHARACTERS)
 
 
-def _generate_name(change: Change) -> str:
+def _read_generate_name(request: AdmissionRequest) -> str:
     try:
-        metadata = msgspec.json.decode(change.object, type=PartialObjectMetadata).metadata
+        metadata = msgspec.json.decode(request.object, type=PartialObjectMetadata).metadata
     except msgspec.DecodeError:  # judged by a part of it that can be read
         return ""
     return (metadata.generate_name if metadata else None) or ""
 
 
-def _bounded(texts: Iterable[str], most: int) -> tuple[str, ...]:
+def _truncate(texts: Iterable[str], max_length: int) -> tuple[str, ...]:
     """The texts that fit whole, one line each, and a last one that says how many did not."""
     kept: list[str] = []
-    left = most - len(_omitted(0)) - 8
-    texts = [text.translate(_CONTROL) for text in texts]
+    remaining = max_length - len(_format_omitted(0)) - 8
+    texts = [text.translate(_CONTROL_CHARACTERS) for text in texts]
     for text in texts:
-        if len(text) > left:
-            return (*kept, _omitted(len(texts) - len(kept)))
+        if len(text) > remaining:
+            return (*kept, _format_omitted(len(texts) - len(kept)))
         kept.append(text)
-        left -= len(text)
+        remaining -= len(text)
     return tuple(kept)
 
 
-def _omitted(count: int) -> str:
+def _format_omitted(count: int) -> str:
     return f"and {count} more that there is no room for here; `tallygate check` lists them all"

@@ -19,14 +19,14 @@ CREATE = "CREATE"
 UPDATE = "UPDATE"
 
 
-class User(msgspec.Struct, frozen=True):
+class UserInfo(msgspec.Struct, frozen=True):
     """Who asks (authentication.k8s.io/v1 UserInfo)."""
 
     name: str = ""
     groups: tuple[str, ...] = ()
 
 
-class Change(msgspec.Struct, frozen=True):
+class AdmissionRequest(msgspec.Struct, frozen=True):
     """`group` and `kind` as sent (`apps`, `Deployment`); `object` and `old` are the raw JSON of the objects.
 
     `old` is what is stored now: absent on CREATE. `namespace` is empty for cluster-scoped objects. `resource` is group
@@ -37,11 +37,11 @@ class Change(msgspec.Struct, frozen=True):
     kind: str
     operation: str
     object: msgspec.Raw | bytes
-    old: msgspec.Raw | bytes | None = None
+    old_object: msgspec.Raw | bytes | None = None
     group: str = ""
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    user: User = User()
+    user: UserInfo = UserInfo()
     dry_run: bool = False
     resource: tuple[str, str] = ("", "")

@@ -3,7 +3,7 @@
 from webhook.accounting.problem import Code
 
 
-def _limits(amount: str, resource: str = "nvidia.com/gpu") -> str:
+def _format_limits_example(amount: str, resource: str = "nvidia.com/gpu") -> str:
     return f"resources:\n  limits:\n    {resource}: {amount}\n"
 
 
@@ -14,8 +14,8 @@ NOT_WHOLE = Code(
     "Half a GPU, licence or address cannot be handed out. Kubernetes refuses a fraction of an extended resource late "
     "and in other words, and lets a fraction of an opaque resource or of a name that merely contains kubernetes.io/ "
     "through: the scheduler then rounds it up.",
-    _limits("1500m"),
-    _limits("2"),
+    _format_limits_example("1500m"),
+    _format_limits_example("2"),
 )
 MALFORMED_NAME = Code(
     "TG102",
@@ -23,8 +23,8 @@ MALFORMED_NAME = Code(
     "A resource name is not one that Kubernetes could ever count.",
     "A name with a typing slip is a different resource: nothing advertises it, so the pod waits for ever. In a node's "
     "status Kubernetes checks no name at all.",
-    _limits("1", "Nvidia.com/gpu"),
-    _limits("1"),
+    _format_limits_example("1", "Nvidia.com/gpu"),
+    _format_limits_example("1"),
 )
 REQUEST_NOT_LIMIT = Code(
     "TG103",
@@ -50,24 +50,24 @@ CONTAINER_BOUND = Code(
     "One container asks for more, or less, than a rule allows.",
     "The policy bounds what a single container may ask for: more than the largest node has could never run, less than "
     "the smallest useful share wastes a whole device.",
-    _limits("64"),
-    _limits("8"),
+    _format_limits_example("64"),
+    _format_limits_example("8"),
 )
 NOT_A_MULTIPLE = Code(
     "TG106",
     "not-a-multiple",
     "An amount is not a multiple of what a rule hands out at a time.",
     "Some things come in packs: GPUs by the board, addresses by the block.",
-    _limits("3"),
-    _limits("4"),
+    _format_limits_example("3"),
+    _format_limits_example("4"),
 )
 NOT_ONE_OF = Code(
     "TG107",
     "not-one-of",
     "An amount is none of those that a rule allows.",
     "Odd shapes fragment the nodes; the policy names the shapes that pack well.",
-    _limits("3"),
-    _limits("4"),
+    _format_limits_example("3"),
+    _format_limits_example("4"),
 )
 POD_BOUND = Code(
     "TG108",
@@ -83,24 +83,24 @@ UNREADABLE = Code(
     "unreadable-quantity",
     "An amount is not a quantity.",
     "Quantities are digits with at most one suffix (m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or an exponent.",
-    _limits("two"),
-    _limits("2"),
+    _format_limits_example("two"),
+    _format_limits_example("2"),
 )
 TOO_LARGE = Code(
     "TG110",
     "too-large",
     "An amount is larger than Kubernetes can hold (9223372036854775807).",
     "Kubernetes wraps such a number around: 10E of anything counts as 0 and fits everywhere.",
-    _limits("10E"),
-    _limits("8"),
+    _format_limits_example("10E"),
+    _format_limits_example("8"),
 )
 NEGATIVE = Code(
     "TG111",
     "negative",
     "An amount is below zero.",
     "Nobody can hold less than nothing; a negative amount would make room for others.",
-    _limits("-1"),
-    _limits("1"),
+    _format_limits_example("-1"),
+    _format_limits_example("1"),
 )
 NOT_ADVERTISED = Code(
     "TG112",
@@ -108,8 +108,8 @@ NOT_ADVERTISED = Code(
     "A pod asks for something that no node advertises.",
     "A slip in a name, or a device plugin that does not run: the pod would wait for ever. The nearest name that some "
     "node advertises is suggested. It is judged by the nodes that the gate follows, where a rule says `advertised`.",
-    _limits("1", "nvidia.com/gpus"),
-    _limits("1"),
+    _format_limits_example("1", "nvidia.com/gpus"),
+    _format_limits_example("1"),
 )
 NEVER_SCHEDULABLE = Code(
     "TG113",
@@ -117,8 +117,8 @@ NEVER_SCHEDULABLE = Code(
     "No node can ever run the pod, whoever leaves it.",
     "No node is large enough, or none that is lets the pod in: more nodes would help, waiting does not. It is judged "
     "by the nodes that the gate follows, where a rule says `schedulable`. `tallygate predict` says what would help.",
-    "# the largest node has 8 GPUs\n" + _limits("16"),
-    "# the largest node has 8 GPUs\n" + _limits("8"),
+    "# the largest node has 8 GPUs\n" + _format_limits_example("16"),
+    "# the largest node has 8 GPUs\n" + _format_limits_example("8"),
 )
 NOT_SCHEDULABLE_NOW = Code(
     "TG114",
@@ -129,15 +129,15 @@ NOT_SCHEDULABLE_NOW = Code(
     "# 4 GPUs are free on one node\nkind: Deployment\nspec:\n  replicas: 3  # of 2 GPUs each\n",
     "# 4 GPUs are free on one node\nkind: Deployment\nspec:\n  replicas: 2  # of 2 GPUs each\n",
 )
-OTHERS_LEAVE = Code(
+PREEMPTS_OTHERS = Code(
     "TG115",
     "others-leave",
     "No node has room for the pod now, and the scheduler makes room by asking pods of lower priority to leave.",
     "The pod will run, and something else stops for it: that is what priorities are for, so nothing is refused for it, "
     "even where the rule denies. It is judged by the nodes and pods that the gate follows, where a rule says "
     "`schedulable: not-now`; disruption budgets, which the scheduler keeps where it can, are not looked at.",
-    "# the one node has 4 GPUs, 2 of them held by a pod of lower priority\n" + _limits("3"),
-    "# the one node has 4 GPUs, 2 of them held by a pod of lower priority\n" + _limits("2"),
+    "# the one node has 4 GPUs, 2 of them held by a pod of lower priority\n" + _format_limits_example("3"),
+    "# the one node has 4 GPUs, 2 of them held by a pod of lower priority\n" + _format_limits_example("2"),
 )
 OVER_CAP = Code(
     "TG201",
@@ -145,16 +145,16 @@ OVER_CAP = Code(
     "The pod would take its namespaces over a cap.",
     "A cap is what a set of namespaces may hold at one time. Room comes back when pods end or are deleted; "
     "`tallygate usage` shows who holds what.",
-    "# cap gpus holds 7 of 8\n" + _limits("2"),
-    "# cap gpus holds 7 of 8\n" + _limits("1"),
+    "# cap gpus holds 7 of 8\n" + _format_limits_example("2"),
+    "# cap gpus holds 7 of 8\n" + _format_limits_example("1"),
 )
 OVER_SOFT_CAP = Code(
     "TG202",
     "over-soft-cap",
     "The pod takes its namespaces over the soft part of a cap.",
     "Nothing is refused yet: it is the admin's early warning that the cap is nearly used up.",
-    "# cap gpus: soft 6, hard 8, holds 6\n" + _limits("1"),
-    "# cap gpus: soft 6, hard 8, holds 5\n" + _limits("1"),
+    "# cap gpus: soft 6, hard 8, holds 6\n" + _format_limits_example("1"),
+    "# cap gpus: soft 6, hard 8, holds 5\n" + _format_limits_example("1"),
 )
 NO_LIMIT_UNDER_CAP = Code(
     "TG203",
@@ -173,7 +173,7 @@ WORKLOAD_OVER_CAP = Code(
     "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 5  # of 2 GPUs each\n",
     "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 4  # of 2 GPUs each\n",
 )
-WORKLOAD_WAITS = Code(
+WORKLOAD_OVER_FREE = Code(
     "TG205",
     "workload-waits",
     "Some pods of a workload have no room under a cap at the moment.",
@@ -231,12 +231,12 @@ CODES: tuple[Code, ...] = (
     NOT_ADVERTISED,
     NEVER_SCHEDULABLE,
     NOT_SCHEDULABLE_NOW,
-    OTHERS_LEAVE,
+    PREEMPTS_OTHERS,
     OVER_CAP,
     OVER_SOFT_CAP,
     NO_LIMIT_UNDER_CAP,
     WORKLOAD_OVER_CAP,
-    WORKLOAD_WAITS,
+    WORKLOAD_OVER_FREE,
     WORKLOAD_ROLLOUT,
     NAMESPACE_OVER_CAP,
     WORKLOAD_OVER_QUOTA,

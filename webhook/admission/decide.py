@@ -8,128 +8,128 @@ import re
 
 from webhook.accounting.name_rules import NameContext
 from webhook.accounting.problem import Problem
-from webhook.admission.change import CREATE, Change, Phase
-from webhook.admission.examine import Found, Same, examine
-from webhook.admission.fill import fill
-from webhook.admission.reading import Reading, decoded
-from webhook.admission.selection import Labels, RuleIndex, Selection
-from webhook.admission.sites import Site, counted_name, sites
+from webhook.admission.change import CREATE, AdmissionRequest, Phase
+from webhook.admission.examine import RuleViolation, ViolationIdentity, check_object
+from webhook.admission.fill import create_fill_operations
+from webhook.admission.reading import DecodedRequest, decode_object
+from webhook.admission.selection import Labels, RuleIndex, RuleSelection
+from webhook.admission.sites import ResourceField, strip_quota_prefix, list_resource_fields
 from webhook.admission.verdict import ALLOWED, PatchOperation, Verdict
-from webhook.admission.workloads import Judged, PodView, Target
+from webhook.admission.workloads import DecodedObject, PodView, ReviewTarget
 from webhook.policy.model import Enforcement
 
 _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
-_NUMBER = re.compile(r"(\d{1,18})", re.ASCII)  # a name may consist of more digits than Python would read as one int
+_NUMBER_PATTERN = re.compile(r"(\d{1,18})", re.ASCII)  # a name may consist of more digits than Python would read as one int
 _NO_LABELS: Labels = {}
 
 
-def judge(change: Change, rules: RuleIndex, labels: Labels | None, phase: Phase) -> Verdict:
+def evaluate_request(request: AdmissionRequest, rules: RuleIndex, labels: Labels | None, phase: Phase) -> Verdict:
     """What the rules say of a change; `labels` are the namespace's, None where nobody knows them.
 
     Raises:
         ReviewError: the object is not of the kind it says it is.
     """
-    return judge_read(Reading(change), rules, labels, phase)
+    return evaluate_decoded_request(DecodedRequest(request), rules, labels, phase)
 
 
-def judge_read(reading: Reading, rules: RuleIndex, labels: Labels | None, phase: Phase) -> Verdict:
+def evaluate_decoded_request(decoded_request: DecodedRequest, rules: RuleIndex, labels: Labels | None, phase: Phase) -> Verdict:
     """The same, for who reads the object too.
 
     Raises:
         ReviewError: the object is not of the kind it says it is.
     """
-    change, found = reading.change, reading.target
-    if found is None:
+    request, target = decoded_request.request, decoded_request.target
+    if target is None:
         return ALLOWED
-    selection = rules.select(change.kind, change.namespace, labels)
+    selection = rules.select(request.kind, request.namespace, labels)
     if not selection.rules and not selection.unknown:
         return ALLOWED
-    return _Judgement(reading, found, selection).verdict(phase)
+    return _Evaluation(decoded_request, target, selection).compute_verdict(phase)
 
 
-class _Judgement:
+class _Evaluation:
     """One change before one selection of rules."""
 
-    def __init__(self, reading: Reading, found: Target, selection: Selection) -> None:
-        self.reading = reading
-        self.change = reading.change
-        self.target = found
+    def __init__(self, decoded_request: DecodedRequest, target: ReviewTarget, selection: RuleSelection) -> None:
+        self.decoded_request = decoded_request
+        self.request = decoded_request.request
+        self.target = target
         self.selection = selection
 
-    def verdict(self, phase: Phase) -> Verdict:
-        judged = self.reading.judged(self.target)
-        view = self.target.view(judged)
-        selection = self._narrowed(judged, view)
-        fills = phase is Phase.MUTATING and selection.fills
-        if view is None or fills or selection.unknown or (alike := self.reading.likeness(view.pod)) is None:
-            return self._examined(judged, view, selection, phase)
-        if selection.faultless.get(alike):
+    def compute_verdict(self, phase: Phase) -> Verdict:
+        decoded_object = self.decoded_request.get_object(self.target)
+        pod_view = self.target.find_pod(decoded_object)
+        selection = self._select_for_user(decoded_object, pod_view)
+        fills = phase is Phase.MUTATING and selection.has_fill
+        if pod_view is None or fills or selection.unknown or (fingerprint := self.decoded_request.get_fingerprint(pod_view.pod)) is None:
+            return self._check_object(decoded_object, pod_view, selection, phase)
+        if selection.passing_pods.get(fingerprint):
             return ALLOWED
-        verdict = self._examined(judged, view, selection, phase)
-        if verdict is ALLOWED and self.change.old is None:
-            selection.faultless.put(alike, value=True)
+        verdict = self._check_object(decoded_object, pod_view, selection, phase)
+        if verdict is ALLOWED and self.request.old_object is None:
+            selection.passing_pods.put(fingerprint, value=True)
         return verdict
 
-    def _examined(self, judged: Judged, view: PodView | None, selection: Selection, phase: Phase) -> Verdict:
-        places = sites(judged, view)
-        patch = self._patch(places, selection) if phase is Phase.MUTATING else ()
-        filling = bool(patch)
-        found = examine(places, view, selection, filling=filling)
-        if found and self.change.old is not None:
-            found = examine(places, view, selection, filling=filling, known=self._known())
-        unknown = self._unknown(places) if selection.unknown else ()
-        if not found:
+    def _check_object(self, decoded_object: DecodedObject, pod_view: PodView | None, selection: RuleSelection, phase: Phase) -> Verdict:
+        resource_fields = list_resource_fields(decoded_object, pod_view)
+        patch = self._create_patch(resource_fields, selection) if phase is Phase.MUTATING else ()
+        fills_limits = bool(patch)
+        violations = check_object(resource_fields, pod_view, selection, fills_limits=fills_limits)
+        if violations and self.request.old_object is not None:
+            violations = check_object(resource_fields, pod_view, selection, fills_limits=fills_limits, existing=self._find_existing())
+        unknown = self._describe_unevaluated(resource_fields) if selection.unknown else ()
+        if not violations:
             return Verdict(unknown=unknown, patch=patch) if unknown or patch else ALLOWED
-        return sorted_out(found, unknown, patch)
+        return create_verdict(violations, unknown, patch)
 
-    def _narrowed(self, judged: Judged, view: PodView | None) -> Selection:
+    def _select_for_user(self, decoded_object: DecodedObject, pod_view: PodView | None) -> RuleSelection:
         # What holds a template goes by the template's labels, as the pods made from it will.
-        carrier = view.pod.metadata if view is not None else judged.metadata
-        return self.selection.narrowed(self.change.user, (carrier.labels if carrier else None) or _NO_LABELS)
+        metadata = pod_view.pod.metadata if pod_view is not None else decoded_object.metadata
+        return self.selection.for_user(self.request.user, (metadata.labels if metadata else None) or _NO_LABELS)
 
-    def _known(self) -> frozenset[Same]:
+    def _find_existing(self) -> frozenset[ViolationIdentity]:
         """What was so before: all of it, or the rest would be taken for new."""
-        before = decoded(self.target, self.change, self.change.old)
-        view = self.target.view(before)
-        old = examine(sites(before, view), view, self._narrowed(before, view), filling=False, most=None)
-        return frozenset(each.same for each in old)
+        stored_object = decode_object(self.target, self.request, self.request.old_object)
+        pod_view = self.target.find_pod(stored_object)
+        violations = check_object(list_resource_fields(stored_object, pod_view), pod_view, self._select_for_user(stored_object, pod_view), fills_limits=False, max_violations=None)
+        return frozenset(violation.identity for violation in violations)
 
-    def _patch(self, places: list[Site], selection: Selection) -> tuple[PatchOperation, ...]:
-        if not selection.fills:
+    def _create_patch(self, resource_fields: list[ResourceField], selection: RuleSelection) -> tuple[PatchOperation, ...]:
+        if not selection.has_fill:
             return ()
-        if self.change.operation == CREATE:
-            return tuple(fill(places, [], selection))
-        if self.change.kind == "Pod" or self.change.old is None:
+        if self.request.operation == CREATE:
+            return tuple(create_fill_operations(resource_fields, [], selection))
+        if self.request.kind == "Pod" or self.request.old_object is None:
             return ()  # a stored pod's resources cannot be changed by a patch
-        before = decoded(self.target, self.change, self.change.old)
-        return tuple(fill(places, sites(before, self.target.view(before)), selection))
+        stored_object = decode_object(self.target, self.request, self.request.old_object)
+        return tuple(create_fill_operations(resource_fields, list_resource_fields(stored_object, self.target.find_pod(stored_object)), selection))
 
-    def _unknown(self, places: list[Site]) -> tuple[str, ...]:
+    def _describe_unevaluated(self, resource_fields: list[ResourceField]) -> tuple[str, ...]:
         """Say of each rule that would have something to check that it was not judged."""
-        unjudged = Selection(self.selection.unknown, ())
+        unevaluated = RuleSelection(self.selection.unknown, ())
         names = {
-            counted_name(written) if site.place is NameContext.QUOTA else written
-            for site in places
-            for _, entries in site.lists
-            for written in entries
+            strip_quota_prefix(written_name) if resource_field.context is NameContext.QUOTA else written_name
+            for resource_field in resource_fields
+            for _, entries in resource_field.lists
+            for written_name in entries
         }
-        concerned = {rule.name for name in names for rule in unjudged.plan(name).rules}
+        rule_names = {rule.name for name in names for rule in unevaluated.get_checks(name).rules}
         return tuple(
             f"rule {name} was not judged: it selects namespaces by label, and the labels of namespace "
-            f"{self.change.namespace} are not known here"
-            for name in sorted(concerned)
+            f"{self.request.namespace} are not known here"
+            for name in sorted(rule_names)
         )
 
 
-def sorted_out(found: list[Found], unknown: tuple[str, ...] = (), patch: tuple[PatchOperation, ...] = ()) -> Verdict:
+def create_verdict(violations: list[RuleViolation], unknown: tuple[str, ...] = (), patch: tuple[PatchOperation, ...] = ()) -> Verdict:
     """What was found, by how strictly its rules are enforced."""
     by_enforcement: dict[Enforcement, list[Problem]] = {each: [] for each in Enforcement}
-    said: set[tuple[str, str]] = set()
-    for each in sorted(found, key=_by_path):
+    seen: set[tuple[str, str]] = set()
+    for violation in sorted(violations, key=_create_sort_key):
         # Several rules may mind the same thing; it is said once, for the strictest.
-        if (what := (each.problem.field, each.problem.message)) not in said:
-            said.add(what)
-            by_enforcement[each.rule.enforcement].append(each.problem)
+        if (key := (violation.problem.field, violation.problem.message)) not in seen:
+            seen.add(key)
+            by_enforcement[violation.rule.enforcement].append(violation.problem)
     problems = tuple(by_enforcement[Enforcement.DENY])
     return Verdict(
         problems=problems,
@@ -140,8 +140,8 @@ def sorted_out(found: list[Found], unknown: tuple[str, ...] = (), patch: tuple[P
     )
 
 
-def _by_path(found: Found) -> tuple[list[tuple[int, str]], int, Problem]:
+def _create_sort_key(violation: RuleViolation) -> tuple[list[tuple[int, str]], int, Problem]:
     """Paths in reading order (containers[2] stands before containers[10]), then the strictest first."""
-    parts = _NUMBER.split(found.problem.field)
+    parts = _NUMBER_PATTERN.split(violation.problem.field)
     path = [(int(part), "") if index % 2 else (-1, part) for index, part in enumerate(parts)]
-    return path, _STRICTEST_FIRST.index(found.rule.enforcement), found.problem
+    return path, _STRICTEST_FIRST.index(violation.rule.enforcement), violation.problem

@@ -10,200 +10,200 @@ from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission import quantities
 from webhook.admission.codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT, TOO_LARGE
-from webhook.admission.plan import Plan, RuleFault
-from webhook.admission.quantities import Fault
-from webhook.admission.selection import Selection
-from webhook.admission.sites import Site, counted_name
+from webhook.admission.plan import CompiledChecks, RuleCheckFailure
+from webhook.admission.quantities import CheckFailure
+from webhook.admission.selection import RuleSelection
+from webhook.admission.sites import ResourceField, strip_quota_prefix
 from webhook.admission.workloads import PodView
 from webhook.objects.core import PodSpec, ResourceList
-from webhook.policy.model import Bounds, Enforcement, Equality, ResourceRule
+from webhook.policy.model import AmountBounds, Enforcement, Equality, ResourceRule
 
 _VERBS = {NameContext.NODE: "advertise", NameContext.QUOTA: "write", NameContext.LIMIT_RANGE: "write"}
 """What one does with an amount where no pod asks for it."""
 
-MOST_FOUND = 1000
+MAX_VIOLATIONS = 1000
 """Where one object is refused for more faults than anyone will read, the rest are not looked for."""
 
-Same = tuple[str, ...]
+ViolationIdentity = tuple[str, ...]
 """Equal for the same thing found again in another version of the object."""
 
 
-class Found(NamedTuple):
+class RuleViolation(NamedTuple):
     """A problem, the rule that minds it, and what makes it the same as one found before."""
 
     problem: Problem
     rule: ResourceRule
-    same: Same
+    identity: ViolationIdentity
 
 
-class _Findings:
+class _ViolationCollector:
     """What is found and was not known: of each enforcement no more than `most`.
 
     What a rule merely warns of never uses up the room of what is refused.
     """
 
-    def __init__(self, known: frozenset[Same], most: int | None) -> None:
-        self.kept: list[Found] = []
-        self._known = known
-        self._most = most
+    def __init__(self, existing: frozenset[ViolationIdentity], max_violations: int | None) -> None:
+        self.violations: list[RuleViolation] = []
+        self._existing = existing
+        self._max_violations = max_violations
         self._counts = dict.fromkeys(Enforcement, 0)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether so much is refused that looking on would tell nobody anything."""
-        return self._is_full(Enforcement.DENY)
+        return self._is_full_of(Enforcement.DENY)
 
-    def add(self, found: Iterable[Found]) -> None:
+    def add(self, violations: Iterable[RuleViolation]) -> None:
         """Keep what is new and has room."""
-        for each in found:
-            enforcement = each.rule.enforcement
-            if each.same not in self._known and not self._is_full(enforcement):
+        for violation in violations:
+            enforcement = violation.rule.enforcement
+            if violation.identity not in self._existing and not self._is_full_of(enforcement):
                 self._counts[enforcement] += 1
-                self.kept.append(each)
+                self.violations.append(violation)
 
-    def _is_full(self, enforcement: Enforcement) -> bool:
-        return self._most is not None and self._counts[enforcement] >= self._most
+    def _is_full_of(self, enforcement: Enforcement) -> bool:
+        return self._max_violations is not None and self._counts[enforcement] >= self._max_violations
 
 
-def examine(  # noqa: PLR0913  # two settings by name, of which callers rarely need any
-    places: list[Site],
-    view: PodView | None,
-    selection: Selection,
+def check_object(  # noqa: PLR0913  # two settings by name, of which callers rarely need any
+    resource_fields: list[ResourceField],
+    pod_view: PodView | None,
+    selection: RuleSelection,
     *,
-    filling: bool,
-    known: frozenset[Same] = frozenset(),
-    most: int | None = MOST_FOUND,
-) -> list[Found]:
+    fills_limits: bool,
+    existing: frozenset[ViolationIdentity] = frozenset(),
+    max_violations: int | None = MAX_VIOLATIONS,
+) -> list[RuleViolation]:
     """Judge every quantity and name of an object.
 
     `filling` when missing limits are about to be filled in; `known` is passed over; of each enforcement no more than
     `most` are found (None: all, which the size of the object bounds).
     """
-    found = _Findings(known, most)
+    collector = _ViolationCollector(existing, max_violations)
     names: set[str] = set()
-    told: set[str] = set()
-    large = False
-    for site in places:
-        path, identity, place, lists, pair, bounded = site
-        quota = place is NameContext.QUOTA
-        verb = _VERBS.get(place, quantities.ASK)
+    too_large_names: set[str] = set()
+    has_large = False
+    for resource_field in resource_fields:
+        path, identity, context, lists, requests_and_limits, is_container = resource_field
+        is_quota = context is NameContext.QUOTA
+        verb = _VERBS.get(context, quantities.REQUEST_VERB)
         for field, entries in lists:
-            for written, raw in entries.items():
-                plan = selection.plan(counted_name(written) if quota else written)
-                if plan.idle:
+            for written_name, raw in entries.items():
+                checks = selection.get_checks(strip_quota_prefix(written_name) if is_quota else written_name)
+                if checks.is_empty:
                     continue
-                names.add(plan.name)
+                names.add(checks.name)
                 token = bytes(raw)
-                if pair and field == "limits" and (copied := pair[0].get(written)) and bytes(copied) == token:
+                if requests_and_limits and field == "limits" and (request := requests_and_limits[0].get(written_name)) and bytes(request) == token:
                     continue  # the API server copied it: one fault is one problem
-                reading = plan.read(token, bounded=bounded, verb=verb)
-                large = large or reading.large
-                faults = plan.name_faults(written, place) + reading.faults
-                if faults:
-                    told |= {written for each in faults if each.fault.code == TOO_LARGE.number}
-                    found.add(_located(path, identity, (field, written, token), faults))
-                    if found.full:
-                        return found.kept
-        if pair:
-            found.add(_unequal(site, pair, selection, filling=filling))
-    if view is not None and view.pod.spec is not None and (large or selection.sums_pods):
-        found.add(_sums(view, view.pod.spec, names - told, selection))
-    return found.kept
+                result = checks.check_quantity(token, is_container=is_container, verb=verb)
+                has_large = has_large or result.is_large
+                failures = checks.check_name(written_name, context) + result.failures
+                if failures:
+                    too_large_names |= {written_name for failure in failures if failure.failure.code == TOO_LARGE.number}
+                    collector.add(_create_entry_violations(path, identity, (field, written_name, token), failures))
+                    if collector.is_full:
+                        return collector.violations
+        if requests_and_limits:
+            collector.add(_check_equality(resource_field, requests_and_limits, selection, fills_limits=fills_limits))
+    if pod_view is not None and pod_view.pod.spec is not None and (has_large or selection.has_pod_bounds):
+        collector.add(_check_pod_requests(pod_view, pod_view.pod.spec, names - too_large_names, selection))
+    return collector.violations
 
 
-def _located(path: str, identity: str, entry: tuple[str, str, bytes], faults: tuple[RuleFault, ...]) -> Iterator[Found]:
+def _create_entry_violations(path: str, identity: str, entry: tuple[str, str, bytes], failures: tuple[RuleCheckFailure, ...]) -> Iterator[RuleViolation]:
     field, name, token = entry
-    where = f"{path}{field}[{name}]"
-    for rule, fault in ((each.rule, each.fault) for each in faults):
-        yield _found(where, rule, fault, (identity, field, name, token.decode("utf-8", "replace")))
+    path_of_entry = f"{path}{field}[{name}]"
+    for rule, failure in ((rule_failure.rule, rule_failure.failure) for rule_failure in failures):
+        yield _create_violation(path_of_entry, rule, failure, (identity, field, name, token.decode("utf-8", "replace")))
 
 
-def _found(where: str, rule: ResourceRule, fault: Fault, same: tuple[str, ...]) -> Found:
-    problem = Problem(where, fault.code, fault.reason, fault.message, value=fault.value, rule=rule.name)
-    return Found(problem, rule, (fault.code, rule.name, *same))
+def _create_violation(field_path: str, rule: ResourceRule, failure: CheckFailure, key: tuple[str, ...]) -> RuleViolation:
+    problem = Problem(field_path, failure.code, failure.reason, failure.message, value=failure.value, rule=rule.name)
+    return RuleViolation(problem, rule, (failure.code, rule.name, *key))
 
 
-def _unequal(
-    site: Site, pair: tuple[ResourceList, ResourceList], selection: Selection, *, filling: bool
-) -> Iterator[Found]:
-    requests, limits = pair
+def _check_equality(
+    resource_field: ResourceField, requests_and_limits: tuple[ResourceList, ResourceList], selection: RuleSelection, *, fills_limits: bool
+) -> Iterator[RuleViolation]:
+    requests, limits = requests_and_limits
     for name, raw in requests.items():
-        plan = selection.plan(name)
-        if not plan.equality:
+        checks = selection.get_checks(name)
+        if not checks.equality_rules:
             continue
         request = bytes(raw)
         limit = bytes(limits[name]) if name in limits else None
         if request == limit:
             continue
-        fault = _missing(plan, request) if limit is None else _different(plan, request, limit)
-        if fault is None:
+        failure = _create_missing_limit_failure(checks, request) if limit is None else _create_difference_failure(checks, request, limit)
+        if failure is None:
             continue
-        where = f"{site.path}limits" if limit is None else f"{site.path}requests[{name}]"
-        for rule, equality in plan.equality:
-            if limit is not None or not (filling and equality is Equality.FILL):
-                yield _found(where, rule, fault, (site.identity, name, str(request), str(limit)))
+        field_path = f"{resource_field.path}limits" if limit is None else f"{resource_field.path}requests[{name}]"
+        for rule, equality in checks.equality_rules:
+            if limit is not None or not (fills_limits and equality is Equality.FILL):
+                yield _create_violation(field_path, rule, failure, (resource_field.identity, name, str(request), str(limit)))
 
 
-def _missing(plan: Plan, request: bytes) -> Fault | None:
+def _create_missing_limit_failure(checks: CompiledChecks, request: bytes) -> CheckFailure | None:
     try:
-        asked = Quantity.from_json(request)
+        requested = Quantity.from_json(request)
     except QuantityError:
         return None
     message = (
-        f"{plan.name} is requested without a limit; what is not overcommitted needs both, and the same: "
-        f"set limits[{plan.name}] to {_choice(plan, asked)}"
+        f"{checks.name} is requested without a limit; what is not overcommitted needs both, and the same: "
+        f"set limits[{checks.name}] to {_choose_amount(checks, requested)}"
     )
-    return Fault(LIMIT_MISSING.number, Reason.REQUIRED, "", message)
+    return CheckFailure(LIMIT_MISSING.number, Reason.REQUIRED, "", message)
 
 
-def _different(plan: Plan, request: bytes, limit: bytes) -> Fault | None:
+def _create_difference_failure(checks: CompiledChecks, request: bytes, limit: bytes) -> CheckFailure | None:
     try:
-        asked, most = Quantity.from_json(request), Quantity.from_json(limit)
+        requested, limited = Quantity.from_json(request), Quantity.from_json(limit)
     except QuantityError:
         return None
-    if asked == most:
+    if requested == limited:
         return None
-    larger = max(asked, most)
-    choice = larger if larger.is_whole or not plan.whole else Quantity.from_int(larger.value())
+    larger = max(requested, limited)
+    choice = larger if larger.is_whole or not checks.whole_rules else Quantity.from_int(larger.value())
     message = (
-        f"request {asked} and limit {most} of {plan.name} differ; it cannot be overcommitted: set both to {choice}"
+        f"request {requested} and limit {limited} of {checks.name} differ; it cannot be overcommitted: set both to {choice}"
     )
-    return Fault(REQUEST_NOT_LIMIT.number, Reason.INVALID, asked.text, message)
+    return CheckFailure(REQUEST_NOT_LIMIT.number, Reason.INVALID, requested.text, message)
 
 
-def _choice(plan: Plan, quantity: Quantity) -> Quantity:
+def _choose_amount(checks: CompiledChecks, quantity: Quantity) -> Quantity:
     """The amount to advise: one that no other check of this plan refuses for being a fraction."""
-    return quantity if quantity.is_whole or not plan.whole else Quantity.from_int(quantity.value())
+    return quantity if quantity.is_whole or not checks.whole_rules else Quantity.from_int(quantity.value())
 
 
-def _sums(view: PodView, spec: PodSpec, names: set[str], selection: Selection) -> Iterator[Found]:
+def _check_pod_requests(pod_view: PodView, spec: PodSpec, names: set[str], selection: RuleSelection) -> Iterator[RuleViolation]:
     try:
         effective = compute_pod_requests(spec)
     except QuantityError:
         return  # some entry is unreadable, and its rule says so
     for name in sorted(names & effective.quantities.keys()):
-        total, plan = effective.quantities[name], selection.plan(name)
-        where = f"{view.path}spec"
-        for rule in plan.whole:
+        total, checks = effective.quantities[name], selection.get_checks(name)
+        field_path = f"{pod_view.path}spec"
+        for rule in checks.whole_rules:
             if total.is_beyond_int64:
-                yield _found(where, rule, quantities.too_large(f"{total} {name} in all"), ("sum", name, total.text))
-        for rule, bounds in plan.per_pod:
-            for message in _outside(
+                yield _create_violation(field_path, rule, quantities.create_too_large_failure(f"{total} {name} in all"), ("sum", name, total.text))
+        for rule, bounds in checks.pod_bounds:
+            for message in _describe_bound_violations(
                 f"the pod asks for {total} {name} in all ({explain_request(effective, name)})", total, bounds
             ):
-                fault = Fault(POD_BOUND.number, Reason.INVALID, total.text, message)
-                yield _found(where, rule, fault, ("sum", name, total.text))
+                failure = CheckFailure(POD_BOUND.number, Reason.INVALID, total.text, message)
+                yield _create_violation(field_path, rule, failure, ("sum", name, total.text))
 
 
-def _outside(asks: str, total: Quantity, bounds: Bounds) -> Iterator[str]:
+def _describe_bound_violations(prefix: str, total: Quantity, bounds: AmountBounds) -> Iterator[str]:
     if total.sign <= 0:
         return
     if bounds.min is not None and total < bounds.min:
-        yield f"{asks}, less than the {bounds.min} that a pod must ask for"
+        yield f"{prefix}, less than the {bounds.min} that a pod must ask for"
     if bounds.max is not None and total > bounds.max:
-        yield f"{asks}, more than the {bounds.max} that one pod may have"
+        yield f"{prefix}, more than the {bounds.max} that one pod may have"
     if bounds.multiple_of is not None and not quantities.is_multiple(total, bounds.multiple_of):
-        around = " or ".join(each.text for each in quantities.multiples_around(total, bounds.multiple_of))
-        yield f"{asks}, not a multiple of {bounds.multiple_of}: ask for {around}"
+        nearest = " or ".join(multiple.text for multiple in quantities.find_nearest_multiples(total, bounds.multiple_of))
+        yield f"{prefix}, not a multiple of {bounds.multiple_of}: ask for {nearest}"
     if bounds.one_of and total not in bounds.one_of:
-        yield f"{asks}: ask for one of {', '.join(one.text for one in bounds.one_of)}"
+        yield f"{prefix}: ask for one of {', '.join(choice.text for choice in bounds.one_of)}"

@@ -10,92 +10,92 @@ from webhook.accounting.names import is_countable
 from webhook.accounting.problem import Reason
 from webhook.admission import quantities
 from webhook.admission.codes import MALFORMED_NAME
-from webhook.admission.quantities import Fault
-from webhook.policy.model import Bounds, Equality, ResourceRule
+from webhook.admission.quantities import CheckFailure
+from webhook.policy.model import AmountBounds, Equality, ResourceRule
 
-_QUANTITIES_REMEMBERED = 256
-_REMEMBERED_LENGTH = 64
+_MAX_CACHED_QUANTITIES = 256
+_MAX_CACHED_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class RuleFault:
+class RuleCheckFailure:
     """A fault, and the rule that minds it."""
 
     rule: ResourceRule
-    fault: Fault
+    failure: CheckFailure
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class QuantityCheckResult:
     """What one written quantity comes to: its faults, and whether a sum with its like could pass int64."""
 
-    faults: tuple[RuleFault, ...]
-    large: bool
+    failures: tuple[RuleCheckFailure, ...]
+    is_large: bool
 
 
-class Plan:
+class CompiledChecks:
     """The rules about one resource name, by what they check. `idle` when there are none."""
 
     def __init__(self, name: str, rules: tuple[ResourceRule, ...]) -> None:
         self.name = name
         self.rules = rules
-        self.idle = not rules
-        countable = is_countable(name)
-        self._naming = tuple(rule for rule in rules if rule.checks.well_formed_name)
-        self.whole = tuple(rule for rule in rules if _applies(written=rule.checks.whole_quantity, countable=countable))
-        self.equality = tuple(
+        self.is_empty = not rules
+        is_countable_name = is_countable(name)
+        self._name_rules = tuple(rule for rule in rules if rule.checks.well_formed_name)
+        self.whole_rules = tuple(rule for rule in rules if _is_enabled(setting=rule.checks.whole_quantity, is_countable_name=is_countable_name))
+        self.equality_rules = tuple(
             (rule, equality)
             for rule in rules
-            if (equality := _equality(rule, countable=countable)) is not Equality.IGNORE
+            if (equality := _get_equality(rule, is_countable_name=is_countable_name)) is not Equality.IGNORE
         )
-        self.fill = any(equality is Equality.FILL for _, equality in self.equality)
-        self.per_pod = tuple((rule, rule.checks.per_pod) for rule in rules if rule.checks.per_pod)
-        self._bounded = tuple((rule, rule.checks.per_container) for rule in rules if rule.checks.per_container)
-        self._found: dict[tuple[bytes, bool, str], Reading] = {}
-        self._names: dict[tuple[str, NameContext], tuple[RuleFault, ...]] = {}
+        self.has_fill = any(equality is Equality.FILL for _, equality in self.equality_rules)
+        self.pod_bounds = tuple((rule, rule.checks.per_pod) for rule in rules if rule.checks.per_pod)
+        self._container_bounds = tuple((rule, rule.checks.per_container) for rule in rules if rule.checks.per_container)
+        self._quantity_results: dict[tuple[bytes, bool, str], QuantityCheckResult] = {}
+        self._name_failures: dict[tuple[str, NameContext], tuple[RuleCheckFailure, ...]] = {}
 
-    def name_faults(self, written: str, place: NameContext) -> tuple[RuleFault, ...]:
+    def check_name(self, written_name: str, context: NameContext) -> tuple[RuleCheckFailure, ...]:
         """What is wrong with the name as written at this place (a quota writes `requests.` in front)."""
-        found = self._names.get((written, place))
-        if found is None:
-            wrong = (
-                find_advertised_name_problems(written)
-                if place is NameContext.NODE
-                else find_name_problems(written, place)
+        failures = self._name_failures.get((written_name, context))
+        if failures is None:
+            problems = (
+                find_advertised_name_problems(written_name)
+                if context is NameContext.NODE
+                else find_name_problems(written_name, context)
             )
             # The first is the cause; Kubernetes goes on to say what else does not hold of such a name.
-            found = self._names[written, place] = tuple(
-                RuleFault(rule, Fault(MALFORMED_NAME.number, Reason.INVALID, written, fault.message))
-                for fault in wrong[:1]
-                for rule in self._naming
+            failures = self._name_failures[written_name, context] = tuple(
+                RuleCheckFailure(rule, CheckFailure(MALFORMED_NAME.number, Reason.INVALID, written_name, problem.message))
+                for problem in problems[:1]
+                for rule in self._name_rules
             )
-        return found
+        return failures
 
-    def read(self, token: bytes, *, bounded: bool, verb: str = quantities.ASK) -> Reading:
+    def check_quantity(self, token: bytes, *, is_container: bool, verb: str = quantities.REQUEST_VERB) -> QuantityCheckResult:
         """What is wrong with this quantity (raw JSON); `bounded` when it is one container's own ask."""
-        found = self._found.get((token, bounded, verb))
-        if found is None:
-            faults = tuple(self._judge(token, self._bounded if bounded else (), verb))
-            found = Reading(faults, bool(self.whole) and quantities.is_large(token))
-            if len(self._found) >= _QUANTITIES_REMEMBERED:
-                self._found.clear()
-            if len(token) <= _REMEMBERED_LENGTH:
-                self._found[token, bounded, verb] = found
-        return found
+        result = self._quantity_results.get((token, is_container, verb))
+        if result is None:
+            failures = tuple(self._find_failures(token, self._container_bounds if is_container else (), verb))
+            result = QuantityCheckResult(failures, bool(self.whole_rules) and quantities.is_large(token))
+            if len(self._quantity_results) >= _MAX_CACHED_QUANTITIES:
+                self._quantity_results.clear()
+            if len(token) <= _MAX_CACHED_LENGTH:
+                self._quantity_results[token, is_container, verb] = result
+        return result
 
-    def _judge(self, token: bytes, bounded: tuple[tuple[ResourceRule, Bounds], ...], verb: str) -> list[RuleFault]:
-        found = [RuleFault(rule, fault) for fault in quantities.whole(self.name, token, verb) for rule in self.whole]
-        for rule, bounds in bounded:
-            found += [RuleFault(rule, fault) for fault in quantities.within(self.name, token, bounds)]
-        return found
-
-
-def _applies(*, written: bool | None, countable: bool) -> bool:
-    return countable if written is None else written
+    def _find_failures(self, token: bytes, container_bounds: tuple[tuple[ResourceRule, AmountBounds], ...], verb: str) -> list[RuleCheckFailure]:
+        failures = [RuleCheckFailure(rule, failure) for failure in quantities.check_whole(self.name, token, verb) for rule in self.whole_rules]
+        for rule, bounds in container_bounds:
+            failures += [RuleCheckFailure(rule, fault) for fault in quantities.check_bounds(self.name, token, bounds)]
+        return failures
 
 
-def _equality(rule: ResourceRule, *, countable: bool) -> Equality:
-    written = rule.checks.requests_equal_limits
-    if written is None:
-        return Equality.REQUIRE if countable else Equality.IGNORE
-    return written
+def _is_enabled(*, setting: bool | None, is_countable_name: bool) -> bool:
+    return is_countable_name if setting is None else setting
+
+
+def _get_equality(rule: ResourceRule, *, is_countable_name: bool) -> Equality:
+    setting = rule.checks.requests_equal_limits
+    if setting is None:
+        return Equality.REQUIRE if is_countable_name else Equality.IGNORE
+    return setting

@@ -11,24 +11,24 @@ from itertools import groupby
 from typing import Any
 
 from webhook.admission.change import CREATE, UPDATE, Phase
-from webhook.admission.workloads import SCALED, TARGETS
+from webhook.admission.workloads import SCALABLE_KINDS, REVIEW_TARGETS
 
-NAME = "tallygate"
+CONFIGURATION_NAME = "tallygate"
 """What both configurations are called."""
 
-NAMESPACE = "tallygate-system"
+DEFAULT_NAMESPACE = "tallygate-system"
 """Where the gate runs when nobody says otherwise."""
 
-ADMIT_PREFIX = "/v1/admit/"
+ADMIT_PATH_PREFIX = "/v1/admit/"
 """In front of the phase in the path of a review; a secret segment may stand between."""
 
-Kind = tuple[str, str]
+GroupKind = tuple[str, str]
 """Group and kind."""
 
 _DOMAIN = "tallygate.dev"
-_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits for its turn
+_TIMEOUT_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits for its turn
 _CLUSTER_SCOPED = frozenset({("", "Node")})
-_NAMESPACED = frozenset(TARGETS) - _CLUSTER_SCOPED
+_NAMESPACED = frozenset(REVIEW_TARGETS) - _CLUSTER_SCOPED
 
 # Before it looks at any condition the API server makes plain maps of the whole object: a quarter of the work that the
 # gate made it do for a pod that is created (docs/performance.md). So creates and updates are two webhooks, and in the
@@ -36,40 +36,40 @@ _NAMESPACED = frozenset(TARGETS) - _CLUSTER_SCOPED
 #
 # An update that leaves what is judged as it is gets no answer but yes (tests/admission/test_registration_spares.py),
 # and most updates are such: heartbeats, finalizers, annotations of controllers.
-_CHANGES_OBJECTS = (
+_OBJECT_CHANGES = (
     "object.?spec != oldObject.?spec"
     " || object.?template != oldObject.?template"  # of a PodTemplate, which has no spec
     " || object.metadata.?labels != oldObject.metadata.?labels"
 )
-_CHANGES_NODES = (  # `||` passes over what fails on CREATE, where there is no old object
+_NODE_CHANGES = (  # `||` passes over what fails on CREATE, where there is no old object
     "request.operation != 'UPDATE'"
     " || object.?status.?capacity != oldObject.?status.?capacity"
     " || object.?status.?allocatable != oldObject.?status.?allocatable"
     " || object.metadata.?labels != oldObject.metadata.?labels"
 )
-_ASKS_FOR_MORE = "object.spec.?replicas.orValue(0) > oldObject.spec.?replicas.orValue(0)"
-_CHANGES_LABELS = "object.metadata.?labels != oldObject.metadata.?labels"
+_REPLICAS_INCREASE = "object.spec.?replicas.orValue(0) > oldObject.spec.?replicas.orValue(0)"
+_LABELS_CHANGE = "object.metadata.?labels != oldObject.metadata.?labels"
 
 # A pod to which the mutating phase would do nothing is asked about once, in the validating phase: nothing is missing
 # that could be filled in, and nothing stands in it that the built-in validation between the two would refuse in words
 # worse than ours. What is not plain is asked about; bounds keep hostile objects within what a condition may cost.
-_NATIVE = "['cpu', 'memory', 'ephemeral-storage']"
+_NATIVE_RESOURCES = "['cpu', 'memory', 'ephemeral-storage']"
 _DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_EXTENDED = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
-_WHOLE = "^[0-9]{1,15}$"
-_MODEST = "^([0-9]{1,12}|[0-9]{1,9}m|[0-9]{1,5}([kMG]|[KMG]i)|[0-9]{1,2}(T|Ti))$"  # never beyond 64 bits, even in sum
-_MOST_CONTAINERS, _MOST_NAMES, _LONGEST_NAME = 20, 8, 200
-_IS_PLAIN = (
-    f"(name in {_NATIVE} && string(c.resources.requests[name]).matches('{_MODEST}'))"
-    f" || (name.size() <= {_LONGEST_NAME} && name.matches('{_EXTENDED}') && !name.contains('kubernetes.io/')"
-    f" && !name.startsWith('requests.') && string(c.resources.requests[name]).matches('{_WHOLE}'))"
+_EXTENDED_NAME = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+_WHOLE_QUANTITY = "^[0-9]{1,15}$"
+_SMALL_QUANTITY = "^([0-9]{1,12}|[0-9]{1,9}m|[0-9]{1,5}([kMG]|[KMG]i)|[0-9]{1,2}(T|Ti))$"  # never beyond 64 bits, even in sum
+_MAX_CONTAINERS, _MAX_NAMES, _MAX_NAME_LENGTH = 20, 8, 200
+_IS_SIMPLE_ENTRY = (
+    f"(name in {_NATIVE_RESOURCES} && string(c.resources.requests[name]).matches('{_SMALL_QUANTITY}'))"
+    f" || (name.size() <= {_MAX_NAME_LENGTH} && name.matches('{_EXTENDED_NAME}') && !name.contains('kubernetes.io/')"
+    f" && !name.startsWith('requests.') && string(c.resources.requests[name]).matches('{_WHOLE_QUANTITY}'))"
 )
 _IS_COMPLETE = (
-    f"{{list}}.size() <= {_MOST_CONTAINERS} && {{list}}.all(c, c.?resources.?requests == c.?resources.?limits"
-    f" && c.?resources.?requests.orValue({{{{}}}}).size() <= {_MOST_NAMES}"
-    f" && c.?resources.?requests.orValue({{{{}}}}).all(name, {_IS_PLAIN.replace('{', '{{').replace('}', '}}')}))"
+    f"{{list}}.size() <= {_MAX_CONTAINERS} && {{list}}.all(c, c.?resources.?requests == c.?resources.?limits"
+    f" && c.?resources.?requests.orValue({{{{}}}}).size() <= {_MAX_NAMES}"
+    f" && c.?resources.?requests.orValue({{{{}}}}).all(name, {_IS_SIMPLE_ENTRY.replace('{', '{{').replace('}', '}}')}))"
 )
-_MAY_BE_MENDED = (
+_MAY_BE_MUTATED = (
     "request.kind.kind != 'Pod'"
     " || has(object.spec.resources) || has(object.spec.overhead)"
     f" || !({_IS_COMPLETE.format(list='object.spec.containers')}"
@@ -78,31 +78,31 @@ _MAY_BE_MENDED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceTarget:
     """The gate behind a Service of its cluster; `port` is the Service's own."""
 
-    namespace: str = NAMESPACE
-    name: str = NAME
+    namespace: str = DEFAULT_NAMESPACE
+    name: str = CONFIGURATION_NAME
     port: int = 443
 
 
 @dataclass(frozen=True, slots=True)
-class Url:
+class UrlTarget:
     """The gate anywhere else: `base` is `https://HOST:PORT`, without a path."""
 
     base: str
 
 
-Reached = Service | Url
+WebhookTarget = ServiceTarget | UrlTarget
 """How the API server reaches the gate."""
 
 
-def registration(
-    reached: Reached,
+def create_webhook_configurations(
+    target: WebhookTarget,
     *,
     ca_bundle: bytes | None = None,
     failure_policy: str = "Fail",
-    own_namespace: str = NAMESPACE,
+    own_namespace: str = DEFAULT_NAMESPACE,
     token: str = "",
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The mutating and the validating configuration, as plain objects.
@@ -111,145 +111,145 @@ def registration(
     `own_namespace` where the gate runs, which it must not stand in the way of, and `token` the secret segment of its
     paths, where it has one.
     """
-    spares = ("kube-system", own_namespace)
-    of_creates = {Phase.MUTATING: _conditions("may-be-mended", _MAY_BE_MENDED), Phase.VALIDATING: {}}
-    told = {
-        f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _namespaces(),
-        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _scales(spares),
+    excluded = ("kube-system", own_namespace)
+    create_conditions = {Phase.MUTATING: _create_match_conditions("may-be-mended", _MAY_BE_MUTATED), Phase.VALIDATING: {}}
+    validating_only = {
+        f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _create_namespace_webhook(),
+        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded),
     }
 
-    def webhooks(phase: Phase, more: Mapping[str, dict[str, Any]], **further: str) -> list[dict[str, Any]]:
-        path = f"{ADMIT_PREFIX}{token}/{phase}" if token else f"{ADMIT_PREFIX}{phase}"
-        parts = {
-            f"{phase}.{_DOMAIN}": _creates(failure_policy, spares) | of_creates[phase],
-            f"updates.{phase}.{_DOMAIN}": _updates(failure_policy, spares),
-            f"nodes.{phase}.{_DOMAIN}": _nodes(),
-            **more,
+    def webhooks(phase: Phase, extra_webhooks: Mapping[str, dict[str, Any]], **extra_fields: str) -> list[dict[str, Any]]:
+        path = f"{ADMIT_PATH_PREFIX}{token}/{phase}" if token else f"{ADMIT_PATH_PREFIX}{phase}"
+        fields_by_name = {
+            f"{phase}.{_DOMAIN}": _create_creation_webhook(failure_policy, excluded) | create_conditions[phase],
+            f"updates.{phase}.{_DOMAIN}": _create_update_webhook(failure_policy, excluded),
+            f"nodes.{phase}.{_DOMAIN}": _create_node_webhook(),
+            **extra_webhooks,
         }
         return [
-            {"name": name, "clientConfig": _client(reached, path, ca_bundle)} | part | _always() | further
-            for name, part in parts.items()
+            {"name": name, "clientConfig": _create_client_config(target, path, ca_bundle)} | webhook_fields | _create_common_fields() | extra_fields
+            for name, webhook_fields in fields_by_name.items()
         ]
 
     return (
-        _configuration("MutatingWebhookConfiguration", webhooks(Phase.MUTATING, {}, reinvocationPolicy="IfNeeded")),
-        _configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING, told)),
+        _create_configuration("MutatingWebhookConfiguration", webhooks(Phase.MUTATING, {}, reinvocationPolicy="IfNeeded")),
+        _create_configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING, validating_only)),
     )
 
 
-def _configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": "registration"}
+def _create_configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/name": CONFIGURATION_NAME, "app.kubernetes.io/component": "registration"}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": {"name": NAME, "labels": labels},
+        "metadata": {"name": CONFIGURATION_NAME, "labels": labels},
         "webhooks": webhooks,
     }
 
 
-def _client(reached: Reached, path: str, ca_bundle: bytes | None) -> dict[str, Any]:
-    trust = {} if ca_bundle is None else {"caBundle": base64.b64encode(ca_bundle).decode("ascii")}
-    if isinstance(reached, Url):
-        return {"url": reached.base.rstrip("/") + path} | trust
-    service = {"namespace": reached.namespace, "name": reached.name, "port": reached.port, "path": path}
-    return {"service": service} | trust
+def _create_client_config(target: WebhookTarget, path: str, ca_bundle: bytes | None) -> dict[str, Any]:
+    ca_fields = {} if ca_bundle is None else {"caBundle": base64.b64encode(ca_bundle).decode("ascii")}
+    if isinstance(target, UrlTarget):
+        return {"url": target.base.rstrip("/") + path} | ca_fields
+    service = {"namespace": target.namespace, "name": target.name, "port": target.port, "path": path}
+    return {"service": service} | ca_fields
 
 
-def _creates(failure_policy: str, spared_namespaces: tuple[str, ...]) -> dict[str, Any]:
+def _create_creation_webhook(failure_policy: str, excluded: tuple[str, ...]) -> dict[str, Any]:
     return {
         "failurePolicy": failure_policy,
-        "namespaceSelector": _all_but(spared_namespaces),
-        "rules": _created(_NAMESPACED, "Namespaced"),
+        "namespaceSelector": _exclude_namespaces(excluded),
+        "rules": _list_creation_rules(_NAMESPACED, "Namespaced"),
     }
 
 
-def _updates(failure_policy: str, spared_namespaces: tuple[str, ...]) -> dict[str, Any]:
+def _create_update_webhook(failure_policy: str, excluded: tuple[str, ...]) -> dict[str, Any]:
     return {
         "failurePolicy": failure_policy,
-        "namespaceSelector": _all_but(spared_namespaces),
-        **_conditions("changes-what-is-judged", _CHANGES_OBJECTS),
-        "rules": _updated(_NAMESPACED, "Namespaced"),
+        "namespaceSelector": _exclude_namespaces(excluded),
+        **_create_match_conditions("changes-what-is-judged", _OBJECT_CHANGES),
+        "rules": _list_update_rules(_NAMESPACED, "Namespaced"),
     }
 
 
-def _conditions(name: str, expression: str) -> dict[str, Any]:
+def _create_match_conditions(name: str, expression: str) -> dict[str, Any]:
     return {"matchConditions": [{"name": name, "expression": expression}]}
 
 
-def _all_but(namespaces: tuple[str, ...]) -> dict[str, Any]:
-    named = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(namespaces)}
-    return {"matchExpressions": [named]}
+def _exclude_namespaces(namespaces: tuple[str, ...]) -> dict[str, Any]:
+    requirement = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(namespaces)}
+    return {"matchExpressions": [requirement]}
 
 
-def _nodes() -> dict[str, Any]:
+def _create_node_webhook() -> dict[str, Any]:
     """Nodes are never kept out because the gate is away.
 
     Where all nodes of a cluster are replaced at once, the gate has no node to run on until one has registered.
     """
     return {
         "failurePolicy": "Ignore",
-        **_conditions("changes-what-is-judged", _CHANGES_NODES),
-        "rules": _created(_CLUSTER_SCOPED, "Cluster") + _updated(_CLUSTER_SCOPED, "Cluster"),
+        **_create_match_conditions("changes-what-is-judged", _NODE_CHANGES),
+        "rules": _list_creation_rules(_CLUSTER_SCOPED, "Cluster") + _list_update_rules(_CLUSTER_SCOPED, "Cluster"),
     }
 
 
-def _namespaces() -> dict[str, Any]:
+def _create_namespace_webhook() -> dict[str, Any]:
     """A namespace that comes under a cap by its labels is told of it, and never refused."""
     return {
         "failurePolicy": "Ignore",
-        **_conditions("changes-labels", _CHANGES_LABELS),
-        "rules": [_rule("", ["namespaces"], [UPDATE], "Cluster")],
+        **_create_match_conditions("changes-labels", _LABELS_CHANGE),
+        "rules": [_create_rule("", ["namespaces"], [UPDATE], "Cluster")],
     }
 
 
-def _scales(spared_namespaces: tuple[str, ...]) -> dict[str, Any]:
+def _create_scale_webhook(excluded: tuple[str, ...]) -> dict[str, Any]:
     """A workload that is told to have more pods. Autoscalers do that all day: the gate must not be in their way."""
-    scaled = groupby(sorted(SCALED), key=lambda resource: resource[0])
+    resources_by_group = groupby(sorted(SCALABLE_KINDS), key=lambda resource: resource[0])
     return {
         "failurePolicy": "Ignore",
-        "namespaceSelector": _all_but(spared_namespaces),
-        **_conditions("asks-for-more", _ASKS_FOR_MORE),
+        "namespaceSelector": _exclude_namespaces(excluded),
+        **_create_match_conditions("asks-for-more", _REPLICAS_INCREASE),
         "rules": [
-            _rule(group, [f"{plural}/scale" for _, plural in resources], [UPDATE], "Namespaced")
-            for group, resources in scaled
+            _create_rule(group, [f"{plural}/scale" for _, plural in resources], [UPDATE], "Namespaced")
+            for group, resources in resources_by_group
         ],
     }
 
 
-def _always() -> dict[str, Any]:
+def _create_common_fields() -> dict[str, Any]:
     return {
         "matchPolicy": "Equivalent",
         "sideEffects": "NoneOnDryRun",
-        "timeoutSeconds": _SECONDS,
+        "timeoutSeconds": _TIMEOUT_SECONDS,
         "admissionReviewVersions": ["v1"],
     }
 
 
-def _created(kinds: Iterable[Kind], scope: str) -> list[dict[str, Any]]:
+def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> list[dict[str, Any]]:
     """One rule for each group; subresources are never created."""
     return [
-        _rule(group, [TARGETS[key].plural for key in members], [CREATE], scope) for group, members in _by_group(kinds)
+        _create_rule(group, [REVIEW_TARGETS[key].plural for key in members], [CREATE], scope) for group, members in _group_by_api_group(kinds)
     ]
 
 
-def _updated(kinds: Iterable[Kind], scope: str) -> list[dict[str, Any]]:
+def _list_update_rules(kinds: Iterable[GroupKind], scope: str) -> list[dict[str, Any]]:
     """One rule for each group, its subresources with it."""
     return [
-        _rule(group, [resource for key in members for resource in _with_parts(key)], [UPDATE], scope)
-        for group, members in _by_group(kinds)
+        _create_rule(group, [resource for key in members for resource in _list_resources(key)], [UPDATE], scope)
+        for group, members in _group_by_api_group(kinds)
     ]
 
 
-def _by_group(kinds: Iterable[Kind]) -> Iterator[tuple[str, Iterator[Kind]]]:
+def _group_by_api_group(kinds: Iterable[GroupKind]) -> Iterator[tuple[str, Iterator[GroupKind]]]:
     return groupby(sorted(kinds), key=lambda kind: kind[0])
 
 
-def _with_parts(kind: Kind) -> list[str]:
-    target = TARGETS[kind]
-    return [f"{target.plural}/{part}" if part else target.plural for part in sorted(target.subresources)]
+def _list_resources(kind: GroupKind) -> list[str]:
+    target = REVIEW_TARGETS[kind]
+    return [f"{target.plural}/{subresource}" if subresource else target.plural for subresource in sorted(target.subresources)]
 
 
-def _rule(group: str, resources: list[str], operations: list[str], scope: str) -> dict[str, Any]:
+def _create_rule(group: str, resources: list[str], operations: list[str], scope: str) -> dict[str, Any]:
     return {
         "apiGroups": [group],
         "apiVersions": ["v1"],

@@ -7,69 +7,69 @@ pkg/controller/job/job_controller.go, and the defaults of pkg/apis/apps/v1/defau
 import re
 from dataclasses import dataclass
 
-from webhook.admission.workloads import Judged
+from webhook.admission.workloads import DecodedObject
 from webhook.objects.apps import CronJob, DeploymentStrategy, IntOrPercent, Workload, WorkloadSpec
 
-_PERCENT = re.compile(r"(\d{1,9})%", re.ASCII)
-_QUARTER = "25%"
+_PERCENT_PATTERN = re.compile(r"(\d{1,9})%", re.ASCII)
+_DEFAULT_SHARE = "25%"
 _RECREATE = "Recreate"
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class ReplicaCount:
     """`count` pods at a time, called `word`.
 
     A rollout has up to `surge` more; with `held` it can end no old pod before one of those runs.
     """
 
     count: int
-    word: str = "replicas"
+    noun: str = "replicas"
     surge: int = 0
-    held: bool = False
+    is_surge_required: bool = False
 
 
-def replicas(kind: str, judged: Judged) -> Replicas | None:
+def count_replicas(kind: str, decoded_object: DecodedObject) -> ReplicaCount | None:
     """The pods of a workload; None for what has none of its own, or has as many as there are nodes (then: at least 1).
 
     What the API server will refuse, such as a share that is none, counts as absent.
     """
-    if isinstance(judged, CronJob):
-        job = judged.spec.job_template if judged.spec else None
-        return _of_job(job.spec) if job and job.spec else None
-    if not isinstance(judged, Workload) or judged.spec is None:
+    if isinstance(decoded_object, CronJob):
+        job = decoded_object.spec.job_template if decoded_object.spec else None
+        return _count_job_pods(job.spec) if job and job.spec else None
+    if not isinstance(decoded_object, Workload) or decoded_object.spec is None:
         return None
     if kind == "Job":
-        return _of_job(judged.spec)
+        return _count_job_pods(decoded_object.spec)
     if kind == "DaemonSet":
-        return Replicas(1, "pods")
-    count = max(_or(judged.spec.replicas, 1), 0)
-    return _rolled(count, judged.spec.strategy or DeploymentStrategy()) if kind == "Deployment" else Replicas(count)
+        return ReplicaCount(1, "pods")
+    count = max(_get_or_default(decoded_object.spec.replicas, 1), 0)
+    return _count_deployment_pods(count, decoded_object.spec.strategy or DeploymentStrategy()) if kind == "Deployment" else ReplicaCount(count)
 
 
-def _of_job(spec: WorkloadSpec) -> Replicas:
+def _count_job_pods(spec: WorkloadSpec) -> ReplicaCount:
     if spec.suspend:
-        return Replicas(0)
-    parallel = _or(spec.parallelism, 1)
-    return Replicas(max(min(parallel, _or(spec.completions, parallel)), 0), "parallel pods")
+        return ReplicaCount(0)
+    parallel = _get_or_default(spec.parallelism, 1)
+    return ReplicaCount(max(min(parallel, _get_or_default(spec.completions, parallel)), 0), "parallel pods")
 
 
-def _rolled(count: int, strategy: DeploymentStrategy) -> Replicas:
+def _count_deployment_pods(count: int, strategy: DeploymentStrategy) -> ReplicaCount:
     if strategy.type == _RECREATE:
-        return Replicas(count)
+        return ReplicaCount(count)
     rolling = strategy.rolling_update
-    surge = _share(rolling.max_surge if rolling else None, count, up=True)
-    unavailable = _share(rolling.max_unavailable if rolling else None, count, up=False)
+    surge = _resolve_share(rolling.max_surge if rolling else None, count, round_up=True)
+    unavailable = _resolve_share(rolling.max_unavailable if rolling else None, count, round_up=False)
     # Where both come to nothing, one may be unavailable: a rollout could not go on otherwise.
-    return Replicas(count, surge=surge, held=unavailable == 0 and surge > 0)
+    return ReplicaCount(count, surge=surge, is_surge_required=unavailable == 0 and surge > 0)
 
 
-def _share(written: IntOrPercent | None, count: int, *, up: bool) -> int:
-    if isinstance(written, int):
-        return written
-    found = _PERCENT.fullmatch(_QUARTER if written is None else written)
-    whole = int(found[1]) * count if found else 0
-    return -(-whole // 100) if up else whole // 100
+def _resolve_share(share: IntOrPercent | None, count: int, *, round_up: bool) -> int:
+    if isinstance(share, int):
+        return share
+    percent_match = _PERCENT_PATTERN.fullmatch(_DEFAULT_SHARE if share is None else share)
+    product = int(percent_match[1]) * count if percent_match else 0
+    return -(-product // 100) if round_up else product // 100
 
 
-def _or(written: int | None, default: int) -> int:
-    return default if written is None else written
+def _get_or_default(value: int | None, default: int) -> int:
+    return default if value is None else value

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from webhook.admission.change import Change, User
+from webhook.admission.change import AdmissionRequest, UserInfo
 from webhook.errors import TallygateError
 
-API_VERSION = "admission.k8s.io/v1"
-KIND = "AdmissionReview"
-_ABSENT = msgspec.Raw(b"null")
+REVIEW_API_VERSION = "admission.k8s.io/v1"
+REVIEW_KIND = "AdmissionReview"
+_NULL = msgspec.Raw(b"null")
 
 
 class ReviewError(TallygateError):
@@ -32,21 +32,21 @@ class _GroupVersionResource(msgspec.Struct, frozen=True):
     resource: str = ""
 
 
-class _UserInfo(msgspec.Struct, frozen=True):
+class _ReviewUserInfo(msgspec.Struct, frozen=True):
     username: str | None = None
     groups: tuple[str, ...] | None = None
 
 
-class _Request(msgspec.Struct, rename="camel", frozen=True):
+class _ReviewRequest(msgspec.Struct, rename="camel", frozen=True):
     uid: str
     kind: _GroupVersionKind
     operation: str
     sub_resource: str | None = None
     name: str | None = None
     namespace: str | None = None
-    user_info: _UserInfo | None = None
-    object: msgspec.Raw = _ABSENT
-    old_object: msgspec.Raw = _ABSENT
+    user_info: _ReviewUserInfo | None = None
+    object: msgspec.Raw = _NULL
+    old_object: msgspec.Raw = _NULL
     dry_run: bool | None = None
     resource: _GroupVersionResource = _GroupVersionResource()
 
@@ -54,61 +54,61 @@ class _Request(msgspec.Struct, rename="camel", frozen=True):
 class _Review(msgspec.Struct, rename="camel", frozen=True):
     api_version: str
     kind: str
-    request: _Request
+    request: _ReviewRequest
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AdmissionReview(msgspec.Struct, frozen=True):
     """What one review asks: the change, and the uid that the answer must carry."""
 
     uid: str
-    change: Change
+    request: AdmissionRequest
 
 
-_DECODER = msgspec.json.Decoder(_Review)
+_REVIEW_DECODER = msgspec.json.Decoder(_Review)
 _ENCODER = msgspec.json.Encoder()
 
 
-def decode(body: bytes) -> Asked:
+def decode_review(body: bytes) -> AdmissionReview:
     """Read a review.
 
     Raises:
         ReviewError: the body is not JSON, nests too deep, lacks what every review has, or is of another version.
     """
     try:
-        review = _DECODER.decode(body)
+        review = _REVIEW_DECODER.decode(body)
     except RecursionError:
         raise ReviewError("the AdmissionReview nests too deep") from None
     except ValueError as error:  # msgspec.DecodeError and UnicodeDecodeError
-        raise ReviewError(f"the body is not an {API_VERSION} AdmissionReview: {error}") from None
-    if review.api_version != API_VERSION or review.kind != KIND:
+        raise ReviewError(f"the body is not an {REVIEW_API_VERSION} AdmissionReview: {error}") from None
+    if review.api_version != REVIEW_API_VERSION or review.kind != REVIEW_KIND:
         raise ReviewError(
-            f"cannot answer a {review.kind} of {review.api_version}: send an {KIND} of {API_VERSION} "
+            f"cannot answer a {review.kind} of {review.api_version}: send an {REVIEW_KIND} of {REVIEW_API_VERSION} "
             f"(admissionReviewVersions: [v1])"
         )
     if not review.request.uid:
         raise ReviewError("request.uid is empty: without it no answer can be told apart from another")
-    return Asked(review.request.uid, _change(review.request))
+    return AdmissionReview(review.request.uid, _create_request(review.request))
 
 
-def _change(request: _Request) -> Change:
-    user = request.user_info
-    old = request.old_object
-    return Change(
-        kind=request.kind.kind,
-        group=request.kind.group,
-        operation=request.operation,
-        object=request.object,
-        old=None if bytes(old) == b"null" else old,
-        subresource=request.sub_resource or "",
-        namespace=request.namespace or "",
-        name=request.name or "",
-        user=User(user.username or "", user.groups or ()) if user else User(),
-        dry_run=bool(request.dry_run),
-        resource=(request.resource.group, request.resource.resource),
+def _create_request(review_request: _ReviewRequest) -> AdmissionRequest:
+    user = review_request.user_info
+    old_object = review_request.old_object
+    return AdmissionRequest(
+        kind=review_request.kind.kind,
+        group=review_request.kind.group,
+        operation=review_request.operation,
+        object=review_request.object,
+        old_object=None if bytes(old_object) == b"null" else old_object,
+        subresource=review_request.sub_resource or "",
+        namespace=review_request.namespace or "",
+        name=review_request.name or "",
+        user=UserInfo(user.username or "", user.groups or ()) if user else UserInfo(),
+        dry_run=bool(review_request.dry_run),
+        resource=(review_request.resource.group, review_request.resource.resource),
     )
 
 
-def encode(
+def encode_review_response(
     uid: str,
     *,
     status: Mapping[str, Any] | None = None,
@@ -122,7 +122,7 @@ def encode(
     """
     if status is None and not (warnings or annotations or patch):
         return b'{"apiVersion":"%b","kind":"AdmissionReview","response":{"uid":%b,"allowed":true}}' % (
-            API_VERSION.encode(),
+            REVIEW_API_VERSION.encode(),
             _ENCODER.encode(uid),
         )
     response: dict[str, Any] = {"uid": uid, "allowed": status is None}
@@ -135,4 +135,4 @@ def encode(
     if patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(_ENCODER.encode(patch)).decode("ascii")
-    return _ENCODER.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+    return _ENCODER.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "response": response})

@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from webhook.accounting.fingerprint import FingerprintCache
-from webhook.admission.change import User
-from webhook.admission.plan import Plan
+from webhook.admission.change import UserInfo
+from webhook.admission.plan import CompiledChecks
 from webhook.policy.model import Equality, PolicySet, ResourceRule
 from webhook.policy.resolve import matches_labels, matches_namespace, matches_resource, matches_subjects
 
-_NAMESPACES_REMEMBERED = 4096
-_PLANS_REMEMBERED = 256  # with what each plan remembers, some tens of megabytes at the very most
-_LONGEST_REMEMBERED = 320  # longer than any well-formed name: hostile ones are judged, not kept
+_MAX_CACHED_NAMESPACES = 4096
+_MAX_CACHED_CHECKS = 256  # with what each plan remembers, some tens of megabytes at the very most
+_MAX_CACHED_NAME_LENGTH = 320  # longer than any well-formed name: hostile ones are judged, not kept
 
 Labels = Mapping[str, str]
 
 
-class Selection:
+class RuleSelection:
     """The rules for one kind in one namespace.
 
     `unknown` are rules that select by the namespace's labels where these are not known: they are not judged. `places`
@@ -31,34 +31,34 @@ class Selection:
     def __init__(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> None:
         self.rules = rules
         self.unknown = unknown
-        self.fills = any(rule.checks.requests_equal_limits is Equality.FILL for rule in rules)
-        self.places = tuple(rule for rule in rules if rule.checks.advertised or rule.checks.schedulable)
-        self.sums_pods = any(rule.checks.per_pod for rule in rules)
-        self._asking = tuple(rule for rule in rules if _asks_who_or_what(rule))
-        self._plans: dict[str, Plan] = {}
-        self.faultless: FingerprintCache[bool] = FingerprintCache()
-        self._without = lru_cache(maxsize=64)(self._leave_out)
+        self.has_fill = any(rule.checks.requests_equal_limits is Equality.FILL for rule in rules)
+        self.node_rules = tuple(rule for rule in rules if rule.checks.advertised or rule.checks.schedulable)
+        self.has_pod_bounds = any(rule.checks.per_pod for rule in rules)
+        self._conditional_rules = tuple(rule for rule in rules if _is_conditional(rule))
+        self._checks_by_name: dict[str, CompiledChecks] = {}
+        self.passing_pods: FingerprintCache[bool] = FingerprintCache()
+        self._exclude_cached = lru_cache(maxsize=64)(self._exclude)
 
-    def narrowed(self, user: User, labels: Labels) -> "Selection":
+    def for_user(self, user: UserInfo, labels: Labels) -> "RuleSelection":
         """The rules that remain for this user and an object with these labels."""
-        if not self._asking:
+        if not self._conditional_rules:
             return self
-        spared = frozenset(rule.name for rule in self._asking if not _concerns(rule, user, labels))
-        return self._without(spared) if spared else self
+        excluded = frozenset(rule.name for rule in self._conditional_rules if not _is_selected(rule, user, labels))
+        return self._exclude_cached(excluded) if excluded else self
 
-    def _leave_out(self, spared: frozenset[str]) -> "Selection":
-        return Selection(tuple(rule for rule in self.rules if rule.name not in spared), self.unknown)
+    def _exclude(self, excluded: frozenset[str]) -> "RuleSelection":
+        return RuleSelection(tuple(rule for rule in self.rules if rule.name not in excluded), self.unknown)
 
-    def plan(self, name: str) -> Plan:
+    def get_checks(self, name: str) -> CompiledChecks:
         """What these rules check of the resource of this name."""
-        found = self._plans.get(name)
-        if found is None:
-            found = Plan(name, tuple(rule for rule in self.rules if matches_resource(rule.resources, name)))
-            if len(self._plans) >= _PLANS_REMEMBERED:
-                self._plans.clear()
-            if len(name) <= _LONGEST_REMEMBERED:
-                self._plans[name] = found
-        return found
+        checks = self._checks_by_name.get(name)
+        if checks is None:
+            checks = CompiledChecks(name, tuple(rule for rule in self.rules if matches_resource(rule.resources, name)))
+            if len(self._checks_by_name) >= _MAX_CACHED_CHECKS:
+                self._checks_by_name.clear()
+            if len(name) <= _MAX_CACHED_NAME_LENGTH:
+                self._checks_by_name[name] = checks
+        return checks
 
 
 class RuleIndex:
@@ -66,37 +66,37 @@ class RuleIndex:
 
     def __init__(self, policies: PolicySet) -> None:
         self._rules = policies.rules
-        self._shared: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = {}
-        self.places = any(rule.checks.advertised or rule.checks.schedulable for rule in policies.rules)
+        self._selections: dict[tuple[tuple[str, ...], tuple[str, ...]], RuleSelection] = {}
+        self.has_node_rules = any(rule.checks.advertised or rule.checks.schedulable for rule in policies.rules)
         self.needs_labels = any(rule.match.namespaces and rule.match.namespaces.selector for rule in policies.rules)
-        self._select = lru_cache(maxsize=_NAMESPACES_REMEMBERED)(self._sort_out)
+        self._select = lru_cache(maxsize=_MAX_CACHED_NAMESPACES)(self._create_selection)
 
-    def select(self, kind: str, namespace: str, labels: Labels | None) -> Selection:
+    def select(self, kind: str, namespace: str, labels: Labels | None) -> RuleSelection:
         """The rules for objects of this kind in this namespace, whose labels are None where nobody knows them."""
-        asked = frozenset(labels.items()) if labels is not None and self.needs_labels else None
-        return self._select(kind, namespace, asked)
+        label_items = frozenset(labels.items()) if labels is not None and self.needs_labels else None
+        return self._select(kind, namespace, label_items)
 
-    def _sort_out(self, kind: str, namespace: str, labels: frozenset[tuple[str, str]] | None) -> Selection:
-        known = dict(labels) if labels is not None else None
+    def _create_selection(self, kind: str, namespace: str, labels: frozenset[tuple[str, str]] | None) -> RuleSelection:
+        labels_by_key = dict(labels) if labels is not None else None
         rules: list[ResourceRule] = []
         unknown: list[ResourceRule] = []
         for rule in self._rules:
-            concerned = _in_scope(rule, kind, namespace, known)
-            if concerned is None:
+            is_in_scope = _is_in_scope(rule, kind, namespace, labels_by_key)
+            if is_in_scope is None:
                 unknown.append(rule)
-            elif concerned:
+            elif is_in_scope:
                 rules.append(rule)
         return self._intern(tuple(rules), tuple(unknown))
 
-    def _intern(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> Selection:
+    def _intern(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> RuleSelection:
         """One selection for all namespaces that have the same rules, so that they share their plans."""
         key = (tuple(rule.name for rule in rules), tuple(rule.name for rule in unknown))
-        if len(self._shared) >= _NAMESPACES_REMEMBERED:
-            self._shared.clear()
-        return self._shared.setdefault(key, Selection(rules, unknown))
+        if len(self._selections) >= _MAX_CACHED_NAMESPACES:
+            self._selections.clear()
+        return self._selections.setdefault(key, RuleSelection(rules, unknown))
 
 
-def _in_scope(rule: ResourceRule, kind: str, namespace: str, labels: Labels | None) -> bool | None:
+def _is_in_scope(rule: ResourceRule, kind: str, namespace: str, labels: Labels | None) -> bool | None:
     match = rule.match
     if match.kinds is not None and kind not in match.kinds:
         return False
@@ -106,13 +106,13 @@ def _in_scope(rule: ResourceRule, kind: str, namespace: str, labels: Labels | No
     return matches_namespace(match.namespaces, namespace, labels) if namespace else False
 
 
-def _asks_who_or_what(rule: ResourceRule) -> bool:
-    subjects = rule.match.except_for
-    return rule.match.objects is not None or bool(subjects.users or subjects.groups or subjects.service_accounts)
+def _is_conditional(rule: ResourceRule) -> bool:
+    subjects = rule.match.exempt
+    return rule.match.object_selector is not None or bool(subjects.users or subjects.groups or subjects.service_accounts)
 
 
-def _concerns(rule: ResourceRule, user: User, labels: Labels) -> bool:
-    if matches_subjects(rule.match.except_for, user.name, user.groups):
+def _is_selected(rule: ResourceRule, user: UserInfo, labels: Labels) -> bool:
+    if matches_subjects(rule.match.exempt, user.name, user.groups):
         return False
-    selector = rule.match.objects
+    selector = rule.match.object_selector
     return selector is None or matches_labels(selector, labels)

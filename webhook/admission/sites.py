@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from webhook.accounting.name_rules import NameContext
-from webhook.admission.workloads import Judged, PodView
+from webhook.admission.workloads import DecodedObject, PodView
 from webhook.objects.core import Container, LimitRange, Node, PodSpec, ResourceList, ResourceQuota, ResourceRequirements
 
 _EMPTY: ResourceList = {}
 
 
-class Site(NamedTuple):
+class ResourceField(NamedTuple):
     """One place: `path` in front of its lists, `identity` the same place by name rather than by index.
 
     `lists` are the resource lists with their field names. `pair` is (requests, limits) where the two belong together.
@@ -22,30 +22,30 @@ class Site(NamedTuple):
 
     path: str
     identity: str
-    place: NameContext
+    context: NameContext
     lists: tuple[tuple[str, ResourceList], ...]
-    pair: tuple[ResourceList, ResourceList] | None = None
-    bounded: bool = False
+    requests_and_limits: tuple[ResourceList, ResourceList] | None = None
+    is_container: bool = False
 
 
-def sites(judged: Judged, view: PodView | None) -> list[Site]:
+def list_resource_fields(decoded_object: DecodedObject, pod_view: PodView | None) -> list[ResourceField]:
     """All sites of an object, in the order they are written."""
-    if view is not None:
-        spec = view.pod.spec
-        return list(_pod_sites(spec, view.path)) if spec else []
-    match judged:
+    if pod_view is not None:
+        spec = pod_view.pod.spec
+        return list(_list_pod_fields(spec, pod_view.path)) if spec else []
+    match decoded_object:
         case Node():
-            return _node_sites(judged)
+            return _list_node_fields(decoded_object)
         case ResourceQuota():
-            hard = judged.spec.hard if judged.spec else None
-            return [Site("spec.", "hard", NameContext.QUOTA, (("hard", hard),))] if hard else []
+            hard = decoded_object.spec.hard if decoded_object.spec else None
+            return [ResourceField("spec.", "hard", NameContext.QUOTA, (("hard", hard),))] if hard else []
         case LimitRange():
-            return list(_limit_range_sites(judged))
+            return list(_list_limit_range_fields(decoded_object))
         case _:
             return []
 
 
-def _pod_sites(spec: PodSpec, prefix: str) -> Iterator[Site]:
+def _list_pod_fields(spec: PodSpec, prefix: str) -> Iterator[ResourceField]:
     for field, containers in (
         ("initContainers", spec.init_containers),
         ("containers", spec.containers),
@@ -53,36 +53,36 @@ def _pod_sites(spec: PodSpec, prefix: str) -> Iterator[Site]:
     ):
         for index, container in enumerate(containers or ()):
             if container.resources is not None:
-                yield _container_site(f"{prefix}spec.{field}[{index}]", field, container, container.resources)
+                yield _create_container_field(f"{prefix}spec.{field}[{index}]", field, container, container.resources)
     if spec.resources is not None:
-        pair = (spec.resources.requests or _EMPTY, spec.resources.limits or _EMPTY)
-        yield Site(f"{prefix}spec.resources.", "pod", NameContext.POD, _named(pair), pair)
+        requests_and_limits = (spec.resources.requests or _EMPTY, spec.resources.limits or _EMPTY)
+        yield ResourceField(f"{prefix}spec.resources.", "pod", NameContext.POD, _label_lists(requests_and_limits), requests_and_limits)
     if spec.overhead:
-        yield Site(f"{prefix}spec.", "overhead", NameContext.OVERHEAD, (("overhead", spec.overhead),))
+        yield ResourceField(f"{prefix}spec.", "overhead", NameContext.OVERHEAD, (("overhead", spec.overhead),))
 
 
-def _container_site(path: str, field: str, container: Container, resources: ResourceRequirements) -> Site:
-    pair = (resources.requests or _EMPTY, resources.limits or _EMPTY)
+def _create_container_field(path: str, field: str, container: Container, resources: ResourceRequirements) -> ResourceField:
+    requests_and_limits = (resources.requests or _EMPTY, resources.limits or _EMPTY)
     # An ephemeral container may have no resources at all, so there is nothing to be equal or filled in.
-    paired = pair if field != "ephemeralContainers" else None
-    return Site(
-        f"{path}.resources.", f"{field}/{container.name}", NameContext.CONTAINER, _named(pair), paired, bounded=True
+    compared_pair = requests_and_limits if field != "ephemeralContainers" else None
+    return ResourceField(
+        f"{path}.resources.", f"{field}/{container.name}", NameContext.CONTAINER, _label_lists(requests_and_limits), compared_pair, is_container=True
     )
 
 
-def _named(pair: tuple[ResourceList, ResourceList]) -> tuple[tuple[str, ResourceList], ...]:
-    return (("requests", pair[0]), ("limits", pair[1]))
+def _label_lists(requests_and_limits: tuple[ResourceList, ResourceList]) -> tuple[tuple[str, ResourceList], ...]:
+    return (("requests", requests_and_limits[0]), ("limits", requests_and_limits[1]))
 
 
-def _node_sites(node: Node) -> list[Site]:
+def _list_node_fields(node: Node) -> list[ResourceField]:
     status = node.status
     if status is None:
         return []
     lists = (("capacity", status.capacity or _EMPTY), ("allocatable", status.allocatable or _EMPTY))
-    return [Site("status.", "status", NameContext.NODE, lists)]
+    return [ResourceField("status.", "status", NameContext.NODE, lists)]
 
 
-def _limit_range_sites(limit_range: LimitRange) -> Iterator[Site]:
+def _list_limit_range_fields(limit_range: LimitRange) -> Iterator[ResourceField]:
     items = (limit_range.spec.limits if limit_range.spec else None) or ()
     for index, item in enumerate(items):
         lists = (
@@ -91,9 +91,9 @@ def _limit_range_sites(limit_range: LimitRange) -> Iterator[Site]:
             ("default", item.default or _EMPTY),
             ("defaultRequest", item.default_request or _EMPTY),
         )
-        yield Site(f"spec.limits[{index}].", f"limits/{item.type}", NameContext.LIMIT_RANGE, lists)
+        yield ResourceField(f"spec.limits[{index}].", f"limits/{item.type}", NameContext.LIMIT_RANGE, lists)
 
 
-def counted_name(key: str) -> str:
+def strip_quota_prefix(key: str) -> str:
     """The resource that a quota's key speaks of, which says `requests.` or `limits.` in front."""
     return key.removeprefix("requests.").removeprefix("limits.")

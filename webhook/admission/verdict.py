@@ -24,14 +24,14 @@ class Verdict:
     unknown: tuple[str, ...] = ()
     patch: tuple[PatchOperation, ...] = ()
     exceeded: tuple[str, ...] = ()
-    age: float | None = None
+    cluster_age_seconds: float | None = None
 
     @property
-    def allowed(self) -> bool:
+    def is_allowed(self) -> bool:
         """Whether nothing speaks against it."""
         return not self.problems
 
-    def beside(self, other: "Verdict") -> "Verdict":
+    def merge(self, other: "Verdict") -> "Verdict":
         """What both say."""
         return replace(
             self,
@@ -39,7 +39,7 @@ class Verdict:
             warnings=(*self.warnings, *other.warnings),
             audits=(*self.audits, *other.audits),
             unknown=(*self.unknown, *other.unknown),
-            age=other.age,
+            cluster_age_seconds=other.cluster_age_seconds,
         )
 
 

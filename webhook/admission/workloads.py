@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from webhook.admission.change import CREATE, UPDATE, Change
+from webhook.admission.change import CREATE, UPDATE, AdmissionRequest
 from webhook.objects.apps import CronJob, PodTemplate, Workload
 from webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
 
-Judged = Pod | Workload | CronJob | PodTemplate | Node | ResourceQuota | LimitRange
+DecodedObject = Pod | Workload | CronJob | PodTemplate | Node | ResourceQuota | LimitRange
 """Any object that rules apply to."""
 
 
@@ -22,68 +22,68 @@ class PodView:
 
     path: str
     pod: Pod
-    template: bool
+    is_template: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReviewTarget:
     """A judged kind: its resource name, how its JSON decodes, where its pod is, and what of it is judged when written.
 
     `subresources` are those whose writes can change requests; the empty one is the object itself.
     """
 
     plural: str
-    decode: Callable[[bytes | msgspec.Raw], Judged]
-    view: Callable[[Judged], PodView | None]
+    decode: Callable[[bytes | msgspec.Raw], DecodedObject]
+    find_pod: Callable[[DecodedObject], PodView | None]
     subresources: frozenset[str]
 
 
-def _pod(judged: Judged) -> PodView | None:
-    return PodView("", judged, template=False) if isinstance(judged, Pod) else None
+def _find_own_pod(decoded_object: DecodedObject) -> PodView | None:
+    return PodView("", decoded_object, is_template=False) if isinstance(decoded_object, Pod) else None
 
 
-def _in_spec(judged: Judged) -> PodView | None:
-    template = judged.spec.template if isinstance(judged, Workload) and judged.spec else None
-    return PodView("spec.template.", template, template=True) if template else None
+def _find_pod_in_spec(decoded_object: DecodedObject) -> PodView | None:
+    template = decoded_object.spec.template if isinstance(decoded_object, Workload) and decoded_object.spec else None
+    return PodView("spec.template.", template, is_template=True) if template else None
 
 
-def _in_job_template(judged: Judged) -> PodView | None:
-    job = judged.spec.job_template if isinstance(judged, CronJob) and judged.spec else None
+def _find_pod_in_job_template(decoded_object: DecodedObject) -> PodView | None:
+    job = decoded_object.spec.job_template if isinstance(decoded_object, CronJob) and decoded_object.spec else None
     template = job.spec.template if job and job.spec else None
-    return PodView("spec.jobTemplate.spec.template.", template, template=True) if template else None
+    return PodView("spec.jobTemplate.spec.template.", template, is_template=True) if template else None
 
 
-def _at_top(judged: Judged) -> PodView | None:
-    template = judged.template if isinstance(judged, PodTemplate) else None
-    return PodView("template.", template, template=True) if template else None
+def _find_pod_at_top(decoded_object: DecodedObject) -> PodView | None:
+    template = decoded_object.template if isinstance(decoded_object, PodTemplate) else None
+    return PodView("template.", template, is_template=True) if template else None
 
 
-def _none(_: Judged) -> PodView | None:
+def _find_no_pod(_: DecodedObject) -> PodView | None:
     return None
 
 
-_ITSELF = frozenset({""})
-_WORKLOAD = msgspec.json.Decoder(Workload).decode
+_OBJECT_ONLY = frozenset({""})
+_DECODE_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
-TARGETS: dict[tuple[str, str], Target] = {
-    ("", "Pod"): Target(
-        "pods", msgspec.json.Decoder(Pod).decode, _pod, frozenset({"", "resize", "ephemeralcontainers"})
+REVIEW_TARGETS: dict[tuple[str, str], ReviewTarget] = {
+    ("", "Pod"): ReviewTarget(
+        "pods", msgspec.json.Decoder(Pod).decode, _find_own_pod, frozenset({"", "resize", "ephemeralcontainers"})
     ),
-    ("apps", "Deployment"): Target("deployments", _WORKLOAD, _in_spec, _ITSELF),
-    ("apps", "ReplicaSet"): Target("replicasets", _WORKLOAD, _in_spec, _ITSELF),
-    ("apps", "StatefulSet"): Target("statefulsets", _WORKLOAD, _in_spec, _ITSELF),
-    ("apps", "DaemonSet"): Target("daemonsets", _WORKLOAD, _in_spec, _ITSELF),
-    ("batch", "Job"): Target("jobs", _WORKLOAD, _in_spec, _ITSELF),
-    ("", "ReplicationController"): Target("replicationcontrollers", _WORKLOAD, _in_spec, _ITSELF),
-    ("batch", "CronJob"): Target("cronjobs", msgspec.json.Decoder(CronJob).decode, _in_job_template, _ITSELF),
-    ("", "PodTemplate"): Target("podtemplates", msgspec.json.Decoder(PodTemplate).decode, _at_top, _ITSELF),
-    ("", "Node"): Target("nodes", msgspec.json.Decoder(Node).decode, _none, frozenset({"", "status"})),
-    ("", "ResourceQuota"): Target("resourcequotas", msgspec.json.Decoder(ResourceQuota).decode, _none, _ITSELF),
-    ("", "LimitRange"): Target("limitranges", msgspec.json.Decoder(LimitRange).decode, _none, _ITSELF),
+    ("apps", "Deployment"): ReviewTarget("deployments", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
+    ("apps", "ReplicaSet"): ReviewTarget("replicasets", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
+    ("apps", "StatefulSet"): ReviewTarget("statefulsets", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
+    ("apps", "DaemonSet"): ReviewTarget("daemonsets", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
+    ("batch", "Job"): ReviewTarget("jobs", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
+    ("", "ReplicationController"): ReviewTarget("replicationcontrollers", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
+    ("batch", "CronJob"): ReviewTarget("cronjobs", msgspec.json.Decoder(CronJob).decode, _find_pod_in_job_template, _OBJECT_ONLY),
+    ("", "PodTemplate"): ReviewTarget("podtemplates", msgspec.json.Decoder(PodTemplate).decode, _find_pod_at_top, _OBJECT_ONLY),
+    ("", "Node"): ReviewTarget("nodes", msgspec.json.Decoder(Node).decode, _find_no_pod, frozenset({"", "status"})),
+    ("", "ResourceQuota"): ReviewTarget("resourcequotas", msgspec.json.Decoder(ResourceQuota).decode, _find_no_pod, _OBJECT_ONLY),
+    ("", "LimitRange"): ReviewTarget("limitranges", msgspec.json.Decoder(LimitRange).decode, _find_no_pod, _OBJECT_ONLY),
 }
 """API group and kind to how it is judged."""
 
-SCALED = {
+SCALABLE_KINDS = {
     ("apps", "deployments"): "Deployment",
     ("apps", "replicasets"): "ReplicaSet",
     ("apps", "statefulsets"): "StatefulSet",
@@ -91,13 +91,13 @@ SCALED = {
 }
 """Group and plural of what makes as many pods as a Scale says, and its kind."""
 
-KINDS = frozenset(kind for _, kind in TARGETS)
+KIND_NAMES = frozenset(kind for _, kind in REVIEW_TARGETS)
 """The judged kinds by name, for policies and for metric labels."""
 
 
-def target(change: Change) -> Target | None:
+def find_review_target(request: AdmissionRequest) -> ReviewTarget | None:
     """How this change is judged, or None when no rule has anything to say about it."""
-    found = TARGETS.get((change.group, change.kind))
-    if found is None or change.operation not in {CREATE, UPDATE} or change.subresource not in found.subresources:
+    target = REVIEW_TARGETS.get((request.group, request.kind))
+    if target is None or request.operation not in {CREATE, UPDATE} or request.subresource not in target.subresources:
         return None
-    return found
+    return target

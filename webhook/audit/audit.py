@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from webhook.audit.capping import Capping
-from webhook.audit.judging import AT_ONCE, Judging
-from webhook.audit.kept import Kept
-from webhook.audit.kinds import NODE, ORDER, path
-from webhook.audit.looked import Looked
-from webhook.audit.pages import Pages
+from webhook.audit.capping import CapAudit
+from webhook.audit.judging import POD_BATCH_SIZE, AuditEvaluator
+from webhook.audit.kept import AuditFindings
+from webhook.audit.kinds import NODE, KINDS_IN_ORDER, create_list_path
+from webhook.audit.looked import AuditCoverage
+from webhook.audit.pages import PageReader
 from webhook.gate.scheduling_snapshot import SnapshotProvider
 from webhook.gate.usage_lister import UsageLister
 from webhook.policy.model import PolicySet
@@ -18,16 +18,16 @@ from webhook.state.watch.columns import Place
 from webhook.state.watch.namespaces import NamespaceView
 from webhook.state.watch.view import PodView
 
-Object = tuple[str, str, msgspec.Raw]
+ListedObject = tuple[str, str, msgspec.Raw]
 """API group, kind and JSON."""
 
 
-Pace = Callable[[int], None]
+Throttle = Callable[[int], None]
 """Is told that so many more objects are done, and says by when it returns how fast it goes on; may raise, to end it."""
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class AuditInput:
     """A cluster as it is seen: its pods and namespaces, which have been listed, and its nodes where those are known.
 
     `placing` says nothing of what is on nodes: what is stored has its place, or waits for one, which `tallygate
@@ -36,40 +36,40 @@ class World:
 
     pods: PodView
     namespaces: NamespaceView
-    sight: UsageLister
-    placing: SnapshotProvider | None = None
+    usage_lister: UsageLister
+    snapshots: SnapshotProvider | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class AuditScope:
     """What is audited: these namespaces, or the whole cluster with its nodes and shared caps (None).
 
     `spared` are the namespaces that the gate is not asked about.
     """
 
-    spared: frozenset[str]
-    only: frozenset[str] | None = None
+    excluded_namespaces: frozenset[str]
+    included_namespaces: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AuditResult:
     """What an audit has found, and in how many namespaces it looked."""
 
-    kept: Kept
-    looked: Looked
-    namespaces: int
+    findings: AuditFindings
+    coverage: AuditCoverage
+    namespace_count: int
 
 
 class Audit:
     """An audit by one policy set of one world."""
 
-    def __init__(self, policies: PolicySet, world: World, scope: Scope, pace: Pace) -> None:
-        self._world = world
+    def __init__(self, policies: PolicySet, audit_input: AuditInput, scope: AuditScope, throttle: Throttle) -> None:
+        self._input = audit_input
         self._scope = scope
-        self._pace = pace
-        self._judging = Judging(policies, world.namespaces.labels, scope.spared, world.placing)
+        self._throttle = throttle
+        self._evaluator = AuditEvaluator(policies, audit_input.namespaces.labels, scope.excluded_namespaces, audit_input.snapshots)
 
-    def run(self, objects: Iterable[Object]) -> Outcome:
+    def run(self, objects: Iterable[ListedObject]) -> AuditResult:
         """Judge these objects, which come in the order of `kinds.ORDER`, then pods and caps.
 
         Raises:
@@ -77,63 +77,63 @@ class Audit:
             NotListedError: the pods are not known yet.
         """
         for group, kind, item in objects:
-            self._judging.object(group, kind, item)
-            self._pace(1)
-        names = sorted(self._names())
+            self._evaluator.evaluate_object(group, kind, item)
+            self._throttle(1)
+        names = sorted(self._list_namespaces())
         for name in names:
-            places = sorted(self._world.pods.within(name), key=_by_name)  # so that the first of many stays the first
-            self._judging.pods(name, places, self._pace)
-            self._pace(len(places) % AT_ONCE)
-        self._cap(frozenset(names))
-        return Outcome(self._judging.kept, self._judging.looked, len(names))
+            pods = sorted(self._input.pods.within(name), key=_get_name)  # so that the first of many stays the first
+            self._evaluator.evaluate_pods(name, pods, self._throttle)
+            self._throttle(len(pods) % POD_BATCH_SIZE)
+        self._audit_caps(frozenset(names))
+        return AuditResult(self._evaluator.findings, self._evaluator.coverage, len(names))
 
-    def _names(self) -> Iterable[str]:
+    def _list_namespaces(self) -> Iterable[str]:
         """The namespaces that are audited, those that are passed over among them."""
-        there = (row.name for row in self._world.namespaces.rows())
-        return there if self._scope.only is None else self._scope.only
+        names = (row.name for row in self._input.namespaces.rows())
+        return names if self._scope.included_namespaces is None else self._scope.included_namespaces
 
-    def _cap(self, names: frozenset[str]) -> None:
-        capping = Capping(self._judging.caps, self._world.sight, self._world.pods)
-        shared = self._scope.only is None
-        for finding in capping.over(names - self._scope.spared, shared=shared):
-            self._judging.kept.add(finding)
-            self._pace(0)
-        left = [counted.cap.name for counted in self._judging.caps.all() if counted.cap.shared]
-        if not shared and left:
-            self._judging.looked.remark(
-                f"shared caps are added up over all their namespaces, and were not asked: {', '.join(left)}"
+    def _audit_caps(self, names: frozenset[str]) -> None:
+        cap_audit = CapAudit(self._evaluator.caps, self._input.usage_lister, self._input.pods)
+        includes_shared = self._scope.included_namespaces is None
+        for finding in cap_audit.find_excess(names - self._scope.excluded_namespaces, includes_shared=includes_shared):
+            self._evaluator.findings.add(finding)
+            self._throttle(0)
+        skipped = [cap.definition.name for cap in self._evaluator.caps.list_caps() if cap.definition.shared]
+        if not includes_shared and skipped:
+            self._evaluator.coverage.add_remark(
+                f"shared caps are added up over all their namespaces, and were not asked: {', '.join(skipped)}"
             )
 
 
-def _by_name(place: Place) -> str:
-    return place.name
+def _get_name(pod: Place) -> str:
+    return pod.name
 
 
-def listed(pages: Pages, scope: Scope) -> Iterator[Object]:
+def list_objects(pages: PageReader, scope: AuditScope) -> Iterator[ListedObject]:
     """Everything but pods that a cluster stores of what the gate judges, in order.
 
     Raises:
         AuditError: something cannot be listed.
     """
-    for key in ORDER:
+    for key in KINDS_IN_ORDER:
         group, kind = key
-        for each in _paths(key, scope):
-            for items in pages.of(each):
+        for path in _list_paths(key, scope):
+            for items in pages.list_pages(path):
                 for item in items:
                     yield group, kind, item
 
 
-def _paths(key: tuple[str, str], scope: Scope) -> list[str]:
-    if scope.only is None:
-        return [path(key)]
-    return [] if key == NODE else [path(key, name) for name in sorted(scope.only)]
+def _list_paths(key: tuple[str, str], scope: AuditScope) -> list[str]:
+    if scope.included_namespaces is None:
+        return [create_list_path(key)]
+    return [] if key == NODE else [create_list_path(key, name) for name in sorted(scope.included_namespaces)]
 
 
-def ordered(objects: Iterable[tuple[str, msgspec.Raw]]) -> Iterator[Object]:
+def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]]) -> Iterator[ListedObject]:
     """Objects that were taken from a file, with their kinds, brought into order; those of other kinds are left out."""
     by_kind: dict[str, list[msgspec.Raw]] = {}
     for kind, item in objects:
         by_kind.setdefault(kind, []).append(item)
-    for group, kind in ORDER:
+    for group, kind in KINDS_IN_ORDER:
         for item in by_kind.get(kind, ()):
             yield group, kind, item

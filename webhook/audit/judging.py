@@ -7,27 +7,27 @@ import msgspec
 
 from webhook.accounting.problem import Problem
 from webhook.admission.capping import CapIndex
-from webhook.admission.change import CREATE, Change
-from webhook.admission.reading import decoded
+from webhook.admission.change import CREATE, AdmissionRequest
+from webhook.admission.reading import decode_object
 from webhook.admission.review import ReviewError
 from webhook.admission.selection import Labels
-from webhook.admission.workloads import TARGETS
-from webhook.audit.finding import Finding, Subject
-from webhook.audit.kept import Kept
-from webhook.audit.kinds import api_version
-from webhook.audit.looked import Looked
-from webhook.audit.owners import STORED, Echo, Name, Owners, controller, echo
-from webhook.audit.saying import Said, Saying
+from webhook.admission.workloads import REVIEW_TARGETS
+from webhook.audit.finding import AuditFinding, ObjectRef
+from webhook.audit.kept import AuditFindings
+from webhook.audit.kinds import format_api_version
+from webhook.audit.looked import AuditCoverage
+from webhook.audit.owners import STORED_DECODER, ProblemKey, OwnerKey, ProblemsByOwner, get_controller, create_problem_key
+from webhook.audit.saying import EvaluatedProblem, ObjectEvaluator
 from webhook.gate.scheduling_snapshot import SnapshotProvider
 from webhook.objects.meta import ObjectMeta
 from webhook.policy.model import Enforcement, PolicySet
 from webhook.state.watch.columns import Place
 from webhook.state.watch.shapes import Shape
 
-AT_ONCE = 20  # pods, of which each may have a shape of its own
+POD_BATCH_SIZE = 20  # pods, of which each may have a shape of its own
 
 
-class Judging:
+class AuditEvaluator:
     """Judges objects one by one; owners must come before what they own, and pods last.
 
     `labels` gives those of a namespace, None where nobody knows them; `spared` are the namespaces that the gate is not
@@ -38,113 +38,113 @@ class Judging:
         self,
         policies: PolicySet,
         labels: Callable[[str], Labels | None],
-        spared: frozenset[str],
-        placing: SnapshotProvider | None = None,
+        excluded_namespaces: frozenset[str],
+        snapshots: SnapshotProvider | None = None,
     ) -> None:
-        self.kept = Kept()
-        self.looked = Looked()
-        self._spared = spared
-        self._saying = Saying(policies, labels, placing, self.looked)
-        self._whys: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules}
-        self._owners = Owners()
+        self.findings = AuditFindings()
+        self.coverage = AuditCoverage()
+        self._excluded_namespaces = excluded_namespaces
+        self._evaluator = ObjectEvaluator(policies, labels, snapshots, self.coverage)
+        self._policy_reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
+        self._problems_by_owner = ProblemsByOwner()
 
     @property
     def caps(self) -> CapIndex:
         """The caps of the policies."""
-        return self._saying.caps
+        return self._evaluator.caps
 
-    def object(self, group: str, kind: str, item: msgspec.Raw) -> None:
+    def evaluate_object(self, group: str, kind: str, item: msgspec.Raw) -> None:
         """Judge anything but a pod, as its JSON is stored."""
         try:
-            stored = STORED.decode(item)
-            meta = stored.meta
-            if (meta.namespace or "") in self._spared:
-                self.looked.spared[meta.namespace or ""] += 1
+            stored = STORED_DECODER.decode(item)
+            metadata = stored.metadata_or_empty
+            if (metadata.namespace or "") in self._excluded_namespaces:
+                self.coverage.excluded[metadata.namespace or ""] += 1
             elif stored.is_idle(kind):
-                self.looked.idle += 1
+                self.coverage.idle += 1
             else:
-                change = Change(kind, CREATE, item, group=group, namespace=meta.namespace or "", name=meta.name or "")
-                self._tell(change, meta, list(self._saying.of(change)))
+                request = AdmissionRequest(kind, CREATE, item, group=group, namespace=metadata.namespace or "", name=metadata.name or "")
+                self._add_object_findings(request, metadata, list(self._evaluator.evaluate(request)))
         except (ReviewError, ValueError, RecursionError) as error:
-            self._unreadable(f"a {kind} cannot be read: {error}")
+            self._count_unreadable(f"a {kind} cannot be read: {error}")
 
-    def pods(self, namespace: str, places: Sequence[Place], pace: Callable[[int], None]) -> None:
+    def evaluate_pods(self, namespace: str, pod_rows: Sequence[Place], throttle: Callable[[int], None]) -> None:
         """Judge the pods of a namespace, what they have in common once; `pace` is told how many more are done."""
-        if namespace in self._spared:
-            self.looked.spared[namespace] += len(places)
+        if namespace in self._excluded_namespaces:
+            self.coverage.excluded[namespace] += len(pod_rows)
             return
-        known: dict[Shape, _OfShape] = {}
-        told: dict[tuple[str, Echo], Finding] = {}
-        for number, place in enumerate(places, 1):
-            if number % AT_ONCE == 0:
-                pace(AT_ONCE)
-            if place.has_ended:
-                self.looked.ended += 1
+        problems_by_group: dict[Shape, _GroupProblems] = {}
+        findings_by_owner: dict[tuple[str, ProblemKey], AuditFinding] = {}
+        for number, pod_row in enumerate(pod_rows, 1):
+            if number % POD_BATCH_SIZE == 0:
+                throttle(POD_BATCH_SIZE)
+            if pod_row.has_ended:
+                self.coverage.ended += 1
                 continue
-            self.looked.judged["Pod"] += 1
-            found = known.get(place.shape)
-            if found is None:
-                found = known[place.shape] = self._shape(namespace, place)
-            self._tell_pod(place, found, told)
+            self.coverage.evaluated["Pod"] += 1
+            group_problems = problems_by_group.get(pod_row.shape)
+            if group_problems is None:
+                group_problems = problems_by_group[pod_row.shape] = self._evaluate_group(namespace, pod_row)
+            self._add_pod_findings(pod_row, group_problems, findings_by_owner)
 
-    def _tell(self, change: Change, meta: ObjectMeta, said: list[Said]) -> None:
-        self.looked.judged[change.kind] += 1
-        before = self._owners.echoes(change.namespace, controller(meta))
-        path = _path(change) if said else ""
-        echoes = {echo(problem, path): (enforcement, problem) for enforcement, problem in said}
+    def _add_object_findings(self, request: AdmissionRequest, metadata: ObjectMeta, problems: list[EvaluatedProblem]) -> None:
+        self.coverage.evaluated[request.kind] += 1
+        owner_problems = self._problems_by_owner.get_problems(request.namespace, get_controller(metadata))
+        path = _get_pod_path(request) if problems else ""
+        problems_by_key = {create_problem_key(problem, path): (enforcement, problem) for enforcement, problem in problems}
         # What was said of its owner is said of what it owns, too: caps speak of a Deployment, not of its ReplicaSets.
-        self._owners.said(Name(change.namespace, change.kind, change.name), frozenset(echoes) | before)
-        subject = Subject(api_version(change.group), change.kind, change.namespace, change.name, meta.uid or "")
-        for each, (enforcement, problem) in echoes.items():
-            if each not in before:
-                self.kept.add(self._finding(subject, enforcement, problem))
+        self._problems_by_owner.record(OwnerKey(request.namespace, request.kind, request.name), frozenset(problems_by_key) | owner_problems)
+        object_ref = ObjectRef(format_api_version(request.group), request.kind, request.namespace, request.name, metadata.uid or "")
+        for key, (enforcement, problem) in problems_by_key.items():
+            if key not in owner_problems:
+                self.findings.add(self._create_finding(object_ref, enforcement, problem))
 
-    def _shape(self, namespace: str, place: Place) -> "_OfShape":
+    def _evaluate_group(self, namespace: str, pod_row: Place) -> "_GroupProblems":
         """What is said of all pods of a shape that was not said of their owner."""
-        pod = place.shape.pod()
-        owner = controller(pod.metadata or ObjectMeta())
+        pod = pod_row.shape.pod()
+        owner = get_controller(pod.metadata or ObjectMeta())
         try:
-            said = list(self._saying.of(Change("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace)))
+            problems = list(self._evaluator.evaluate(AdmissionRequest("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace)))
         except (ReviewError, ValueError) as error:
-            self._unreadable(f"pod {namespace}/{place.name} cannot be read: {error}")
-            said = []
-        before = self._owners.echoes(namespace, owner)
-        return _OfShape(
+            self._count_unreadable(f"pod {namespace}/{pod_row.name} cannot be read: {error}")
+            problems = []
+        owner_problems = self._problems_by_owner.get_problems(namespace, owner)
+        return _GroupProblems(
             f"{owner.kind} {owner.name}" if owner else "",
-            tuple((each, *one) for one in said if (each := echo(one[1], "")) not in before),
+            tuple((key, *item) for item in problems if (key := create_problem_key(item[1], "")) not in owner_problems),
         )
 
-    def _tell_pod(self, place: Place, found: "_OfShape", told: dict[tuple[str, Echo], Finding]) -> None:
+    def _add_pod_findings(self, pod_row: Place, group_problems: "_GroupProblems", findings_by_owner: dict[tuple[str, ProblemKey], AuditFinding]) -> None:
         """Each pod that is nobody's by itself; of those of one owner the first, and how many more there are."""
-        for each, enforcement, problem in found.said:
-            same = told.get((found.owner, each)) if found.owner else None
-            if same is not None:
-                same.more += 1
+        for key, enforcement, problem in group_problems.problems:
+            earlier = findings_by_owner.get((group_problems.owner, key)) if group_problems.owner else None
+            if earlier is not None:
+                earlier.more_pods += 1
                 continue
-            subject = Subject(api_version(""), "Pod", place.namespace, place.name, place.uid)
-            finding = self._finding(subject, enforcement, problem)
-            if found.owner:
-                finding.owner = found.owner
-                told[found.owner, each] = finding
-            self.kept.add(finding)
+            object_ref = ObjectRef(format_api_version(""), "Pod", pod_row.namespace, pod_row.name, pod_row.uid)
+            finding = self._create_finding(object_ref, enforcement, problem)
+            if group_problems.owner:
+                finding.owner = group_problems.owner
+                findings_by_owner[group_problems.owner, key] = finding
+            self.findings.add(finding)
 
-    def _finding(self, subject: Subject, enforcement: Enforcement, problem: Problem) -> Finding:
-        why = self._whys.get(problem.rule, "") if problem.policy_kind == "rule" else ""
-        return Finding(subject, enforcement, problem, subject.namespace, why)
+    def _create_finding(self, object_ref: ObjectRef, enforcement: Enforcement, problem: Problem) -> AuditFinding:
+        policy_reason = self._policy_reasons.get(problem.rule, "") if problem.policy_kind == "rule" else ""
+        return AuditFinding(object_ref, enforcement, problem, object_ref.namespace, policy_reason)
 
-    def _unreadable(self, remark: str) -> None:
-        self.looked.unreadable += 1
-        self.looked.remark(remark)
+    def _count_unreadable(self, remark: str) -> None:
+        self.coverage.unreadable += 1
+        self.coverage.add_remark(remark)
 
 
-class _OfShape(NamedTuple):
+class _GroupProblems(NamedTuple):
     """What is said of the pods of one shape, and who made them, empty for pods of nobody."""
 
     owner: str
-    said: tuple[tuple[Echo, Enforcement, Problem], ...]
+    problems: tuple[tuple[ProblemKey, Enforcement, Problem], ...]
 
 
-def _path(change: Change) -> str:
-    found = TARGETS[change.group, change.kind]
-    view = found.view(decoded(found, change, change.object))
-    return view.path if view is not None else ""
+def _get_pod_path(request: AdmissionRequest) -> str:
+    target = REVIEW_TARGETS[request.group, request.kind]
+    pod_view = target.find_pod(decode_object(target, request, request.object))
+    return pod_view.path if pod_view is not None else ""

@@ -3,18 +3,18 @@
 from collections import Counter, defaultdict
 from typing import Final, NamedTuple
 
-from webhook.audit.finding import STRICTEST_FIRST, Finding
+from webhook.audit.finding import ENFORCEMENTS_BY_STRICTNESS, AuditFinding
 from webhook.policy.model import Enforcement
 
-MOST_OF_ONE: Final = 1000
+MAX_FINDINGS_PER_NAMESPACE: Final = 1000
 """Findings kept of one namespace. Where more is wrong, a stricter one takes the place of a weaker."""
-MOST: Final = 50_000
+MAX_FINDINGS: Final = 50_000
 """Findings kept in all: some tens of megabytes."""
 
-_RANK = {enforcement: rank for rank, enforcement in enumerate(STRICTEST_FIRST)}
+_RANK = {enforcement: rank for rank, enforcement in enumerate(ENFORCEMENTS_BY_STRICTNESS)}
 
 
-class Policy(NamedTuple):
+class PolicyKey(NamedTuple):
     """Who says it: a `rule` or a `cap`, by its name, and how strictly that is enforced."""
 
     by: str
@@ -22,55 +22,55 @@ class Policy(NamedTuple):
     enforcement: Enforcement
 
 
-class Kept:
+class AuditFindings:
     """Findings by the namespace in whose report they stand."""
 
-    def __init__(self, most_of_one: int = MOST_OF_ONE, most: int = MOST) -> None:
-        self._most_of_one = most_of_one
-        self._room = most
-        self._of: dict[str, dict[Enforcement, list[Finding]]] = {}
+    def __init__(self, max_per_namespace: int = MAX_FINDINGS_PER_NAMESPACE, max_findings: int = MAX_FINDINGS) -> None:
+        self._max_per_namespace = max_per_namespace
+        self._remaining = max_findings
+        self._by_namespace: dict[str, dict[Enforcement, list[AuditFinding]]] = {}
         self._counts: dict[str, Counter[Enforcement]] = defaultdict(Counter)
-        self.by_policy: Counter[Policy] = Counter()
+        self.by_policy: Counter[PolicyKey] = Counter()
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: AuditFinding) -> None:
         """Count a finding, and keep it if there is room or something weaker can make room for it."""
         problem, enforcement = finding.problem, finding.enforcement
-        self._counts[finding.home][enforcement] += 1
-        self.by_policy[Policy(problem.policy_kind, problem.rule, enforcement)] += 1
-        there = self._of.setdefault(finding.home, {each: [] for each in STRICTEST_FIRST})
-        if self._room <= 0 or sum(map(len, there.values())) >= self._most_of_one:
-            weaker = next((each for each in reversed(STRICTEST_FIRST) if there[each]), enforcement)
+        self._counts[finding.report_namespace][enforcement] += 1
+        self.by_policy[PolicyKey(problem.policy_kind, problem.rule, enforcement)] += 1
+        by_enforcement = self._by_namespace.setdefault(finding.report_namespace, {each: [] for each in ENFORCEMENTS_BY_STRICTNESS})
+        if self._remaining <= 0 or sum(map(len, by_enforcement.values())) >= self._max_per_namespace:
+            weaker = next((each for each in reversed(ENFORCEMENTS_BY_STRICTNESS) if by_enforcement[each]), enforcement)
             if _RANK[weaker] <= _RANK[enforcement]:
                 return
-            there[weaker].pop()
+            by_enforcement[weaker].pop()
         else:
-            self._room -= 1
-        there[enforcement].append(finding)
+            self._remaining -= 1
+        by_enforcement[enforcement].append(finding)
 
-    def homes(self) -> list[str]:
+    def list_namespaces(self) -> list[str]:
         """The namespaces of which something was found, in order; the empty one for the cluster's own."""
         return sorted(self._counts)
 
-    def of(self, home: str) -> list[Finding]:
+    def list_findings(self, namespace: str) -> list[AuditFinding]:
         """What is kept of one, the strictest first, then by object."""
-        there = self._of.get(home, {})
-        return [each for enforcement in there for each in sorted(there[enforcement], key=_by_object)]
+        by_enforcement = self._by_namespace.get(namespace, {})
+        return [finding for enforcement in by_enforcement for finding in sorted(by_enforcement[enforcement], key=_create_sort_key)]
 
-    def all(self) -> list[Finding]:
+    def list_all(self) -> list[AuditFinding]:
         """What is kept, by namespace."""
-        return [finding for home in self.homes() for finding in self.of(home)]
+        return [finding for namespace in self.list_namespaces() for finding in self.list_findings(namespace)]
 
-    def forget(self) -> None:
+    def drop_findings(self) -> None:
         """Keep nothing any more but how much was found."""
-        self._of.clear()
+        self._by_namespace.clear()
 
-    def counts(self, home: str | None = None) -> Counter[Enforcement]:
+    def count_by_enforcement(self, namespace: str | None = None) -> Counter[Enforcement]:
         """How much was found of one, or in all, kept or not."""
-        if home is not None:
-            return Counter(self._counts.get(home, ()))
+        if namespace is not None:
+            return Counter(self._counts.get(namespace, ()))
         return sum(self._counts.values(), Counter())
 
 
-def _by_object(finding: Finding) -> tuple[str, str, str, str]:
-    subject, problem = finding.subject, finding.problem
-    return subject.kind, subject.name, problem.field, problem.code
+def _create_sort_key(finding: AuditFinding) -> tuple[str, str, str, str]:
+    object_ref, problem = finding.subject, finding.problem
+    return object_ref.kind, object_ref.name, problem.field, problem.code

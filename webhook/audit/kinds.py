@@ -2,31 +2,31 @@
 
 from typing import Final
 
-from webhook.admission.workloads import TARGETS
+from webhook.admission.workloads import REVIEW_TARGETS
 
 POD: Final = ("", "Pod")
 NODE: Final = ("", "Node")
-_MAKERS = (("batch", "CronJob"), ("apps", "Deployment"))
-_MADE = (("apps", "ReplicaSet"), ("batch", "Job"))
+_TOP_LEVEL_CONTROLLERS = (("batch", "CronJob"), ("apps", "Deployment"))
+_CONTROLLED_KINDS = (("apps", "ReplicaSet"), ("batch", "Job"))
 
-ORDER: tuple[tuple[str, str], ...] = (
-    *_MAKERS,
-    *sorted(key for key in TARGETS if key not in {*_MAKERS, *_MADE, POD}),
-    *_MADE,
+KINDS_IN_ORDER: tuple[tuple[str, str], ...] = (
+    *_TOP_LEVEL_CONTROLLERS,
+    *sorted(key for key in REVIEW_TARGETS if key not in {*_TOP_LEVEL_CONTROLLERS, *_CONTROLLED_KINDS, POD}),
+    *_CONTROLLED_KINDS,
 )
 """All that the gate judges but pods, which come last: an owner stands before what it owns."""
 
-GROUPS = {kind: group for group, kind in TARGETS}
+GROUPS_BY_KIND = {kind: group for group, kind in REVIEW_TARGETS}
 """The API group of a judged kind; no two of them have one name."""
 
 
-def api_version(group: str) -> str:
+def format_api_version(group: str) -> str:
     """As it stands in an object."""
     return f"{group}/v1" if group else "v1"
 
 
-def path(key: tuple[str, str], namespace: str = "") -> str:
+def create_list_path(key: tuple[str, str], namespace: str = "") -> str:
     """Where objects of a kind are listed, of all namespaces or of one."""
     group, _ = key
-    within = f"/namespaces/{namespace}" if namespace else ""
-    return f"{f'/apis/{group}/v1' if group else '/api/v1'}{within}/{TARGETS[key].plural}"
+    namespace_path = f"/namespaces/{namespace}" if namespace else ""
+    return f"{f'/apis/{group}/v1' if group else '/api/v1'}{namespace_path}/{REVIEW_TARGETS[key].plural}"

@@ -11,10 +11,10 @@ import msgspec
 from webhook.accounting.problem import Problem
 from webhook.objects.meta import ObjectMeta, OwnerReference
 
-Echo = tuple[str, str, str, str]
+ProblemKey = tuple[str, str, str, str]
 """What makes what is said of a pod the same as what was said of the template that it was made from."""
 
-_OVER = frozenset({"Complete", "Failed"})
+_ENDED_CONDITIONS = frozenset({"Complete", "Failed"})
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class _Status(msgspec.Struct, frozen=True):
     conditions: list[_Condition] | None = None
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredObject(msgspec.Struct, frozen=True):
     """An object, as far as that says whose it is and whether it is over."""
 
     metadata: ObjectMeta | None = None
@@ -38,22 +38,22 @@ class Stored(msgspec.Struct, frozen=True):
     status: _Status | None = None
 
     @property
-    def meta(self) -> ObjectMeta:
+    def metadata_or_empty(self) -> ObjectMeta:
         """Its metadata, empty where it has none."""
         return self.metadata or ObjectMeta()
 
     def is_idle(self, kind: str) -> bool:
         """Whether it makes no pods any more: a ReplicaSet that a rollout has left behind, or a Job that has ended."""
         if kind == "ReplicaSet":
-            return controller(self.meta) is not None and self.spec is not None and self.spec.replicas == 0
+            return get_controller(self.metadata_or_empty) is not None and self.spec is not None and self.spec.replicas == 0
         conditions = (self.status.conditions if self.status else None) or ()
-        return kind == "Job" and any(each.type in _OVER and each.status == "True" for each in conditions)
+        return kind == "Job" and any(condition.type in _ENDED_CONDITIONS and condition.status == "True" for condition in conditions)
 
 
-STORED = msgspec.json.Decoder(Stored)
+STORED_DECODER = msgspec.json.Decoder(StoredObject)
 
 
-class Name(NamedTuple):
+class OwnerKey(NamedTuple):
     """An object by what owners are named by."""
 
     namespace: str
@@ -61,29 +61,29 @@ class Name(NamedTuple):
     name: str
 
 
-def controller(meta: ObjectMeta) -> OwnerReference | None:
+def get_controller(metadata: ObjectMeta) -> OwnerReference | None:
     """The controller that an object was made by."""
-    return next((owner for owner in meta.owner_references or () if owner.controller), None)
+    return next((owner for owner in metadata.owner_references or () if owner.controller), None)
 
 
-class Owners:
+class ProblemsByOwner:
     """What was said of every object that others may belong to."""
 
     def __init__(self) -> None:
-        self._said: dict[Name, frozenset[Echo]] = {}
+        self._problems: dict[OwnerKey, frozenset[ProblemKey]] = {}
 
-    def said(self, name: Name, echoes: frozenset[Echo]) -> None:
+    def record(self, owner: OwnerKey, problems: frozenset[ProblemKey]) -> None:
         """Remember what was said of one; nothing is remembered of those of which nothing was."""
-        if echoes:
-            self._said[name] = echoes
+        if problems:
+            self._problems[owner] = problems
 
-    def echoes(self, namespace: str, owner: OwnerReference | None) -> frozenset[Echo]:
+    def get_problems(self, namespace: str, owner: OwnerReference | None) -> frozenset[ProblemKey]:
         """What was said of an owner."""
         if owner is None:
             return frozenset()
-        return self._said.get(Name(namespace, owner.kind or "", owner.name or ""), frozenset())
+        return self._problems.get(OwnerKey(namespace, owner.kind or "", owner.name or ""), frozenset())
 
 
-def echo(problem: Problem, path: str) -> Echo:
+def create_problem_key(problem: Problem, pod_path: str) -> ProblemKey:
     """What a problem is, wherever the pod stands in its object; `path` is where."""
-    return problem.code, problem.rule, problem.field.removeprefix(path), problem.message
+    return problem.code, problem.rule, problem.field.removeprefix(pod_path), problem.message

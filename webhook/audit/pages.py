@@ -19,12 +19,12 @@ from webhook.state.watch.wire import refused
 _OK: Final = 200
 _NOT_FOUND: Final = 404
 _GONE: Final = 410
-_PAUSES: Final = (1.0, 4.0, 15.0)
-_LONGEST_PAUSE: Final = 60.0
-_PASSING: Final = frozenset({Reason.BUSY, Reason.TIMEOUT, Reason.RESET, Reason.TRUNCATED, Reason.SERVER_ERROR})
-_MOST_CARRIED_ON: Final = 1000  # continuations of one list: a server that always offers another is broken
+_RETRY_PAUSES: Final = (1.0, 4.0, 15.0)
+_MAX_PAUSE: Final = 60.0
+_TRANSIENT_REASONS: Final = frozenset({Reason.BUSY, Reason.TIMEOUT, Reason.RESET, Reason.TRUNCATED, Reason.SERVER_ERROR})
+_MAX_CONTINUED: Final = 1000  # continuations of one list: a server that always offers another is broken
 
-Wait = Callable[[float], None]
+WaitFunction = Callable[[float], None]
 """Waits so many seconds; may raise, to end what goes on."""
 
 
@@ -32,95 +32,95 @@ class AuditError(TallygateError):
     """The audit cannot be done: this text says of what, why, and what would help."""
 
 
-class ForbiddenError(AuditError):
+class ListForbiddenError(AuditError):
     """Something may not be listed."""
 
 
-class _Meta(msgspec.Struct, rename="camel", frozen=True):
+class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class _List(msgspec.Struct, frozen=True):
-    metadata: _Meta
+class _ListPage(msgspec.Struct, frozen=True):
+    metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
 
 
-class _Status(msgspec.Struct, frozen=True):
-    metadata: _Meta = _Meta()
+class _ExpiredStatus(msgspec.Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
 
 
-_LIST = msgspec.json.Decoder(_List)
-_STATUS = msgspec.json.Decoder(_Status)
+_LIST_DECODER = msgspec.json.Decoder(_ListPage)
+_STATUS_DECODER = msgspec.json.Decoder(_ExpiredStatus)
 
 
-class Pages:
+class PageReader:
     """Lists what there is, `size` objects at a time. What passes is waited for: an API server that is busy, or begins.
 
     `server` is named where something goes wrong.
     """
 
-    def __init__(self, transport: Transport, server: str, size: int, wait: Wait) -> None:
+    def __init__(self, transport: Transport, server: str, size: int, wait: WaitFunction) -> None:
         self._transport = transport
         self._server = server
         self._size = size
         self._wait = wait
 
-    def of(self, path: str) -> Iterator[list[msgspec.Raw]]:
+    def list_pages(self, path: str) -> Iterator[list[msgspec.Raw]]:
         """The pages of a list; none where the API server knows no such resource.
 
         Raises:
             ForbiddenError: it may not be listed.
             AuditError: it cannot be.
         """
-        more, carried_on = "", 0
+        continue_token, continued = "", 0
         while True:
-            answer = self._answer(path, {"limit": f"{self._size}", **({"continue": more} if more else {})})
-            if answer.status == _NOT_FOUND:
+            response = self._get_with_retry(path, {"limit": f"{self._size}", **({"continue": continue_token} if continue_token else {})})
+            if response.status == _NOT_FOUND:
                 return
-            if answer.status == _GONE and more and (anew := _offered(answer)) and carried_on < _MOST_CARRIED_ON:
-                more, carried_on = anew, carried_on + 1
+            if response.status == _GONE and continue_token and (new_token := _read_continue_token(response)) and continued < _MAX_CONTINUED:
+                continue_token, continued = new_token, continued + 1
                 continue
-            if answer.status != _OK:
-                raise self._failure(path, refused(answer))
-            page = self._read(path, answer)
+            if response.status != _OK:
+                raise self._create_error(path, refused(response))
+            page = self._decode_page(path, response)
             yield page.items or []
             if not page.metadata.continue_:
                 return
-            if page.metadata.continue_ == more:
+            if page.metadata.continue_ == continue_token:
                 raise AuditError(f"{path} cannot be listed at {self._server}: its list does not end")
-            more = page.metadata.continue_
+            continue_token = page.metadata.continue_
 
-    def _answer(self, path: str, query: dict[str, str]) -> Answer:
-        pauses = iter(_PAUSES)
+    def _get_with_retry(self, path: str, query: dict[str, str]) -> Answer:
+        pauses = iter(_RETRY_PAUSES)
         while True:
             try:
-                answer = self._transport.get(path, query)
-                failure = None if answer.status in {_OK, _NOT_FOUND, _GONE} else refused(answer)
+                response = self._transport.get(path, query)
+                failure = None if response.status in {_OK, _NOT_FOUND, _GONE} else refused(response)
             except WatchError as error:
                 failure = error
             if failure is None:
-                return answer
+                return response
             pause = next(pauses, None)
-            if pause is None or failure.reason not in _PASSING:
-                raise self._failure(path, failure)
-            self._wait(pause if failure.retry_after is None else min(failure.retry_after, _LONGEST_PAUSE))
+            if pause is None or failure.reason not in _TRANSIENT_REASONS:
+                raise self._create_error(path, failure)
+            self._wait(pause if failure.retry_after is None else min(failure.retry_after, _MAX_PAUSE))
 
-    def _read(self, path: str, answer: Answer) -> _List:
+    def _decode_page(self, path: str, response: Answer) -> _ListPage:
         try:
-            return _LIST.decode(answer.body)
+            return _LIST_DECODER.decode(response.body)
         except (ValueError, RecursionError) as error:
             raise AuditError(f"{path} cannot be listed at {self._server}: no list came: {error}") from None
 
-    def _failure(self, path: str, failure: WatchError) -> AuditError:
-        said = f"{path} cannot be listed at {self._server}: {failure}"
+    def _create_error(self, path: str, failure: WatchError) -> AuditError:
+        message = f"{path} cannot be listed at {self._server}: {failure}"
         if failure.reason is Reason.FORBIDDEN:
-            return ForbiddenError(f"{said}; the audit must be allowed to list it")
-        return AuditError(said)
+            return ListForbiddenError(f"{message}; the audit must be allowed to list it")
+        return AuditError(message)
 
 
-def _offered(answer: Answer) -> str:
+def _read_continue_token(response: Answer) -> str:
     """The token by which a list that has expired can be carried on, if the API server offers one."""
     try:
-        return _STATUS.decode(answer.body).metadata.continue_
+        return _STATUS_DECODER.decode(response.body).metadata.continue_
     except (ValueError, RecursionError):
         return ""

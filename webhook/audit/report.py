@@ -12,40 +12,40 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.audit.finding import Finding
+from webhook.audit.finding import AuditFinding
 from webhook.policy.model import Enforcement
 
-NAME: Final = "tallygate"
+REPORT_NAME: Final = "tallygate"
 """What every report is called."""
-MANAGED_BY: Final = ("app.kubernetes.io/managed-by", "tallygate")
+MANAGED_BY_LABEL: Final = ("app.kubernetes.io/managed-by", "tallygate")
 """The label of reports that are ours: no other is ever touched."""
-DIGEST: Final = "tallygate.dev/digest"
-LEFT_OUT: Final = "tallygate.dev/left-out"
-MOST_RESULTS: Final = 500
-MOST_BYTES: Final = 1_000_000
+DIGEST_ANNOTATION: Final = "tallygate.dev/digest"
+OMITTED_ANNOTATION: Final = "tallygate.dev/left-out"
+MAX_RESULTS: Final = 500
+MAX_RESULT_BYTES: Final = 1_000_000
 """Of a report's results: etcd takes 1.5 MiB, and the API server adds to it who owns which field."""
-_LONGEST: Final = 1000  # characters of a message, and of a path
-_WHY: Final = 500
+_MAX_TEXT_LENGTH: Final = 1000  # characters of a message, and of a path
+_MAX_REASON_LENGTH: Final = 500
 
-_RESULT: Mapping[Enforcement, tuple[str, str]] = {
+_RESULTS_BY_ENFORCEMENT: Mapping[Enforcement, tuple[str, str]] = {
     Enforcement.DENY: ("fail", "high"),
     Enforcement.WARN: ("warn", "medium"),
     Enforcement.AUDIT: ("warn", "info"),
 }
-_CATEGORY = {"rule": "ResourceRule", "cap": "NamespaceCap"}
+_CATEGORIES = {"rule": "ResourceRule", "cap": "NamespaceCap"}
 
-Result = dict[str, Any]
+ReportResult = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class ReportApi:
     """One of the report APIs, and what its kinds are called."""
 
     group: str
     version: str
     kind: str
     plural: str
-    says_source: bool
+    has_source: bool
 
     @property
     def path(self) -> str:
@@ -58,92 +58,92 @@ class Api:
         return f"{self.group}/{self.version}"
 
 
-APIS: tuple[Api, ...] = (
-    Api("openreports.io", "v1alpha1", "Report", "reports", says_source=True),
-    Api("wgpolicyk8s.io", "v1alpha2", "PolicyReport", "policyreports", says_source=False),
+REPORT_APIS: tuple[ReportApi, ...] = (
+    ReportApi("openreports.io", "v1alpha1", "Report", "reports", has_source=True),
+    ReportApi("wgpolicyk8s.io", "v1alpha2", "PolicyReport", "policyreports", has_source=False),
 )
 """The newer first: where both are installed, that is written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class ReportContent:
     """What a report says: its results without their times, how much was found in all, and a hash of both."""
 
-    results: Sequence[Result]
+    results: Sequence[ReportResult]
     summary: Mapping[str, int]
-    left_out: int
+    omitted: int
     digest: str
 
 
-def content(findings: Iterable[Finding], counts: Counter[Enforcement]) -> Content:
+def create_content(findings: Iterable[AuditFinding], counts: Counter[Enforcement]) -> ReportContent:
     """What a namespace's report is to say of findings, the most important first, of which there are so many in all."""
-    results: list[Result] = []
+    results: list[ReportResult] = []
     size = 0
     for finding in findings:
-        result = _result(finding)
-        size += len(_ENCODER.encode(result))
-        if len(results) >= MOST_RESULTS or size > MOST_BYTES:
+        result = _create_result(finding)
+        size += len(_REPORT_ENCODER.encode(result))
+        if len(results) >= MAX_RESULTS or size > MAX_RESULT_BYTES:
             break
         results.append(result)
     summary = dict.fromkeys(("pass", "fail", "warn", "error", "skip"), 0)
-    for enforcement, number in counts.items():
-        summary[_RESULT[enforcement][0]] += number
-    digest = hashlib.sha256(_ENCODER.encode([results, summary])).hexdigest()[:16]
-    return Content(results, summary, counts.total() - len(results), digest)
+    for enforcement, count in counts.items():
+        summary[_RESULTS_BY_ENFORCEMENT[enforcement][0]] += count
+    digest = hashlib.sha256(_REPORT_ENCODER.encode([results, summary])).hexdigest()[:16]
+    return ReportContent(results, summary, counts.total() - len(results), digest)
 
 
-def body(api: Api, namespace: str, said: Content, times: Mapping[str, Any], now: int) -> dict[str, Any]:
+def create_report(api: ReportApi, namespace: str, content: ReportContent, timestamps: Mapping[str, Any], now: int) -> dict[str, Any]:
     """A report, ready to be sent; `times` are those of results that stood there before, `now` is Unix time."""
-    annotations = {DIGEST: said.digest} | ({LEFT_OUT: f"{said.left_out}"} if said.left_out else {})
-    labels = dict([MANAGED_BY]) | {"app.kubernetes.io/name": NAME}
-    metadata: dict[str, Any] = {"name": NAME, "labels": labels, "annotations": annotations}
+    annotations = {DIGEST_ANNOTATION: content.digest} | ({OMITTED_ANNOTATION: f"{content.omitted}"} if content.omitted else {})
+    labels = dict([MANAGED_BY_LABEL]) | {"app.kubernetes.io/name": REPORT_NAME}
+    metadata: dict[str, Any] = {"name": REPORT_NAME, "labels": labels, "annotations": annotations}
     results = [
-        result | {"timestamp": times.get(key_of(result), {"seconds": now, "nanos": 0})} for result in said.results
+        result | {"timestamp": timestamps.get(create_result_key(result), {"seconds": now, "nanos": 0})} for result in content.results
     ]
-    made: dict[str, Any] = {
+    report: dict[str, Any] = {
         "apiVersion": api.name,
         "kind": api.kind if namespace else f"Cluster{api.kind}",
         "metadata": metadata | ({"namespace": namespace} if namespace else {}),
-        "summary": said.summary,
+        "summary": content.summary,
         "results": results,
     }
-    return made | ({"source": NAME} if api.says_source else {})
+    return report | ({"source": REPORT_NAME} if api.has_source else {})
 
 
-def key_of(result: Mapping[str, Any]) -> str:
+def create_result_key(result: Mapping[str, Any]) -> str:
     """What makes a result the same as one that stood there before: all of it but its time."""
-    return _ENCODER.encode({name: value for name, value in result.items() if name != "timestamp"}).decode()
+    return _REPORT_ENCODER.encode({name: value for name, value in result.items() if name != "timestamp"}).decode()
 
 
-def _result(finding: Finding) -> Result:
-    problem, subject = finding.problem, finding.subject
-    result, severity = _RESULT[finding.enforcement]
+def _create_result(finding: AuditFinding) -> ReportResult:
+    problem, object_ref = finding.problem, finding.subject
+    result, severity = _RESULTS_BY_ENFORCEMENT[finding.enforcement]
     resource = {
-        "apiVersion": subject.api_version,
-        "kind": subject.kind,
-        "namespace": subject.namespace,
-        "name": subject.name,
-        "uid": subject.uid,
+        "apiVersion": object_ref.api_version,
+        "kind": object_ref.kind,
+        "namespace": object_ref.namespace,
+        "name": object_ref.name,
+        "uid": object_ref.uid,
     }
-    properties = {"field": _clipped(problem.field, _LONGEST), "why": _clipped(finding.why, _WHY)}
-    made = {
-        "source": NAME,
-        "category": _CATEGORY[problem.policy_kind],
+    properties = {"field": _truncate(problem.field, _MAX_TEXT_LENGTH), "why": _truncate(finding.policy_reason, _MAX_REASON_LENGTH)}
+    entry = {
+        "source": REPORT_NAME,
+        "category": _CATEGORIES[problem.policy_kind],
         "policy": problem.rule,
         "rule": problem.code,
         "result": result,
         "severity": severity,
         "scored": True,
-        "message": _clipped(finding.message, _LONGEST),
+        "message": _truncate(finding.message, _MAX_TEXT_LENGTH),
         "resources": [{name: value for name, value in resource.items() if value}],
         "properties": {name: value for name, value in properties.items() if value},
     }
-    return {name: value for name, value in made.items() if value}
+    return {name: value for name, value in entry.items() if value}
 
 
-def _clipped(text: str, most: int) -> str:
+def _truncate(text: str, max_length: int) -> str:
     """A text of no more than so many characters."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
-_ENCODER = msgspec.json.Encoder(order="deterministic")
+_REPORT_ENCODER = msgspec.json.Encoder(order="deterministic")

@@ -8,27 +8,27 @@ from urllib.parse import quote
 
 import msgspec
 
-from webhook.audit.kept import Kept
-from webhook.audit.pages import AuditError, Wait
-from webhook.audit.report import APIS, DIGEST, MANAGED_BY, NAME, Api, Content, body, content, key_of
+from webhook.audit.kept import AuditFindings
+from webhook.audit.pages import AuditError, WaitFunction
+from webhook.audit.report import REPORT_APIS, DIGEST_ANNOTATION, MANAGED_BY_LABEL, REPORT_NAME, ReportApi, ReportContent, create_report, create_content, create_result_key
 from webhook.errors import TallygateError
 from webhook.state.exchange import Answer
 from webhook.state.kubernetes.calls import Access, Caller, Request
 from webhook.state.ports import StoreUnavailableError
 
-_JSON: Final = "application/json"
-_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_PATIENCE: Final = 15.0
-_PAUSES: Final = (1.0, 4.0, 15.0)
-_PAGE: Final = 500
-_MOST_TOLD: Final = 500  # characters of a server's answer
-_MOST_FAILURES: Final = 5
-_SELECTOR: Final = quote("=".join(MANAGED_BY), safe="")
-_BEING_DELETED: Final = "being terminated"
+_JSON_TYPE: Final = "application/json"
+_METADATA_TYPE: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_TIMEOUT_SECONDS: Final = 15.0
+_RETRY_PAUSES: Final = (1.0, 4.0, 15.0)
+_PAGE_SIZE: Final = 500
+_MAX_MESSAGE_LENGTH: Final = 500  # characters of a server's answer
+_MAX_FAILURES: Final = 5
+_LABEL_SELECTOR: Final = quote("=".join(MANAGED_BY_LABEL), safe="")
+_NAMESPACE_TERMINATING: Final = "being terminated"
 
-NONE_INSTALLED: Final = (
+NO_REPORT_API: Final = (
     "no reports are written: the cluster has no CustomResourceDefinition of them; install that of "
-    + " or ".join(f"{api.plural}.{api.group}/{api.version}" for api in APIS)
+    + " or ".join(f"{api.plural}.{api.group}/{api.version}" for api in REPORT_APIS)
 )
 
 
@@ -36,7 +36,7 @@ class ReportsError(TallygateError):
     """Reports cannot be written."""
 
 
-class _Metadata(msgspec.Struct, rename="camel", frozen=True):
+class _ReportMetadata(msgspec.Struct, rename="camel", frozen=True):
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
@@ -44,30 +44,30 @@ class _Metadata(msgspec.Struct, rename="camel", frozen=True):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class _Object(msgspec.Struct, frozen=True):
-    metadata: _Metadata = _Metadata()
+class _ReportObject(msgspec.Struct, frozen=True):
+    metadata: _ReportMetadata = _ReportMetadata()
 
 
-class _List(msgspec.Struct, frozen=True):
-    metadata: _Metadata
-    items: list[_Object] | None = None
+class _ReportList(msgspec.Struct, frozen=True):
+    metadata: _ReportMetadata
+    items: list[_ReportObject] | None = None
 
 
-class _Report(msgspec.Struct, frozen=True):
-    metadata: _Metadata
+class _StoredReport(msgspec.Struct, frozen=True):
+    metadata: _ReportMetadata
     results: list[dict[str, object]] | None = None
 
 
-class _Refusal(msgspec.Struct, frozen=True):
+class _ErrorStatus(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-_LIST, _REPORT = msgspec.json.Decoder(_List), msgspec.json.Decoder(_Report)
-_REFUSAL = msgspec.json.Decoder(_Refusal)
+_LIST_DECODER, _REPORT_DECODER = msgspec.json.Decoder(_ReportList), msgspec.json.Decoder(_StoredReport)
+_ERROR_DECODER = msgspec.json.Decoder(_ErrorStatus)
 
 
 @dataclass(slots=True)
-class Written:
+class ReportCounts:
     """What became of reports; `failures` are sentences, the first few of `failed`."""
 
     api: str = ""
@@ -77,37 +77,37 @@ class Written:
     failed: int = 0
     failures: list[str] = field(default_factory=list)
 
-    def fail(self, sentence: str) -> None:
+    def add_failure(self, message: str) -> None:
         """One could not be written."""
         self.failed += 1
-        if len(self.failures) < _MOST_FAILURES:
-            self.failures.append(sentence)
+        if len(self.failures) < _MAX_FAILURES:
+            self.failures.append(message)
 
 
-class Reports:
+class ReportWriter:
     """The reports of one cluster; `now` gives Unix time, and `between` is how many seconds lie between two writes."""
 
-    def __init__(self, access: Access, now: Callable[[], float], wait: Wait, between: float = 0.0) -> None:
-        self._caller = Caller(access)
+    def __init__(self, client_config: Access, now: Callable[[], float], wait: WaitFunction, write_interval: float = 0.0) -> None:
+        self._client = Caller(client_config)
         self._now = now
         self._wait = wait
-        self._between = between
+        self._write_interval = write_interval
 
-    def installed(self) -> Api | None:
+    def find_api(self) -> ReportApi | None:
         """The API that the cluster has, the newer one where it has both.
 
         Raises:
             ReportsError: that cannot be found out.
         """
-        for api in APIS:
-            answer = self._call(Request("GET", api.path, _JSON))
-            if answer.status == HTTPStatus.OK:
+        for api in REPORT_APIS:
+            response = self._call_with_retry(Request("GET", api.path, _JSON_TYPE))
+            if response.status == HTTPStatus.OK:
                 return api
-            if answer.status != HTTPStatus.NOT_FOUND:
-                raise ReportsError(f"whether {api.name} is installed cannot be found out: {_said(answer)}")
+            if response.status != HTTPStatus.NOT_FOUND:
+                raise ReportsError(f"whether {api.name} is installed cannot be found out: {_describe_response(response)}")
         return None
 
-    def bring(self, api: Api, kept: Kept, only: frozenset[str] | None) -> Written:
+    def write_reports(self, api: ReportApi, findings: AuditFindings, namespaces: frozenset[str] | None) -> ReportCounts:
         """Let the reports say what was found, in these namespaces, or everywhere (None).
 
         Where nothing is found any more, the report is removed.
@@ -115,141 +115,141 @@ class Reports:
         Raises:
             ReportsError: it cannot be read what is there.
         """
-        done = Written(api.name)
-        wanted = {home for home in kept.homes() if only is None or home in only}
-        for place in [None] if only is None else sorted(only):
-            for there in self._there(api, place):
-                self._mend(api, there, kept, done)
-                wanted.discard(there.namespace)
-        if only is None:
-            for there in self._there(api, ""):
-                self._mend(api, there, kept, done)
-                wanted.discard("")
-        for home in sorted(wanted):
-            said = content(kept.of(home), kept.counts(home))
-            self._create(api, home, said, done)
-        return done
+        counts = ReportCounts(api.name)
+        missing = {home for home in findings.list_namespaces() if namespaces is None or home in namespaces}
+        for namespace in [None] if namespaces is None else sorted(namespaces):
+            for metadata in self._list_reports(api, namespace):
+                self._update_report(api, metadata, findings, counts)
+                missing.discard(metadata.namespace)
+        if namespaces is None:
+            for metadata in self._list_reports(api, ""):
+                self._update_report(api, metadata, findings, counts)
+                missing.discard("")
+        for report_namespace in sorted(missing):
+            content = create_content(findings.list_findings(report_namespace), findings.count_by_enforcement(report_namespace))
+            self._create_report(api, report_namespace, content, counts)
+        return counts
 
-    def _there(self, api: Api, namespace: str | None) -> Iterator[_Metadata]:
+    def _list_reports(self, api: ReportApi, namespace: str | None) -> Iterator[_ReportMetadata]:
         """Those that are ours: of one namespace, of all (None), or the cluster's own (empty)."""
-        more = ""
+        continue_token = ""
         while True:
-            query = f"?labelSelector={_SELECTOR}&limit={_PAGE}" + (f"&continue={quote(more, safe='')}" if more else "")
-            answer = self._call(Request("GET", _collection(api, namespace) + query, _METADATA))
-            if answer.status != HTTPStatus.OK:
-                raise ReportsError(f"reports ({api.name}) cannot be listed: {_said(answer)}{_right(answer, 'list')}")
+            query = f"?labelSelector={_LABEL_SELECTOR}&limit={_PAGE_SIZE}" + (f"&continue={quote(continue_token, safe='')}" if continue_token else "")
+            response = self._call_with_retry(Request("GET", _create_collection_path(api, namespace) + query, _METADATA_TYPE))
+            if response.status != HTTPStatus.OK:
+                raise ReportsError(f"reports ({api.name}) cannot be listed: {_describe_response(response)}{_describe_permission(response, 'list')}")
             try:
-                page = _LIST.decode(answer.body)
+                page = _LIST_DECODER.decode(response.body)
             except (ValueError, RecursionError) as error:
                 raise ReportsError(f"reports ({api.name}) cannot be listed: no list came: {error}") from None
-            yield from (each.metadata for each in page.items or () if each.metadata.name == NAME)
-            if not page.metadata.continue_ or page.metadata.continue_ == more:
+            yield from (item.metadata for item in page.items or () if item.metadata.name == REPORT_NAME)
+            if not page.metadata.continue_ or page.metadata.continue_ == continue_token:
                 return
-            more = page.metadata.continue_
+            continue_token = page.metadata.continue_
 
-    def _mend(self, api: Api, there: _Metadata, kept: Kept, done: Written) -> None:
-        home = there.namespace
-        counts = kept.counts(home)
+    def _update_report(self, api: ReportApi, metadata: _ReportMetadata, findings: AuditFindings, report_counts: ReportCounts) -> None:
+        namespace = metadata.namespace
+        counts = findings.count_by_enforcement(namespace)
         if not counts:
-            self._remove(api, there, done)
+            self._delete_report(api, metadata, report_counts)
             return
-        said = content(kept.of(home), counts)
-        if (there.annotations or {}).get(DIGEST) == said.digest:
-            done.unchanged += 1
+        content = create_content(findings.list_findings(namespace), counts)
+        if (metadata.annotations or {}).get(DIGEST_ANNOTATION) == content.digest:
+            report_counts.unchanged += 1
             return
-        self._replace(api, home, said, done)
+        self._replace_report(api, namespace, content, report_counts)
 
-    def _replace(self, api: Api, home: str, said: Content, done: Written) -> None:
+    def _replace_report(self, api: ReportApi, namespace: str, content: ReportContent, report_counts: ReportCounts) -> None:
         """Write it anew, if it is still as it was read: whoever has changed it meanwhile has judged later."""
-        path = f"{_collection(api, home)}/{NAME}"
-        answer = self._call(Request("GET", path, _JSON))
-        if answer.status == HTTPStatus.OK:
+        path = f"{_create_collection_path(api, namespace)}/{REPORT_NAME}"
+        response = self._call_with_retry(Request("GET", path, _JSON_TYPE))
+        if response.status == HTTPStatus.OK:
             try:
-                before = _REPORT.decode(answer.body)
+                stored = _REPORT_DECODER.decode(response.body)
             except (ValueError, RecursionError) as error:
-                done.fail(f"{_called(api, home)} cannot be read: {error}")
+                report_counts.add_failure(f"{_describe_report(api, namespace)} cannot be read: {error}")
                 return
-            times = {key_of(result): result.get("timestamp") for result in before.results or ()}
-            made = body(api, home, said, times, int(self._now()))
-            made["metadata"]["resourceVersion"] = before.metadata.resource_version
-            self._wait(self._between)
-            answer = self._call(Request("PUT", path, _JSON, _ENCODER.encode(made)))
-        self._count(answer, _called(api, home), "update", done)
+            timestamps = {create_result_key(result): result.get("timestamp") for result in stored.results or ()}
+            report = create_report(api, namespace, content, timestamps, int(self._now()))
+            report["metadata"]["resourceVersion"] = stored.metadata.resource_version
+            self._wait(self._write_interval)
+            response = self._call_with_retry(Request("PUT", path, _JSON_TYPE, _WRITE_ENCODER.encode(report)))
+        self._count_response(response, _describe_report(api, namespace), "update", report_counts)
 
-    def _create(self, api: Api, home: str, said: Content, done: Written) -> None:
-        self._wait(self._between)
-        made = _ENCODER.encode(body(api, home, said, {}, int(self._now())))
-        answer = self._call(Request("POST", _collection(api, home), _JSON, made))
-        if answer.status == HTTPStatus.CONFLICT:
-            label = "=".join(MANAGED_BY)
-            done.fail(f"{_called(api, home)} is somebody else's: it lacks the label {label}; delete or rename it")
+    def _create_report(self, api: ReportApi, namespace: str, content: ReportContent, report_counts: ReportCounts) -> None:
+        self._wait(self._write_interval)
+        encoded = _WRITE_ENCODER.encode(create_report(api, namespace, content, {}, int(self._now())))
+        response = self._call_with_retry(Request("POST", _create_collection_path(api, namespace), _JSON_TYPE, encoded))
+        if response.status == HTTPStatus.CONFLICT:
+            label = "=".join(MANAGED_BY_LABEL)
+            report_counts.add_failure(f"{_describe_report(api, namespace)} is somebody else's: it lacks the label {label}; delete or rename it")
             return
-        self._count(answer, _called(api, home), "create", done)
+        self._count_response(response, _describe_report(api, namespace), "create", report_counts)
 
-    def _remove(self, api: Api, there: _Metadata, done: Written) -> None:
-        self._wait(self._between)
-        options = _ENCODER.encode({"preconditions": {"resourceVersion": there.resource_version}})
-        path = f"{_collection(api, there.namespace)}/{NAME}"
-        answer = self._call(Request("DELETE", path, _JSON, options))
-        if answer.status in (HTTPStatus.OK, HTTPStatus.ACCEPTED, HTTPStatus.NOT_FOUND):
-            done.removed += 1
+    def _delete_report(self, api: ReportApi, metadata: _ReportMetadata, report_counts: ReportCounts) -> None:
+        self._wait(self._write_interval)
+        options = _WRITE_ENCODER.encode({"preconditions": {"resourceVersion": metadata.resource_version}})
+        path = f"{_create_collection_path(api, metadata.namespace)}/{REPORT_NAME}"
+        response = self._call_with_retry(Request("DELETE", path, _JSON_TYPE, options))
+        if response.status in (HTTPStatus.OK, HTTPStatus.ACCEPTED, HTTPStatus.NOT_FOUND):
+            report_counts.removed += 1
             return
-        self._count(answer, _called(api, there.namespace), "delete", done)
+        self._count_response(response, _describe_report(api, metadata.namespace), "delete", report_counts)
 
-    def _count(self, answer: Answer, called: str, verb: str, done: Written) -> None:
+    def _count_response(self, response: Answer, report_text: str, verb: str, report_counts: ReportCounts) -> None:
         """What came of a write; a namespace that goes takes its report along, and needs none."""
-        said = _said(answer)
-        if answer.status in (HTTPStatus.OK, HTTPStatus.CREATED):
-            done.written += 1
-        elif answer.status != HTTPStatus.NOT_FOUND and _BEING_DELETED not in said:
-            done.fail(f"{called}: {verb}: {said}{_right(answer, verb)}")
+        message = _describe_response(response)
+        if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
+            report_counts.written += 1
+        elif response.status != HTTPStatus.NOT_FOUND and _NAMESPACE_TERMINATING not in message:
+            report_counts.add_failure(f"{report_text}: {verb}: {message}{_describe_permission(response, verb)}")
 
-    def _call(self, request: Request) -> Answer:
+    def _call_with_retry(self, request: Request) -> Answer:
         """An answer; an API server that is busy is waited for, as it is while it takes up a new definition."""
         try:
-            for pause in _PAUSES:
-                answer = self._caller.call(request, _PATIENCE)
-                if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
-                    return answer
+            for pause in _RETRY_PAUSES:
+                response = self._client.call(request, _TIMEOUT_SECONDS)
+                if response.status != HTTPStatus.TOO_MANY_REQUESTS:
+                    return response
                 self._wait(pause)
-            return self._caller.call(request, _PATIENCE)
+            return self._client.call(request, _TIMEOUT_SECONDS)
         except StoreUnavailableError as error:
             raise ReportsError(f"reports: {error}") from error
 
 
-def wanted_api(reports: Reports) -> Api:
+def require_api(reports: ReportWriter) -> ReportApi:
     """The API to write by.
 
     Raises:
         AuditError: the cluster has none.
     """
-    api = reports.installed()
+    api = reports.find_api()
     if api is None:
-        raise AuditError(NONE_INSTALLED)
+        raise AuditError(NO_REPORT_API)
     return api
 
 
-def _collection(api: Api, namespace: str | None) -> str:
+def _create_collection_path(api: ReportApi, namespace: str | None) -> str:
     """Where reports lie: those of one namespace, of all of them (None), or the cluster's own (empty)."""
     if namespace is None:
         return f"{api.path}/{api.plural}"
     return f"{api.path}/namespaces/{namespace}/{api.plural}" if namespace else f"{api.path}/cluster{api.plural}"
 
 
-def _called(api: Api, namespace: str) -> str:
-    return f"{api.kind} {namespace}/{NAME}" if namespace else f"Cluster{api.kind} {NAME}"
+def _describe_report(api: ReportApi, namespace: str) -> str:
+    return f"{api.kind} {namespace}/{REPORT_NAME}" if namespace else f"Cluster{api.kind} {REPORT_NAME}"
 
 
-def _said(answer: Answer) -> str:
+def _describe_response(response: Answer) -> str:
     try:
-        message = _REFUSAL.decode(answer.body).message
+        message = _ERROR_DECODER.decode(response.body).message
     except (ValueError, RecursionError):
-        message = answer.body.decode(errors="replace")
-    return f"the API server says {answer.status}: {message[:_MOST_TOLD]}"
+        message = response.body.decode(errors="replace")
+    return f"the API server says {response.status}: {message[:_MAX_MESSAGE_LENGTH]}"
 
 
-def _right(answer: Answer, verb: str) -> str:
-    return f"; the audit must be allowed to {verb} it" if answer.status == HTTPStatus.FORBIDDEN else ""
+def _describe_permission(response: Answer, verb: str) -> str:
+    return f"; the audit must be allowed to {verb} it" if response.status == HTTPStatus.FORBIDDEN else ""
 
 
-_ENCODER = msgspec.json.Encoder()
+_WRITE_ENCODER = msgspec.json.Encoder()

@@ -5,67 +5,67 @@ from collections.abc import Callable, Iterator
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.capping import CapIndex, Counted
-from webhook.admission.change import Change, Phase
-from webhook.admission.decide import judge
-from webhook.admission.reading import decoded
+from webhook.admission.capping import CapIndex, ActiveCap
+from webhook.admission.change import AdmissionRequest, Phase
+from webhook.admission.decide import evaluate_request
+from webhook.admission.reading import decode_object
 from webhook.admission.selection import Labels, RuleIndex
 from webhook.admission.verdict import Verdict
-from webhook.admission.workloads import TARGETS
+from webhook.admission.workloads import REVIEW_TARGETS
 from webhook.audit.kinds import POD
-from webhook.audit.looked import Looked
+from webhook.audit.looked import AuditCoverage
 from webhook.gate.messages import create_missing_limit_problem
 from webhook.gate.scheduling_snapshot import SnapshotProvider, check_schedulability
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, create_workload, forecast_cap
-from webhook.policy.model import Enforcement, Foresight, PolicySet
+from webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet
 
-_NOTHING = Amounts()
+_NO_AMOUNTS = Amounts()
 
-Said = tuple[Enforcement, Problem]
+EvaluatedProblem = tuple[Enforcement, Problem]
 
 
-class Saying:
+class ObjectEvaluator:
     """Rules, nodes and caps, ready to be asked; what cannot be judged becomes a remark."""
 
     def __init__(
         self,
         policies: PolicySet,
         labels: Callable[[str], Labels | None],
-        placing: SnapshotProvider | None,
-        looked: Looked,
+        snapshots: SnapshotProvider | None,
+        coverage: AuditCoverage,
     ) -> None:
         self.caps = CapIndex(policies)
         self._rules = RuleIndex(policies)
         self._labels = labels
-        self._placing = placing if self._rules.places else None
-        self._looked = looked
+        self._snapshots = snapshots if self._rules.has_node_rules else None
+        self._coverage = coverage
 
-    def of(self, change: Change) -> Iterator[Said]:
+    def evaluate(self, request: AdmissionRequest) -> Iterator[EvaluatedProblem]:
         """All that is said of an object.
 
         Raises:
             ReviewError: it is not of the kind it says it is.
         """
-        labels = self._labels(change.namespace) if change.namespace else None
+        labels = self._labels(request.namespace) if request.namespace else None
         # In this phase what a rule is about to fill in is not missing.
-        verdicts = [judge(change, self._rules, labels, Phase.MUTATING)]
-        if self._placing is not None and change.kind in WORKLOAD_KINDS:
-            verdicts.append(check_schedulability(change, self._rules, labels, self._placing))
+        verdicts = [evaluate_request(request, self._rules, labels, Phase.MUTATING)]
+        if self._snapshots is not None and request.kind in WORKLOAD_KINDS:
+            verdicts.append(check_schedulability(request, self._rules, labels, self._snapshots))
         for verdict in verdicts:
             for remark in verdict.unknown:
-                self._looked.remark(remark)
-            yield from _of_verdict(verdict)
-        if self.caps and change.namespace:
-            over = self.caps.over(change.namespace, labels)
-            for name in over.unknown:
-                self._looked.remark(
-                    f"cap {name} was not asked about namespace {change.namespace}, whose labels are not known here"
+                self._coverage.add_remark(remark)
+            yield from _list_problems(verdict)
+        if self.caps and request.namespace:
+            matching = self.caps.find_matching(request.namespace, labels)
+            for name in matching.unknown:
+                self._coverage.add_remark(
+                    f"cap {name} was not asked about namespace {request.namespace}, whose labels are not known here"
                 )
-            for counted in over.caps:
-                yield from _under(counted, change)
+            for cap in matching.caps:
+                yield from _evaluate_cap(cap, request)
 
 
-def _of_verdict(verdict: Verdict) -> Iterator[Said]:
+def _list_problems(verdict: Verdict) -> Iterator[EvaluatedProblem]:
     for problems, enforcement in (
         (verdict.problems, Enforcement.DENY),
         (verdict.warnings, Enforcement.WARN),
@@ -75,27 +75,27 @@ def _of_verdict(verdict: Verdict) -> Iterator[Said]:
             yield enforcement, problem
 
 
-def _under(counted: Counted, change: Change) -> Iterator[Said]:
+def _evaluate_cap(cap: ActiveCap, request: AdmissionRequest) -> Iterator[EvaluatedProblem]:
     """What one cap says that it will go on saying: a limit is missing, or so many pods can never have room."""
-    found = TARGETS[change.group, change.kind]
-    judged = decoded(found, change, change.object)
-    view = found.view(judged)
-    if view is None:
+    target = REVIEW_TARGETS[request.group, request.kind]
+    decoded_object = decode_object(target, request, request.object)
+    pod_view = target.find_pod(decoded_object)
+    if pod_view is None:
         return
     try:
-        if (change.group, change.kind) == POD:
-            for name, containers in counted.held(view.pod).unlimited.items():
-                yield Enforcement.DENY, create_missing_limit_problem(counted.cap.name, name, containers)
+        if (request.group, request.kind) == POD:
+            for name, containers in cap.compute_charge(pod_view.pod).unlimited.items():
+                yield Enforcement.DENY, create_missing_limit_problem(cap.definition.name, name, containers)
             return
-        asked = create_workload(change.kind, judged, view) if change.kind in WORKLOAD_KINDS else None
-        if asked is None or counted.cap.workloads is Foresight.IGNORE:
+        forecast_workload = create_workload(request.kind, decoded_object, pod_view) if request.kind in WORKLOAD_KINDS else None
+        if forecast_workload is None or cap.definition.workloads is ForecastEnforcement.IGNORE:
             return
-        for each in forecast_cap(asked, counted, counted.held, _NOTHING, _unknown):
-            refused = each.permanent and counted.cap.workloads is Foresight.DENY
-            yield Enforcement.DENY if refused else Enforcement.WARN, each.problem
+        for forecast in forecast_cap(forecast_workload, cap, cap.compute_charge, _NO_AMOUNTS, _get_no_charge):
+            is_denied = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
+            yield Enforcement.DENY if is_denied else Enforcement.WARN, forecast.problem
     except QuantityError:
         return  # rules say so, and no API server stores it
 
 
-def _unknown() -> None:
+def _get_no_charge() -> None:
     """What is charged now: of what is stored already it is no matter."""

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 from rich.progress import TextColumn
 
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 from webhook.admission.selection import RuleIndex
-from webhook.audit.audit import Audit, Outcome, Scope
-from webhook.audit.report import Api
-from webhook.audit.reports import Reports, ReportsError, Written, wanted_api
+from webhook.audit.audit import Audit, AuditResult, AuditScope
+from webhook.audit.report import ReportApi
+from webhook.audit.reports import ReportWriter, ReportsError, ReportCounts, require_api
 from webhook.cli.auditing import showing, source
 from webhook.cli.auditing.source import Audited
 from webhook.cli.cluster.options import connection_options, snapshot_option
@@ -23,7 +23,7 @@ from webhook.policy.model import Enforcement, PolicySet
 from webhook.state.watch.connect import Connection
 
 _TOLD_EACH = 100  # objects: more often nobody could read it
-_SPARED = frozenset({"kube-system", NAMESPACE})
+_SPARED = frozenset({"kube-system", DEFAULT_NAMESPACE})
 
 
 @click.command(
@@ -86,12 +86,12 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     if report and snapshot:
         raise Misuse("--report goes with a cluster: into a snapshot nothing is written")
     chosen = usable(policies)
-    scope = Scope(_SPARED, frozenset(namespaces) or None)
+    scope = AuditScope(_SPARED, frozenset(namespaces) or None)
     access = None if snapshot else whence.connection()
-    reports = Reports(access, time.time, time.sleep) if report and access is not None else None
-    api = wanted_api(reports) if reports is not None else None
+    reports = ReportWriter(access, time.time, time.sleep) if report and access is not None else None
+    api = require_api(reports) if reports is not None else None
     outcome, remarks = _audited(chosen, scope, access, snapshot)
-    written: Written | None = None
+    written: ReportCounts | None = None
     if reports is not None and api is not None:
         written = _reported(reports, api, outcome, scope)
     showing.show(outcome, remarks, written, output)
@@ -99,8 +99,8 @@ def audit(  # noqa: PLR0913 -- one argument for each option
 
 
 def _audited(
-    policies: PolicySet, scope: Scope, access: Connection | None, snapshot: Path | None
-) -> tuple[Outcome, list[str]]:
+    policies: PolicySet, scope: AuditScope, access: Connection | None, snapshot: Path | None
+) -> tuple[AuditResult, list[str]]:
     """What is found, and what is to be said of how."""
     with telling((TextColumn("judging objects"), TextColumn("{task.completed:.0f}")), None) as tell:
         come = 0
@@ -111,22 +111,22 @@ def _audited(
             if before // _TOLD_EACH != come // _TOLD_EACH:
                 tell(come)
 
-        audited = _source(scope, access, snapshot, places=RuleIndex(policies).places)
+        audited = _source(scope, access, snapshot, places=RuleIndex(policies).has_node_rules)
         outcome = Audit(policies, audited.world, scope, pace).run(audited.objects)
     return outcome, list(audited.remarks)
 
 
-def _reported(reports: Reports, api: Api, outcome: Outcome, scope: Scope) -> Written:
+def _reported(reports: ReportWriter, api: ReportApi, outcome: AuditResult, scope: AuditScope) -> ReportCounts:
     """What became of reports; where they cannot even be listed, what was found is still to be shown."""
     try:
-        return reports.bring(api, outcome.kept, scope.only)
+        return reports.write_reports(api, outcome.findings, scope.included_namespaces)
     except ReportsError as error:
-        written = Written(api.name)
-        written.fail(str(error))
+        written = ReportCounts(api.name)
+        written.add_failure(str(error))
         return written
 
 
-def _source(scope: Scope, access: Connection | None, snapshot: Path | None, *, places: bool) -> Audited:
+def _source(scope: AuditScope, access: Connection | None, snapshot: Path | None, *, places: bool) -> Audited:
     if access is not None:
         return source.live(access, scope, time.sleep, places=places)
     if snapshot is None:
@@ -134,8 +134,8 @@ def _source(scope: Scope, access: Connection | None, snapshot: Path | None, *, p
     return source.stored(snapshot, scope, places=places)
 
 
-def _code(outcome: Outcome, written: Written | None, *, strict: bool) -> int:
-    counts = outcome.kept.counts()
-    if outcome.looked.unreadable or (written is not None and written.failed):
+def _code(outcome: AuditResult, written: ReportCounts | None, *, strict: bool) -> int:
+    counts = outcome.findings.count_by_enforcement()
+    if outcome.coverage.unreadable or (written is not None and written.failed):
         return EXIT_MISUSE
     return EXIT_FINDINGS if counts[Enforcement.DENY] or (strict and counts[Enforcement.WARN]) else 0

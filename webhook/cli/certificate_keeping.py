@@ -24,7 +24,7 @@ from certs.kept import Leaf, fingerprint
 from certs.names import service_names
 from certs.succession import Step
 from certs.watching import Watching
-from webhook.admission.registration import NAME
+from webhook.admission.registration import CONFIGURATION_NAME
 from webhook.cli.certificate_figures import CertificateFigures
 from webhook.cli.certificate_turns import Turns
 from webhook.errors import TallygateError
@@ -132,13 +132,13 @@ class _Keeping:
             )
         try:
             client = connect(_source(self._settings))
-            names = service_names(NAME, namespace)
+            names = service_names(CONFIGURATION_NAME, namespace)
         except CertsError as error:
             raise ServeError(str(error)) from None
         timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.tls_settling)
         served = self._folder.read(datetime.now(UTC))
-        keeper = Keeper(InCluster(client, (namespace, name), NAME), names, self._take, timing, served)
-        return keeper, Watching(client, (namespace, name), NAME, self._turns.change)
+        keeper = Keeper(InCluster(client, (namespace, name), CONFIGURATION_NAME), names, self._take, timing, served)
+        return keeper, Watching(client, (namespace, name), CONFIGURATION_NAME, self._turns.change)
 
     def _take(self, leaf: Leaf) -> None:
         self._folder.write(leaf)

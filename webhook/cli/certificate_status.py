@@ -12,14 +12,14 @@ from rich.text import Text
 from certs.cluster import Source, connect
 from certs.in_cluster import InCluster
 from certs.status import Status, status_of
-from webhook.admission.registration import NAME, NAMESPACE
+from webhook.admission.registration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from webhook.cli.certificate_options import facts_data, facts_row, saying
 from webhook.cli.cluster.options import connection_options, only_one
 from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
 from webhook.cli.report import write
 from webhook.cli.report.table import table
 
-_SECRET = f"{NAMESPACE}/{NAME}-tls"
+_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 
 
 @click.command(
@@ -30,7 +30,7 @@ _SECRET = f"{NAMESPACE}/{NAME}-tls"
     ),
 )
 @click.option("--secret", metavar="NAMESPACE/NAME", default=_SECRET, show_default=True, help="The gate's tls_secret.")
-@click.option("--name", metavar="NAME", default=NAME, show_default=True, help="The webhook configurations' name.")
+@click.option("--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name.")
 @click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
 @connection_options
 @click.pass_context

@@ -67,7 +67,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 something cannot be read.
     """
     chosen = usable(policies)
-    seen_then = snapshots.read(snapshot, placing=RuleIndex(chosen).places) if snapshot else None
+    seen_then = snapshots.read(snapshot, placing=RuleIndex(chosen).has_node_rules) if snapshot else None
     surroundings = Surroundings(chosen, seen_then, namespace, DEFAULT)
     intake = take_in(sources, sys.stdin.buffer, DEFAULT, reading)
     seen = Seen("object", intake.files, not_objects=intake.not_objects)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from webhook.admission.capping import CapIndex
-from webhook.admission.registration import NAME
+from webhook.admission.registration import CONFIGURATION_NAME
 from webhook.cli.cluster.options import connection_options
 from webhook.cli.cluster.source import Source
 from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
@@ -26,7 +26,7 @@ from webhook.cli.report import write
         ("tallygate doctor --strict -o json", "for a program; what is not PASS is exit code 1"),
     ),
 )
-@click.option("--name", metavar="NAME", default=NAME, show_default=True, help="The webhook configurations' name.")
+@click.option("--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name.")
 @click.option(
     "--namespace",
     metavar="NAME",

@@ -11,8 +11,8 @@ from webhook.cli.report import write
 from webhook.cli.report.finding import Finding, Level
 from webhook.cli.report.summary import Seen, fails
 from webhook.policy.codes import UNREADABLE
-from webhook.policy.finding import Finding as PolicyFinding
-from webhook.policy.load import read
+from webhook.policy.finding import LintFinding as PolicyFinding
+from webhook.policy.load import load_policies
 
 
 @click.command(
@@ -35,7 +35,7 @@ def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bo
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a path cannot be read.
     """
-    parsed = read(paths)
+    parsed = load_policies(paths)
     findings = [_finding(finding) for finding in parsed.findings]
     seen = Seen("policy", len(parsed.policies.files), len(parsed.policies.rules) + len(parsed.policies.caps))
     write.show_findings(findings, seen, output)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from webhook.cli.command import Misuse
-from webhook.policy.load import SHIPPED, read
+from webhook.policy.load import SHIPPED_POLICIES, load_policies
 from webhook.policy.model import PolicySet
 
 
@@ -14,7 +14,7 @@ def usable(paths: Sequence[Path]) -> PolicySet:
     Raises:
         Misuse: they say no usable set; every error is in the text, with its place.
     """
-    parsed = read(paths or (SHIPPED,))
-    if not parsed.usable:
+    parsed = load_policies(paths or (SHIPPED_POLICIES,))
+    if not parsed.is_usable:
         raise Misuse("\n".join(map(str, parsed.findings)))
     return parsed.policies

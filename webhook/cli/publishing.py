@@ -8,7 +8,7 @@ import click
 from certs.cluster import Source, connect
 from certs.publish import bundle
 from certs.publish import publish as publish_bundle
-from webhook.admission.registration import NAME
+from webhook.admission.registration import CONFIGURATION_NAME
 from webhook.cli.certificate_options import FOLDER, saying
 from webhook.cli.cluster.options import connection_options, only_one
 from webhook.cli.command import Command
@@ -22,7 +22,7 @@ from webhook.cli.command import Command
     ),
 )
 @FOLDER
-@click.option("--name", metavar="NAME", default=NAME, show_default=True, help="The webhook configurations' name.")
+@click.option("--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name.")
 @connection_options
 def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
     """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.

@@ -13,7 +13,7 @@ from typing import Self
 
 from webhook.cli.serving_files import ServingFiles
 from webhook.errors import TallygateError
-from webhook.policy.load import SHIPPED
+from webhook.policy.load import SHIPPED_POLICIES
 
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 30.0
@@ -73,7 +73,7 @@ class RunningGate:
             *(sys.executable, "-m", "webhook.cli", "serve"),
             *("--listen", f"{_HOST}:{self._port}", "--monitor", f"{_HOST}:0"),
             *("--tls-cert", str(files.certificates / "tls.crt"), "--tls-key", str(files.certificates / "tls.key")),
-            *("--policies", str(SHIPPED), "--policies", str(files.policies)),
+            *("--policies", str(SHIPPED_POLICIES), "--policies", str(files.policies)),
         ]
 
     def _await_ready(self, deadline: float) -> None:

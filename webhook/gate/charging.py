@@ -14,7 +14,7 @@ from enum import Enum, auto
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import Counted
+from webhook.admission.capping import ActiveCap
 from webhook.gate.usage_lister import Membership, UsageLister
 from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.ledger.recount import recount
@@ -47,14 +47,14 @@ class ChargedPod(msgspec.Struct, frozen=True):
 class CapCharge(msgspec.Struct, frozen=True):
     """What a pod holds (`old`) and asks for (`new`) under one cap; `exceeds` when this user may go over it."""
 
-    cap: Counted
+    cap: ActiveCap
     current: Amounts
     requested: Amounts
     may_exceed: bool
 
     def ledger_key(self, namespace: str) -> LedgerKey:
         """The ledger that counts it."""
-        return LedgerKey(self.cap.key, "" if self.cap.cap.shared else namespace)
+        return LedgerKey(self.cap.key, "" if self.cap.definition.shared else namespace)
 
 
 class CapChargeResult(msgspec.Struct, frozen=True):
@@ -132,7 +132,7 @@ class ReserveTransition(msgspec.Struct, frozen=True):
 
         What the policy says holds, and a name that is new to the ledger counts from here on.
         """
-        hard, resources = self.charge.cap.hard, self.charge.cap.names
+        hard, resources = self.charge.cap.hard, self.charge.cap.resources
         if stored is None:
             return Ledger(hard, resources=resources)
         if stored.hard is hard and stored.resources >= resources:
@@ -184,7 +184,7 @@ class ReserveTransition(msgspec.Struct, frozen=True):
             operation=pod.operation,
             hard=charge.cap.hard,
             may_exceed=charge.may_exceed,
-            is_shared=charge.cap.cap.shared and not self.is_standalone,
+            is_shared=charge.cap.definition.shared and not self.is_standalone,
             max_reservations=None
             if self.is_standalone
             else MAX_RESERVATIONS,  # alone nothing settles promises, so they are not bounded
@@ -351,5 +351,5 @@ def _combine_outcomes(charges: Sequence[CapCharge], outcomes: Sequence[CapCharge
         charges, outcomes, strict=False
     ):  # where one must be asked again, none after it was asked
         if isinstance(outcome, Deferred):
-            raise RetryLaterError(f"cap {charge.cap.cap.name}: {outcome.prerequisite}")
+            raise RetryLaterError(f"cap {charge.cap.definition.name}: {outcome.prerequisite}")
     return ChargeResult(reserved=results)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from webhook.accounting.problem import Problem
 from webhook.admission import answer
 from webhook.admission.capping import CapIndex
-from webhook.admission.change import Change, Phase
+from webhook.admission.change import AdmissionRequest, Phase
 from webhook.admission.selection import RuleIndex
 from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.gate.charging import ChargeResult
@@ -58,8 +58,8 @@ class ActivePolicySet:
         self.rules = RuleIndex(policies)
         self.caps = CapIndex(policies)
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
-        self.reasons: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules} | {
-            cap.name: cap.why for cap in policies.caps
+        self.reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules} | {
+            cap.name: cap.reason for cap in policies.caps
         }
 
 
@@ -67,34 +67,34 @@ class ReviewContext(msgspec.Struct, frozen=True):
     """One review before the policies in force."""
 
     uid: str
-    request: Change
+    request: AdmissionRequest
     phase: Phase
     policy_set: ActivePolicySet
     verdict: Verdict
 
 
-def _create_message_context(context: ReviewContext) -> answer.Matter:
-    return answer.Matter(context.request, context.policy_set.reasons)
+def _create_message_context(context: ReviewContext) -> answer.ResponseSubject:
+    return answer.ResponseSubject(context.request, context.policy_set.reasons)
 
 
 def decide_by_rules(context: ReviewContext) -> Decision:
     """What the rules say, and what was told beside."""
     verdict = context.verdict
-    body = answer.rules_answer(context.uid, _create_message_context(context), verdict, context.phase)
-    return Decision(body, _create_record(context, "allow" if verdict.allowed else "deny", verdict.problems))
+    body = answer.encode_rule_response(context.uid, _create_message_context(context), verdict, context.phase)
+    return Decision(body, _create_record(context, "allow" if verdict.is_allowed else "deny", verdict.problems))
 
 
 def retry_later(context: ReviewContext, reason: str) -> Decision:
     """Nothing is decided, and trying again is right; `why` says what was in the way."""
-    status = answer.busy(context.request, _RETRY_AFTER_SECONDS, reason)
-    body = answer.answer(context.uid, _create_message_context(context), Verdict(), context.phase, status)
+    status = answer.create_retry_status(context.request, _RETRY_AFTER_SECONDS, reason)
+    body = answer.encode_response(context.uid, _create_message_context(context), Verdict(), context.phase, status)
     return Decision(body, _create_record(context, "busy"))
 
 
 def deny_by_caps(context: ReviewContext, problems: Sequence[Problem]) -> Decision:
     """A cap refuses."""
-    status = answer.denial(_create_message_context(context), answer.FORBIDDEN, "Forbidden", problems)
-    body = answer.answer(context.uid, _create_message_context(context), context.verdict, context.phase, status)
+    status = answer.create_denial_status(_create_message_context(context), answer.FORBIDDEN, "Forbidden", problems)
+    body = answer.encode_response(context.uid, _create_message_context(context), context.verdict, context.phase, status)
     return Decision(body, _create_record(context, "deny", tuple(problems)))
 
 
@@ -109,13 +109,13 @@ def decide_with_warnings(context: ReviewContext, problems: Iterable[Problem]) ->
 def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
     """Every cap has room; above `soft` with a warning."""
     warnings = tuple(warning for booked in result.reserved for warning in create_soft_limit_warnings(booked))
-    exceeded_caps = tuple(booked.charge.cap.cap.name for booked in result.reserved if is_newly_exceeded(booked))
+    exceeded_caps = tuple(booked.charge.cap.definition.name for booked in result.reserved if is_newly_exceeded(booked))
     if warnings or exceeded_caps:
         verdict = dataclasses.replace(
             context.verdict, warnings=(*context.verdict.warnings, *warnings), exceeded=exceeded_caps
         )
         context = replace(context, verdict=verdict)
-    body = answer.answer(context.uid, _create_message_context(context), context.verdict, context.phase, None)
+    body = answer.encode_response(context.uid, _create_message_context(context), context.verdict, context.phase, None)
     return Decision(body, _create_record(context, "allow"))
 
 

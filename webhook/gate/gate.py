@@ -10,13 +10,13 @@ from webhook.accounting.charge import Charge, has_ended
 from webhook.accounting.fingerprint import Fingerprint
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.capping import CapIndex, Counted
-from webhook.admission.change import Change, Phase
-from webhook.admission.decide import judge_read
-from webhook.admission.reading import Reading, decoded
-from webhook.admission.review import Asked, ReviewError, decode
+from webhook.admission.capping import CapIndex, ActiveCap
+from webhook.admission.change import AdmissionRequest, Phase
+from webhook.admission.decide import evaluate_decoded_request
+from webhook.admission.reading import DecodedRequest, decode_object
+from webhook.admission.review import AdmissionReview, ReviewError, decode_review
 from webhook.admission.verdict import ALLOWED
-from webhook.admission.workloads import target
+from webhook.admission.workloads import find_review_target
 from webhook.errors import TallygateError
 from webhook.gate.charging import CapCharge, ChargedPod, PodCharger, ReadTransition
 from webhook.gate.decisions import (
@@ -37,7 +37,7 @@ from webhook.gate.top_consumers import TopConsumers
 from webhook.gate.usage_lister import UsageLister
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, QuotaLister, decode_workloads, forecast_cap, forecast_quotas
 from webhook.objects.core import Pod
-from webhook.policy.model import Foresight, PolicySet
+from webhook.policy.model import ForecastEnforcement, PolicySet
 from webhook.policy.resolve import matches_subjects
 from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister, RetryLaterError, StoreUnavailableError
@@ -91,20 +91,20 @@ class Gate:
             ReviewError: the body is no review that could be answered.
             UndecidedError: a cap over this pod could not be kept: its store or the namespace's labels are out of reach.
         """
-        review: Asked = decode(body)
-        request, policy_set = review.change, self._get_policy_set()
+        review: AdmissionReview = decode_review(body)
+        request, policy_set = review.request, self._get_policy_set()
         labels = self._namespaces.labels(request.namespace) if policy_set.needs_labels and request.namespace else None
-        decoded_request = Reading(request)
+        decoded_request = DecodedRequest(request)
         context = ReviewContext(
-            review.uid, request, phase, policy_set, judge_read(decoded_request, policy_set.rules, labels, phase)
+            review.uid, request, phase, policy_set, evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase)
         )
-        if phase is Phase.VALIDATING and context.verdict.allowed and self._snapshots is not None:
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and self._snapshots is not None:
             verdict = check_schedulability(request, policy_set.rules, labels, self._snapshots)
             if verdict is not ALLOWED:
-                context = replace(context, verdict=context.verdict.beside(verdict))
-        if phase is Phase.VALIDATING and context.verdict.allowed and policy_set.caps and _is_charged(decoded_request):
+                context = replace(context, verdict=context.verdict.merge(verdict))
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and policy_set.caps and _is_charged(decoded_request):
             return self._charge_pod(context, decoded_request, labels, deadline)
-        if phase is Phase.VALIDATING and context.verdict.allowed and request.kind in WORKLOAD_KINDS:
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind in WORKLOAD_KINDS:
             return self._forecast_workload(context, labels, deadline)
         if phase is Phase.VALIDATING and is_scale_request(request):
             return self._forecast_scale(context, labels, deadline)
@@ -136,14 +136,14 @@ class Gate:
     def _index_policies(self, policies: PolicySet) -> ActivePolicySet:
         policy_set = ActivePolicySet(policies)
         if self._usage_lister is not None:
-            self._usage_lister.set_active_caps([cap.key for cap in policy_set.caps.all()])
+            self._usage_lister.set_active_caps([cap.key for cap in policy_set.caps.list_caps()])
         return policy_set
 
     def _charge_pod(
-        self, context: ReviewContext, decoded_request: Reading, labels: Mapping[str, str] | None, deadline: float
+        self, context: ReviewContext, decoded_request: DecodedRequest, labels: Mapping[str, str] | None, deadline: float
     ) -> Decision:
         request = context.request
-        matching = context.policy_set.caps.over(request.namespace, labels)
+        matching = context.policy_set.caps.find_matching(request.namespace, labels)
         if matching.unknown:
             raise UndecidedError(
                 f"cap {matching.unknown[0]} selects namespaces by label, and the labels of namespace "
@@ -162,8 +162,8 @@ class Gate:
         charges: list[CapCharge] = []
         missing_limits: list[Problem] = []
         for cap in matching.caps:
-            before, after = _compute_charge(cap, old), _compute_charge(cap, new, decoded_request.likeness(new))
-            may_exceed = matches_subjects(cap.cap.exceed, request.user.name, request.user.groups)
+            before, after = _compute_charge(cap, old), _compute_charge(cap, new, decoded_request.get_fingerprint(new))
+            may_exceed = matches_subjects(cap.definition.exceed, request.user.name, request.user.groups)
             charge = CapCharge(cap, before.amounts, after.amounts, may_exceed)
             if after.unlimited and not may_exceed:
                 missing_limits += _find_missing_limits(charge, before, after)
@@ -175,21 +175,21 @@ class Gate:
     def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """What caps and quotas will say to the pods of a workload: told now, and refused now where a cap wants that."""
         quotas = (self._quotas.list_quotas(context.request.namespace) if self._quotas else None) or ()
-        pod_target = target(context.request) if context.policy_set.caps or quotas else None
+        pod_target = find_review_target(context.request) if context.policy_set.caps or quotas else None
         workload, old_workload = decode_workloads(context.request, pod_target) if pod_target else (None, None)
         if workload is None:
             return decide_by_rules(context)
         denied: list[Problem] = []
         warnings: list[Problem] = []
-        for cap in context.policy_set.caps.over(context.request.namespace, labels).caps:
-            if cap.cap.workloads is Foresight.IGNORE:
+        for cap in context.policy_set.caps.find_matching(context.request.namespace, labels).caps:
+            if cap.definition.workloads is ForecastEnforcement.IGNORE:
                 continue
-            key = LedgerKey(cap.key, "" if cap.cap.shared else context.request.namespace)
+            key = LedgerKey(cap.key, "" if cap.definition.shared else context.request.namespace)
             read_ledger = partial(self._read_ledger, key, deadline)
             compute_charge = partial(_compute_charge, cap)
             before = old_workload.sum_charges(compute_charge) if old_workload else Amounts()
             for forecast in forecast_cap(workload, cap, compute_charge, before, read_ledger):
-                denies = forecast.permanent and cap.cap.workloads is Foresight.DENY
+                denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
                 (denied if denies else warnings).append(forecast.problem)
         if denied:
             return deny_by_caps(context, denied)
@@ -248,39 +248,39 @@ def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> li
         for name, containers in after.unlimited.items()
     }
     return [
-        create_missing_limit_problem(charge.cap.cap.name, name, containers)
+        create_missing_limit_problem(charge.cap.definition.name, name, containers)
         for name, containers in new_unlimited.items()
         if containers
     ]
 
 
-def _is_charged(decoded_request: Reading) -> bool:
-    request = decoded_request.change
+def _is_charged(decoded_request: DecodedRequest) -> bool:
+    request = decoded_request.request
     return decoded_request.target is not None and (
         request.kind == "Pod" and not request.group and request.subresource in _CHARGED_SUBRESOURCES
     )
 
 
-def _decode_pods(decoded_request: Reading) -> tuple[Pod, Pod | None]:
-    request, pod_target = decoded_request.change, decoded_request.target
+def _decode_pods(decoded_request: DecodedRequest) -> tuple[Pod, Pod | None]:
+    request, pod_target = decoded_request.request, decoded_request.target
     assert pod_target is not None  # noqa: S101  # `_is_charged` has asked
-    new = decoded_request.judged(pod_target)
-    old = decoded(pod_target, request, request.old) if request.old is not None else None
+    new = decoded_request.get_object(pod_target)
+    old = decode_object(pod_target, request, request.old_object) if request.old_object is not None else None
     assert isinstance(new, Pod)  # noqa: S101  # the target of kind Pod decodes pods
     return new, old if isinstance(old, Pod) else None
 
 
-def _compute_charge(cap: Counted, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
+def _compute_charge(cap: ActiveCap, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
     try:
-        return cap.held(pod, fingerprint)
+        return cap.compute_charge(pod, fingerprint)
     except QuantityError as error:
         # The API server refuses such a pod before it asks a validating webhook.
         raise ReviewError(f"the pod has a quantity that is none: {error}") from None
 
 
-def _identify_pod(request: Change, pod: Pod, nonce: str) -> ChargedPod:
+def _identify_pod(request: AdmissionRequest, pod: Pod, nonce: str) -> ChargedPod:
     uid = pod.metadata.uid if pod.metadata else None
     if not uid:
         raise ReviewError("object.metadata.uid is empty: caps are charged in the validating webhook, where it is set")
-    operation = Operation.CREATE if request.old is None else Operation.UPDATE
+    operation = Operation.CREATE if request.old_object is None else Operation.UPDATE
     return ChargedPod(uid, request.namespace, request.name, nonce, operation)

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from webhook.admission.change import Change
-from webhook.admission.sites import sites
-from webhook.admission.workloads import PodView, Target, target
+from webhook.admission.change import AdmissionRequest
+from webhook.admission.sites import list_resource_fields
+from webhook.admission.workloads import PodView, ReviewTarget, find_review_target
 from webhook.errors import TallygateError
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, decode_workloads
 from webhook.objects.meta import ObjectMeta
@@ -56,11 +56,11 @@ class IncomingPods(msgspec.Struct, frozen=True):
 
     def locate_resources(self) -> Mapping[str, str]:
         """For each resource that they ask for, at which path it is first asked for."""
-        view = PodView(self.path, self.pod, template=bool(self.path))
+        view = PodView(self.path, self.pod, is_template=bool(self.path))
         return dict(reversed(list(_list_paths(view))))
 
 
-def find_incoming_pods(request: Change) -> IncomingPods | None:
+def find_incoming_pods(request: AdmissionRequest) -> IncomingPods | None:
     """The pods that a change brings; None when it brings none, or a scheduler is not asked about them.
 
     None too for pods that no API server could decode: it refuses them itself.
@@ -69,18 +69,18 @@ def find_incoming_pods(request: Change) -> IncomingPods | None:
         ReviewError: an object is not of the kind it says it is.
         TooMuchError: what a pod says of nodes and other pods is too long to be read.
     """
-    pod_target = target(request)
+    pod_target = find_review_target(request)
     if pod_target is None or request.subresource:
         return None
     try:
         if (request.group, request.kind) == ("", "Pod"):
-            return _read_pod(request) if request.old is None else None
+            return _read_pod(request) if request.old_object is None else None
         return _read_workload(request, pod_target) if request.kind in WORKLOAD_KINDS else None
     except msgspec.DecodeError:
         return None
 
 
-def _read_pod(request: Change) -> IncomingPods | None:
+def _read_pod(request: AdmissionRequest) -> IncomingPods | None:
     pod = _decode_pod(request, "")
     spec = pod.spec or SchedulingPodSpec()
     return (
@@ -90,7 +90,7 @@ def _read_pod(request: Change) -> IncomingPods | None:
     )
 
 
-def _read_workload(request: Change, pod_target: Target) -> IncomingPods | None:
+def _read_workload(request: AdmissionRequest, pod_target: ReviewTarget) -> IncomingPods | None:
     """Those of a new workload, those that one has more than before, or one of those that take the others' place."""
     workload, old_workload = decode_workloads(request, pod_target)
     if workload is None:
@@ -100,7 +100,7 @@ def _read_workload(request: Change, pod_target: Target) -> IncomingPods | None:
         return None
     pod = _decode_pod(request, workload.path)
     spec = pod.spec or SchedulingPodSpec()
-    noun = f"more {workload.replicas.word}" if old_workload else workload.replicas.word
+    noun = f"more {workload.replicas.noun}" if old_workload else workload.replicas.noun
     is_deferred = (
         workload.is_rollout
         or not increase
@@ -112,7 +112,7 @@ def _read_workload(request: Change, pod_target: Target) -> IncomingPods | None:
     return IncomingPods(pod, workload.path, copies, noun, is_deferred)
 
 
-def _decode_pod(request: Change, path: str) -> SchedulingPod:
+def _decode_pod(request: AdmissionRequest, path: str) -> SchedulingPod:
     """The pod with all that decides where it can run; it is in the change's namespace, and its labels are its own."""
     content = msgspec.Raw(bytes(request.object))
     for step in filter(None, path.split(".")):
@@ -133,7 +133,7 @@ def _is_too_complex(content: msgspec.Raw) -> bool:
     return sum(len(bytes(each)) for each in contents) > _MAX_BYTES
 
 
-def _has_claim_templates(request: Change) -> bool:
+def _has_claim_templates(request: AdmissionRequest) -> bool:
     """Whether claims are made with the pods, as by a StatefulSet: where these lead is not known."""
     spec = _FIELDS.decode(request.object).get("spec")
     return spec is not None and bytes(_FIELDS.decode(spec).get("volumeClaimTemplates", _JSON_NULL)) not in _JSON_EMPTY
@@ -145,7 +145,7 @@ def _is_priority_unknown(spec: SchedulingPodSpec) -> bool:
 
 
 def _list_paths(view: PodView) -> Iterator[tuple[str, str]]:
-    for resource_field in sites(view.pod, view):
+    for resource_field in list_resource_fields(view.pod, view):
         for field_name, entries in resource_field.lists:
             for name in entries:
                 yield name, f"{resource_field.path}{field_name}[{name}]"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.capping import CapIndex, ActiveCap
 from webhook.gate.charging import ReadTransition
 from webhook.gate.leader_election import Leadership, Standalone
 from webhook.gate.usage_lister import UsageLister
@@ -55,7 +55,7 @@ class ReconcileResult:
 class _ReconcileTransition:
     """Everything that may be done to one ledger, in one write."""
 
-    cap: Counted
+    cap: ActiveCap
     key: LedgerKey
     usage_lister: UsageLister
     ages: ReservationAges
@@ -102,9 +102,9 @@ class _ReconcileTransition:
         return Ledger(self.cap.hard, initializer="" if is_new else self.initializer)
 
     def _apply_limits(self, ledger: Ledger) -> Ledger:
-        if ledger.hard == self.cap.hard and ledger.resources <= self.cap.names:
+        if ledger.hard == self.cap.hard and ledger.resources <= self.cap.resources:
             return ledger
-        return apply_limits(ledger, self.cap.hard, self.cap.names)
+        return apply_limits(ledger, self.cap.hard, self.cap.resources)
 
     def _recount(self, ledger: Ledger) -> Ledger:
         listed_at = (
@@ -169,12 +169,12 @@ class LedgerReconciler:
             LedgerKey, float
         ] = {}  # those whose namespace went, and when they are to be visited again
 
-    def list_ledgers(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, Counted]]:
+    def list_ledgers(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, ActiveCap]]:
         """The ledgers that count pods of these namespaces, by the labels that are known now, or did until now."""
-        ledgers: dict[LedgerKey, Counted] = {}
+        ledgers: dict[LedgerKey, ActiveCap] = {}
         for namespace in namespaces:
-            for cap in self._caps().all():
-                key = LedgerKey(cap.key, "" if cap.cap.shared else namespace)
+            for cap in self._caps().list_caps():
+                key = LedgerKey(cap.key, "" if cap.definition.shared else namespace)
                 membership = None if key in ledgers else self._usage_lister.find_membership(cap, key)
                 if membership is not None and (namespace in membership.names or key in self._with_members):
                     ledgers[key] = cap
@@ -193,7 +193,7 @@ class LedgerReconciler:
         """Grows when another replica has gone: its promises are only to be found by a look at every ledger."""
         return self._leadership.count_lost_replicas()
 
-    def reconcile(self, key: LedgerKey, cap: Counted) -> ReconcileResult:
+    def reconcile(self, key: LedgerKey, cap: ActiveCap) -> ReconcileResult:
         """Make one ledger, count it anew, and drop what came to nothing, as far as that is known now.
 
         Where another replica leads, only remember how old its promises are (rule 6); but a ledger that cannot promise
@@ -234,7 +234,7 @@ class LedgerReconciler:
         self._cache_result(key, self._ages.get(key) or ReservationAges(self._in_flight_bound), result, started_at)
         return result
 
-    def _reconcile(self, key: LedgerKey, cap: Counted) -> ReconcileResult:
+    def _reconcile(self, key: LedgerKey, cap: ActiveCap) -> ReconcileResult:
         ages = self._ages.get(key) or ReservationAges(self._in_flight_bound)
         live_reads = list(self._read_pods(key, ages))
         started_at = self._monotonic()

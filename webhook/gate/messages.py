@@ -18,7 +18,7 @@ def create_excess_problems(
     result: CapChargeResult, describe_excess: ExcessDescriber = lambda *_: _NO_DETAILS
 ) -> Iterator[Problem]:
     """One problem for each name that goes over."""
-    cap = result.charge.cap.cap
+    cap = result.charge.cap.definition
     used, reserved = result.before.used, result.before.reserved
     for name in sorted(result.excess):
         hard = result.charge.cap.hard[name]
@@ -74,11 +74,11 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
             "",
             OVER_SOFT_CAP.number,
             Reason.FORBIDDEN,
-            f"cap {cap.cap.name} {_describe_scope(result)} is at {format_amount(name, charged[name])} {name}, above "
+            f"cap {cap.definition.name} {_describe_scope(result)} is at {format_amount(name, charged[name])} {name}, above "
             "its "
             "soft "
             f"{format_amount(name, cap.soft[name])} (hard {_format_hard(cap.hard, name)})",
-            rule=cap.cap.name,
+            rule=cap.definition.name,
             policy_kind="cap",
         )
 
@@ -107,11 +107,11 @@ def create_missing_limit_problem(cap: str, resource: str, containers: tuple[str,
 
 
 def _describe_namespaces(result: CapChargeResult) -> str:
-    return "in these namespaces" if result.charge.cap.cap.shared else "in this namespace"
+    return "in these namespaces" if result.charge.cap.definition.shared else "in this namespace"
 
 
 def _describe_scope(result: CapChargeResult) -> str:
-    if result.charge.cap.cap.shared:
+    if result.charge.cap.definition.shared:
         return "(shared by its namespaces)"
     return "of this namespace"
 

@@ -9,8 +9,8 @@ import msgspec
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.capping import CapIndex, Counted
-from webhook.admission.change import UPDATE, Change
+from webhook.admission.capping import CapIndex, ActiveCap
+from webhook.admission.change import UPDATE, AdmissionRequest
 from webhook.admission.codes import NAMESPACE_OVER_CAP
 from webhook.admission.review import ReviewError
 from webhook.gate.usage_lister import UsageLister
@@ -23,32 +23,32 @@ _NAMESPACE = msgspec.json.Decoder(Namespace)
 _NO_AMOUNTS = Amounts()
 
 
-def is_namespace_update(request: Change) -> bool:
+def is_namespace_update(request: AdmissionRequest) -> bool:
     """Whether a namespace is changed itself."""
     return (request.group, request.kind, request.subresource, request.operation) == ("", "Namespace", "", UPDATE)
 
 
 def check_namespace_move(
-    request: Change, caps: CapIndex, usage_lister: UsageLister, read_ledger: Callable[[LedgerKey], Ledger | None]
+    request: AdmissionRequest, caps: CapIndex, usage_lister: UsageLister, read_ledger: Callable[[LedgerKey], Ledger | None]
 ) -> Iterator[Problem]:
     """What each cap that the namespace comes under would hold with its pods, where that is more than it allows.
 
     Raises:
         ReviewError: the object is no namespace.
     """
-    old, new = _decode_labels(request.old), _decode_labels(request.object)
-    for cap in caps.all():
-        selector = cap.cap.namespaces
+    old, new = _decode_labels(request.old_object), _decode_labels(request.object)
+    for cap in caps.list_caps():
+        selector = cap.definition.namespaces
         enters = matches_namespace(selector, request.name, new) and not matches_namespace(selector, request.name, old)
         used = usage_lister.sum_usage(cap, request.name) if enters else None
         if used:
             yield from _create_problems(cap, used, read_ledger(_ledger_key(cap, request.name)))
 
 
-def _create_problems(cap: Counted, used: Amounts, ledger: Ledger | None) -> Iterator[Problem]:
-    before = ledger.compute_charged() if ledger is not None and cap.cap.shared else _NO_AMOUNTS
+def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> Iterator[Problem]:
+    before = ledger.compute_charged() if ledger is not None and cap.definition.shared else _NO_AMOUNTS
     after = before + used
-    cap_name, where = cap.cap.name, "shared by its namespaces" if cap.cap.shared else "of this namespace"
+    cap_name, where = cap.definition.name, "shared by its namespaces" if cap.definition.shared else "of this namespace"
     for name in sorted(after.find_excess(cap.hard).keys() & used.keys()):
         total, hard = format_amount(name, after[name]), format_amount(name, cap.hard[name])
         text = (
@@ -62,8 +62,8 @@ def _create_problems(cap: Counted, used: Amounts, ledger: Ledger | None) -> Iter
         )
 
 
-def _ledger_key(cap: Counted, namespace: str) -> LedgerKey:
-    return LedgerKey(cap.key, "" if cap.cap.shared else namespace)
+def _ledger_key(cap: ActiveCap, namespace: str) -> LedgerKey:
+    return LedgerKey(cap.key, "" if cap.definition.shared else namespace)
 
 
 def _decode_labels(raw: bytes | msgspec.Raw | None) -> dict[str, str]:

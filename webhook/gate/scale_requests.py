@@ -8,9 +8,9 @@ from typing import Protocol
 
 import msgspec
 
-from webhook.admission.change import UPDATE, Change
+from webhook.admission.change import UPDATE, AdmissionRequest
 from webhook.admission.review import ReviewError
-from webhook.admission.workloads import SCALED
+from webhook.admission.workloads import SCALABLE_KINDS
 from webhook.errors import TallygateError
 from webhook.objects.meta import ObjectMeta, PartialObjectMetadata
 
@@ -44,19 +44,19 @@ class WorkloadReader(Protocol):
         ...
 
 
-def is_scale_request(request: Change) -> bool:
+def is_scale_request(request: AdmissionRequest) -> bool:
     """Whether a workload is told to have another number of pods."""
     kind = (request.operation, request.group, request.kind, request.subresource)
-    return kind == (UPDATE, "autoscaling", "Scale", "scale") and request.resource in SCALED
+    return kind == (UPDATE, "autoscaling", "Scale", "scale") and request.resource in SCALABLE_KINDS
 
 
-def resolve_scale(request: Change, workload_reader: WorkloadReader) -> Change | None:
+def resolve_scale(request: AdmissionRequest, workload_reader: WorkloadReader) -> AdmissionRequest | None:
     """The change of the workload; None when it gets no more pods, and when it cannot be told what these are.
 
     Raises:
         ReviewError: an object is no Scale.
     """
-    new, old = _decode_scale(request.object), _decode_scale(request.old or b"{}")
+    new, old = _decode_scale(request.object), _decode_scale(request.old_object or b"{}")
     if new.spec.replicas <= old.spec.replicas:
         return None
     try:
@@ -66,7 +66,7 @@ def resolve_scale(request: Change, workload_reader: WorkloadReader) -> Change | 
         scaled = _set_replicas(stored, new.spec.replicas)
     except (TallygateError, ValueError, KeyError, RecursionError):
         return None
-    group, kind = request.resource[0], SCALED[request.resource]
+    group, kind = request.resource[0], SCALABLE_KINDS[request.resource]
     return msgspec.structs.replace(request, group=group, kind=kind, subresource="", object=scaled, old=stored)
 
 

@@ -26,17 +26,17 @@ from webhook.accounting.scheduling.prediction import (
 from webhook.accounting.scheduling.unmodelled import find_unmodelled
 from webhook.accounting.scheduling.unresolvable import NeverPrediction, predict_never, with_default_priority
 from webhook.accounting.selectors import SelectorError
-from webhook.admission.change import Change
-from webhook.admission.codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, OTHERS_LEAVE
-from webhook.admission.decide import sorted_out
-from webhook.admission.examine import Found
-from webhook.admission.selection import Selection
+from webhook.admission.change import AdmissionRequest
+from webhook.admission.codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, PREEMPTS_OTHERS
+from webhook.admission.decide import create_verdict
+from webhook.admission.examine import RuleViolation
+from webhook.admission.selection import RuleSelection
 from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
 from webhook.gate.scheduling_snapshot import SnapshotProvider
 from webhook.policy.model import Enforcement, ResourceRule, Schedulable
 from webhook.policy.resolve import matches_resource
-from webhook.policy.suggest import resource_meant
+from webhook.policy.suggest import suggest_resource
 
 _PODS = "pods"
 _MAX_NODES = 3
@@ -64,7 +64,7 @@ class SchedulabilityCheck:
             if not cluster.nodes.is_advertised(name) and devices.find_class(name) is None
         ]
 
-    def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[Found]:
+    def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[RuleViolation]:
         """What the rules find, of how it is `now` too; that nothing runs which names what is not there needs no word.
 
         Nothing is found where there are no nodes, since none has come yet, nor of devices that are named by their class
@@ -83,7 +83,7 @@ class SchedulabilityCheck:
     def _list_unadvertised(self, rule: ResourceRule) -> Sequence[str]:
         return [name for name in self.unadvertised if matches_resource(rule.resources, name)]
 
-    def _check_rule(self, rule: ResourceRule, *, now: bool) -> Iterator[Found]:
+    def _check_rule(self, rule: ResourceRule, *, now: bool) -> Iterator[RuleViolation]:
         if now and self._is_feasible:
             return
         if self._never_reason:
@@ -91,13 +91,13 @@ class SchedulabilityCheck:
         elif now and self._not_now_reason:
             yield self._create_violation(rule, NOT_SCHEDULABLE_NOW, self._not_now_reason)
         elif now and self._preemption_text:
-            yield self._create_violation(_without_deny(rule), OTHERS_LEAVE, self._preemption_text)
+            yield self._create_violation(_without_deny(rule), PREEMPTS_OTHERS, self._preemption_text)
 
-    def _create_violation(self, rule: ResourceRule, code: Code, message: str, name: str = "") -> Found:
+    def _create_violation(self, rule: ResourceRule, code: Code, message: str, name: str = "") -> RuleViolation:
         path = self._incoming_pods.locate_resources().get(name, "") if name else ""
         reason = Reason.NOT_FOUND if name else Reason.FORBIDDEN
         problem = Problem(path or f"{self._incoming_pods.path}spec", code.number, reason, message, rule=rule.name)
-        return Found(problem, rule, (code.number, rule.name, name))
+        return RuleViolation(problem, rule, (code.number, rule.name, name))
 
     def _describe_unadvertised(self, name: str) -> str:
         if name.startswith(DEVICE_CLASS_PREFIX):
@@ -105,7 +105,7 @@ class SchedulabilityCheck:
         advertised_names = list(
             islice((each for each in self._cluster.nodes.list_advertised_resources() if each != _PODS), _MAX_NAMES)
         )
-        suggestion = resource_meant(name, advertised_names)
+        suggestion = suggest_resource(name, advertised_names)
         if suggestion is None:
             return f"no node advertises {name}, so that no node can run this"
         nodes = self._cluster.nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
@@ -250,7 +250,7 @@ _MAX_COMPLEXITY = 1000  # of words about nodes
 _MAX_SCANNED_GROUPS = 30_000  # over pods that are alike; together a tenth of a second, where there are 100,000 pods
 
 
-def evaluate_schedulability(request: Change, selection: Selection, snapshots: SnapshotProvider) -> Verdict:
+def evaluate_schedulability(request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider) -> Verdict:
     """What those of the selected rules say that ask for nodes, of the pods which a change brings.
 
     Raises:
@@ -259,11 +259,11 @@ def evaluate_schedulability(request: Change, selection: Selection, snapshots: Sn
     try:
         incoming_pods = find_incoming_pods(request)
     except TooComplexError:
-        return Verdict(unknown=tuple(map(_describe_too_complex, selection.places)))
+        return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
     if incoming_pods is None:
         return ALLOWED
     labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
-    rules = selection.narrowed(request.user, labels).places
+    rules = selection.for_user(request.user, labels).node_rules
     complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
     if complexity is None:
         return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
@@ -299,7 +299,7 @@ def _evaluate_rules(
     unknown = (
         tuple(_describe_too_complex(rule) for rule in selected if _checks_free_room(rule)) if is_too_complex else ()
     )
-    return replace(sorted_out(violations, unknown), age=snapshot.age_seconds) if violations or unknown else ALLOWED
+    return replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds) if violations or unknown else ALLOWED
 
 
 def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from webhook.admission.change import Change
+from webhook.admission.change import AdmissionRequest
 from webhook.admission.selection import Labels, RuleIndex
 from webhook.admission.verdict import ALLOWED, Verdict
 
@@ -71,7 +71,7 @@ class FixedSnapshot:
 
 
 def check_schedulability(
-    request: Change, index: RuleIndex, labels: Labels | None, snapshots: SnapshotProvider
+    request: AdmissionRequest, index: RuleIndex, labels: Labels | None, snapshots: SnapshotProvider
 ) -> Verdict:
     """What the rules say that ask whether there are nodes for the pods which a change brings.
 
@@ -80,8 +80,8 @@ def check_schedulability(
     Raises:
         ReviewError: an object is not of the kind it says it is.
     """
-    selection = index.select(request.kind, request.namespace, labels) if index.places else None
-    if selection is None or not selection.places or not snapshots.is_available():
+    selection = index.select(request.kind, request.namespace, labels) if index.has_node_rules else None
+    if selection is None or not selection.node_rules or not snapshots.is_available():
         return ALLOWED
     from webhook.gate.schedulability import evaluate_schedulability  # noqa: PLC0415  see the module's docstring
 

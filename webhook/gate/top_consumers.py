@@ -210,7 +210,7 @@ class TopConsumers:
     def describe(self, namespace: str, result: CapChargeResult, name: str) -> ExcessDetails:
         """What to tell of a name that goes over, to who asks in this namespace."""
         key = result.charge.ledger_key(namespace)
-        consumers = self._get_sums(key, result).list_top(name) if result.charge.cap.cap.names_holders else ()
+        consumers = self._get_sums(key, result).list_top(name) if result.charge.cap.definition.shows_top_consumers else ()
         return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name) if self._usage_lister else None)
 
     def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
@@ -234,7 +234,7 @@ class TopConsumers:
         groups = () if usage_lister is None else usage_lister.list_groups(cap, key)
         list_names = _list_no_names if usage_lister is None else usage_lister.list_pod_names
         try:
-            if cap.cap.shared:
+            if cap.definition.shared:
                 return sum_by_namespace(groups, result.before)
             return sum_by_workload(groups, result.before, self._owners, list_names)
         except NotListedError:

@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import Counted
+from webhook.admission.capping import ActiveCap
 from webhook.policy.resolve import matches_namespace
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ledger.recount import UsageSnapshot
@@ -108,7 +108,7 @@ class UsageLister:
         self._required_revisions[cap] = active_since, revision
         return revision
 
-    def find_membership(self, cap: Counted, key: LedgerKey) -> Membership | None:
+    def find_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership | None:
         """The namespaces that draw on a ledger; None before namespaces are known."""
         if not key.namespace:
             members = self._namespaces.members(cap.key, _create_selector(cap))
@@ -123,7 +123,7 @@ class UsageLister:
         namespace = self._namespaces.row(key.namespace)
         if namespace is None:
             return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, unchanged_since)
-        is_member = matches_namespace(cap.cap.namespaces, key.namespace, namespace.labels)
+        is_member = matches_namespace(cap.definition.namespaces, key.namespace, namespace.labels)
         if not is_member:
             return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, namespace.revision)
         name = key.namespace
@@ -141,7 +141,7 @@ class UsageLister:
         """
         return self._namespaces.row(namespace) is not None
 
-    def take_snapshot(self, cap: Counted, key: LedgerKey, ledger: Ledger) -> UsageSnapshot | None:
+    def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> UsageSnapshot | None:
         """What the pods under a ledger hold, those of its rows one by one; None before the cluster was listed."""
         membership = self.find_membership(cap, key)
         if membership is None:
@@ -161,13 +161,13 @@ class UsageLister:
             pods_revision=count.revision,
             namespaces_revision=membership.choose_revision(ledger.namespaces_revision),
             namespaces_hash=membership.hash,
-            resources=cap.names,
+            resources=cap.resources,
             used_by_pod=_exclude_namespaces(count.there, ledger, missing) if missing else count.there,
             used=count.tally,
             deleted=count.deleted,
         )
 
-    def _is_inconsistent(self, cap: Counted, key: LedgerKey) -> bool:
+    def _is_inconsistent(self, cap: ActiveCap, key: LedgerKey) -> bool:
         """Whether pods are seen in a namespace that has just gone: then another of its name has come, unseen so far."""
         earliest = self._monotonic() - _NEW_NAMESPACE_SECONDS
         deleted = [
@@ -195,14 +195,14 @@ class UsageLister:
         if synced_at is None or self._monotonic() - synced_at > _SILENT_SECONDS:
             self.request_progress()
 
-    def sum_usage(self, cap: Counted, namespace: str) -> Amounts:
+    def sum_usage(self, cap: ActiveCap, namespace: str) -> Amounts:
         """What the pods of one namespace would hold under a cap, whether it is over them or not."""
         try:
             return self._pods.count(cap, (namespace,)).tally
         except NotListedError:
             return Amounts()
 
-    def list_groups(self, cap: Counted, key: LedgerKey) -> Iterator[Heap]:
+    def list_groups(self, cap: ActiveCap, key: LedgerKey) -> Iterator[Heap]:
         """The pods under a ledger, by what they have in common.
 
         Raises:
@@ -257,8 +257,8 @@ def _exclude_namespaces(
     return {uid: used for uid, used in used_by_pod.items() if ledger.reservations[uid].namespace not in namespaces}
 
 
-def _create_selector(cap: Counted) -> Callable[[str, Labels], bool]:
-    return lambda name, labels: bool(matches_namespace(cap.cap.namespaces, name, labels))
+def _create_selector(cap: ActiveCap) -> Callable[[str, Labels], bool]:
+    return lambda name, labels: bool(matches_namespace(cap.definition.namespaces, name, labels))
 
 
 def _hash_names(names: Collection[str]) -> str:

@@ -23,12 +23,12 @@ from webhook.accounting.problem import Code, Problem, Reason
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resource_quota import compute_quota_charge, is_in_scope
-from webhook.admission.capping import Counted
-from webhook.admission.change import Change
-from webhook.admission.codes import WORKLOAD_OVER_CAP, WORKLOAD_OVER_QUOTA, WORKLOAD_ROLLOUT, WORKLOAD_WAITS
-from webhook.admission.reading import decoded
-from webhook.admission.replicas import Replicas, replicas
-from webhook.admission.workloads import KINDS, Judged, PodView, Target
+from webhook.admission.capping import ActiveCap
+from webhook.admission.change import AdmissionRequest
+from webhook.admission.codes import WORKLOAD_OVER_CAP, WORKLOAD_OVER_QUOTA, WORKLOAD_ROLLOUT, WORKLOAD_OVER_FREE
+from webhook.admission.reading import decode_object
+from webhook.admission.replicas import ReplicaCount, count_replicas
+from webhook.admission.workloads import KIND_NAMES, DecodedObject, PodView, ReviewTarget
 from webhook.gate.messages import create_missing_limit_problem
 from webhook.objects.core import Pod, PodSpec, ResourceList, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from webhook.state.ledger.ledger import Ledger
@@ -41,7 +41,7 @@ class ForecastWorkload:
     `stored` is the template that it replaces, None when the workload is new; `rolls` when that is another.
     """
 
-    replicas: Replicas
+    replicas: ReplicaCount
     template: Pod
     path: str
     old_template: Pod | None = None
@@ -127,7 +127,7 @@ class _ResourceForecast:
         replicas, hard = self.workload.replicas, self.limit.hard[self.name]
         request, limit = self._describe_rollout_request(), self._describe_limit()
         if (
-            replicas.held
+            replicas.is_surge_required
             and (replicas.count + 1) * self.per_pod > hard
             and (self.workload.is_rollout or self.workload.old_template is None)
         ):
@@ -151,14 +151,14 @@ class _ResourceForecast:
             )
             yield self._create_forecast(self.limit.wait_code, text, permanent=False)
         elif self.has_surge and increase + self.workload.replicas.surge * self.per_pod > free:
-            starts_none = self.workload.replicas.held and increase + self.per_pod > free
+            starts_none = self.workload.replicas.is_surge_required and increase + self.per_pod > free
             end = "no new pod starts until others end" if starts_none else "it goes on only as pods end"
             yield self._create_forecast(
                 self.limit.rollout_code, f"{self._describe_rollout_request()}, {limit}: {end}", permanent=False
             )
 
     def _describe_request(self, count: int) -> str:
-        noun = self.workload.replicas.word if count != 1 else self.workload.replicas.word.removesuffix("s")
+        noun = self.workload.replicas.noun if count != 1 else self.workload.replicas.noun.removesuffix("s")
         return (
             f"{count} {noun} {'ask' if count != 1 else 'asks'} {format_amount(self.name, count * self.per_pod)} "
             f"{self.name}"
@@ -241,7 +241,7 @@ def _get_name(quota: ResourceQuota) -> str:
     return (quota.metadata.name if quota.metadata else None) or ""
 
 
-WORKLOAD_KINDS = KINDS - {"Pod", "PodTemplate", "Node", "ResourceQuota", "LimitRange"}
+WORKLOAD_KINDS = KIND_NAMES - {"Pod", "PodTemplate", "Node", "ResourceQuota", "LimitRange"}
 """The kinds that make pods."""
 
 
@@ -255,36 +255,36 @@ class _WithTemplate(msgspec.Struct):
     spec: _RawTemplate = msgspec.field(default_factory=_RawTemplate)
 
 
-def create_workload(kind: str, decoded_object: Judged, pod_view: PodView | None) -> ForecastWorkload | None:
+def create_workload(kind: str, decoded_object: DecodedObject, pod_view: PodView | None) -> ForecastWorkload | None:
     """The workload that an object is; None for what makes no pods, or makes them for another workload."""
-    replica_counts = replicas(kind, decoded_object)
+    replica_counts = count_replicas(kind, decoded_object)
     if replica_counts is None or pod_view is None or _is_controlled(decoded_object):
         return None
     return ForecastWorkload(replica_counts, pod_view.pod, pod_view.path)
 
 
-def decode_workloads(request: Change, pod_target: Target) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
+def decode_workloads(request: AdmissionRequest, pod_target: ReviewTarget) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
     """The workload that a change makes and the one that it replaces.
 
     Raises:
         ReviewError: the object is not of the kind it says it is.
     """
-    decoded_object = decoded(pod_target, request, request.object)
-    new = create_workload(request.kind, decoded_object, pod_target.view(decoded_object))
-    if new is None or request.old is None:
+    decoded_object = decode_object(pod_target, request, request.object)
+    new = create_workload(request.kind, decoded_object, pod_target.find_pod(decoded_object))
+    if new is None or request.old_object is None:
         return new, None
-    decoded_object = decoded(pod_target, request, request.old)
+    decoded_object = decode_object(pod_target, request, request.old_object)
     old, old_view = (
-        create_workload(request.kind, decoded_object, pod_target.view(decoded_object)),
-        pod_target.view(decoded_object),
+        create_workload(request.kind, decoded_object, pod_target.find_pod(decoded_object)),
+        pod_target.find_pod(decoded_object),
     )
-    is_rollout = _decode_template(request.object) != _decode_template(request.old)
+    is_rollout = _decode_template(request.object) != _decode_template(request.old_object)
     return replace(new, old_template=old_view.pod if old_view else Pod(), is_rollout=is_rollout), old
 
 
 def forecast_cap(
     workload: ForecastWorkload,
-    cap: Counted,
+    cap: ActiveCap,
     compute_charge: Callable[[Pod], Charge],
     before: Amounts,
     read_ledger: Callable[[], Ledger | None],
@@ -299,19 +299,19 @@ def forecast_cap(
         already_unlimited = compute_charge(workload.old_template).unlimited if workload.old_template else {}
         for name, containers in charge.unlimited.items():
             if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
-                yield Forecast(create_missing_limit_problem(cap.cap.name, name, added, workload.path), permanent=True)
+                yield Forecast(create_missing_limit_problem(cap.definition.name, name, added, workload.path), permanent=True)
 
     def read_charged() -> Amounts | None:
         ledger = read_ledger()
         return None if ledger is None else ledger.compute_charged()
 
-    scope = "shared by its namespaces" if cap.cap.shared else "of this namespace"
-    codes = WORKLOAD_OVER_CAP, WORKLOAD_WAITS, WORKLOAD_ROLLOUT
-    limit = ForecastLimit(f"cap {cap.cap.name} {scope}", cap.hard, *codes, cap=cap.cap.name)
+    scope = "shared by its namespaces" if cap.definition.shared else "of this namespace"
+    codes = WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT
+    limit = ForecastLimit(f"cap {cap.definition.name} {scope}", cap.hard, *codes, cap=cap.definition.name)
     yield from forecast_resources(workload, limit, charge.amounts, before, read_charged)
 
 
-def _is_controlled(decoded_object: Judged) -> bool:
+def _is_controlled(decoded_object: DecodedObject) -> bool:
     """Whether a controller made it for a workload that was judged itself: nobody would read what is said."""
     owners = (decoded_object.metadata.owner_references if decoded_object.metadata else None) or ()
     return any(owner.controller for owner in owners)

@@ -3,10 +3,10 @@
 from math import lcm
 
 from webhook.accounting.quantity import Quantity
-from webhook.policy.model import Bounds
+from webhook.policy.model import AmountBounds
 
 
-def allows(bounds: Bounds, quantity: Quantity) -> bool:
+def is_allowed_amount(bounds: AmountBounds, quantity: Quantity) -> bool:
     """Whether an amount is within bounds."""
     return (
         (bounds.min is None or quantity >= bounds.min)
@@ -20,17 +20,17 @@ def _is_multiple(quantity: Quantity, unit: Quantity) -> bool:
     return unit.milli() != 0 and quantity.milli() % unit.milli() == 0
 
 
-def least_allowed(every: tuple[Bounds, ...]) -> Quantity | None:
+def find_min_allowed(all_bounds: tuple[AmountBounds, ...]) -> Quantity | None:
     """The least amount that satisfies all of these bounds, or `None` if there is none."""
-    choices = next((bounds.one_of for bounds in every if bounds.one_of), ())
+    choices = next((bounds.one_of for bounds in all_bounds if bounds.one_of), ())
     if choices:
-        return min((each for each in choices if all(allows(bounds, each) for bounds in every)), default=None)
-    lowest = max((bounds.min for bounds in every if bounds.min is not None), default=Quantity.from_int(0))
-    units = [bounds.multiple_of.milli() for bounds in every if bounds.multiple_of is not None]
+        return min((choice for choice in choices if all(is_allowed_amount(bounds, choice) for bounds in all_bounds)), default=None)
+    lowest = max((bounds.min for bounds in all_bounds if bounds.min is not None), default=Quantity.from_int(0))
+    units = [bounds.multiple_of.milli() for bounds in all_bounds if bounds.multiple_of is not None]
     if units:
         if 0 in units:
             return None
         unit = lcm(*units)
         lowest = Quantity.parse(f"{-(-lowest.milli() // unit) * unit}m")
-    highest = min((bounds.max for bounds in every if bounds.max is not None), default=lowest)
+    highest = min((bounds.max for bounds in all_bounds if bounds.max is not None), default=lowest)
     return lowest if lowest <= highest else None

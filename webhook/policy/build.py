@@ -10,11 +10,11 @@ from types import MappingProxyType
 from webhook.accounting.names import REQUESTS_PREFIX
 from webhook.accounting.quantity import Quantity
 from webhook.policy.model import (
-    Bounds,
+    AmountBounds,
     Checks,
     Enforcement,
     Equality,
-    Foresight,
+    ForecastEnforcement,
     LabelRequirement,
     LabelSelector,
     Match,
@@ -24,15 +24,15 @@ from webhook.policy.model import (
     PodFilter,
     ResourceRule,
     Schedulable,
-    Source,
+    SourceLocation,
     Subjects,
 )
 from webhook.policy.nodes import Mapping, Node, Scalar, Sequence, joined
 
-WHY = "tallygate.dev/why"
+REASON_ANNOTATION = "tallygate.dev/why"
 """The annotation that holds the admin's own reason."""
 
-_EQUALITY = {True: Equality.REQUIRE, False: Equality.IGNORE, "fill": Equality.FILL}
+_EQUALITY_VALUES = {True: Equality.REQUIRE, False: Equality.IGNORE, "fill": Equality.FILL}
 
 
 class Fields:
@@ -45,164 +45,164 @@ class Fields:
         """Whether it is there at all."""
         return self._node is not None
 
-    def node(self, name: str) -> Node | None:
+    def get_node(self, name: str) -> Node | None:
         """The node of a field."""
         return None if self._node is None else self._node.get(name)
 
-    def fields(self, name: str) -> "Fields":
+    def get_fields(self, name: str) -> "Fields":
         """The fields beneath a field."""
-        return Fields(self.node(name))
+        return Fields(self.get_node(name))
 
-    def text(self, name: str, default: str = "") -> str:
+    def get_text(self, name: str, default: str = "") -> str:
         """A text."""
-        node = self.node(name)
+        node = self.get_node(name)
         return node.text if isinstance(node, Scalar) else default
 
-    def flag(self, name: str, *, default: bool) -> bool:
+    def get_flag(self, name: str, *, default: bool) -> bool:
         """True or false."""
-        node = self.node(name)
+        node = self.get_node(name)
         return bool(node.value) if isinstance(node, Scalar) else default
 
-    def texts(self, name: str) -> tuple[str, ...]:
+    def get_texts(self, name: str) -> tuple[str, ...]:
         """A list of texts."""
-        return tuple(item.text for item in self.items(name) if isinstance(item, Scalar))
+        return tuple(item.text for item in self.get_items(name) if isinstance(item, Scalar))
 
-    def items(self, name: str) -> tuple[Node, ...]:
+    def get_items(self, name: str) -> tuple[Node, ...]:
         """A list."""
-        node = self.node(name)
+        node = self.get_node(name)
         return node.items if isinstance(node, Sequence) else ()
 
-    def quantity(self, name: str) -> Quantity | None:
+    def get_quantity(self, name: str) -> Quantity | None:
         """A quantity, from its source text."""
-        node = self.node(name)
+        node = self.get_node(name)
         return Quantity.parse(node.text) if isinstance(node, Scalar) else None
 
-    def places(self, file: str) -> AnyMapping[str, Source]:
+    def list_locations(self, file: str) -> AnyMapping[str, SourceLocation]:
         """Where every field beneath is written, by its path."""
-        return MappingProxyType(dict(_places(file, "", self._node))) if self._node else MappingProxyType({})
+        return MappingProxyType(dict(_list_node_locations(file, "", self._node))) if self._node else MappingProxyType({})
 
-    def pairs(self) -> AnyMapping[str, str]:
+    def get_pairs(self) -> AnyMapping[str, str]:
         """Keys with texts."""
         pairs = self._node.pairs if self._node else ()
         return MappingProxyType({key.text: node.text for key, node in pairs if isinstance(node, Scalar)})
 
 
-def _places(file: str, path: str, node: Node) -> Iterator[tuple[str, Source]]:
+def _list_node_locations(file: str, path: str, node: Node) -> Iterator[tuple[str, SourceLocation]]:
     """The paths below a node with their places; `requests.X` stands under `X`, as in the model."""
-    yield path, Source(file, node.line, node.column)
+    yield path, SourceLocation(file, node.line, node.column)
     if isinstance(node, Mapping):
-        for key, below in node.pairs:
-            yield from _places(file, joined(path, key.text.removeprefix(REQUESTS_PREFIX)), below)
+        for key, child in node.pairs:
+            yield from _list_node_locations(file, joined(path, key.text.removeprefix(REQUESTS_PREFIX)), child)
     elif isinstance(node, Sequence):
-        for at, below in enumerate(node.items):
-            yield from _places(file, joined(path, at), below)
+        for index, child in enumerate(node.items):
+            yield from _list_node_locations(file, joined(path, index), child)
 
 
-def rule(document: Fields, source: Source) -> ResourceRule:
+def build_rule(document: Fields, location: SourceLocation) -> ResourceRule:
     """The rule that a document says."""
-    metadata, spec = document.fields("metadata"), document.fields("spec")
+    metadata, spec = document.get_fields("metadata"), document.get_fields("spec")
     return ResourceRule(
-        name=metadata.text("name"),
-        resources=spec.texts("resources"),
-        match=_match(spec.fields("match")),
-        enforcement=Enforcement(spec.text("enforcement", Enforcement.DENY)),
-        checks=_checks(spec.fields("checks")),
-        source=source,
-        why=metadata.fields("annotations").text(WHY),
-        places=document.places(source.file),
+        name=metadata.get_text("name"),
+        resources=spec.get_texts("resources"),
+        match=_build_match(spec.get_fields("match")),
+        enforcement=Enforcement(spec.get_text("enforcement", Enforcement.DENY)),
+        checks=_build_checks(spec.get_fields("checks")),
+        location=location,
+        reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
+        locations=document.list_locations(location.file),
     )
 
 
-def cap(document: Fields, source: Source) -> NamespaceCap:
+def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
     """The cap that a document says."""
-    metadata, spec = document.fields("metadata"), document.fields("spec")
+    metadata, spec = document.get_fields("metadata"), document.get_fields("spec")
     return NamespaceCap(
-        name=metadata.text("name"),
-        namespaces=_namespaces(spec.fields("namespaces")) or NamespaceSelector(),
-        hard=_amounts(spec.fields("hard")),
-        soft=_amounts(spec.fields("soft")),
-        shared=spec.flag("shared", default=False),
-        pods=_pod_filter(spec.fields("pods")),
-        exceed=_subjects(spec.fields("exceed")),
-        source=source,
-        workloads=Foresight(spec.text("workloads", Foresight.WARN)),
-        names_holders=spec.flag("namesHolders", default=True),
-        why=metadata.fields("annotations").text(WHY),
-        places=document.places(source.file),
+        name=metadata.get_text("name"),
+        namespaces=_build_namespace_selector(spec.get_fields("namespaces")) or NamespaceSelector(),
+        hard=_build_amounts(spec.get_fields("hard")),
+        soft=_build_amounts(spec.get_fields("soft")),
+        shared=spec.get_flag("shared", default=False),
+        pods=_build_pod_filter(spec.get_fields("pods")),
+        exceed=_build_subjects(spec.get_fields("exceed")),
+        location=location,
+        workloads=ForecastEnforcement(spec.get_text("workloads", ForecastEnforcement.WARN)),
+        shows_top_consumers=spec.get_flag("namesHolders", default=True),
+        reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
+        locations=document.list_locations(location.file),
     )
 
 
-def _match(fields: Fields) -> Match:
+def _build_match(fields: Fields) -> Match:
     return Match(
-        namespaces=_namespaces(fields.fields("namespaces")),
-        kinds=frozenset(fields.texts("kinds")) or None,
-        objects=_label_selector(fields.fields("objects")),
-        except_for=_subjects(fields.fields("exceptFor")),
+        namespaces=_build_namespace_selector(fields.get_fields("namespaces")),
+        kinds=frozenset(fields.get_texts("kinds")) or None,
+        object_selector=_build_label_selector(fields.get_fields("objects")),
+        exempt=_build_subjects(fields.get_fields("exceptFor")),
     )
 
 
-def _checks(fields: Fields) -> Checks:
-    whole, equality = fields.node("wholeQuantity"), fields.node("requestsEqualLimits")
-    schedulable = fields.text("schedulable")
+def _build_checks(fields: Fields) -> Checks:
+    whole, equality = fields.get_node("wholeQuantity"), fields.get_node("requestsEqualLimits")
+    schedulable = fields.get_text("schedulable")
     return Checks(
-        well_formed_name=fields.flag("wellFormedName", default=True),
+        well_formed_name=fields.get_flag("wellFormedName", default=True),
         whole_quantity=bool(whole.value) if isinstance(whole, Scalar) else None,
-        requests_equal_limits=_EQUALITY[equality.value] if isinstance(equality, Scalar) else None,
-        per_container=_bounds(fields.fields("perContainer")),
-        per_pod=_bounds(fields.fields("perPod")),
-        advertised=fields.flag("advertised", default=False),
+        requests_equal_limits=_EQUALITY_VALUES[equality.value] if isinstance(equality, Scalar) else None,
+        per_container=_build_bounds(fields.get_fields("perContainer")),
+        per_pod=_build_bounds(fields.get_fields("perPod")),
+        advertised=fields.get_flag("advertised", default=False),
         schedulable=Schedulable(schedulable) if schedulable else None,
     )
 
 
-def _bounds(fields: Fields) -> Bounds | None:
+def _build_bounds(fields: Fields) -> AmountBounds | None:
     if not fields:
         return None
-    return Bounds(
-        min=fields.quantity("min"),
-        max=fields.quantity("max"),
-        multiple_of=fields.quantity("multipleOf"),
-        one_of=tuple(Quantity.parse(text) for text in fields.texts("oneOf")),
+    return AmountBounds(
+        min=fields.get_quantity("min"),
+        max=fields.get_quantity("max"),
+        multiple_of=fields.get_quantity("multipleOf"),
+        one_of=tuple(Quantity.parse(text) for text in fields.get_texts("oneOf")),
     )
 
 
-def _namespaces(fields: Fields) -> NamespaceSelector | None:
+def _build_namespace_selector(fields: Fields) -> NamespaceSelector | None:
     if not fields:
         return None
-    selector = _label_selector(fields.fields("selector"))
-    return NamespaceSelector(include=fields.texts("include"), exclude=fields.texts("exclude"), selector=selector)
+    selector = _build_label_selector(fields.get_fields("selector"))
+    return NamespaceSelector(include=fields.get_texts("include"), exclude=fields.get_texts("exclude"), selector=selector)
 
 
-def _label_selector(fields: Fields) -> LabelSelector | None:
+def _build_label_selector(fields: Fields) -> LabelSelector | None:
     if not fields:
         return None
     return LabelSelector(
-        match_labels=fields.fields("matchLabels").pairs(),
-        match_expressions=tuple(_requirement(Fields(item)) for item in fields.items("matchExpressions")),
+        match_labels=fields.get_fields("matchLabels").get_pairs(),
+        match_expressions=tuple(_build_label_requirement(Fields(item)) for item in fields.get_items("matchExpressions")),
     )
 
 
-def _requirement(fields: Fields) -> LabelRequirement:
+def _build_label_requirement(fields: Fields) -> LabelRequirement:
     return LabelRequirement(
-        key=fields.text("key"), operator=Operator(fields.text("operator")), values=frozenset(fields.texts("values"))
+        key=fields.get_text("key"), operator=Operator(fields.get_text("operator")), values=frozenset(fields.get_texts("values"))
     )
 
 
-def _subjects(fields: Fields) -> Subjects:
+def _build_subjects(fields: Fields) -> Subjects:
     return Subjects(
-        users=fields.texts("users"), groups=fields.texts("groups"), service_accounts=fields.texts("serviceAccounts")
+        users=fields.get_texts("users"), groups=fields.get_texts("groups"), service_accounts=fields.get_texts("serviceAccounts")
     )
 
 
-def _pod_filter(fields: Fields) -> PodFilter:
+def _build_pod_filter(fields: Fields) -> PodFilter:
     return PodFilter(
-        priority_classes=fields.texts("priorityClasses"),
-        node_selector=fields.fields("nodeSelector").pairs(),
-        objects=_label_selector(fields.fields("objects")),
+        priority_classes=fields.get_texts("priorityClasses"),
+        node_selector=fields.get_fields("nodeSelector").get_pairs(),
+        objects=_build_label_selector(fields.get_fields("objects")),
     )
 
 
-def _amounts(fields: Fields) -> AnyMapping[str, Quantity]:
+def _build_amounts(fields: Fields) -> AnyMapping[str, Quantity]:
     """Counted names with their quantities; `requests.X` is `X`."""
-    counted = fields.pairs().items()
+    counted = fields.get_pairs().items()
     return MappingProxyType({name.removeprefix(REQUESTS_PREFIX): Quantity.parse(text) for name, text in counted})

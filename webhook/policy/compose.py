@@ -23,9 +23,9 @@ from ruamel.yaml.events import (
 
 from webhook.policy.bounds import MAX_DEPTH, MAX_EXPANDED_NODES, MAX_NODES
 from webhook.policy.codes import DUPLICATE_KEY, SYNTAX, TOO_LARGE, YAML_FEATURE
-from webhook.policy.finding import Finding, Severity
-from webhook.policy.formats import clipped
-from webhook.policy.model import Source
+from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.formats import truncate_text
+from webhook.policy.model import SourceLocation
 from webhook.policy.nodes import Mapping, Node, Scalar, Sequence
 
 _PLAIN_TAGS = frozenset({"!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
@@ -35,7 +35,7 @@ _MAX_SYNTAX_ERRORS = 20
 class _StopError(Exception):
     """Nothing more of this file is read; the finding says why."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: LintFinding) -> None:
         self.finding = finding
         super().__init__(str(finding))
 
@@ -55,7 +55,7 @@ class _Open:
     weight: int = 1
 
 
-def compose(file: str, text: str) -> tuple[list[Node], list[Finding]]:
+def compose(file: str, text: str) -> tuple[list[Node], list[LintFinding]]:
     """Every document of a file and what is wrong with its YAML.
 
     After a syntax error reading goes on at the next line that begins with `---`, which no scalar can hold, so that
@@ -108,7 +108,7 @@ class _Composer:
 
     def __init__(self, file: str) -> None:
         self.documents: list[Node] = []
-        self.findings: list[Finding] = []
+        self.findings: list[LintFinding] = []
         self._file = file
         self._nodes = 0
         self._offset = 0
@@ -117,7 +117,7 @@ class _Composer:
 
     def say(self, line: int, column: int, code: str, message: str) -> None:
         """Note an error at a place."""
-        self.findings.append(Finding.at(Source(self._file, line, column), code, Severity.ERROR, message))
+        self.findings.append(LintFinding.create(SourceLocation(self._file, line, column), code, Severity.ERROR, message))
 
     def read(self, text: str, offset: int) -> None:
         """Read documents until the text ends, raising what ends it early."""
@@ -153,7 +153,7 @@ class _Composer:
         return self._offset + event.start_mark.line + 1, event.start_mark.column + 1
 
     def _stop(self, line: int, column: int, message: str) -> _StopError:
-        return _StopError(Finding.at(Source(self._file, line, column), TOO_LARGE, Severity.ERROR, message))
+        return _StopError(LintFinding.create(SourceLocation(self._file, line, column), TOO_LARGE, Severity.ERROR, message))
 
     def _check_tag(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, line: int, column: int) -> None:
         if event.tag is not None and event.tag not in _PLAIN_TAGS:
@@ -162,14 +162,14 @@ class _Composer:
                 line,
                 column,
                 YAML_FEATURE,
-                f"tag {clipped(tag)} is refused: nothing is constructed here; remove the tag",
+                f"tag {truncate_text(tag)} is refused: nothing is constructed here; remove the tag",
             )
 
     def _alias(self, event: AliasEvent, line: int, column: int) -> None:
         target = self._anchors.get(event.anchor)
         if target is None:
             where = "no anchor of that name stands complete before it in this document"
-            self.say(line, column, YAML_FEATURE, f"alias *{clipped(event.anchor)}: {where}; write the value out")
+            self.say(line, column, YAML_FEATURE, f"alias *{truncate_text(event.anchor)}: {where}; write the value out")
             target = Scalar(line, column, "~", plain=True)
         self._add(target, None)
 
@@ -211,7 +211,7 @@ class _Composer:
             return Scalar(node.line, node.column, "", plain=True)
         if node.plain and not isinstance(node.value, str):
             said = (
-                f'a key must be a text: write "{clipped(node.text)}" in quotes'
+                f'a key must be a text: write "{truncate_text(node.text)}" in quotes'
                 if node.text
                 else "a key is missing before the :"
             )
@@ -229,7 +229,7 @@ class _Composer:
             parent.pairs.append((key, value))
             return
         said = (
-            f'"{clipped(key.text)}" is written twice here (first at line {earlier.line}); one hides the other: keep one'
+            f'"{truncate_text(key.text)}" is written twice here (first at line {earlier.line}); one hides the other: keep one'
         )
         self.say(key.line, key.column, DUPLICATE_KEY, said)
 

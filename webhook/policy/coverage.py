@@ -8,28 +8,28 @@ from functools import lru_cache
 from webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name
 from webhook.policy import globs
 from webhook.policy.model import LabelRequirement, LabelSelector, Match, NamespaceSelector, Operator, Subjects
-from webhook.policy.resolve import FAMILIES
+from webhook.policy.resolve import FAMILY_PATTERNS
 
 _ANY_QUALIFIED = "?*/?*"
 _ANY_OPAQUE = OPAQUE_PREFIX + "?*"
 
 
 @lru_cache(maxsize=4096)
-def included(patterns: tuple[str, ...]) -> tuple[str, ...]:
+def list_included(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """The patterns that include."""
     return tuple(pattern for pattern in patterns if not pattern.startswith("!"))
 
 
 @lru_cache(maxsize=4096)
-def excluded(patterns: tuple[str, ...]) -> tuple[str, ...]:
+def list_excluded(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """The patterns that exclude, without their `!`."""
     return tuple(pattern[1:] for pattern in patterns if pattern.startswith("!"))
 
 
-def pattern_family(pattern: str) -> Family | None:
+def classify_pattern(pattern: str) -> Family | None:
     """The family that every well-formed name of a pattern belongs to, or `None` if they may be of several."""
-    if pattern in FAMILIES:
-        return FAMILIES[pattern]
+    if pattern in FAMILY_PATTERNS:
+        return FAMILY_PATTERNS[pattern]
     if globs.is_literal(pattern):
         return classify_name(pattern)
     if pattern.startswith(OPAQUE_PREFIX):
@@ -44,134 +44,134 @@ def pattern_family(pattern: str) -> Family | None:
 
 def is_countable_pattern(pattern: str) -> bool:
     """Whether all that a pattern matches is counted in whole units."""
-    return pattern_family(pattern) in {Family.EXTENDED, Family.OPAQUE}
+    return classify_pattern(pattern) in {Family.EXTENDED, Family.OPAQUE}
 
 
 def pattern_covers(wide: str, narrow: str) -> bool:
     """Whether one resource pattern includes everything that another one does."""
-    if wide in FAMILIES:
-        return pattern_family(narrow) is FAMILIES[wide]
-    if narrow in FAMILIES:
-        return globs.covers(wide, _ANY_OPAQUE if FAMILIES[narrow] is Family.OPAQUE else _ANY_QUALIFIED)
+    if wide in FAMILY_PATTERNS:
+        return classify_pattern(narrow) is FAMILY_PATTERNS[wide]
+    if narrow in FAMILY_PATTERNS:
+        return globs.covers(wide, _ANY_OPAQUE if FAMILY_PATTERNS[narrow] is Family.OPAQUE else _ANY_QUALIFIED)
     return globs.covers(wide, narrow)
 
 
-def patterns_meet(one: str, other: str) -> bool:
+def patterns_overlap(first: str, second: str) -> bool:
     """Whether some name may match two resource patterns."""
-    if one in FAMILIES and other in FAMILIES:
-        return one == other
-    if one in FAMILIES or other in FAMILIES:
-        named, glob = (one, other) if one in FAMILIES else (other, one)
-        known = pattern_family(glob)
-        among = _ANY_OPAQUE if FAMILIES[named] is Family.OPAQUE else _ANY_QUALIFIED
-        return known is FAMILIES[named] or (known is None and globs.overlap(glob, among))
-    return globs.overlap(one, other)
+    if first in FAMILY_PATTERNS and second in FAMILY_PATTERNS:
+        return first == second
+    if first in FAMILY_PATTERNS or second in FAMILY_PATTERNS:
+        family_name, glob = (first, second) if first in FAMILY_PATTERNS else (second, first)
+        glob_family = classify_pattern(glob)
+        family_glob = _ANY_OPAQUE if FAMILY_PATTERNS[family_name] is Family.OPAQUE else _ANY_QUALIFIED
+        return glob_family is FAMILY_PATTERNS[family_name] or (glob_family is None and globs.overlaps(glob, family_glob))
+    return globs.overlaps(first, second)
 
 
 def resources_cover(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
     """Whether one list of resource patterns matches all that another one does."""
-    holes = [hole for hole in excluded(wide) if not any(pattern_covers(other, hole) for other in excluded(narrow))]
+    exclusions = [exclusion for exclusion in list_excluded(wide) if not any(pattern_covers(narrow_exclusion, exclusion) for narrow_exclusion in list_excluded(narrow))]
     return all(
-        any(pattern_covers(whole, part) for whole in included(wide))
-        and not any(patterns_meet(hole, part) for hole in holes)
-        for part in included(narrow)
+        any(pattern_covers(wide_pattern, narrow_pattern) for wide_pattern in list_included(wide))
+        and not any(patterns_overlap(hole, narrow_pattern) for hole in exclusions)
+        for narrow_pattern in list_included(narrow)
     )
 
 
-def resources_meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def resources_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
     """Whether some resource may be matched by two lists of patterns."""
-    holes = excluded((*one, *other))
+    exclusions = list_excluded((*first, *second))
     return any(
-        patterns_meet(left, right)
-        and not any(pattern_covers(hole, left) or pattern_covers(hole, right) for hole in holes)
-        for left in included(one)
-        for right in included(other)
+        patterns_overlap(left, right)
+        and not any(pattern_covers(exclusion, left) or pattern_covers(exclusion, right) for exclusion in exclusions)
+        for left in list_included(first)
+        for right in list_included(second)
     )
 
 
-def covers(wide: Match, narrow: Match) -> bool:
+def match_covers(wide: Match, narrow: Match) -> bool:
     """Whether everything that one match is for, another one is for as well."""
     return (
         namespaces_cover(wide.namespaces, narrow.namespaces)
         and (wide.kinds is None or (narrow.kinds is not None and narrow.kinds <= wide.kinds))
-        and selector_covers(wide.objects, narrow.objects)
-        and _subjects_within(wide.except_for, narrow.except_for)
+        and selector_covers(wide.object_selector, narrow.object_selector)
+        and _is_subset_of_subjects(wide.exempt, narrow.exempt)
     )
 
 
-def may_share(one: Match, other: Match) -> bool:
+def can_share_request(first: Match, second: Match) -> bool:
     """Whether two matches may be for one and the same request."""
-    kinds = one.kinds is None or other.kinds is None or bool(one.kinds & other.kinds)
-    return kinds and namespaces_meet(one.namespaces, other.namespaces) and selectors_meet(one.objects, other.objects)
+    kinds = first.kinds is None or second.kinds is None or bool(first.kinds & second.kinds)
+    return kinds and namespaces_overlap(first.namespaces, second.namespaces) and selectors_overlap(first.object_selector, second.object_selector)
 
 
 def namespaces_cover(wide: NamespaceSelector | None, narrow: NamespaceSelector | None) -> bool:
     """Whether one selection holds all namespaces of another."""
     if wide is None or wide == narrow:
         return True
-    inner = narrow or NamespaceSelector()
-    names = inner.include or ("*",)
+    narrow_or_all = narrow or NamespaceSelector()
+    names = narrow_or_all.include or ("*",)
     return (
-        all(any(globs.covers(whole, part) for whole in wide.include or ("*",)) for part in names)
-        and all(_is_hole_elsewhere(hole, names, inner.exclude) for hole in wide.exclude)
-        and selector_covers(wide.selector, inner.selector)
+        all(any(globs.covers(wide_glob, narrow_glob) for wide_glob in wide.include or ("*",)) for narrow_glob in names)
+        and all(_is_outside_already(hole, names, narrow_or_all.exclude) for hole in wide.exclude)
+        and selector_covers(wide.selector, narrow_or_all.selector)
     )
 
 
-def _is_hole_elsewhere(hole: str, names: tuple[str, ...], holes: tuple[str, ...]) -> bool:
+def _is_outside_already(exclusion: str, names: tuple[str, ...], exclusions: tuple[str, ...]) -> bool:
     """Whether what a hole takes out is not there in the first place."""
-    return any(globs.covers(other, hole) for other in holes) or not any(globs.overlap(hole, name) for name in names)
+    return any(globs.covers(other, exclusion) for other in exclusions) or not any(globs.overlaps(exclusion, name) for name in names)
 
 
-def namespaces_meet(one: NamespaceSelector | None, other: NamespaceSelector | None) -> bool:
+def namespaces_overlap(first: NamespaceSelector | None, second: NamespaceSelector | None) -> bool:
     """Whether two selections may hold a namespace in common."""
-    left, right = one or NamespaceSelector(), other or NamespaceSelector()
-    holes = (*left.exclude, *right.exclude)
-    names = any(
-        globs.overlap(first, second)
-        and not any(globs.covers(hole, first) or globs.covers(hole, second) for hole in holes)
-        for first in left.include or ("*",)
-        for second in right.include or ("*",)
+    left, right = first or NamespaceSelector(), second or NamespaceSelector()
+    exclusions = (*left.exclude, *right.exclude)
+    has_common_name = any(
+        globs.overlaps(left_glob, right_glob)
+        and not any(globs.covers(exclusion, left_glob) or globs.covers(exclusion, right_glob) for exclusion in exclusions)
+        for left_glob in left.include or ("*",)
+        for right_glob in right.include or ("*",)
     )
-    return names and selectors_meet(left.selector, right.selector)
+    return has_common_name and selectors_overlap(left.selector, right.selector)
 
 
 def selector_covers(wide: LabelSelector | None, narrow: LabelSelector | None) -> bool:
     """Whether one selector asks no more than another one."""
-    asked, given = _requirements(wide), _requirements(narrow)
-    return all(any(_implies(mine, theirs) for mine in given) for theirs in asked)
+    wide_requirements, narrow_requirements = _list_requirements(wide), _list_requirements(narrow)
+    return all(any(_requirement_implies(narrow_requirement, wide_requirement) for narrow_requirement in narrow_requirements) for wide_requirement in wide_requirements)
 
 
-def selectors_meet(one: LabelSelector | None, other: LabelSelector | None) -> bool:
+def selectors_overlap(first: LabelSelector | None, second: LabelSelector | None) -> bool:
     """Whether some labels may satisfy both selectors."""
-    return is_satisfiable((*_requirements(one), *_requirements(other)))
+    return is_satisfiable((*_list_requirements(first), *_list_requirements(second)))
 
 
-def selects_something(selector: LabelSelector | None) -> bool:
+def is_selector_satisfiable(selector: LabelSelector | None) -> bool:
     """Whether some labels satisfy a selector."""
-    return is_satisfiable(_requirements(selector))
+    return is_satisfiable(_list_requirements(selector))
 
 
-def _requirements(selector: LabelSelector | None) -> tuple[LabelRequirement, ...]:
+def _list_requirements(selector: LabelSelector | None) -> tuple[LabelRequirement, ...]:
     """All that a selector asks, in one form."""
     if selector is None:
         return ()
-    equal = (LabelRequirement(key, Operator.IN, frozenset({value})) for key, value in selector.match_labels.items())
-    return (*equal, *selector.match_expressions)
+    equalities = (LabelRequirement(key, Operator.IN, frozenset({value})) for key, value in selector.match_labels.items())
+    return (*equalities, *selector.match_expressions)
 
 
-def _implies(given: LabelRequirement, asked: LabelRequirement) -> bool:
+def _requirement_implies(given: LabelRequirement, required: LabelRequirement) -> bool:
     """Whether labels that meet the one requirement always meet the other."""
-    if given.key != asked.key:
+    if given.key != required.key:
         return False
-    match asked.operator:
+    match required.operator:
         case Operator.IN:
-            return given.operator is Operator.IN and given.values <= asked.values
+            return given.operator is Operator.IN and given.values <= required.values
         case Operator.NOT_IN:
             return (
                 given.operator is Operator.DOES_NOT_EXIST
-                or (given.operator is Operator.IN and not given.values & asked.values)
-                or (given.operator is Operator.NOT_IN and given.values >= asked.values)
+                or (given.operator is Operator.IN and not given.values & required.values)
+                or (given.operator is Operator.NOT_IN and given.values >= required.values)
             )
         case Operator.EXISTS:
             return given.operator in {Operator.IN, Operator.EXISTS}
@@ -181,15 +181,15 @@ def _implies(given: LabelRequirement, asked: LabelRequirement) -> bool:
 
 def is_satisfiable(requirements: tuple[LabelRequirement, ...]) -> bool:
     """Whether some labels meet all of these requirements."""
-    return all(_key_is_satisfiable([one for one in requirements if one.key == key]) for key in _keys(requirements))
+    return all(_is_key_satisfiable([requirement for requirement in requirements if requirement.key == key]) for key in _list_keys(requirements))
 
 
-def _keys(requirements: tuple[LabelRequirement, ...]) -> set[str]:
+def _list_keys(requirements: tuple[LabelRequirement, ...]) -> set[str]:
     return {requirement.key for requirement in requirements}
 
 
-def _key_is_satisfiable(requirements: list[LabelRequirement]) -> bool:
-    operators = {one.operator for one in requirements}
+def _is_key_satisfiable(requirements: list[LabelRequirement]) -> bool:
+    operators = {requirement.operator for requirement in requirements}
     if Operator.DOES_NOT_EXIST in operators:
         return not operators & {Operator.IN, Operator.EXISTS}
     allowed = [one.values for one in requirements if one.operator is Operator.IN]
@@ -199,18 +199,18 @@ def _key_is_satisfiable(requirements: list[LabelRequirement]) -> bool:
     return bool(frozenset.intersection(*allowed) - forbidden)
 
 
-def _subjects_within(few: Subjects, many: Subjects) -> bool:
+def _is_subset_of_subjects(subset: Subjects, superset: Subjects) -> bool:
     """Whether everybody of the first is among the second."""
     return all(
-        all(any(globs.covers(whole, part) for whole in theirs) for part in mine)
-        for mine, theirs in (
-            (few.users, many.users),
-            (few.groups, many.groups),
-            (few.service_accounts, many.service_accounts),
+        all(any(globs.covers(wide_glob, narrow_glob) for wide_glob in superset_globs) for narrow_glob in subset_globs)
+        for subset_globs, superset_globs in (
+            (subset.users, superset.users),
+            (subset.groups, superset.groups),
+            (subset.service_accounts, superset.service_accounts),
         )
     )
 
 
-def is_everybody(subjects: Subjects) -> bool:
+def is_every_user(subjects: Subjects) -> bool:
     """Whether nobody is left outside: every request comes from an authenticated user."""
     return "*" in subjects.users or any(globs.matches(glob, "system:authenticated") for glob in subjects.groups)

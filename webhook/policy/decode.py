@@ -4,34 +4,34 @@ import re
 
 from webhook.policy import bounds
 from webhook.policy.codes import TOO_LARGE, UNREADABLE
-from webhook.policy.finding import Finding, Severity
-from webhook.policy.model import Source
+from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.model import SourceLocation
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
 
-def decoded(name: str, content: bytes) -> str | Finding:
+def decoded(name: str, content: bytes) -> str | LintFinding:
     """The text of a file, or why there is none. A byte order mark of UTF-8 is passed over."""
     if len(content) > bounds.MAX_FILE_BYTES:
         message = f"more than {bounds.MAX_FILE_BYTES:,} bytes, which is all that is read of one file: split it"
-        return _error(Source(name, 1, 1), TOO_LARGE, message)
+        return _error(SourceLocation(name, 1, 1), TOO_LARGE, message)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
-        return _error(Source(name, line, column), UNREADABLE, "not UTF-8 text; save the file as UTF-8")
+        return _error(SourceLocation(name, line, column), UNREADABLE, "not UTF-8 text; save the file as UTF-8")
     found = _CONTROL.search(text)
     if found:
         line = text.count("\n", 0, found.start()) + 1
         column = found.start() - (text.rfind("\n", 0, found.start()) + 1) + 1
         message = f"a control character (U+{ord(found[0]):04X}) cannot stand in a policy file; remove it"
-        return _error(Source(name, line, column), UNREADABLE, message)
+        return _error(SourceLocation(name, line, column), UNREADABLE, message)
     if text.count("\n") + text.count("\r") > bounds.MAX_LINES:
         message = f"more than {bounds.MAX_LINES:,} lines, which is all that is read of one file: split it"
-        return _error(Source(name, bounds.MAX_LINES, 1), TOO_LARGE, message)
+        return _error(SourceLocation(name, bounds.MAX_LINES, 1), TOO_LARGE, message)
     return text.replace("\t", " ") if name.endswith(".json") else text
 
 
-def _error(source: Source, code: str, message: str) -> Finding:
-    return Finding.at(source, code, Severity.ERROR, message)
+def _error(source: SourceLocation, code: str, message: str) -> LintFinding:
+    return LintFinding.create(source, code, Severity.ERROR, message)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webhook.policy.model import Source
+from webhook.policy.model import SourceLocation
 
 
 class Severity(StrEnum):
@@ -14,7 +14,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class LintFinding:
     """What is wrong where, why, and what would pass; `code` is the number of a `webhook.accounting.problem.Code`."""
 
     file: str
@@ -25,9 +25,9 @@ class Finding:
     message: str
 
     @classmethod
-    def at(cls, source: Source, code: str, severity: Severity, message: str) -> "Finding":
+    def create(cls, location: SourceLocation, code: str, severity: Severity, message: str) -> "LintFinding":
         """A finding at a source position."""
-        return cls(source.file, source.line, source.column, code, severity, message)
+        return cls(location.file, location.line, location.column, code, severity, message)
 
     def __str__(self) -> str:
         """`file:line:column: error: message (code)`, clickable in editors."""

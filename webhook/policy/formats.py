@@ -17,22 +17,22 @@ from webhook.accounting.quantity_parser import QuantityError
 from webhook.errors import TallygateError
 from webhook.policy.codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
 from webhook.policy.nodes import Number
-from webhook.policy.suggest import resource_meant
+from webhook.policy.suggest import suggest_resource
 
-PODS = "pods"
+PODS_RESOURCE = "pods"
 """The counted name that is not a resource."""
 
-_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_NAME_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _RESOURCE_GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
 _NAME_GLOB = re.compile(r"[a-z0-9*?-]+")
 _ACCOUNT_GLOB = re.compile(r"[a-z0-9*?-]+/[a-z0-9.*?-]+")
 _NUMBER = re.compile(r"\+?[0-9]{1,18}(?:\.[0-9]{1,9})?")
 _HAS_DIGIT = re.compile(r"[-+]?\.?[0-9]")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_LONGEST_LABEL_VALUE = 63
-_LONGEST_QUANTITY = 64
-_LONGEST_SHOWN = 80
-_OBJECT_COUNTS = frozenset({"services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas"})
+_MAX_LABEL_VALUE_LENGTH = 63
+_MAX_QUANTITY_LENGTH = 64
+_MAX_SHOWN_LENGTH = 80
+_OBJECT_COUNT_NAMES = frozenset({"services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas"})
 
 
 class FormatError(TallygateError):
@@ -43,53 +43,53 @@ class FormatError(TallygateError):
         super().__init__(message)
 
 
-def clipped(text: str) -> str:
+def truncate_text(text: str) -> str:
     """The text, shortened where it is long."""
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}…"
 
 
-def shown(text: str) -> str:
+def quote_text(text: str) -> str:
     """The text in quotes, shortened where it is long."""
-    return f'"{clipped(text)}"' if len(text) <= _LONGEST_SHOWN else f'"{clipped(text)}" ({len(text):,} characters)'
+    return f'"{truncate_text(text)}"' if len(text) <= _MAX_SHOWN_LENGTH else f'"{truncate_text(text)}" ({len(text):,} characters)'
 
 
 def check_quantity(text: str) -> None:
     """A Kubernetes quantity with a digit in it, not negative, within int64."""
-    if len(text) > _LONGEST_QUANTITY:
+    if len(text) > _MAX_QUANTITY_LENGTH:
         raise FormatError(
-            BAD_QUANTITY, f"{shown(text)} is longer than {_LONGEST_QUANTITY} characters; write it shorter"
+            BAD_QUANTITY, f"{quote_text(text)} is longer than {_MAX_QUANTITY_LENGTH} characters; write it shorter"
         )
     try:
         quantity = Quantity.parse(text)
     except QuantityError as error:
-        raise FormatError(BAD_QUANTITY, f"{shown(text)} is not a quantity: {_why(text, error)}") from error
+        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is not a quantity: {_explain_quantity_error(text, error)}") from error
     if not _HAS_DIGIT.match(text):  # Kubernetes reads it as 0, which nobody meant
-        raise FormatError(BAD_QUANTITY, f"{shown(text)} has no digit before its suffix; write one as in 8 or 64Gi")
+        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} has no digit before its suffix; write one as in 8 or 64Gi")
     if quantity.sign < 0:
         raise FormatError(BAD_QUANTITY, f"{text} is negative; write 0 or more")
     if quantity.is_beyond_int64:
         raise FormatError(BAD_QUANTITY, f"{text} is more than Kubernetes can count (2^63-1); write less")
 
 
-_SUFFIXES_MEANT = {"": "", "B": "", "K": "k", "G": "G", "T": "T", "KI": "Ki", "MI": "Mi", "GI": "Gi", "TI": "Ti"}
+_SUFFIX_CORRECTIONS = {"": "", "B": "", "K": "k", "G": "G", "T": "T", "KI": "Ki", "MI": "Mi", "GI": "Gi", "TI": "Ti"}
 """What people write, in capitals and without the `B` of bytes, and the suffix that it is."""
 
 
-def _why(text: str, error: QuantityError) -> str:
+def _explain_quantity_error(text: str, error: QuantityError) -> str:
     """Kubernetes' own words shortened to what helps, with a spelling that would pass where one is near."""
-    proposed = _proposed(text)
-    if proposed:
-        return f"write {proposed}"
+    correction = _suggest_quantity(text)
+    if correction:
+        return f"write {correction}"
     rule, _, regular_expression = str(error).partition(" must match the regular expression ")
-    said = "a number with at most one suffix is expected" if regular_expression else rule
-    return f"{said}; write one as in 8, 1500m, 64Gi or 1e3"
+    explanation = "a number with at most one suffix is expected" if regular_expression else rule
+    return f"{explanation}; write one as in 8, 1500m, 64Gi or 1e3"
 
 
-def _proposed(text: str) -> str:
+def _suggest_quantity(text: str) -> str:
     """The quantity that was probably meant, or nothing."""
     letters = text.lstrip("-+.0123456789")
     number, unit = text.removesuffix(letters), letters.strip().upper()
-    suffix = _SUFFIXES_MEANT.get(unit.removesuffix("B"), unit[:1] if unit == "MB" else None)
+    suffix = _SUFFIX_CORRECTIONS.get(unit.removesuffix("B"), unit[:1] if unit == "MB" else None)
     if suffix is None or not _NUMBER.fullmatch(number):
         return ""
     binary = f', or "{number}{unit[0]}i" for powers of 1024' if unit in {"KB", "MB", "GB", "TB"} else ""
@@ -98,77 +98,77 @@ def _proposed(text: str) -> str:
 
 def check_policy_name(text: str) -> None:
     """The name of a policy."""
-    if not _NAME.fullmatch(text):
-        wanted = "use lowercase letters, digits, '-' and '.', with a letter or digit at both ends"
-        raise FormatError(BAD_NAME, f"{shown(text)} is not a name; {wanted}{_nearest_name(text)}")
+    if not _NAME_PATTERN.fullmatch(text):
+        advice = "use lowercase letters, digits, '-' and '.', with a letter or digit at both ends"
+        raise FormatError(BAD_NAME, f"{quote_text(text)} is not a name; {advice}{_suggest_name(text)}")
 
 
-def _nearest_name(text: str) -> str:
-    near = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
-    return f', as in "{near}"' if _NAME.fullmatch(near) else ""
+def _suggest_name(text: str) -> str:
+    suggestion = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
+    return f', as in "{suggestion}"' if _NAME_PATTERN.fullmatch(suggestion) else ""
 
 
 def check_resource_pattern(text: str) -> None:
     """A glob over resource names, a family's name, or `!` and one of these."""
     glob = text.removeprefix("!")
     if not glob:
-        raise FormatError(BAD_PATTERN, f"{shown(text)} names nothing; write a resource name or glob")
+        raise FormatError(BAD_PATTERN, f"{quote_text(text)} names nothing; write a resource name or glob")
     _check_glob(_RESOURCE_GLOB, text, glob, "letters, digits, '-', '_', '.' and '/'", "nvidia.com/*")
 
 
 def check_name_pattern(text: str) -> None:
     """A glob over namespace names."""
     if text.startswith("!"):
-        raise FormatError(BAD_PATTERN, f'{shown(text)}: "!" is for resources; put the name under exclude instead')
+        raise FormatError(BAD_PATTERN, f'{quote_text(text)}: "!" is for resources; put the name under exclude instead')
     _check_glob(_NAME_GLOB, text, text, "lowercase letters, digits and '-'", "team-*")
 
 
 def check_account_pattern(text: str) -> None:
     """A glob over service accounts."""
     if text.startswith("system:serviceaccount:"):
-        near = text.removeprefix("system:serviceaccount:").replace(":", "/")
-        raise FormatError(BAD_PATTERN, f'{shown(text)}: write a service account as namespace/name: "{near}"')
+        suggestion = text.removeprefix("system:serviceaccount:").replace(":", "/")
+        raise FormatError(BAD_PATTERN, f'{quote_text(text)}: write a service account as namespace/name: "{suggestion}"')
     if text.count("/") != 1:
-        raise FormatError(BAD_PATTERN, f"{shown(text)} is not namespace/name; write it as in ci/deployer or ci/*")
+        raise FormatError(BAD_PATTERN, f"{quote_text(text)} is not namespace/name; write it as in ci/deployer or ci/*")
     _check_glob(_ACCOUNT_GLOB, text, text, "lowercase letters, digits, '-' and '.'", "ci/deployer")
 
 
 def check_subject_pattern(text: str) -> None:
     """A glob over user or group names, which may hold nearly anything."""
     if not text.strip() or not text.isprintable():
-        raise FormatError(BAD_PATTERN, f"{shown(text)} is not a name; write a user or group, as in platform-admins")
+        raise FormatError(BAD_PATTERN, f"{quote_text(text)} is not a name; write a user or group, as in platform-admins")
 
 
-def _check_glob(form: re.Pattern[str], text: str, glob: str, letters: str, example: str) -> None:
-    if not form.fullmatch(glob):
-        wanted = f"only {letters} may stand there, and * (any run) and ? (one character) are wild"
-        raise FormatError(BAD_PATTERN, f"{shown(text)} can match no name: {wanted}; write it as in {example}")
+def _check_glob(pattern: re.Pattern[str], text: str, glob: str, letters: str, example: str) -> None:
+    if not pattern.fullmatch(glob):
+        advice = f"only {letters} may stand there, and * (any run) and ? (one character) are wild"
+        raise FormatError(BAD_PATTERN, f"{quote_text(text)} can match no name: {advice}; write it as in {example}")
 
 
 def check_label_key(text: str) -> None:
     """A label or annotation key (apimachinery IsQualifiedName)."""
-    found = find_qualified_name_errors(text)
-    if found:
-        wanted = (
+    errors = find_qualified_name_errors(text)
+    if errors:
+        advice = (
             "write letters, digits, '-', '_' and '.', with a domain and '/' before it or not, as in example.com/team"
         )
-        raise FormatError(BAD_LABEL, f"{shown(text)} is no label key: {found[0].partition(' (e.g.')[0]}; {wanted}")
+        raise FormatError(BAD_LABEL, f"{quote_text(text)} is no label key: {errors[0].partition(' (e.g.')[0]}; {advice}")
 
 
 def check_label_value(text: str) -> None:
     """A label value (apimachinery IsValidLabelValue, v1.36)."""
-    if len(text) > _LONGEST_LABEL_VALUE or not _LABEL_VALUE.fullmatch(text):
-        wanted = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
-        raise FormatError(BAD_LABEL, f"no object can carry the label value {shown(text)}; write {wanted}, or nothing")
+    if len(text) > _MAX_LABEL_VALUE_LENGTH or not _LABEL_VALUE.fullmatch(text):
+        advice = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+        raise FormatError(BAD_LABEL, f"no object can carry the label value {quote_text(text)}; write {advice}, or nothing")
 
 
 def check_object_name(text: str) -> None:
     """The name of an object such as a PriorityClass."""
-    if not _NAME.fullmatch(text):
-        raise FormatError(BAD_NAME, f"no object can be called {shown(text)}; write its name, without globs")
+    if not _NAME_PATTERN.fullmatch(text):
+        raise FormatError(BAD_NAME, f"no object can be called {quote_text(text)}; write its name, without globs")
 
 
-def bare_name(text: str) -> tuple[str, str]:
+def split_counted_name(text: str) -> tuple[str, str]:
     """The prefix of a counted name (`requests.`, `limits.` or none) and what it counts."""
     for prefix in (REQUESTS_PREFIX, LIMITS_PREFIX):
         if text.startswith(prefix):
@@ -178,24 +178,24 @@ def bare_name(text: str) -> tuple[str, str]:
 
 def check_counted_name(text: str) -> None:
     """A name that a cap may count."""
-    prefix, name = bare_name(text)
-    if name == PODS:
+    prefix, name = split_counted_name(text)
+    if name == PODS_RESOURCE:
         if prefix:
-            raise FormatError(BAD_COUNTED_NAME, f'{shown(text)}: pods have neither requests nor limits; write "pods"')
+            raise FormatError(BAD_COUNTED_NAME, f'{quote_text(text)}: pods have neither requests nor limits; write "pods"')
         return
     if "*" in name or "?" in name or name.startswith("!"):
-        raise FormatError(BAD_COUNTED_NAME, f"{shown(text)}: a cap counts names, not patterns; write one line per name")
-    if name in _OBJECT_COUNTS or name.startswith("count/") or "storageclass.storage.k8s.io/" in name:
-        kept = "caps count what pods ask for; limit objects and storage with a ResourceQuota"
-        raise FormatError(BAD_COUNTED_NAME, f"{shown(text)} is not counted here: {kept}")
-    found = find_name_problems(name, NameContext.CONTAINER)
-    if found:
-        meant = resource_meant(name)
-        hint = f'; did you mean "{prefix}{meant}"?' if meant else ""
-        raise FormatError(BAD_COUNTED_NAME, f"no pod can ask for {shown(name)}: {found[-1].message}{hint}")
+        raise FormatError(BAD_COUNTED_NAME, f"{quote_text(text)}: a cap counts names, not patterns; write one line per name")
+    if name in _OBJECT_COUNT_NAMES or name.startswith("count/") or "storageclass.storage.k8s.io/" in name:
+        advice = "caps count what pods ask for; limit objects and storage with a ResourceQuota"
+        raise FormatError(BAD_COUNTED_NAME, f"{quote_text(text)} is not counted here: {advice}")
+    problems = find_name_problems(name, NameContext.CONTAINER)
+    if problems:
+        suggestion = suggest_resource(name)
+        hint = f'; did you mean "{prefix}{suggestion}"?' if suggestion else ""
+        raise FormatError(BAD_COUNTED_NAME, f"no pod can ask for {quote_text(name)}: {problems[-1].message}{hint}")
 
 
-CHECKS: dict[str, Callable[[str], None]] = {
+FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "quantity": check_quantity,
     "policy-name": check_policy_name,
     "resource-pattern": check_resource_pattern,
@@ -209,20 +209,20 @@ CHECKS: dict[str, Callable[[str], None]] = {
 }
 
 
-def checker() -> FormatChecker:
+def create_format_checker() -> FormatChecker:
     """A checker that knows these formats and no others."""
-    made = FormatChecker(formats=())
-    for name, check in CHECKS.items():
-        made.checks(name, raises=FormatError)(_applied(name, check))
-    return made
+    format_checker = FormatChecker(formats=())
+    for name, check in FORMAT_CHECKS.items():
+        format_checker.checks(name, raises=FormatError)(_create_format_function(name, check))
+    return format_checker
 
 
-def _applied(name: str, check: Callable[[str], None]) -> Callable[[Any], bool]:
-    def holds(instance: Any) -> bool:
+def _create_format_function(name: str, check: Callable[[str], None]) -> Callable[[Any], bool]:
+    def is_valid(instance: Any) -> bool:
         if isinstance(instance, str):
             check(instance)
         elif isinstance(instance, Number) and name == "quantity":
             check(instance.text)
         return True
 
-    return holds
+    return is_valid

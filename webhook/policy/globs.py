@@ -8,11 +8,11 @@ import re
 from fnmatch import translate
 from functools import lru_cache
 
-WILD = frozenset("*?")
+WILDCARDS = frozenset("*?")
 
 
 @lru_cache(maxsize=4096)
-def compiled(glob: str) -> re.Pattern[str]:
+def compile_glob(glob: str) -> re.Pattern[str]:
     """The regular expression of a glob. It matches whole texts, in time that grows with text times glob, no worse.
 
     `fnmatch.translate` writes each `*literal` as an atomic group, so that no text makes it backtrack.
@@ -22,23 +22,23 @@ def compiled(glob: str) -> re.Pattern[str]:
 
 def matches(glob: str, text: str) -> bool:
     """Whether the whole text matches, case and all."""
-    return compiled(glob).match(text) is not None
+    return compile_glob(glob).match(text) is not None
 
 
 def is_literal(glob: str) -> bool:
     """Whether the glob matches one text only: itself."""
-    return WILD.isdisjoint(glob)
+    return WILDCARDS.isdisjoint(glob)
 
 
 def covers(wide: str, narrow: str) -> bool:
     """Whether every text that `narrow` matches is matched by `wide`. Never wrongly true."""
-    return wide == narrow or (_begin_alike(wide, narrow) and _covers(wide, narrow))
+    return wide == narrow or (_can_share_prefix(wide, narrow) and _covers_uncached(wide, narrow))
 
 
-def _begin_alike(one: str, other: str) -> bool:
+def _can_share_prefix(first: str, second: str) -> bool:
     """Whether two globs agree as far as neither is wild yet: a cheap no for most pairs."""
-    for left, right in zip(one, other, strict=False):
-        if left in WILD or right in WILD:
+    for left, right in zip(first, second, strict=False):
+        if left in WILDCARDS or right in WILDCARDS:
             return True
         if left != right:
             return False
@@ -46,76 +46,76 @@ def _begin_alike(one: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _covers(wide: str, narrow: str) -> bool:
+def _covers_uncached(wide: str, narrow: str) -> bool:
     """`covers`, by walking through `wide` with each symbol of `narrow`."""
-    wide, narrow = _settled(wide), _settled(narrow)
+    wide, narrow = _normalize(wide), _normalize(narrow)
     reach = {0}
     for symbol in narrow:
-        reach = _step(wide, _past_stars(wide, reach), symbol)
-    return len(wide) in _past_stars(wide, reach)
+        reach = _advance(wide, _skip_stars(wide, reach), symbol)
+    return len(wide) in _skip_stars(wide, reach)
 
 
-def _settled(glob: str) -> str:
+def _normalize(glob: str) -> str:
     """The same glob with each run of wildcards written one way: its `?` first, then one `*`."""
     return re.sub(r"[*?]+", lambda run: "?" * run[0].count("?") + ("*" if "*" in run[0] else ""), glob)
 
 
-def _past_stars(glob: str, reach: set[int]) -> set[int]:
+def _skip_stars(glob: str, reach: set[int]) -> set[int]:
     """The positions, with those behind a `*` that may stand for nothing."""
-    out = set(reach)
-    for at in reach:
-        ahead = at
-        while ahead < len(glob) and glob[ahead] == "*":
-            ahead += 1
-            out.add(ahead)
-    return out
+    positions = set(reach)
+    for position in reach:
+        next_position = position
+        while next_position < len(glob) and glob[next_position] == "*":
+            next_position += 1
+            positions.add(next_position)
+    return positions
 
 
-def _step(glob: str, reach: set[int], symbol: str) -> set[int]:
+def _advance(glob: str, reach: set[int], symbol: str) -> set[int]:
     """Where the glob may stand after one more symbol of the narrower glob; only its `*` takes a `*`."""
-    out = set()
-    for at in reach:
-        if at == len(glob):
+    positions = set()
+    for position in reach:
+        if position == len(glob):
             continue
-        if glob[at] == "*":
-            out.add(at)
-        elif glob[at] == symbol or (glob[at] == "?" and symbol != "*"):
-            out.add(at + 1)
-    return out
+        if glob[position] == "*":
+            positions.add(position)
+        elif glob[position] == symbol or (glob[position] == "?" and symbol != "*"):
+            positions.add(position + 1)
+    return positions
 
 
-def overlap(one: str, other: str) -> bool:
+def overlaps(first: str, second: str) -> bool:
     """Whether some text matches both globs. Exact."""
-    return one == other or (_begin_alike(one, other) and _overlap(one, other))
+    return first == second or (_can_share_prefix(first, second) and _overlaps_uncached(first, second))
 
 
 @lru_cache(maxsize=4096)
-def _overlap(one: str, other: str) -> bool:
+def _overlaps_uncached(first: str, second: str) -> bool:
     """`overlap`, by walking through both at once."""
     reach = {(0, 0)}
     seen: set[tuple[int, int]] = set()
     while reach:
-        at = reach.pop()
-        if at == (len(one), len(other)):
+        positions = reach.pop()
+        if positions == (len(first), len(second)):
             return True
-        if at not in seen:
-            seen.add(at)
-            reach |= _meet(one, other, *at)
+        if positions not in seen:
+            seen.add(positions)
+            reach |= _advance_both(first, second, *positions)
     return False
 
 
-def _meet(one: str, other: str, i: int, j: int) -> set[tuple[int, int]]:
+def _advance_both(first: str, second: str, first_position: int, second_position: int) -> set[tuple[int, int]]:
     """The pairs of positions that one further character, or a `*` that ends, leads to."""
-    left, right = one[i : i + 1], other[j : j + 1]
-    out = set()
+    left, right = first[first_position : first_position + 1], second[second_position : second_position + 1]
+    pairs = set()
     if left == "*":
-        out.add((i + 1, j))
+        pairs.add((first_position + 1, second_position))
         if right:
-            out.add((i, j + 1))
+            pairs.add((first_position, second_position + 1))
     if right == "*":
-        out.add((i, j + 1))
+        pairs.add((first_position, second_position + 1))
         if left:
-            out.add((i + 1, j))
+            pairs.add((first_position + 1, second_position))
     if left and right and "*" not in (left, right) and (left == right or "?" in (left, right)):
-        out.add((i + 1, j + 1))
-    return out
+        pairs.add((first_position + 1, second_position + 1))
+    return pairs

@@ -12,75 +12,75 @@ from webhook.policy.codes import (
     SHADOWED,
     SOFT_OVER_HARD,
 )
-from webhook.policy.coverage import is_everybody, selects_something
-from webhook.policy.finding import Finding
-from webhook.policy.formats import PODS
-from webhook.policy.lint_rules import empty_namespaces
+from webhook.policy.coverage import is_every_user, is_selector_satisfiable
+from webhook.policy.finding import LintFinding
+from webhook.policy.formats import PODS_RESOURCE
+from webhook.policy.lint_rules import explain_empty_namespaces
 from webhook.policy.model import NamespaceCap
 from webhook.policy.nodes import joined
-from webhook.policy.remark import Remark, error, finding, warning
+from webhook.policy.remark import FieldProblem, create_error, create_finding, create_warning
 
 
-def lint_cap(cap: NamespaceCap) -> Iterator[Finding]:
+def lint_cap(cap: NamespaceCap) -> Iterator[LintFinding]:
     """Findings about one cap."""
-    for remark in (*_matching(cap), *_amounts(cap), *_soft(cap)):
-        yield finding(cap, remark)
+    for problem in (*_check_cap_match(cap), *_check_cap_amounts(cap), *_check_soft_limits(cap)):
+        yield create_finding(cap, problem)
 
 
-def _matching(cap: NamespaceCap) -> Iterator[Remark]:
-    why = empty_namespaces(cap.namespaces)
-    if why:
-        yield error("spec.namespaces", MATCHES_NOTHING, why)
-    if not selects_something(cap.pods.objects):
+def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    explanation = explain_empty_namespaces(cap.namespaces)
+    if explanation:
+        yield create_error("spec.namespaces", MATCHES_NOTHING, explanation)
+    if not is_selector_satisfiable(cap.pods.objects):
         text = "no labels satisfy the selector; remove the requirement that contradicts another"
-        yield error("spec.pods.objects", MATCHES_NOTHING, text)
-    if is_everybody(cap.exceed):
+        yield create_error("spec.pods.objects", MATCHES_NOTHING, text)
+    if is_every_user(cap.exceed):
         text = "everybody may go over it; name the groups that may break the glass"
-        yield warning("spec.exceed", CHECKS_NOTHING, text)
+        yield create_warning("spec.exceed", CHECKS_NOTHING, text)
 
 
-def _amounts(cap: NamespaceCap) -> Iterator[Remark]:
-    for where, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
+def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
         for name, quantity in amounts.items():
-            yield from _amount(joined(where, name), name, quantity)
+            yield from _check_cap_amount(joined(field, name), name, quantity)
 
 
-def _amount(field: str, name: str, quantity: Quantity) -> Iterator[Remark]:
-    counted = name.removeprefix(LIMITS_PREFIX)
-    if not quantity.is_whole and (counted == PODS or is_countable(counted)):
+def _check_cap_amount(field: str, name: str, quantity: Quantity) -> Iterator[FieldProblem]:
+    resource = name.removeprefix(LIMITS_PREFIX)
+    if not quantity.is_whole and (resource == PODS_RESOURCE or is_countable(resource)):
         text = f"{quantity} is a fraction of what is counted in whole units; write {quantity.value()}"
-        yield error(field, FRACTIONAL, text)
-    if name != counted and classify_name(counted) is Family.EXTENDED:
-        yield warning(field, SAME_AS_PLAIN, f"the limit of an extended resource is always its request; write {counted}")
+        yield create_error(field, FRACTIONAL, text)
+    if name != resource and classify_name(resource) is Family.EXTENDED:
+        yield create_warning(field, SAME_AS_PLAIN, f"the limit of an extended resource is always its request; write {resource}")
 
 
-def _soft(cap: NamespaceCap) -> Iterator[Remark]:
+def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
     for name, soft in cap.soft.items():
         hard = cap.hard.get(name)
         if hard is None or soft < hard:
             continue
-        say, relation = (error, "above") if soft > hard else (warning, "the same as")
+        create_problem, relation = (create_error, "above") if soft > hard else (create_warning, "the same as")
         text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
-        yield say(joined("spec.soft", name), SOFT_OVER_HARD, text)
+        yield create_problem(joined("spec.soft", name), SOFT_OVER_HARD, text)
 
 
-def lint_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[Finding]:
+def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]:
     """Caps that another one on the same pods of the same namespaces makes superfluous."""
     groups: dict[str, list[NamespaceCap]] = {}
     for cap in caps:
         groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared)), []).append(cap)
     for group in groups.values():
-        for at, cap in enumerate(group):
-            wide = next((earlier for earlier in group[:at] if _decides(earlier, cap)), None)
-            if wide is not None:
-                text = f'never decides: cap "{wide.name}" ({wide.source}) is as small on the same pods; remove one'
-                yield finding(cap, warning("", SHADOWED, text))
+        for index, cap in enumerate(group):
+            covering = next((earlier for earlier in group[:index] if _is_as_strict(earlier, cap)), None)
+            if covering is not None:
+                text = f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; remove one'
+                yield create_finding(cap, create_warning("", SHADOWED, text))
 
 
-def _decides(tight: NamespaceCap, loose: NamespaceCap) -> bool:
+def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
     """Whether the first refuses and warns wherever the second would."""
     return (
-        all(name in tight.hard and tight.hard[name] <= most for name, most in loose.hard.items())
+        all(name in tight.hard and tight.hard[name] <= limit for name, limit in loose.hard.items())
         and all(name in tight.soft and tight.soft[name] <= most for name, most in loose.soft.items())
         and tight.exceed == loose.exceed
     )

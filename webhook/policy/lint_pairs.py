@@ -2,70 +2,70 @@
 
 from collections.abc import Iterator
 
-from webhook.policy.amounts_allowed import least_allowed
+from webhook.policy.amounts_allowed import find_min_allowed
 from webhook.policy.codes import CONTRADICTORY, SHADOWED
-from webhook.policy.coverage import covers, included, may_share, resources_cover, resources_meet
-from webhook.policy.finding import Finding
+from webhook.policy.coverage import match_covers, list_included, can_share_request, resources_cover, resources_overlap
+from webhook.policy.finding import LintFinding
 from webhook.policy.globs import is_literal
-from webhook.policy.model import Bounds, Checks, Enforcement, Equality, ResourceRule
-from webhook.policy.remark import error, finding, warning
+from webhook.policy.model import AmountBounds, Checks, Enforcement, Equality, ResourceRule
+from webhook.policy.remark import create_error, create_finding, create_warning
 
-_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
-_EVERYWHERE = ""
+_ENFORCEMENTS_BY_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
+_ANY_DOMAIN = ""
 
 
-def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[Finding]:
+def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[LintFinding]:
     """Findings about each two rules that may speak of one resource."""
     shadowed: set[str] = set()
-    for one, other in _neighbours(rules):
-        for narrow, wide in _shadowing(one, other):
+    for first, second in _list_comparable_pairs(rules):
+        for narrow, wide in _find_shadowing(first, second):
             if narrow.name not in shadowed:
                 shadowed.add(narrow.name)
-                text = f'says nothing that rule "{wide.name}" ({wide.source}) does not say already; remove one'
-                yield finding(narrow, warning("", SHADOWED, text))
-        yield from _contradiction(one, other)
+                text = f'says nothing that rule "{wide.name}" ({wide.location}) does not say already; remove one'
+                yield create_finding(narrow, create_warning("", SHADOWED, text))
+        yield from _find_contradiction(first, second)
 
 
-def _neighbours(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[ResourceRule, ResourceRule]]:
+def _list_comparable_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[ResourceRule, ResourceRule]]:
     """Each two rules, but for those on different domains, so that a thousand rules for as many vendors are quick."""
     by_domain: dict[str, list[int]] = {}
-    for at, rule in enumerate(rules):
-        domains = _domains(rule)
-        near = {earlier for domain in (*domains, _EVERYWHERE) for earlier in by_domain.get(domain, ())}
-        yield from ((rules[earlier], rule) for earlier in (range(at) if _EVERYWHERE in domains else sorted(near)))
+    for index, rule in enumerate(rules):
+        domains = _list_domains(rule)
+        earlier_rules = {earlier for domain in (*domains, _ANY_DOMAIN) for earlier in by_domain.get(domain, ())}
+        yield from ((rules[earlier], rule) for earlier in (range(index) if _ANY_DOMAIN in domains else sorted(earlier_rules)))
         for domain in domains:
-            by_domain.setdefault(domain, []).append(at)
+            by_domain.setdefault(domain, []).append(index)
 
 
-def _domains(rule: ResourceRule) -> set[str]:
+def _list_domains(rule: ResourceRule) -> set[str]:
     """The domains that a rule's resources are in; what may be in any is everywhere."""
-    domains = (pattern.partition("/") for pattern in included(rule.resources))
-    return {domain if slash and is_literal(domain) else _EVERYWHERE for domain, slash, _ in domains}
+    domains = (pattern.partition("/") for pattern in list_included(rule.resources))
+    return {domain if slash and is_literal(domain) else _ANY_DOMAIN for domain, slash, _ in domains}
 
 
-def _shadowing(one: ResourceRule, other: ResourceRule) -> Iterator[tuple[ResourceRule, ResourceRule]]:
+def _find_shadowing(first: ResourceRule, second: ResourceRule) -> Iterator[tuple[ResourceRule, ResourceRule]]:
     """The rule in the shadow and the one that throws it; the later one is in it when each shadows the other."""
-    for narrow, wide in ((other, one), (one, other)):
-        if _shadows(wide, narrow):
+    for narrow, wide in ((second, first), (first, second)):
+        if _is_shadowing(wide, narrow):
             yield narrow, wide
             return
 
 
-def _shadows(wide: ResourceRule, narrow: ResourceRule) -> bool:
+def _is_shadowing(wide: ResourceRule, narrow: ResourceRule) -> bool:
     return (
-        bool(included(narrow.resources))
-        and _STRICTNESS.index(wide.enforcement) >= _STRICTNESS.index(narrow.enforcement)
-        and _implies(wide.checks, narrow.checks)
-        and covers(wide.match, narrow.match)
+        bool(list_included(narrow.resources))
+        and _ENFORCEMENTS_BY_STRICTNESS.index(wide.enforcement) >= _ENFORCEMENTS_BY_STRICTNESS.index(narrow.enforcement)
+        and _checks_imply(wide.checks, narrow.checks)
+        and match_covers(wide.match, narrow.match)
         and resources_cover(wide.resources, narrow.resources)
     )
 
 
-def _implies(strict: Checks, lax: Checks) -> bool:
+def _checks_imply(strict: Checks, lax: Checks) -> bool:
     """Whether what passes the one set of checks passes the other, and is filled in likewise."""
     return (
         (strict.well_formed_name or not lax.well_formed_name)
-        and _wholeness(strict) >= _wholeness(lax)
+        and _rank_whole_quantity(strict) >= _rank_whole_quantity(lax)
         and _equality_implies(strict.requests_equal_limits, lax.requests_equal_limits)
         and _bounds_imply(strict.per_container, lax.per_container)
         and _bounds_imply(strict.per_pod, lax.per_pod)
@@ -74,7 +74,7 @@ def _implies(strict: Checks, lax: Checks) -> bool:
     )
 
 
-def _wholeness(checks: Checks) -> int:
+def _rank_whole_quantity(checks: Checks) -> int:
     """For none, for countable resources, for all."""
     return {False: 0, None: 1, True: 2}[checks.whole_quantity]
 
@@ -85,7 +85,7 @@ def _equality_implies(strict: Equality | None, lax: Equality | None) -> bool:
     return lax in {Equality.IGNORE, strict} or strict is Equality.REQUIRE
 
 
-def _bounds_imply(strict: Bounds | None, lax: Bounds | None) -> bool:
+def _bounds_imply(strict: AmountBounds | None, lax: AmountBounds | None) -> bool:
     if lax is None or lax == strict:
         return True
     if strict is None:
@@ -98,58 +98,58 @@ def _bounds_imply(strict: Bounds | None, lax: Bounds | None) -> bool:
     )
 
 
-def _contradiction(one: ResourceRule, other: ResourceRule) -> Iterator[Finding]:
+def _find_contradiction(first: ResourceRule, second: ResourceRule) -> Iterator[LintFinding]:
     """An error where the one is for everything that the other is for, else a warning: they may never meet."""
-    if not (_bounds_anything(one) and _bounds_anything(other)) or not may_share(one.match, other.match):
+    if not (_has_shown_bounds(first) and _has_shown_bounds(second)) or not can_share_request(first.match, second.match):
         return
-    if not resources_meet(one.resources, other.resources):
+    if not resources_overlap(first.resources, second.resources):
         return
-    mine, theirs = _unsatisfiable(other.checks, one.checks)
-    if not mine:
+    second_field, first_field = _find_unsatisfiable(second.checks, first.checks)
+    if not second_field:
         return
-    surely = covers(one.match, other.match) or covers(other.match, one.match)
-    denied = one.enforcement is other.enforcement is Enforcement.DENY
-    say = error if surely and denied else warning
-    text = f'no amount satisfies both this and rule "{one.name}" ({one.place(theirs)}); narrow one of them'
-    yield finding(other, say(mine, CONTRADICTORY, text))
+    always_overlap = match_covers(first.match, second.match) or match_covers(second.match, first.match)
+    denied = first.enforcement is second.enforcement is Enforcement.DENY
+    create_problem = create_error if always_overlap and denied else create_warning
+    text = f'no amount satisfies both this and rule "{first.name}" ({first.get_location(first_field)}); narrow one of them'
+    yield create_finding(second, create_problem(second_field, CONTRADICTORY, text))
 
 
-def _bounds_anything(rule: ResourceRule) -> bool:
+def _has_shown_bounds(rule: ResourceRule) -> bool:
     """Whether the rule says to a user what amounts may be."""
-    bounds = rule.checks.per_container is not None or rule.checks.per_pod is not None
-    return bounds and rule.enforcement is not Enforcement.AUDIT
+    has_bounds = rule.checks.per_container is not None or rule.checks.per_pod is not None
+    return has_bounds and rule.enforcement is not Enforcement.AUDIT
 
 
-def _unsatisfiable(mine: Checks, theirs: Checks) -> tuple[str, str]:
+def _find_unsatisfiable(checks: Checks, other_checks: Checks) -> tuple[str, str]:
     """The fields of the two that no amount suits, or nothing; bounds that are impossible alone are told elsewhere."""
-    if _clash(mine.per_container, theirs.per_container):
-        return _CONTAINER, _CONTAINER
-    if _clash(mine.per_pod, theirs.per_pod):
-        return _POD, _POD
-    if _outgrows(mine.per_container, theirs.per_pod):
-        return _CONTAINER, _POD
-    return (_POD, _CONTAINER) if _outgrows(theirs.per_container, mine.per_pod) else ("", "")
+    if _is_contradictory(checks.per_container, other_checks.per_container):
+        return _CONTAINER_FIELD, _CONTAINER_FIELD
+    if _is_contradictory(checks.per_pod, other_checks.per_pod):
+        return _POD_FIELD, _POD_FIELD
+    if _exceeds_pod_max(checks.per_container, other_checks.per_pod):
+        return _CONTAINER_FIELD, _POD_FIELD
+    return (_POD_FIELD, _CONTAINER_FIELD) if _exceeds_pod_max(other_checks.per_container, checks.per_pod) else ("", "")
 
 
-_CONTAINER, _POD = "spec.checks.perContainer", "spec.checks.perPod"
+_CONTAINER_FIELD, _POD_FIELD = "spec.checks.perContainer", "spec.checks.perPod"
 
 
-def _forbids(bounds: Bounds) -> bool:
+def _is_prohibition(bounds: AmountBounds) -> bool:
     """Whether the bounds say *none at all*: a prohibition beside a rule is meant, not a contradiction."""
     return bounds.max is not None and bounds.max.sign == 0
 
 
-def _clash(mine: Bounds | None, theirs: Bounds | None) -> bool:
+def _is_contradictory(bounds: AmountBounds | None, other_bounds: AmountBounds | None) -> bool:
     """Whether each bounds leave something and both together nothing."""
-    if mine is None or theirs is None or _forbids(mine) or _forbids(theirs):
+    if bounds is None or other_bounds is None or _is_prohibition(bounds) or _is_prohibition(other_bounds):
         return False
-    each = least_allowed((mine,)) is not None and least_allowed((theirs,)) is not None
-    return each and least_allowed((mine, theirs)) is None
+    is_each_satisfiable = find_min_allowed((bounds,)) is not None and find_min_allowed((other_bounds,)) is not None
+    return is_each_satisfiable and find_min_allowed((bounds, other_bounds)) is None
 
 
-def _outgrows(container: Bounds | None, pod: Bounds | None) -> bool:
+def _exceeds_pod_max(container: AmountBounds | None, pod: AmountBounds | None) -> bool:
     """Whether one container must ask for more than a pod may."""
-    if container is None or pod is None or pod.max is None or _forbids(pod):
+    if container is None or pod is None or pod.max is None or _is_prohibition(pod):
         return False
-    least = least_allowed((container,))
-    return least is not None and least > pod.max
+    min_allowed = find_min_allowed((container,))
+    return min_allowed is not None and min_allowed > pod.max

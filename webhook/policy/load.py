@@ -7,20 +7,20 @@ from pathlib import Path
 
 from webhook.policy.bounds import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES
 from webhook.policy.codes import UNREADABLE
-from webhook.policy.finding import Finding, Severity
-from webhook.policy.lint import lint
-from webhook.policy.model import Source
+from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.lint import lint_policies
+from webhook.policy.model import SourceLocation
 from webhook.policy.nodes import Node
-from webhook.policy.parse import Parsed, parse
+from webhook.policy.parse import ParseResult, parse
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """What a file in a policy folder is called; others are passed over, as are hidden ones and folders within."""
 
-SHIPPED = Path(__file__).parent / "shipped"
+SHIPPED_POLICIES = Path(__file__).parent / "shipped"
 """The default set, which is in force where nobody names another. It is in the wheel."""
 
 
-def read(paths: Sequence[Path], written: Sequence[tuple[str, Node]] = ()) -> Parsed:
+def load_policies(paths: Sequence[Path], extra_documents: Sequence[tuple[str, Node]] = ()) -> ParseResult:
     """Read and lint all policy files at these paths: files, and folders of files (not of folders).
 
     `written` are further policies that are read already, each with the name of its file.
@@ -29,56 +29,56 @@ def read(paths: Sequence[Path], written: Sequence[tuple[str, Node]] = ()) -> Par
     cannot be read is a finding.
     """
     contents: list[tuple[str, bytes]] = []
-    findings: list[Finding] = []
+    findings: list[LintFinding] = []
     total = 0
-    for path in found(paths, findings):
-        content = _content(path, findings)
+    for path in find_policy_files(paths, findings):
+        content = _read_content(path, findings)
         if content is not None and total <= MAX_TOTAL_BYTES:
             contents.append((str(path), content))
             total += len(content)
-    parsed = parse(contents, written)
-    if contents and parsed.usable and not (parsed.policies.rules or parsed.policies.caps):
+    parsed = parse(contents, extra_documents)
+    if contents and parsed.is_usable and not (parsed.policies.rules or parsed.policies.caps):
         # An editor empties a file before it writes it; taken at its word, that would let everything through.
-        findings.extend(_unreadable(Path(name), "says no policy, nor does any file beside it") for name, _ in contents)
-    every = {*findings, *parsed.findings, *lint(parsed.policies)}
-    return Parsed(parsed.policies, tuple(sorted(every)))
+        findings.extend(_create_unreadable_finding(Path(name), "says no policy, nor does any file beside it") for name, _ in contents)
+    all_findings = {*findings, *parsed.findings, *lint_policies(parsed.policies)}
+    return ParseResult(parsed.policies, tuple(sorted(all_findings)))
 
 
-def found(paths: Sequence[Path], findings: list[Finding]) -> list[Path]:
+def find_policy_files(paths: Sequence[Path], findings: list[LintFinding]) -> list[Path]:
     """The files at these paths, at most one more than may be read; what is wrong with a path is put to the findings."""
-    seen: dict[str, Path] = {}
+    files_by_path: dict[str, Path] = {}
     for path in paths:
         try:
-            for file in _files_of(path):
-                seen.setdefault(os.path.realpath(file), file)
+            for file in _list_files(path):
+                files_by_path.setdefault(os.path.realpath(file), file)
         except OSError as error:
-            findings.append(_unreadable(path, f"cannot be read: {error.strerror}; check that it is there and readable"))
-    if not seen and not findings:
-        wanted = f"no policy file here; put one named *{', *'.join(SUFFIXES)} in it"
-        findings.extend(_unreadable(path, wanted) for path in paths)
-    return list(seen.values())[: MAX_FILES + 1]
+            findings.append(_create_unreadable_finding(path, f"cannot be read: {error.strerror}; check that it is there and readable"))
+    if not files_by_path and not findings:
+        message = f"no policy file here; put one named *{', *'.join(SUFFIXES)} in it"
+        findings.extend(_create_unreadable_finding(path, message) for path in paths)
+    return list(files_by_path.values())[: MAX_FILES + 1]
 
 
-def _files_of(path: Path) -> list[Path]:
+def _list_files(path: Path) -> list[Path]:
     if not stat.S_ISDIR(path.stat().st_mode):
         return [path]
     with os.scandir(path) as entries:
-        names = sorted(each.name for each in entries if each.name.endswith(SUFFIXES) and not each.name.startswith("."))
+        names = sorted(entry.name for entry in entries if entry.name.endswith(SUFFIXES) and not entry.name.startswith("."))
     return [path / name for name in names if not (path / name).is_dir()]
 
 
-def _content(path: Path, findings: list[Finding]) -> bytes | None:
+def _read_content(path: Path, findings: list[LintFinding]) -> bytes | None:
     """The bytes of a file, as far as tells that it is too large."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            findings.append(_unreadable(path, "not a regular file; policies are files and folders of files"))
+            findings.append(_create_unreadable_finding(path, "not a regular file; policies are files and folders of files"))
             return None
         with path.open("rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        findings.append(_unreadable(path, f"cannot be read: {error.strerror}; check that it is there and readable"))
+        findings.append(_create_unreadable_finding(path, f"cannot be read: {error.strerror}; check that it is there and readable"))
         return None
 
 
-def _unreadable(path: Path, message: str) -> Finding:
-    return Finding.at(Source(str(path), 1, 1), UNREADABLE, Severity.ERROR, message)
+def _create_unreadable_finding(path: Path, message: str) -> LintFinding:
+    return LintFinding.create(SourceLocation(str(path), 1, 1), UNREADABLE, Severity.ERROR, message)

@@ -12,17 +12,17 @@ from types import MappingProxyType
 from webhook.accounting.quantity import Quantity
 
 
-def _none() -> Mapping[str, str]:
+def _create_empty_labels() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
-def _nowhere() -> Mapping[str, "Source"]:
+def _create_empty_locations() -> Mapping[str, "SourceLocation"]:
     """No places: a policy that was made and not read."""
     return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceLocation:
     """Where something is written: `line` and `column` count from 1."""
 
     file: str
@@ -57,7 +57,7 @@ class Schedulable(StrEnum):
     NOT_NOW = "not-now"
 
 
-class Foresight(StrEnum):
+class ForecastEnforcement(StrEnum):
     """What happens to a workload whose pods a cap will not let in."""
 
     WARN = "warn"
@@ -87,7 +87,7 @@ class LabelRequirement:
 class LabelSelector:
     """A Kubernetes label selector; an empty one matches everything."""
 
-    match_labels: Mapping[str, str] = field(default_factory=_none)
+    match_labels: Mapping[str, str] = field(default_factory=_create_empty_labels)
     match_expressions: tuple[LabelRequirement, ...] = ()
 
 
@@ -115,12 +115,12 @@ class Match:
 
     namespaces: NamespaceSelector | None = None
     kinds: frozenset[str] | None = None
-    objects: LabelSelector | None = None
-    except_for: Subjects = Subjects()
+    object_selector: LabelSelector | None = None
+    exempt: Subjects = Subjects()
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AmountBounds:
     """What an amount may be: each absent means no such bound."""
 
     min: Quantity | None = None
@@ -140,8 +140,8 @@ class Checks:
     well_formed_name: bool = True
     whole_quantity: bool | None = None
     requests_equal_limits: Equality | None = None
-    per_container: Bounds | None = None
-    per_pod: Bounds | None = None
+    per_container: AmountBounds | None = None
+    per_pod: AmountBounds | None = None
     advertised: bool = False
     schedulable: Schedulable | None = None
 
@@ -155,13 +155,13 @@ class ResourceRule:
     match: Match
     enforcement: Enforcement
     checks: Checks
-    source: Source
-    why: str = ""
-    places: Mapping[str, Source] = field(default_factory=_nowhere, compare=False, repr=False)
+    location: SourceLocation
+    reason: str = ""
+    locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 
-    def place(self, path: str) -> Source:
+    def get_location(self, path: str) -> SourceLocation:
         """Where a field (`spec.checks.perPod.max`) is written, or the policy itself where it is not."""
-        return self.places.get(path, self.source)
+        return self.locations.get(path, self.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class PodFilter:
     """Which pods a cap counts: all that are said must hold; an empty one counts every pod."""
 
     priority_classes: tuple[str, ...] = ()
-    node_selector: Mapping[str, str] = field(default_factory=_none)
+    node_selector: Mapping[str, str] = field(default_factory=_create_empty_labels)
     objects: LabelSelector | None = None
 
 
@@ -189,15 +189,15 @@ class NamespaceCap:
     shared: bool
     pods: PodFilter
     exceed: Subjects
-    source: Source
-    workloads: Foresight = Foresight.WARN
-    names_holders: bool = True
-    why: str = ""
-    places: Mapping[str, Source] = field(default_factory=_nowhere, compare=False, repr=False)
+    location: SourceLocation
+    workloads: ForecastEnforcement = ForecastEnforcement.WARN
+    shows_top_consumers: bool = True
+    reason: str = ""
+    locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 
-    def place(self, path: str) -> Source:
+    def get_location(self, path: str) -> SourceLocation:
         """Where a field (`spec.checks.perPod.max`) is written, or the policy itself where it is not."""
-        return self.places.get(path, self.source)
+        return self.locations.get(path, self.location)
 
 
 @dataclass(frozen=True, slots=True)

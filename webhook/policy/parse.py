@@ -9,171 +9,171 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from webhook.policy import bounds
-from webhook.policy.build import Fields, cap, rule
+from webhook.policy.build import Fields, build_cap, build_rule
 from webhook.policy.codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE, TOO_LARGE
 from webhook.policy.compose import compose
 from webhook.policy.decode import decoded
-from webhook.policy.finding import Finding, Severity
-from webhook.policy.formats import bare_name, shown
-from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, Source
+from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.formats import split_counted_name, quote_text
+from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, SourceLocation
 from webhook.policy.nodes import Mapping, Node, Number, Scalar
 from webhook.policy.nodes import Sequence as SequenceNode
-from webhook.policy.shape import misshapen
+from webhook.policy.shape import check_shape
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParseResult:
     """What files say. `policies` holds what has the right shape, and may be used only when it is `usable`."""
 
     policies: PolicySet
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether no finding is an error."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
 @dataclass(slots=True)
-class _Reading:
+class _ParseState:
     """What has been read so far, of all files."""
 
     rules: list[ResourceRule] = field(default_factory=list)
     caps: list[NamespaceCap] = field(default_factory=list)
-    findings: set[Finding] = field(default_factory=set)
-    named: dict[tuple[str, str], Source] = field(default_factory=dict)
+    findings: set[LintFinding] = field(default_factory=set)
+    locations_by_name: dict[tuple[str, str], SourceLocation] = field(default_factory=dict)
     documents: int = 0
 
-    def say(self, source: Source, code: str, message: str, severity: Severity = Severity.ERROR) -> None:
-        self.findings.add(Finding.at(source, code, severity, message))
+    def add_finding(self, location: SourceLocation, code: str, message: str, severity: Severity = Severity.ERROR) -> None:
+        self.findings.add(LintFinding.create(location, code, severity, message))
 
 
-def parse(files: Sequence[tuple[str, bytes]], written: Sequence[tuple[str, Node]] = ()) -> Parsed:
+def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[str, Node]] = ()) -> ParseResult:
     """Read files, given as name and content, into one set, and after them documents that are nodes already.
 
     The digest is of the contents in their order: the same files give the same digest wherever they are mounted.
     """
-    reading = _Reading()
-    if _within_bounds(files, reading):
+    state = _ParseState()
+    if _check_limits(files, state):
         for name, content in files:
-            _read_file(name, content, reading)
-    for name, document in written:
-        _read_document(name, document, reading, set())
+            _parse_file(name, content, state)
+    for name, document in extra_documents:
+        _parse_document(name, document, state, set())
     policies = PolicySet(
-        rules=tuple(reading.rules),
-        caps=tuple(reading.caps),
-        digest=_digest(files),
+        rules=tuple(state.rules),
+        caps=tuple(state.caps),
+        digest=_compute_digest(files),
         files=tuple(name for name, _ in files),
     )
-    return Parsed(policies, tuple(_shortened(sorted(reading.findings))))
+    return ParseResult(policies, tuple(_limit_per_file(sorted(state.findings))))
 
 
-def _digest(files: Sequence[tuple[str, bytes]]) -> str:
-    whole = sha256()
+def _compute_digest(files: Sequence[tuple[str, bytes]]) -> str:
+    digest = sha256()
     for _, content in files:
-        whole.update(sha256(content).digest())
-    return whole.hexdigest()[:16]
+        digest.update(sha256(content).digest())
+    return digest.hexdigest()[:16]
 
 
-def _within_bounds(files: Sequence[tuple[str, bytes]], reading: _Reading) -> bool:
+def _check_limits(files: Sequence[tuple[str, bytes]], state: _ParseState) -> bool:
     """Whether the files together may be read at all."""
     if len(files) > bounds.MAX_FILES:
         message = (
             f"{len(files):,} policy files; at most {bounds.MAX_FILES:,} are read: put several policies in one file"
         )
-        reading.say(Source(files[bounds.MAX_FILES][0], 1, 1), TOO_LARGE, message)
+        state.add_finding(SourceLocation(files[bounds.MAX_FILES][0], 1, 1), TOO_LARGE, message)
         return False
     total = sum(len(content) for _, content in files)
     if total > bounds.MAX_TOTAL_BYTES:
         message = f"the files up to this one have more than {bounds.MAX_TOTAL_BYTES:,} bytes together: remove some"
-        reading.say(Source(files[-1][0], 1, 1), TOO_LARGE, message)
+        state.add_finding(SourceLocation(files[-1][0], 1, 1), TOO_LARGE, message)
         return False
     return True
 
 
-def _read_file(name: str, content: bytes, reading: _Reading) -> None:
+def _parse_file(name: str, content: bytes, state: _ParseState) -> None:
     text = decoded(name, content)
-    if isinstance(text, Finding):
-        reading.findings.add(text)
+    if isinstance(text, LintFinding):
+        state.findings.add(text)
         return
     documents, findings = compose(name, text)
-    reading.findings.update(findings)
+    state.findings.update(findings)
     for document in documents:
-        reading.documents += 1
-        if reading.documents > bounds.MAX_DOCUMENTS:
+        state.documents += 1
+        if state.documents > bounds.MAX_DOCUMENTS:
             message = f"more than {bounds.MAX_DOCUMENTS:,} documents in all files together"
-            reading.say(Source(name, document.line, document.column), TOO_LARGE, message)
+            state.add_finding(SourceLocation(name, document.line, document.column), TOO_LARGE, message)
             return
         if not (isinstance(document, Scalar) and document.value is None):
-            _read_document(name, document, reading, {(finding.line, finding.column) for finding in findings})
+            _parse_document(name, document, state, {(finding.line, finding.column) for finding in findings})
 
 
-def _read_document(name: str, document: Node, reading: _Reading, told: set[tuple[int, int]]) -> None:
+def _parse_document(name: str, document: Node, state: _ParseState, reported: set[tuple[int, int]]) -> None:
     """Judge one document; of a value at a place that was told of already, nothing more is said."""
-    misshapes = misshapen(name, document)
-    reading.findings.update(one for one in misshapes if (one.line, one.column) not in told)
-    reading.findings.update(ambiguous(name, document))
-    _check_named_twice(name, document, reading)
-    if isinstance(document, Mapping) and not misshapes:
-        _add(name, document, reading)
+    shape_findings = check_shape(name, document)
+    state.findings.update(finding for finding in shape_findings if (finding.line, finding.column) not in reported)
+    state.findings.update(check_ambiguous_numbers(name, document))
+    _check_named_twice(name, document, state)
+    if isinstance(document, Mapping) and not shape_findings:
+        _add_policy(name, document, state)
 
 
-def _add(name: str, document: Mapping, reading: _Reading) -> None:
+def _add_policy(name: str, document: Mapping, state: _ParseState) -> None:
     """Take up a well-shaped document, unless another one has its name already."""
     fields = Fields(document)
-    kind, called = fields.text("kind"), fields.fields("metadata").text("name")
-    node = fields.fields("metadata").node("name") or document
-    source = Source(name, document.line, document.column)
-    first = reading.named.setdefault((kind, called), source)
-    if first is not source:
-        said = f'there is another {kind} named "{called}" at {first}; names are unique per kind: rename one'
-        reading.say(Source(name, node.line, node.column), DUPLICATE_POLICY, said)
+    kind, policy_name = fields.get_text("kind"), fields.get_fields("metadata").get_text("name")
+    node = fields.get_fields("metadata").get_node("name") or document
+    location = SourceLocation(name, document.line, document.column)
+    first = state.locations_by_name.setdefault((kind, policy_name), location)
+    if first is not location:
+        message = f'there is another {kind} named "{policy_name}" at {first}; names are unique per kind: rename one'
+        state.add_finding(SourceLocation(name, node.line, node.column), DUPLICATE_POLICY, message)
     elif kind == "ResourceRule":
-        reading.rules.append(rule(fields, source))
+        state.rules.append(build_rule(fields, location))
     else:
-        reading.caps.append(cap(fields, source))
+        state.caps.append(build_cap(fields, location))
 
 
-def ambiguous(name: str, document: Node) -> Iterator[Finding]:
+def check_ambiguous_numbers(name: str, document: Node) -> Iterator[LintFinding]:
     """A warning of each number that is another one to other readers of YAML."""
-    for number in _ambiguous(document):
-        said = f"{shown(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
-        yield Finding.at(Source(name, number.line, number.column), AMBIGUOUS_NUMBER, Severity.WARNING, said)
+    for number in _find_ambiguous_numbers(document):
+        message = f"{quote_text(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
+        yield LintFinding.create(SourceLocation(name, number.line, number.column), AMBIGUOUS_NUMBER, Severity.WARNING, message)
 
 
-def _ambiguous(node: Node) -> Iterator[Scalar]:
+def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:
     """Numbers that begin with a zero they do not need."""
     if isinstance(node, Scalar):
         if isinstance(node.value, Number) and re.match(r"[-+]?0[0-9]", node.text):
             yield node
     elif isinstance(node, SequenceNode):
         for item in node.items:
-            yield from _ambiguous(item)
+            yield from _find_ambiguous_numbers(item)
     else:
         for _, value in node.pairs:
-            yield from _ambiguous(value)
+            yield from _find_ambiguous_numbers(value)
 
 
-def _check_named_twice(name: str, document: Node, reading: _Reading) -> None:
+def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
     """A cap that names `X` and `requests.X` side by side."""
-    spec = Fields(document).fields("spec")
-    for where in ("hard", "soft"):
-        amounts = spec.node(where)
+    spec = Fields(document).get_fields("spec")
+    for field in ("hard", "soft"):
+        amounts = spec.get_node(field)
         keys = [key for key, _ in amounts.pairs] if isinstance(amounts, Mapping) else []
         plain = {key.text for key in keys}
         for key in keys:
-            prefix, bare = bare_name(key.text)
+            prefix, bare = split_counted_name(key.text)
             if prefix == "requests." and bare in plain:
-                said = f'spec.{where}: "{bare}" and "{key.text}" both mean what is requested; keep one'
-                reading.say(Source(name, key.line, key.column), NAMED_TWICE, said)
+                message = f'spec.{field}: "{bare}" and "{key.text}" both mean what is requested; keep one'
+                state.add_finding(SourceLocation(name, key.line, key.column), NAMED_TWICE, message)
 
 
-def _shortened(findings: list[Finding]) -> Iterator[Finding]:
+def _limit_per_file(findings: list[LintFinding]) -> Iterator[LintFinding]:
     """The findings, of each file at most so many, and then how many more there are."""
-    shown: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for finding in findings:
-        shown[finding.file] = shown.get(finding.file, 0) + 1
-        if shown[finding.file] <= bounds.MAX_FINDINGS_PER_FILE:
+        counts[finding.file] = counts.get(finding.file, 0) + 1
+        if counts[finding.file] <= bounds.MAX_FINDINGS_PER_FILE:
             yield finding
-        elif shown[finding.file] == bounds.MAX_FINDINGS_PER_FILE + 1:
+        elif counts[finding.file] == bounds.MAX_FINDINGS_PER_FILE + 1:
             yield replace(finding, message=f"{finding.message}; and more beyond this one, not shown")

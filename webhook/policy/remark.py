@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from webhook.policy.finding import Finding, Severity
+from webhook.policy.finding import LintFinding, Severity
 from webhook.policy.model import NamespaceCap, ResourceRule
 
 
-class Remark(NamedTuple):
+class FieldProblem(NamedTuple):
     """`field` is a path such as `spec.checks.perPod`, empty when the whole policy is meant."""
 
     field: str
@@ -15,19 +15,19 @@ class Remark(NamedTuple):
     text: str
 
 
-def error(field: str, code: str, text: str) -> Remark:
+def create_error(field: str, code: str, text: str) -> FieldProblem:
     """What keeps the set from being used."""
-    return Remark(field, code, Severity.ERROR, text)
+    return FieldProblem(field, code, Severity.ERROR, text)
 
 
-def warning(field: str, code: str, text: str) -> Remark:
+def create_warning(field: str, code: str, text: str) -> FieldProblem:
     """What is legal and probably a slip."""
-    return Remark(field, code, Severity.WARNING, text)
+    return FieldProblem(field, code, Severity.WARNING, text)
 
 
-def finding(policy: ResourceRule | NamespaceCap, remark: Remark) -> Finding:
+def create_finding(policy: ResourceRule | NamespaceCap, problem: FieldProblem) -> LintFinding:
     """The remark at the place of its field, with the policy's name."""
     kind = "rule" if isinstance(policy, ResourceRule) else "cap"
-    field = f"{remark.field}: " if remark.field else ""
-    message = f'{kind} "{policy.name}": {field}{remark.text}'
-    return Finding.at(policy.place(remark.field), remark.code, remark.severity, message)
+    prefix = f"{problem.field}: " if problem.field else ""
+    message = f'{kind} "{policy.name}": {prefix}{problem.text}'
+    return LintFinding.create(policy.get_location(problem.field), problem.code, problem.severity, message)

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from webhook.accounting.names import Family, classify_name
-from webhook.policy.globs import compiled, matches
+from webhook.policy.globs import compile_glob, matches
 from webhook.policy.model import LabelRequirement, LabelSelector, NamespaceSelector, Operator, Subjects
 
-FAMILIES: Mapping[str, Family] = {"extended": Family.EXTENDED, "opaque": Family.OPAQUE}
+FAMILY_PATTERNS: Mapping[str, Family] = {"extended": Family.EXTENDED, "opaque": Family.OPAQUE}
 """Patterns that name a whole family instead of being globs."""
 
-_LONGEST_CACHED = 317
+_MAX_CACHED_LENGTH = 317
 """A well-formed resource name has at most 253 + 1 + 63 bytes; longer ones are hostile and are not kept."""
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
@@ -25,26 +25,26 @@ def matches_resource(patterns: tuple[str, ...], name: str) -> bool:
 
     A pattern is a glob over the whole name, or `extended` or `opaque` for those families (design §2).
     """
-    return _cached(patterns, name) if len(name) <= _LONGEST_CACHED else _matches(patterns, name)
+    return _matches_cached(patterns, name) if len(name) <= _MAX_CACHED_LENGTH else _matches_uncached(patterns, name)
 
 
-def _matches(patterns: tuple[str, ...], name: str) -> bool:
+def _matches_uncached(patterns: tuple[str, ...], name: str) -> bool:
     included = False
     for pattern in patterns:
         if pattern.startswith("!"):
-            if _one(pattern[1:], name):
+            if _matches_pattern(pattern[1:], name):
                 return False
         elif not included:
-            included = _one(pattern, name)
+            included = _matches_pattern(pattern, name)
     return included
 
 
-_cached = lru_cache(maxsize=16384)(_matches)
+_matches_cached = lru_cache(maxsize=16384)(_matches_uncached)
 
 
-def _one(pattern: str, name: str) -> bool:
-    wanted = FAMILIES.get(pattern)
-    return matches(pattern, name) if wanted is None else classify_name(name) is wanted
+def _matches_pattern(pattern: str, name: str) -> bool:
+    wanted_family = FAMILY_PATTERNS.get(pattern)
+    return matches(pattern, name) if wanted_family is None else classify_name(name) is wanted_family
 
 
 def matches_namespace(selector: NamespaceSelector | None, name: str, labels: Mapping[str, str] | None) -> bool | None:
@@ -54,9 +54,9 @@ def matches_namespace(selector: NamespaceSelector | None, name: str, labels: Map
     """
     if selector is None:
         return True
-    if selector.include and not _any(selector.include, name):
+    if selector.include and not _matches_any(selector.include, name):
         return False
-    if _any(selector.exclude, name):
+    if _matches_any(selector.exclude, name):
         return False
     if selector.selector is None or selector.selector == LabelSelector():
         return True
@@ -72,11 +72,11 @@ def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str] | N
     if selector is None:
         return True
     labels = labels or {}
-    wanted = all(labels.get(key) == value for key, value in selector.match_labels.items())
-    return wanted and all(_holds(one, labels) for one in selector.match_expressions)
+    has_equal_labels = all(labels.get(key) == value for key, value in selector.match_labels.items())
+    return has_equal_labels and all(_is_satisfied(requirement, labels) for requirement in selector.match_expressions)
 
 
-def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+def _is_satisfied(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case Operator.EXISTS:
@@ -98,23 +98,23 @@ def matches_subjects(subjects: Subjects, user_name: str, groups: Iterable[str]) 
     if not (subjects.users or subjects.groups or subjects.service_accounts):
         return False
     return (
-        _any(subjects.users, user_name)
-        or any(_any(subjects.groups, group) for group in (groups if subjects.groups else ()))
-        or (bool(subjects.service_accounts) and _is_account(subjects.service_accounts, user_name))
+        _matches_any(subjects.users, user_name)
+        or any(_matches_any(subjects.groups, group) for group in (groups if subjects.groups else ()))
+        or (bool(subjects.service_accounts) and _is_matching_account(subjects.service_accounts, user_name))
     )
 
 
-def _is_account(globs: tuple[str, ...], user_name: str) -> bool:
+def _is_matching_account(globs: tuple[str, ...], user_name: str) -> bool:
     namespace, colon, name = user_name.removeprefix(_SERVICE_ACCOUNT).partition(":")
     is_account = user_name.startswith(_SERVICE_ACCOUNT) and bool(colon) and ":" not in name
-    return is_account and any(_is_one_account(glob, namespace, name) for glob in globs)
+    return is_account and any(_is_matching_account_glob(glob, namespace, name) for glob in globs)
 
 
-def _is_one_account(glob: str, namespace: str, name: str) -> bool:
+def _is_matching_account_glob(glob: str, namespace: str, name: str) -> bool:
     """The two halves are matched each by its own glob, so that `ci/*` never reaches into another namespace."""
-    wanted_namespace, _, wanted_name = glob.partition("/")
-    return matches(wanted_namespace, namespace) and matches(wanted_name, name)
+    namespace_glob, _, name_glob = glob.partition("/")
+    return matches(namespace_glob, namespace) and matches(name_glob, name)
 
 
-def _any(globs: tuple[str, ...], text: str) -> bool:
-    return any(compiled(glob).match(text) is not None for glob in globs)
+def _matches_any(globs: tuple[str, ...], text: str) -> bool:
+    return any(compile_glob(glob).match(text) is not None for glob in globs)

@@ -12,65 +12,65 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
 
-from webhook.policy.formats import checker
+from webhook.policy.formats import create_format_checker
 
-FILE_NAME = "schema.json"
+SCHEMA_FILE_NAME = "schema.json"
 
 
-class Language:
+class DocumentSchema:
     """What documents of one kind of file may say: their schema, what its formats mean, and how to tell of a slip.
 
     `head` says what to write at the top where apiVersion or kind is missing, `whole` what a document is.
     """
 
-    def __init__(self, schema: Mapping[str, Any], formats: FormatChecker, *, head: str, whole: str) -> None:
+    def __init__(self, schema: Mapping[str, Any], formats: FormatChecker, *, required_head: str, document_form: str) -> None:
         self.schema = schema
-        self.head = head
-        self.whole = whole
+        self.required_head = required_head
+        self.document_form = document_form
         self.validator = Draft202012Validator(schema, format_checker=formats)
 
     @cached_property
     def definitions(self) -> Mapping[str, Any]:
         """The parts of the schema that have names."""
-        found: Mapping[str, Any] = self.schema["$defs"]
-        return found
+        definitions: Mapping[str, Any] = self.schema["$defs"]
+        return definitions
 
-    def homes(self, kind: str) -> dict[str, tuple[str, ...]]:
+    def list_parents(self, kind: str) -> dict[str, tuple[str, ...]]:
         """Where each field of a kind belongs: its name to the paths of the mappings that have it."""
-        found: dict[str, list[str]] = {}
-        for path in self._fields(self.definitions.get(kind, {}), ""):
+        parents_by_field: dict[str, list[str]] = {}
+        for path in self._list_field_paths(self.definitions.get(kind, {}), ""):
             parent, _, name = path.rpartition(".")
-            found.setdefault(name, []).append(parent)
-        return {name: tuple(parents) for name, parents in found.items()}
+            parents_by_field.setdefault(name, []).append(parent)
+        return {name: tuple(parents) for name, parents in parents_by_field.items()}
 
-    def _fields(self, part: dict[str, Any], path: str) -> Iterator[str]:
+    def _list_field_paths(self, schema_part: dict[str, Any], path: str) -> Iterator[str]:
         """The paths of all fields beneath a part of the schema, but for those inside lists."""
-        referred = part.get("$ref", "").rpartition("/")[2]
-        part = self.definitions.get(referred, part)
-        for name, below in part.get("properties", {}).items():
-            within = f"{path}.{name}" if path else name
-            yield within
-            yield from self._fields(below, within)
+        definition_name = schema_part.get("$ref", "").rpartition("/")[2]
+        schema_part = self.definitions.get(definition_name, schema_part)
+        for name, child in schema_part.get("properties", {}).items():
+            field_path = f"{path}.{name}" if path else name
+            yield field_path
+            yield from self._list_field_paths(child, field_path)
 
 
 @cache
-def policies() -> Language:
+def get_policy_schema() -> DocumentSchema:
     """The language of policy files."""
-    return Language(
-        schema(),
-        checker(),
-        head="apiVersion: tallygate.dev/v1alpha1 and kind: ResourceRule or NamespaceCap",
-        whole="a document must be a mapping with apiVersion, kind, metadata and spec",
+    return DocumentSchema(
+        load_json_schema(),
+        create_format_checker(),
+        required_head="apiVersion: tallygate.dev/v1alpha1 and kind: ResourceRule or NamespaceCap",
+        document_form="a document must be a mapping with apiVersion, kind, metadata and spec",
     )
 
 
 @cache
-def schema() -> dict[str, Any]:
+def load_json_schema() -> dict[str, Any]:
     """The schema (draft 2020-12), read once from the package's data."""
-    loaded: dict[str, Any] = json.loads(schema_text())
+    loaded: dict[str, Any] = json.loads(read_schema_text())
     return loaded
 
 
-def schema_text() -> str:
+def read_schema_text() -> str:
     """The schema as it is shipped, to be written where an editor finds it."""
-    return files("webhook.policy").joinpath(FILE_NAME).read_text(encoding="utf-8")
+    return files("webhook.policy").joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8")

@@ -19,117 +19,117 @@ from webhook.policy.codes import (
     UNKNOWN_VALUE,
     WRONG_TYPE,
 )
-from webhook.policy.finding import Finding, Severity
-from webhook.policy.formats import FormatError, clipped, shown
-from webhook.policy.model import Source
+from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.formats import FormatError, truncate_text, quote_text
+from webhook.policy.model import SourceLocation
 from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend, joined
-from webhook.policy.schema import Language, policies
-from webhook.policy.suggest import did_you_mean
+from webhook.policy.schema import DocumentSchema, get_policy_schema
+from webhook.policy.suggest import format_suggestion
 
-_Told = tuple[Node, str, str]
+_ShapeProblem = tuple[Node, str, str]
 """Where, which code, and what is said."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _SchemaError:
     """One error of jsonschema: the node and its path, what the keyword asked, and in which part of the schema."""
 
-    language: Language
+    document_schema: DocumentSchema
     kind: str
     node: Node
     path: str
-    asked: Any
-    within: Any
+    expected: Any
+    schema_part: Any
     cause: object
     key: Scalar | None
     """The key that is at fault, where it is one."""
 
 
-_HEAD = frozenset({"apiVersion", "kind"})
-_MOST_HOMES = 2
+_HEAD_FIELDS = frozenset({"apiVersion", "kind"})
+_MAX_PARENTS = 2
 
 
-def misshapen(file: str, document: Node, language: Language | None = None) -> set[Finding]:
+def check_shape(file: str, document: Node, document_schema: DocumentSchema | None = None) -> set[LintFinding]:
     """Everything that the schema of a language, or that of policies, holds against a document."""
-    language = language or policies()
+    document_schema = document_schema or get_policy_schema()
     if not isinstance(document, Mapping):
-        return {_finding(file, (document, UNKNOWN_KIND, language.whole))}
-    errors = language.validator.iter_errors(document.value)
-    return {_finding(file, told) for error in errors for told in _tell(document, error, language)}
+        return {_create_shape_finding(file, (document, UNKNOWN_KIND, document_schema.document_form))}
+    errors = document_schema.validator.iter_errors(document.value)
+    return {_create_shape_finding(file, problem) for error in errors for problem in _describe_error(document, error, document_schema)}
 
 
-def _finding(file: str, told: _Told) -> Finding:
-    node, code, message = told
-    return Finding.at(Source(file, node.line, node.column), code, Severity.ERROR, message)
+def _create_shape_finding(file: str, problem: _ShapeProblem) -> LintFinding:
+    node, code, message = problem
+    return LintFinding.create(SourceLocation(file, node.line, node.column), code, Severity.ERROR, message)
 
 
-def _tell(document: Mapping, error: ValidationError, language: Language) -> Iterator[_Told]:
+def _describe_error(document: Mapping, error: ValidationError, document_schema: DocumentSchema) -> Iterator[_ShapeProblem]:
     node = descend(document, iter(error.absolute_path))
-    of_key = "propertyNames" in error.absolute_schema_path
-    key = node.key(str(error.instance)) if of_key and isinstance(node, Mapping) else None
-    tell = _TELL.get(str(error.validator))
-    if tell is not None:
+    is_key_error = "propertyNames" in error.absolute_schema_path
+    key = node.key(str(error.instance)) if is_key_error and isinstance(node, Mapping) else None
+    describe = _DESCRIBERS.get(str(error.validator))
+    if describe is not None:
         kind = document.get("kind")
-        named = kind.text if isinstance(kind, Scalar) else ""
-        path, asked = _path(error), error.validator_value
-        yield from tell(_Refused(language, named, node, path, asked, error.schema, error.cause, key))
+        kind_name = kind.text if isinstance(kind, Scalar) else ""
+        path, expected = _format_path(error), error.validator_value
+        yield from describe(_SchemaError(document_schema, kind_name, node, path, expected, error.schema, error.cause, key))
 
 
-def _path(error: ValidationError) -> str:
+def _format_path(error: ValidationError) -> str:
     """The field as a person writes it: `spec.match.kinds[1]`."""
     path = ""
     for step in error.absolute_path:
-        path = joined(path, clipped(step) if isinstance(step, str) else step)
+        path = joined(path, truncate_text(step) if isinstance(step, str) else step)
     return path
 
 
-def _named(path: str, said: str) -> str:
-    return f"{path}: {said}" if path else said
+def _prefix_path(path: str, text: str) -> str:
+    return f"{path}: {text}" if path else text
 
 
-def _unknown_fields(refused: _Refused) -> Iterator[_Told]:
-    known = refused.within["properties"]
-    for key, _ in refused.node.pairs if isinstance(refused.node, Mapping) else ():
-        if key.text not in known:
-            field = f"{refused.path}.{clipped(key.text)}".removeprefix(".")
-            choice = did_you_mean(key.text, known) or _belongs(refused, key.text) or f"; known: {', '.join(known)}"
-            yield key, UNKNOWN_FIELD, f"{field}: there is no such field here{choice}"
+def _describe_unknown_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    known_fields = error.schema_part["properties"]
+    for key, _ in error.node.pairs if isinstance(error.node, Mapping) else ():
+        if key.text not in known_fields:
+            field = f"{error.path}.{truncate_text(key.text)}".removeprefix(".")
+            advice = format_suggestion(key.text, known_fields) or _suggest_parent(error, key.text) or f"; known: {', '.join(known_fields)}"
+            yield key, UNKNOWN_FIELD, f"{field}: there is no such field here{advice}"
 
 
-def _belongs(refused: _Refused, name: str) -> str:
+def _suggest_parent(error: _SchemaError, name: str) -> str:
     """Where a field of this name would be right, if that is one place or two."""
-    where = [path or "the top level" for path in refused.language.homes(refused.kind).get(name, ())]
-    return f"; it belongs in {' or '.join(where)}" if 0 < len(where) <= _MOST_HOMES else ""
+    parents = [path or "the top level" for path in error.document_schema.list_parents(error.kind).get(name, ())]
+    return f"; it belongs in {' or '.join(parents)}" if 0 < len(parents) <= _MAX_PARENTS else ""
 
 
-def _missing_fields(refused: _Refused) -> Iterator[_Told]:
-    for name in refused.asked:
-        if isinstance(refused.node, Mapping) and refused.node.get(name) is None:
-            code = UNKNOWN_KIND if not refused.path and name in _HEAD else MISSING_FIELD
-            yield refused.node, code, _named(refused.path, f'"{name}" is missing; {_example(refused, name)}')
+def _describe_missing_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    for name in error.expected:
+        if isinstance(error.node, Mapping) and error.node.get(name) is None:
+            code = UNKNOWN_KIND if not error.path and name in _HEAD_FIELDS else MISSING_FIELD
+            yield error.node, code, _prefix_path(error.path, f'"{name}" is missing; {_create_example(error, name)}')
 
 
-def _example(refused: _Refused, name: str) -> str:
+def _create_example(error: _SchemaError, name: str) -> str:
     """What to write for a missing field, from the schema's own examples."""
-    described = refused.within.get("properties", {}).get(name, {})
-    if name in _HEAD:
-        return f"write {refused.language.head}"
-    examples = refused.language.definitions.get(described.get("$ref", "").rpartition("/")[2], described).get("examples")
-    return f"write {name}: {_written(examples[0])}" if examples else "In and NotIn need values"
+    described = error.schema_part.get("properties", {}).get(name, {})
+    if name in _HEAD_FIELDS:
+        return f"write {error.document_schema.required_head}"
+    examples = error.document_schema.definitions.get(described.get("$ref", "").rpartition("/")[2], described).get("examples")
+    return f"write {name}: {_format_value(examples[0])}" if examples else "In and NotIn need values"
 
 
-def _neither(refused: _Refused) -> Iterator[_Told]:
-    said = 'a cap needs "hard" or "soft"; write hard: {nvidia.com/gpu: 8}'
-    yield refused.node, MISSING_FIELD, _named(refused.path, said)
+def _describe_missing_limits(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    text = 'a cap needs "hard" or "soft"; write hard: {nvidia.com/gpu: 8}'
+    yield error.node, MISSING_FIELD, _prefix_path(error.path, text)
 
 
-def _wrong_type(refused: _Refused) -> Iterator[_Told]:
-    wanted = refused.asked if isinstance(refused.asked, list) else [refused.asked]
-    said = f"must be {' or '.join(_TYPES[each] for each in wanted)}, not {_kind_of(refused.node)}"
-    yield refused.node, WRONG_TYPE, _named(refused.path, f"{said}{_remedy(refused.node, wanted)}")
+def _describe_wrong_type(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    types = error.expected if isinstance(error.expected, list) else [error.expected]
+    text = f"must be {' or '.join(_TYPE_NAMES[type_name] for type_name in types)}, not {_describe_node(error.node)}"
+    yield error.node, WRONG_TYPE, _prefix_path(error.path, f"{text}{_suggest_value(error.node, types)}")
 
 
-_TYPES = {
+_TYPE_NAMES = {
     "object": "a mapping",
     "array": "a list",
     "string": "a text",
@@ -139,115 +139,115 @@ _TYPES = {
 }
 
 
-def _kind_of(node: Node) -> str:
+def _describe_node(node: Node) -> str:
     if isinstance(node, Mapping):
         return "a mapping"
     if isinstance(node, Sequence):
         return "a list"
     if node.value is None:
         return "empty"
-    return f"the text {shown(node.text)}" if isinstance(node.value, str) else node.text
+    return f"the text {quote_text(node.text)}" if isinstance(node.value, str) else node.text
 
 
-def _remedy(node: Node, wanted: list[str]) -> str:
+def _suggest_value(node: Node, types: list[str]) -> str:
     """What to write instead, where that can be told."""
     if not isinstance(node, Scalar):
         return ""
     if node.value is None:
         return "; give it a value or remove the field"
-    if "boolean" in wanted:
-        return f"; write {'true' if node.text.lower() in _YES else 'false'}" if node.text.lower() in _YES | _NO else ""
-    if wanted == ["array"]:
-        return f"; write [{_written(node.value)}]"
-    return f'; write "{node.text}" in quotes' if wanted == ["string"] else ""
+    if "boolean" in types:
+        return f"; write {'true' if node.text.lower() in _TRUE_TEXTS else 'false'}" if node.text.lower() in _TRUE_TEXTS | _FALSE_TEXTS else ""
+    if types == ["array"]:
+        return f"; write [{_format_value(node.value)}]"
+    return f'; write "{node.text}" in quotes' if types == ["string"] else ""
 
 
-_YES = frozenset({"yes", "on", "y", "true", "1"})
-_NO = frozenset({"no", "off", "n", "false", "0"})
+_TRUE_TEXTS = frozenset({"yes", "on", "y", "true", "1"})
+_FALSE_TEXTS = frozenset({"no", "off", "n", "false", "0"})
 
 
-def _unknown_value(refused: _Refused) -> Iterator[_Told]:
-    if "type" in refused.within and not isinstance(refused.node.value, str):
+def _describe_unknown_value(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    if "type" in error.schema_part and not isinstance(error.node.value, str):
         return  # its type is wrong already
-    known = refused.asked
-    texts = [each for each in known if isinstance(each, str)]
-    hint = did_you_mean(refused.node.text, texts) if isinstance(refused.node, Scalar) else ""
-    said = f"must be {_alternatives(known)}, not {_kind_of(refused.node)}{hint}"
-    yield refused.node, UNKNOWN_KIND if refused.path in _HEAD else UNKNOWN_VALUE, _named(refused.path, said)
+    known_values = error.expected
+    texts = [value for value in known_values if isinstance(value, str)]
+    hint = format_suggestion(error.node.text, texts) if isinstance(error.node, Scalar) else ""
+    text = f"must be {_format_alternatives(known_values)}, not {_describe_node(error.node)}{hint}"
+    yield error.node, UNKNOWN_KIND if error.path in _HEAD_FIELDS else UNKNOWN_VALUE, _prefix_path(error.path, text)
 
 
-def _alternatives(known: list[Any]) -> str:
-    written = [_written(each) for each in known]
-    return written[0] if len(written) == 1 else f"{', '.join(written[:-1])} or {written[-1]}"
+def _format_alternatives(values: list[Any]) -> str:
+    formatted = [_format_value(value) for value in values]
+    return formatted[0] if len(formatted) == 1 else f"{', '.join(formatted[:-1])} or {formatted[-1]}"
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value as YAML writes it in flow style."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_written(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_format_value(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_written(each) for each in value) + "]"
+        return "[" + ", ".join(_format_value(item) for item in value) + "]"
     return str(value) if isinstance(value, Number) or not isinstance(value, str) else value
 
 
-def _too_few(refused: _Refused) -> Iterator[_Told]:
-    least = refused.asked
-    advice = "leave the field out" if least == 1 else "add more"
+def _describe_too_few(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    min_length = error.expected
+    advice = "leave the field out" if min_length == 1 else "add more"
     yield (
-        refused.node,
+        error.node,
         BAD_LENGTH,
-        _named(refused.path, f"must have at least {least} {_counted(least, refused.node)}; add one or {advice}"),
+        _prefix_path(error.path, f"must have at least {min_length} {_name_unit(min_length, error.node)}; add one or {advice}"),
     )
 
 
-def _counted(number: int, node: Node) -> str:
-    one, many = ("entry", "entries") if isinstance(node, (Sequence, Mapping)) else ("character", "characters")
-    return one if number == 1 else many
+def _name_unit(count: int, node: Node) -> str:
+    singular, plural = ("entry", "entries") if isinstance(node, (Sequence, Mapping)) else ("character", "characters")
+    return singular if count == 1 else plural
 
 
-def _too_many(refused: _Refused) -> Iterator[_Told]:
-    most = refused.asked
-    if most == 0:
-        said = "must be left out: Exists and DoesNotExist have no values"
+def _describe_too_many(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    max_length = error.expected
+    if max_length == 0:
+        text = "must be left out: Exists and DoesNotExist have no values"
     else:
-        said = f"has {_length(refused.node):,} {_counted(2, refused.node)}; at most {most:,} are read"
-    yield refused.node, BAD_LENGTH, _named(refused.path, said)
+        text = f"has {_count_entries(error.node):,} {_name_unit(2, error.node)}; at most {max_length:,} are read"
+    yield error.node, BAD_LENGTH, _prefix_path(error.path, text)
 
 
-def _length(node: Node) -> int:
+def _count_entries(node: Node) -> int:
     if isinstance(node, Scalar):
         return len(node.text)
     return len(node.items if isinstance(node, Sequence) else node.pairs)
 
 
-def _repeated(refused: _Refused) -> Iterator[_Told]:
+def _describe_repeated(error: _SchemaError) -> Iterator[_ShapeProblem]:
     seen: set[str] = set()
-    for item in refused.node.items if isinstance(refused.node, Sequence) else ():
+    for item in error.node.items if isinstance(error.node, Sequence) else ():
         text = item.text if isinstance(item, Scalar) else ""
         if text in seen and isinstance(item, Scalar):
-            yield item, REPEATED, _named(refused.path, f"{shown(text)} stands here twice; remove one")
+            yield item, REPEATED, _prefix_path(error.path, f"{quote_text(text)} stands here twice; remove one")
         seen.add(text)
 
 
-def _ill_formed(refused: _Refused) -> Iterator[_Told]:
-    if isinstance(refused.cause, FormatError):
-        yield refused.key or refused.node, refused.cause.code, _named(refused.path, str(refused.cause))
+def _describe_format_error(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    if isinstance(error.cause, FormatError):
+        yield error.key or error.node, error.cause.code, _prefix_path(error.path, str(error.cause))
 
 
-_TELL: dict[str, Callable[[_Refused], Iterator[_Told]]] = {
-    "additionalProperties": _unknown_fields,
-    "required": _missing_fields,
-    "anyOf": _neither,
-    "type": _wrong_type,
-    "enum": _unknown_value,
-    "minItems": _too_few,
-    "minProperties": _too_few,
-    "maxItems": _too_many,
-    "maxProperties": _too_many,
-    "maxLength": _too_many,
-    "uniqueItems": _repeated,
-    "format": _ill_formed,
+_DESCRIBERS: dict[str, Callable[[_SchemaError], Iterator[_ShapeProblem]]] = {
+    "additionalProperties": _describe_unknown_fields,
+    "required": _describe_missing_fields,
+    "anyOf": _describe_missing_limits,
+    "type": _describe_wrong_type,
+    "enum": _describe_unknown_value,
+    "minItems": _describe_too_few,
+    "minProperties": _describe_too_few,
+    "maxItems": _describe_too_many,
+    "maxProperties": _describe_too_many,
+    "maxLength": _describe_too_many,
+    "uniqueItems": _describe_repeated,
+    "format": _describe_format_error,
 }
 """Left out: `pattern` and `minimum`, which tell editors what a format says here, and `const`, which chose the kind."""

@@ -13,27 +13,27 @@ from pathlib import Path
 from watchfiles import watch
 
 from webhook.errors import TallygateError
-from webhook.policy.finding import Finding
-from webhook.policy.load import found, read
+from webhook.policy.finding import LintFinding
+from webhook.policy.load import find_policy_files, load_policies
 from webhook.policy.model import PolicySet
-from webhook.policy.parse import Parsed
+from webhook.policy.parse import ParseResult
 
-_SETTLED_TRIES = 5
+_MAX_READ_ATTEMPTS = 5
 
-Signature = tuple[tuple[object, ...], ...]
+FileSignature = tuple[tuple[object, ...], ...]
 """What would differ if a file did: path, device, inode, size and times of each."""
 
 
 class PolicyError(TallygateError):
     """The files say no usable set; the findings tell why."""
 
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
+    def __init__(self, findings: tuple[LintFinding, ...]) -> None:
         self.findings = findings
         super().__init__("\n".join(str(finding) for finding in findings))
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class PolicyStatus:
     """What is in force, and what is not because it is broken.
 
     `digest`, `generation` (1 at the start, one more with every new set) and `loaded_at` are of the set in force,
@@ -44,43 +44,43 @@ class Status:
     digest: str
     generation: int
     loaded_at: datetime
-    warnings: tuple[Finding, ...] = ()
-    broken: tuple[Finding, ...] = ()
-    failures: int = 0
-    crash: Exception | None = None
+    warnings: tuple[LintFinding, ...] = ()
+    rejected_findings: tuple[LintFinding, ...] = ()
+    rejected_count: int = 0
+    internal_error: Exception | None = None
 
 
-def _signature(paths: Sequence[Path]) -> Signature:
+def _compute_signature(paths: Sequence[Path]) -> FileSignature:
     """What tells that something changed, without reading it."""
-    return tuple(_identity(file) for file in (*paths, *found(paths, [])))
+    return tuple(_read_identity(file) for file in (*paths, *find_policy_files(paths, [])))
 
 
-def _identities(folders: Sequence[Path]) -> tuple[object, ...]:
+def _list_identities(folders: Sequence[Path]) -> tuple[object, ...]:
     """What tells that a folder is another one than it was."""
-    return tuple(_identity(folder) for folder in folders)
+    return tuple(_read_identity(folder) for folder in folders)
 
 
-def _identity(path: Path) -> tuple[object, ...]:
+def _read_identity(path: Path) -> tuple[object, ...]:
     try:
-        said = path.stat()
+        file_status = path.stat()
     except OSError:
         return (str(path),)
-    if stat.S_ISDIR(said.st_mode):
-        return (str(path), said.st_dev, said.st_ino)
-    return (str(path), said.st_dev, said.st_ino, said.st_size, said.st_mtime_ns, said.st_ctime_ns)
+    if stat.S_ISDIR(file_status.st_mode):
+        return (str(path), file_status.st_dev, file_status.st_ino)
+    return (str(path), file_status.st_dev, file_status.st_ino, file_status.st_size, file_status.st_mtime_ns, file_status.st_ctime_ns)
 
 
-def _read_settled(paths: Sequence[Path]) -> Parsed:
+def _read_unchanged(paths: Sequence[Path]) -> ParseResult:
     """Read when nothing changes meanwhile, so that no set is half of one version and half of another."""
-    for _ in range(_SETTLED_TRIES):
-        before = _signature(paths)
-        parsed = read(paths)
-        if _signature(paths) == before:
+    for _ in range(_MAX_READ_ATTEMPTS):
+        signature = _compute_signature(paths)
+        parsed = load_policies(paths)
+        if _compute_signature(paths) == signature:
             break
     return parsed
 
 
-def _utc() -> datetime:
+def _get_utc_now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -99,8 +99,8 @@ class PolicyStore:
         self,
         paths: Sequence[Path],
         *,
-        on_change: Callable[[Status], None] = lambda _: None,
-        now: Callable[[], datetime] = _utc,
+        on_change: Callable[[PolicyStatus], None] = lambda _: None,
+        now: Callable[[], datetime] = _get_utc_now,
         poll_seconds: float = 1.0,
     ) -> None:
         self._paths = tuple(paths)
@@ -108,82 +108,82 @@ class PolicyStore:
         self._on_change = on_change
         self._now = now
         self._poll_milliseconds = max(1, int(poll_seconds * 1000))
-        self._stopping = threading.Event()
-        self._loading = threading.Lock()
+        self._stop_event = threading.Event()
+        self._load_lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._signature = _signature(self._paths)
-        parsed = _read_settled(self._paths)
-        if not parsed.usable:
+        self._signature = _compute_signature(self._paths)
+        parsed = _read_unchanged(self._paths)
+        if not parsed.is_usable:
             raise PolicyError(parsed.findings)
-        self._last = parsed
+        self._last_parsed = parsed
         self._policies = parsed.policies
-        self._status = Status(parsed.policies.digest, 1, now(), parsed.findings)
+        self._status = PolicyStatus(parsed.policies.digest, 1, now(), parsed.findings)
 
-    def current(self) -> PolicySet:
+    def get_policies(self) -> PolicySet:
         """The set in force."""
         return self._policies
 
-    def status(self) -> Status:
+    def get_status(self) -> PolicyStatus:
         """What is in force and what is broken."""
         return self._status
 
     def start(self) -> None:
         """Begin to watch."""
-        self._thread = threading.Thread(target=self._watch, name="policy-watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="policy-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop watching, and wait until it has stopped."""
-        self._stopping.set()
+        self._stop_event.set()
         if self._thread is not None:
             self._thread.join()
 
-    def reload(self) -> Status:
+    def reload(self) -> PolicyStatus:
         """Read the files now; returns what is in force then. Nothing happens if they say what they said before.
 
         A crash of the reader is a status as another is, and the last good set stays in force.
         """
-        with self._loading:
-            before, self._signature = self._status, _signature(self._paths)
+        with self._load_lock:
+            previous, self._signature = self._status, _compute_signature(self._paths)
             try:
-                self._status = self._taken()
-            except Exception as crash:  # noqa: BLE001 - the one place that turns a crash of the reader into a status
-                self._status = replace(before, crash=crash)
-            if self._status != before:
+                self._status = self._load_status()
+            except Exception as error:  # noqa: BLE001 - the one place that turns a crash of the reader into a status
+                self._status = replace(previous, internal_error=error)
+            if self._status != previous:
                 self._on_change(self._status)
             return self._status
 
-    def _taken(self) -> Status:
+    def _load_status(self) -> PolicyStatus:
         """Read, and put a new set in force, or note why it cannot be."""
-        parsed, before = _read_settled(self._paths), self._status
-        if (parsed.policies.digest, parsed.findings) == (self._last.policies.digest, self._last.findings):
-            return replace(before, crash=None)
-        if parsed.usable:
-            digest, generation = parsed.policies.digest, before.generation + 1
-            status = Status(digest, generation, self._now(), parsed.findings, failures=before.failures)
+        parsed, previous = _read_unchanged(self._paths), self._status
+        if (parsed.policies.digest, parsed.findings) == (self._last_parsed.policies.digest, self._last_parsed.findings):
+            return replace(previous, internal_error=None)
+        if parsed.is_usable:
+            digest, generation = parsed.policies.digest, previous.generation + 1
+            status = PolicyStatus(digest, generation, self._now(), parsed.findings, rejected_count=previous.rejected_count)
             self._policies = parsed.policies
         else:
-            status = replace(before, broken=parsed.findings, failures=before.failures + 1, crash=None)
-        self._last = parsed
+            status = replace(previous, rejected_findings=parsed.findings, rejected_count=previous.rejected_count + 1, internal_error=None)
+        self._last_parsed = parsed
         return status
 
-    def _watch(self) -> None:
-        while not self._stopping.is_set():
-            watched = _identities(self._folders)
-            for _ in self._wakings():
-                if _signature(self._paths) != self._signature:
-                    self._reload_surely()
-                if _identities(self._folders) != watched:
+    def _run(self) -> None:
+        while not self._stop_event.is_set():
+            identities = _list_identities(self._folders)
+            for _ in self._iterate_wakeups():
+                if _compute_signature(self._paths) != self._signature:
+                    self._reload_or_record_error()
+                if _list_identities(self._folders) != identities:
                     break  # another folder under the same name; else watch on, since what changes between is not told
 
-    def _reload_surely(self) -> None:
+    def _reload_or_record_error(self) -> None:
         """Reload, and outlive a crash of whoever is told: nobody is left to tell, so that it is only noted."""
         try:
             self.reload()
-        except Exception as crash:  # noqa: BLE001 - whatever it is, files are watched on
-            self._status = replace(self._status, crash=crash)
+        except Exception as error:  # noqa: BLE001 - whatever it is, files are watched on
+            self._status = replace(self._status, internal_error=error)
 
-    def _wakings(self) -> Iterator[object]:
+    def _iterate_wakeups(self) -> Iterator[object]:
         """Something for every change, and now and then without one, until stopped or no longer watching anything."""
         try:
             yield from watch(
@@ -191,11 +191,11 @@ class PolicyStore:
                 watch_filter=None,
                 debounce=1000,
                 step=50,
-                stop_event=self._stopping,
+                stop_event=self._stop_event,
                 rust_timeout=self._poll_milliseconds,
                 yield_on_timeout=True,
                 recursive=False,
             )
         except (OSError, RuntimeError):  # a folder is gone, or the system has no more watches: look by the clock
-            self._stopping.wait(self._poll_milliseconds / 1000)
+            self._stop_event.wait(self._poll_milliseconds / 1000)
             yield None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-WELL_KNOWN = (
+WELL_KNOWN_RESOURCES = (
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -28,28 +28,28 @@ WELL_KNOWN = (
 )
 """Resource names that device plugins register; what is one slip away from one of them was probably meant."""
 
-_LONGEST = 100
+_MAX_COMPARED_LENGTH = 100
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.75) -> str | None:
+def find_nearest(word: str, candidates: Iterable[str], cutoff: float = 0.75) -> str | None:
     """The known word most like this one, or none that is like enough. Long words are compared by their beginning."""
-    close = get_close_matches(word[:_LONGEST].lower(), by_lower := {each.lower(): each for each in known}, 1, cutoff)
-    return by_lower[close[0]] if close else None
+    matches = get_close_matches(word[:_MAX_COMPARED_LENGTH].lower(), by_lower := {candidate.lower(): candidate for candidate in candidates}, 1, cutoff)
+    return by_lower[matches[0]] if matches else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def format_suggestion(word: str, candidates: Iterable[str]) -> str:
     """`; did you mean "x"?`, or nothing."""
-    close = nearest(word, known)
-    return f'; did you mean "{close}"?' if close else ""
+    suggestion = find_nearest(word, candidates)
+    return f'; did you mean "{suggestion}"?' if suggestion else ""
 
 
-def resource_meant(name: str, known: Iterable[str] = WELL_KNOWN) -> str | None:
+def suggest_resource(name: str, candidates: Iterable[str] = WELL_KNOWN_RESOURCES) -> str | None:
     """The resource that a name is probably a slip for: its last part alone (`gpu`), or nearly the whole name."""
-    names = tuple(known)
+    names = tuple(candidates)
     if name in names:
         return None
     if "/" not in name:
-        domainless = next((each for each in names if each.rpartition("/")[2] == name.lower().removesuffix("s")), None)
-        if domainless is not None:
-            return domainless
-    return nearest(name, names, cutoff=0.83 if "/" in name else 0.7)
+        same_last_part = next((candidate for candidate in names if candidate.rpartition("/")[2] == name.lower().removesuffix("s")), None)
+        if same_last_part is not None:
+            return same_last_part
+    return find_nearest(name, names, cutoff=0.83 if "/" in name else 0.7)

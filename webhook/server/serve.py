@@ -38,7 +38,7 @@ def create_standalone_gate(
         raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
     path = settings.namespaces_file
     gate = Gate(
-        policies=policy_reloader.store.current,
+        policies=policy_reloader.store.get_policies,
         namespaces=in_memory.read_namespaces(path) if path else in_memory.UnknownNamespaces(),
         ledgers=cap_metrics.wrap_ledgers(MemoryLedgers(observer=cap_metrics.memory_observer)),
         monotonic=time.monotonic,

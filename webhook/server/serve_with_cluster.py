@@ -50,7 +50,7 @@ def create_cluster_gate(
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     top_consumers = TopConsumers(time.monotonic, informers.usage_lister, settings.in_flight_bound)
     gate = Gate(
-        policies=policy_reloader.store.current,
+        policies=policy_reloader.store.get_policies,
         namespaces=WaitingNamespaceLister(informers.namespace_store),
         ledgers=cap_metrics.wrap_ledgers(ledgers),
         monotonic=time.monotonic,
@@ -137,7 +137,7 @@ def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by wh
     if not settings.audit_every:
         return None
     schedule = AuditSchedule(
-        settings.audit_every, policy_reloader.store.current, reconciler.is_leader, settings.namespace
+        settings.audit_every, policy_reloader.store.get_policies, reconciler.is_leader, settings.namespace
     )
     audit_metrics = AuditMetrics(telemetry.metrics.registry, reconciler.is_leader, settings.audit_every)
     return AuditController(client_config, informers, schedule, telemetry.log, audit_metrics)
@@ -150,7 +150,7 @@ def _create_elector(client_config: Connection, settings: Settings, gate: Gate) -
     store = KubernetesLeases(client_config, settings.namespace, lambda: datetime.now(UTC))
     identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
     return LeaderElector(
-        store, identity, lambda: [counted.key for counted in gate.get_active_caps().all()], time.monotonic
+        store, identity, lambda: [counted.key for counted in gate.get_active_caps().list_caps()], time.monotonic
     )
 
 

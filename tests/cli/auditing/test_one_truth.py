@@ -12,7 +12,7 @@ from tests.cli.usage.clusters import namespace, written
 from webhook.cli.app import root
 from webhook.cli.policies import usable
 from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED
+from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 WHERE = "team-a"
@@ -29,7 +29,7 @@ def stored(manifest: dict[str, Any], number: int) -> dict[str, Any]:
 
 def test_the_gate_and_the_audit_refuse_the_same(tmp_path: Path) -> None:
     """By the shipped rules: the same codes at the same fields; what no API server could store is counted."""
-    policies = usable([SHIPPED])
+    policies = usable([SHIPPED_POLICIES])
     gate = Gate(
         policies=lambda: policies,
         namespaces=UnknownNamespaces(),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.admission.change import CREATE, Change, Phase
-from webhook.admission.decide import judge
+from webhook.admission.change import CREATE, AdmissionRequest, Phase
+from webhook.admission.decide import evaluate_request
 from webhook.admission.selection import RuleIndex
 from webhook.cli.checking.patching import applied
 from webhook.policy.parse import parse
@@ -50,7 +50,7 @@ def test_no_patch_changes_nothing() -> None:
 def rules() -> RuleIndex:
     """A rule that fills in."""
     parsed = parse([("fill.yaml", FILL)])
-    assert parsed.usable
+    assert parsed.is_usable
     return RuleIndex(parsed.policies)
 
 
@@ -59,9 +59,9 @@ def test_what_is_filled_in_needs_no_second_filling(rules: RuleIndex, resources: 
     """After the patch both sides of every extended resource are there, and nothing that was there has changed."""
     pod = {"spec": {"containers": [{"name": f"c{i}", "resources": each} for i, each in enumerate(resources)]}}
     before = json.dumps(pod).encode()
-    patch = judge(Change("Pod", CREATE, before), rules, {}, Phase.MUTATING).patch
+    patch = evaluate_request(AdmissionRequest("Pod", CREATE, before), rules, {}, Phase.MUTATING).patch
     after = applied(before, patch)
-    assert not judge(Change("Pod", CREATE, after), rules, {}, Phase.MUTATING).patch
+    assert not evaluate_request(AdmissionRequest("Pod", CREATE, after), rules, {}, Phase.MUTATING).patch
     for old, new in zip(resources, json.loads(after)["spec"]["containers"], strict=True):
         for side, other in (("requests", "limits"), ("limits", "requests")):
             listed = new["resources"].get(side, {})

@@ -17,7 +17,7 @@ from certs.names import service_names
 from tests.cli.doctor.server import Answers, Said, serving
 from tests.cli.doctor.world import LABELS
 from tests.cli.terminal import printed
-from webhook.admission.registration import Service, registration
+from webhook.admission.registration import ServiceTarget, create_webhook_configurations
 from webhook.cli.app import root
 from webhook.cli.doctoring import api
 from webhook.cli.doctoring.checks import CHECKS
@@ -141,7 +141,7 @@ class Cluster:
         trusted = authority.certificate.public_bytes(Encoding.PEM)
         chain = new_leaf(authority, service_names("tallygate", "tallygate-system"), now)
         self.ends = chain.certificate.not_valid_after_utc.timestamp()
-        self.mutating, self.validating = registration(Service(), ca_bundle=trusted)
+        self.mutating, self.validating = create_webhook_configurations(ServiceTarget(), ca_bundle=trusted)
         spec = {
             "containers": [{"name": "tallygate", "args": ["serve", "--cluster=in-cluster", "--ledgers=kubernetes"]}]
         }

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs.authority import Pair, new_authority, new_leaf
 from certs.names import service_names
-from webhook.admission.registration import Service, registration
+from webhook.admission.registration import ServiceTarget, create_webhook_configurations
 from webhook.cli.doctoring.checks import CHECKS
 from webhook.cli.doctoring.facts import Answered, Attempt, Facts, Metrics, Replica, Sample, Whereabouts
 from webhook.cli.doctoring.probing import LET_IN, REFUSED
@@ -70,7 +70,7 @@ def pem(pair: Pair) -> bytes:
 
 def registered(change: Callable[[Object, Object], None] = lambda _mutating, _validating: None) -> dict[str, Any]:
     """Both configurations as a gate registers them, after a change of their JSON."""
-    pair = copy.deepcopy(registration(Service(), ca_bundle=pem(authority())))
+    pair = copy.deepcopy(create_webhook_configurations(ServiceTarget(), ca_bundle=pem(authority())))
     change(*pair)
     return {"mutating": msgspec.convert(pair[0], Configuration), "validating": msgspec.convert(pair[1], Configuration)}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.cli.test_hostile import BODIES
 from tests.effort import examples
-from webhook.admission.workloads import TARGETS
+from webhook.admission.workloads import REVIEW_TARGETS
 from webhook.cli.app import root
 
 TEXTS = {
@@ -51,7 +51,7 @@ METADATA: st.SearchStrategy[Any] = st.fixed_dictionaries(
         "namespace": st.sampled_from(["default", "gone", "kube-system"]),
     },
 )
-SENT = st.tuples(st.sampled_from([*TARGETS, ("", "Namespace"), ("x.org", "Pod"), ("", "Service")]), BODIES, METADATA)
+SENT = st.tuples(st.sampled_from([*REVIEW_TARGETS, ("", "Namespace"), ("x.org", "Pod"), ("", "Service")]), BODIES, METADATA)
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

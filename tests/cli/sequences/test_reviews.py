@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.admission.change import Phase, User
+from webhook.admission.change import Phase, UserInfo
 from webhook.cli.sequences.api_server import ApiServer, Request
 from webhook.cli.sequences.store import Key, Store
 from webhook.gate.decisions import Decision
@@ -15,7 +15,7 @@ from webhook.policy.model import PolicySet
 from webhook.state.in_memory import FixedNamespaces, MemoryLedgers
 
 REVIEWS = Path(__file__).parents[2] / "reviews"
-DEVELOPER = Request(User("admin", ("system:authenticated",)), "default")
+DEVELOPER = Request(UserInfo("admin", ("system:authenticated",)), "default")
 
 
 class Recording(Gate):

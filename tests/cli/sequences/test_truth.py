@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from webhook.admission.change import User
+from webhook.admission.change import UserInfo
 from webhook.cli.sequences.model import (
     Action,
     Create,
@@ -24,10 +24,10 @@ from webhook.cli.sequences.model import (
 )
 from webhook.cli.sequences.play import Player
 from webhook.cli.sequences.world import Account, World
-from webhook.policy.model import PolicySet, Source
+from webhook.policy.model import PolicySet, SourceLocation
 from webhook.policy.parse import parse
 
-HERE = Source("story.yaml", 1, 1)
+HERE = SourceLocation("story.yaml", 1, 1)
 CAPS = b"""
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
@@ -46,7 +46,7 @@ NAMES = st.sampled_from(["a", "b", "c"])
 def policies() -> PolicySet:
     """The caps of these stories."""
     parsed = parse([("caps.yaml", CAPS)])
-    assert parsed.usable
+    assert parsed.is_usable
     return parsed.policies
 
 
@@ -93,7 +93,7 @@ def played(steps: Story) -> Iterator[World]:
     """The world after each step, whatever came of that."""
     world = World(Sequence("x", policies(), {name: {} for name in NAMESPACES}, (), HERE))
     for action, namespace, dry_run in steps:
-        step = Step(action, namespace, User("jane"), Expected(), HERE, dry_run=dry_run and isinstance(action, Create))
+        step = Step(action, namespace, UserInfo("jane"), Expected(), HERE, dry_run=dry_run and isinstance(action, Create))
         Player(world, step).outcome()
         yield world
 
@@ -115,7 +115,7 @@ def accounts(world: World) -> Iterator[tuple[Account, Collection[str]]]:
     found = list(world.accounts())
     assert len(found) == len(MEMBERS)
     for account in found:
-        yield account, MEMBERS[account.counted.cap.name, account.namespace]
+        yield account, MEMBERS[account.counted.definition.name, account.namespace]
 
 
 # A pod that was made smaller, and whose ledger was counted since, ends and is resized again.

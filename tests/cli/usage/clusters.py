@@ -54,5 +54,5 @@ def seen(folder: Path, items: Sequence[Object], revision: int = 100) -> Seen:
 def caps(text: str) -> CapIndex:
     """The caps of a policy file."""
     parsed = parse([("caps.yaml", text.encode())])
-    assert parsed.usable, parsed.findings
+    assert parsed.is_usable, parsed.findings
     return CapIndex(parsed.policies)

@@ -24,7 +24,7 @@ metadata: {name: gpus}
 spec: {namespaces: {include: [team-a]}, hard: {nvidia.com/gpu: 100}}
 """
 INDEX = caps(CAP)
-(COUNTED,) = INDEX.all()
+(COUNTED,) = INDEX.list_caps()
 KEY = LedgerKey(COUNTED.key, "team-a")
 AS_OF = 100
 COUNTED_AT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -50,7 +50,7 @@ def drifts(folder: Path, ledger: Ledger, pods: list[Object], now: float | None =
 def counted(tally: int) -> Ledger:
     """A ledger that was counted."""
     return Ledger(
-        COUNTED.hard, used=Amounts({GPU: tally}), resources=COUNTED.names, pods_revision=AS_OF, namespaces_revision=3
+        COUNTED.hard, used=Amounts({GPU: tally}), resources=COUNTED.resources, pods_revision=AS_OF, namespaces_revision=3
     )
 
 

@@ -70,13 +70,13 @@ class Ground:
 
     def _populate(self) -> None:
         """Ledgers of the namespaces that are there, with nothing in them, as a keeper leaves them."""
-        for counted in WITH.all():
-            for name in ("",) if counted.cap.shared else OLD_NAMESPACES:
-                members = membership(OLD_NAMESPACES if counted.cap.shared else (name,))
+        for counted in WITH.list_caps():
+            for name in ("",) if counted.definition.shared else OLD_NAMESPACES:
+                members = membership(OLD_NAMESPACES if counted.definition.shared else (name,))
                 at = self.truth.revision
                 ledger = Ledger(
                     counted.hard,
-                    resources=counted.names,
+                    resources=counted.resources,
                     pods_revision=at,
                     namespaces_revision=at,
                     namespaces_hash=members,

@@ -24,7 +24,7 @@ class Looking:
         self._truth = truth
         self.violation = ""
         self._claims = claims
-        self._caps = caps.all()
+        self._caps = caps.list_caps()
         self._hard = {counted.key: counted.hard[GPU] for counted in self._caps}
         self._foreign: dict[tuple[LedgerKey, str], int] = {}
         self._overfilled: set[LedgerKey] = set()
@@ -50,7 +50,7 @@ class Looking:
         """Look at a pod that has just been stored, by what these ledgers had promised."""
         pod = self._truth.pods[uid]
         for counted in self._caps:
-            key = LedgerKey(counted.key, "" if counted.cap.shared else pod.namespace)
+            key = LedgerKey(counted.key, "" if counted.definition.shared else pod.namespace)
             if key not in promised:
                 self._foreign[key, uid] = pod.revision
                 self._overfilled.add(key)

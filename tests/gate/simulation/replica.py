@@ -9,7 +9,7 @@ from tests.gate.simulation.tasks import Tasks
 from tests.gate.simulation.truth import Namespace, Truth
 from tests.state.watch.pods import line, page
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.capping import CapIndex, ActiveCap
 from webhook.gate.charging import CapCharge, ChargedPod, PodCharger
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.usage_lister import UsageLister
@@ -81,8 +81,8 @@ class Replica:
     def load(self, caps: CapIndex) -> None:
         """Other policies."""
         self.caps = caps
-        self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in caps.all()}
-        self.sight.set_active_caps([counted.key for counted in caps.all()])
+        self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in caps.list_caps()}
+        self.sight.set_active_caps([counted.key for counted in caps.list_caps()])
 
     def knows(self, namespace: str) -> bool:
         """Whether a pod of this namespace is not sent away at once."""
@@ -97,14 +97,14 @@ class Replica:
         """
         asked = [
             CapCharge(counted, current=_gpus(counted, old), requested=_gpus(counted, new), may_exceed=False)
-            for counted in self.caps.over(who.namespace, {}).caps
+            for counted in self.caps.find_matching(who.namespace, {}).caps
         ]
         outcome = PodCharger(self._ledgers, who, self.clock() + _PATIENCE, self.sight).charge(asked)
         return not outcome.exceeded, [each.ledger_key(who.namespace) for each in asked]
 
-    def keys(self) -> list[tuple[LedgerKey, Counted]]:
+    def keys(self) -> list[tuple[LedgerKey, ActiveCap]]:
         """The ledgers that it keeps, last those of namespaces that it knows to be gone: these may go, too."""
-        by_cap = {counted.key: counted for counted in self.caps.all()}
+        by_cap = {counted.key: counted for counted in self.caps.list_caps()}
         open_ = {key: by_cap[key.cap] for key in self.keeper.list_pending() if key.cap in by_cap}
         names = {told.name for told in self._truth.told_namespaces}
         keys = open_ | dict(self.keeper.list_ledgers(sorted(names)))
@@ -181,8 +181,8 @@ class Replica:
         return min(known) if len(known) == len(both) else None
 
 
-def _gpus(counted: Counted, size: int) -> Amounts:
-    return Amounts(dict.fromkeys(counted.names, size)) if size else Amounts()
+def _gpus(counted: ActiveCap, size: int) -> Amounts:
+    return Amounts(dict.fromkeys(counted.resources, size)) if size else Amounts()
 
 
 def _namespace(told: Namespace) -> NamespaceRow:

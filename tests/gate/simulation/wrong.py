@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from webhook.admission.capping import Counted
+from webhook.admission.capping import ActiveCap
 from webhook.gate.charging import ReserveTransition
 from webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
 from webhook.gate.usage_lister import UsageLister
@@ -60,5 +60,5 @@ def takes_promising(ledger: Ledger) -> bool:
     return not (ledger.used or ledger.initializer)
 
 
-def counts_torn(_sight: UsageLister, _counted: Counted, _key: LedgerKey) -> bool:
+def counts_torn(_sight: UsageLister, _counted: ActiveCap, _key: LedgerKey) -> bool:
     return False

@@ -34,7 +34,7 @@ class Told:
 
     def put(self, ledger: Ledger, namespace: str = "team-a", cap: int = 0) -> None:
         """Somebody writes a ledger."""
-        self.ledgers.transact(LedgerKey(self.caps.all()[cap].key, namespace), Put(lambda _: ledger), 0.0)
+        self.ledgers.transact(LedgerKey(self.caps.list_caps()[cap].key, namespace), Put(lambda _: ledger), 0.0)
 
     def lines(self) -> set[str]:
         """What is told of ledgers."""
@@ -48,7 +48,7 @@ def many(number: int) -> str:
 
 def test_ledgers_are_told_of_as_they_are_written() -> None:
     told = Told(CPU)
-    hard = told.caps.all()[0].hard
+    hard = told.caps.list_caps()[0].hard
     told.put(Ledger(hard, used=Amounts({GPU: 3, "cpu": 1500})))
     told.put(Ledger(hard, used=Amounts({GPU: 4})), "team-b")
     told.now = 30.0

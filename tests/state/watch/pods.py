@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from webhook.accounting.quantity import Quantity
-from webhook.admission.capping import CapIndex, Counted
-from webhook.policy.model import LabelSelector, NamespaceCap, NamespaceSelector, PodFilter, PolicySet, Source, Subjects
+from webhook.admission.capping import CapIndex, ActiveCap
+from webhook.policy.model import LabelSelector, NamespaceCap, NamespaceSelector, PodFilter, PolicySet, SourceLocation, Subjects
 from webhook.state.watch.events import Event, Replaced
 from webhook.state.watch.pods import PodRow, reading
 from webhook.state.watch.shapes import Shapes
@@ -14,7 +14,7 @@ GPU = "nvidia.com/gpu"
 PODS = reading(Shapes())
 
 
-def cap(*names: str, pods: PodFilter | None = None) -> Counted:
+def cap(*names: str, pods: PodFilter | None = None) -> ActiveCap:
     """A cap that counts these names, of the pods that the filter lets through."""
     written = NamespaceCap(
         name="cap",
@@ -24,9 +24,9 @@ def cap(*names: str, pods: PodFilter | None = None) -> Counted:
         shared=False,
         pods=pods or PodFilter(),
         exceed=Subjects(),
-        source=Source("caps.yaml", 1, 1),
+        location=SourceLocation("caps.yaml", 1, 1),
     )
-    return CapIndex(PolicySet(rules=(), caps=(written,))).all()[0]
+    return CapIndex(PolicySet(rules=(), caps=(written,))).list_caps()[0]
 
 
 GPUS = cap(GPU, "pods", "limits.memory")

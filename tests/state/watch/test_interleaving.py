@@ -132,7 +132,7 @@ class Interleaving(RuleBasedStateMachine):
         for counted in (GPUS, BATCH):
             for namespaces in (["team-a"], NAMESPACES):
                 costs = {
-                    uid: counted.held(_decoded(item)).amounts
+                    uid: counted.compute_charge(_decoded(item)).amounts
                     for uid, item in self.states[self.heard].items()
                     if item["metadata"]["namespace"] in namespaces
                 }

@@ -135,9 +135,9 @@ def test_costs_of_caps_that_nobody_asks_for_any_more_are_forgotten(monkeypatch: 
 class _Tagged:
     """A cap whose end can be seen."""
 
-    def held(self, pod: Pod | None) -> Charge:
+    def compute_charge(self, pod: Pod | None) -> Charge:
         """What the GPU cap says."""
-        return GPUS.held(pod)
+        return GPUS.compute_charge(pod)
 
 
 def test_a_shape_says_what_caps_ask_for() -> None:

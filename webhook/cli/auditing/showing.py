@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from webhook.audit.audit import Outcome
-from webhook.audit.finding import Finding as Audited
-from webhook.audit.reports import Written
+from webhook.audit.audit import AuditResult
+from webhook.audit.finding import AuditFinding as Audited
+from webhook.audit.reports import ReportCounts
 from webhook.cli.report import data, sarif, table, write
 from webhook.cli.report.finding import Finding, Level, Subject
 from webhook.policy.model import Enforcement
@@ -19,9 +19,9 @@ _OF_FILES = frozenset({"file", "line", "column", "document", "source"})
 _HEAD = ("LEVEL", "OBJECT", "FINDING")
 
 
-def show(outcome: Outcome, remarks: list[str], written: Written | None, form: str) -> None:
+def show(outcome: AuditResult, remarks: list[str], written: ReportCounts | None, form: str) -> None:
     """Print findings to stdout, and the summary to stderr where the form has no place for it."""
-    findings = [_finding(each) for each in outcome.kept.all()]
+    findings = [_finding(each) for each in outcome.findings.list_all()]
     if form in write.DATA_FORMATS[1:]:
         content = {"findings": [_data(each) for each in findings], "summary": _summary(outcome, remarks, written)}
         write.show_data(content, form)
@@ -34,17 +34,17 @@ def show(outcome: Outcome, remarks: list[str], written: Written | None, form: st
         click.echo(table.harmless(line), err=True)
 
 
-def sentences(outcome: Outcome, remarks: list[str], written: Written | None) -> list[str]:
+def sentences(outcome: AuditResult, remarks: list[str], written: ReportCounts | None) -> list[str]:
     """The summary for a person; what was found comes first, what was not looked at behind it."""
-    counts, looked = outcome.kept.counts(), outcome.looked
+    counts, looked = outcome.findings.count_by_enforcement(), outcome.coverage
     found = ", ".join(_count(counts[each], level.value) for each, level in _LEVELS.items() if counts[each])
-    where = f"{_count(looked.judged.total(), 'object')} in {_count(outcome.namespaces, 'namespace')}"
+    where = f"{_count(looked.evaluated.total(), 'object')} in {_count(outcome.namespace_count, 'namespace')}"
     lines = [f"{where}: {found or 'nothing found'}"]
     if left := _left_out(outcome):
         lines.append(f"{left} more are counted and not shown: narrow it by --namespace")
-    if looked.spared:
-        names = ", ".join(sorted(looked.spared))
-        lines.append(f"{_count(looked.spared.total(), 'object')} not judged where the gate is not asked: {names}")
+    if looked.excluded:
+        names = ", ".join(sorted(looked.excluded))
+        lines.append(f"{_count(looked.excluded.total(), 'object')} not judged where the gate is not asked: {names}")
     over = [(looked.ended, "pod that has ended", "pods that have ended")]
     over.append((looked.idle, "ReplicaSet or Job that makes no pods", "ReplicaSets and Jobs that make no pods"))
     over_said = [f"{number} {one if number == 1 else many}" for number, one, many in over if number]
@@ -55,7 +55,7 @@ def sentences(outcome: Outcome, remarks: list[str], written: Written | None) -> 
     return [*lines, *remarks, *looked.remarks, *(_of_reports(written) if written is not None else ())]
 
 
-def _of_reports(written: Written) -> list[str]:
+def _of_reports(written: ReportCounts) -> list[str]:
     parts = (f"{written.written} written", f"{written.unchanged} unchanged", f"{written.removed} removed")
     said = f"reports ({written.api}): {', '.join(parts)}"
     more = written.failed - len(written.failures)
@@ -63,8 +63,8 @@ def _of_reports(written: Written) -> list[str]:
     return [f"{said}, {written.failed} failed" if written.failed else said, *written.failures, *tail]
 
 
-def _left_out(outcome: Outcome) -> int:
-    return outcome.kept.counts().total() - len(outcome.kept.all())
+def _left_out(outcome: AuditResult) -> int:
+    return outcome.findings.count_by_enforcement().total() - len(outcome.findings.list_all())
 
 
 def _table(findings: list[Finding]) -> None:
@@ -87,7 +87,7 @@ def _finding(found: Audited) -> Finding:
         f"{problem.policy_kind} {problem.rule}",
         problem.field,
         Subject(0, subject.kind, subject.namespace, subject.name),
-        found.why,
+        found.policy_reason,
     )
 
 
@@ -95,14 +95,14 @@ def _data(finding: Finding) -> dict[str, Any]:
     return {name: value for name, value in data.of_finding(finding).items() if name not in _OF_FILES}
 
 
-def _summary(outcome: Outcome, remarks: list[str], written: Written | None) -> dict[str, Any]:
-    counts, looked = outcome.kept.counts(), outcome.looked
+def _summary(outcome: AuditResult, remarks: list[str], written: ReportCounts | None) -> dict[str, Any]:
+    counts, looked = outcome.findings.count_by_enforcement(), outcome.coverage
     summary: dict[str, Any] = {
-        "objects": dict(sorted(looked.judged.items())),
-        "namespaces": outcome.namespaces,
+        "objects": dict(sorted(looked.evaluated.items())),
+        "namespaces": outcome.namespace_count,
         **{f"{level.value}s": counts[each] for each, level in _LEVELS.items()},
         "notShown": _left_out(outcome),
-        "notAsked": dict(sorted(looked.spared.items())),
+        "notAsked": dict(sorted(looked.excluded.items())),
         "ended": looked.ended,
         "idle": looked.idle,
         "unreadable": looked.unreadable,

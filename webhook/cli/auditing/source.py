@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.admission.workloads import TARGETS
-from webhook.audit.audit import Object, Scope, World, listed, ordered
-from webhook.audit.kinds import GROUPS, POD, path
-from webhook.audit.nodes import DEVICE_CLASS, keep, nodes
-from webhook.audit.pages import Pages, Wait
+from webhook.admission.workloads import REVIEW_TARGETS
+from webhook.audit.audit import ListedObject, AuditScope, AuditInput, list_objects, sort_objects
+from webhook.audit.kinds import GROUPS_BY_KIND, POD, create_list_path
+from webhook.audit.nodes import DEVICE_CLASS, ingest_objects, list_nodes
+from webhook.audit.pages import PageReader, WaitFunction
 from webhook.cli.checking.snapshot import HOW, SnapshotError, walk
 from webhook.cli.cluster.listing import listed as listed_whole
 from webhook.cli.cluster.seen import Views
@@ -35,12 +35,12 @@ PAGE = 500
 class Audited:
     """A world, the objects in it that are judged one by one, and what is to be said of both."""
 
-    world: World
-    objects: Iterable[Object]
+    world: AuditInput
+    objects: Iterable[ListedObject]
     remarks: tuple[str, ...] = ()
 
 
-def live(access: Connection, scope: Scope, wait: Wait, *, places: bool) -> Audited:
+def live(access: Connection, scope: AuditScope, wait: WaitFunction, *, places: bool) -> Audited:
     """A cluster; `places` when the policies ask whether there are nodes for pods.
 
     Raises:
@@ -48,23 +48,23 @@ def live(access: Connection, scope: Scope, wait: Wait, *, places: bool) -> Audit
         AuditError, ListingError: it cannot be listed.
     """
     transport = PooledTransport(access)
-    views, pages = Views(), Pages(transport, access.server, PAGE, wait)
+    views, pages = Views(), PageReader(transport, access.server, PAGE, wait)
     views.namespaces.apply(listed_whole(transport, NAMESPACES, access.server))
-    for name in sorted(scope.only or ()):
+    for name in sorted(scope.included_namespaces or ()):
         if views.namespaces.row(name) is None:
             raise Misuse(f"there is no namespace {name} at {access.server}")
     views.pods.apply(_pods(transport, access.server, views, scope))
-    remarks = (_NODES_NOT_ASKED,) if places and scope.only is not None else ()
-    placing = nodes(pages) if places and scope.only is None else None
-    return Audited(_world(views, placing), listed(pages, scope), remarks)
+    remarks = (_NODES_NOT_ASKED,) if places and scope.included_namespaces is not None else ()
+    placing = list_nodes(pages) if places and scope.included_namespaces is None else None
+    return Audited(_world(views, placing), list_objects(pages, scope), remarks)
 
 
-def _pods(transport: Transport, server: str, views: Views, scope: Scope) -> Replaced[PodRow]:
+def _pods(transport: Transport, server: str, views: Views, scope: AuditScope) -> Replaced[PodRow]:
     """The pods, of which no more is kept than what they have in common."""
     rows: list[PodRow] = []
     revision = 1
-    for name in sorted(scope.only) if scope.only is not None else [""]:
-        found = listed_whole(transport, Reading("pods", path(POD, name), Pod, views.digest), server, PAGE)
+    for name in sorted(scope.included_namespaces) if scope.included_namespaces is not None else [""]:
+        found = listed_whole(transport, Reading("pods", create_list_path(POD, name), Pod, views.digest), server, PAGE)
         rows += found.items
         revision = max(revision, found.revision)
     return Replaced(rows, revision)
@@ -85,7 +85,7 @@ class _Taking:
             self.pods.append(self.views.digest(_POD.decode(item)))
         elif kind == "Namespace":
             self.namespaces.append(namespaces_read.digest(_NAMESPACE.decode(item)))
-        elif kind in GROUPS or kind == DEVICE_CLASS:
+        elif kind in GROUPS_BY_KIND or kind == DEVICE_CLASS:
             self.others.append((kind, item))
         else:
             return False
@@ -96,7 +96,7 @@ class _Taking:
         return max([1, *(pod.revision for pod in self.pods), *(each.revision for each in self.namespaces)])
 
 
-def stored(snapshot: Path, scope: Scope, *, places: bool) -> Audited:
+def stored(snapshot: Path, scope: AuditScope, *, places: bool) -> Audited:
     """What a snapshot has; `places` when the policies ask whether there are nodes for pods.
 
     Raises:
@@ -109,31 +109,31 @@ def stored(snapshot: Path, scope: Scope, *, places: bool) -> Audited:
         raise SnapshotError(f"{snapshot}: it holds no namespaces, and policies speak of namespaces; {HOW}")
     taken.views.namespaces.apply(Replaced(taken.namespaces, taken.revision()))
     taken.views.pods.apply(Replaced(taken.pods, taken.revision()))
-    for name in sorted(scope.only or ()):
+    for name in sorted(scope.included_namespaces or ()):
         if taken.views.namespaces.row(name) is None:
             raise Misuse(f"there is no namespace {name} in {snapshot}")
     cluster = Cluster()
     for kind in ("Node", DEVICE_CLASS) if places else ():
-        keep(cluster, kind, (item for other, item in taken.others if other == kind))
+        ingest_objects(cluster, kind, (item for other, item in taken.others if other == kind))
     there = {kind for kind, _ in taken.others}
-    absent = sorted(kind for _, kind in TARGETS if kind not in there and kind != "Pod")
+    absent = sorted(kind for _, kind in REVIEW_TARGETS if kind not in there and kind != "Pod")
     remarks = [f"the snapshot has none of these, and nothing is said of them: {', '.join(absent)}"] if absent else []
-    if places and (not len(cluster.nodes) or scope.only is not None):
+    if places and (not len(cluster.nodes) or scope.included_namespaces is not None):
         remarks.append(_NODES_NOT_ASKED)
-    placing = FixedSnapshot(cluster, has_pods=False) if len(cluster.nodes) and scope.only is None else None
-    objects = ((group, kind, item) for group, kind, item in ordered(taken.others) if _is_meant(item, kind, scope))
+    placing = FixedSnapshot(cluster, has_pods=False) if len(cluster.nodes) and scope.included_namespaces is None else None
+    objects = ((group, kind, item) for group, kind, item in sort_objects(taken.others) if _is_meant(item, kind, scope))
     return Audited(_world(taken.views, placing), objects, tuple(remarks))
 
 
-def _is_meant(item: msgspec.Raw, kind: str, scope: Scope) -> bool:
-    if scope.only is None:
+def _is_meant(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:
+    if scope.included_namespaces is None:
         return True
     metadata = _OBJECT.decode(item).metadata
-    return kind != "Node" and metadata is not None and metadata.namespace in scope.only
+    return kind != "Node" and metadata is not None and metadata.namespace in scope.included_namespaces
 
 
-def _world(views: Views, placing: SnapshotProvider | None) -> World:
-    return World(views.pods, views.namespaces, views.sight, placing)
+def _world(views: Views, placing: SnapshotProvider | None) -> AuditInput:
+    return AuditInput(views.pods, views.namespaces, views.sight, placing)
 
 
 _NODES_NOT_ASKED = "whether there are nodes for pods was not asked: that needs the nodes, and the whole cluster"

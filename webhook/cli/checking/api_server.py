@@ -11,14 +11,14 @@ from webhook.accounting.validation.node_and_quota import (
     validate_quota,
 )
 from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
-from webhook.admission.workloads import Judged, PodView
+from webhook.admission.workloads import DecodedObject, PodView
 from webhook.objects.core import LimitRange, Node, ResourceQuota
 
 
-def refusals(judged: Judged, view: PodView | None) -> Sequence[Problem]:
+def refusals(judged: DecodedObject, view: PodView | None) -> Sequence[Problem]:
     """What the API server's own validation would refuse, after its defaulting."""
     if view is not None:
-        return validate_pod(view.pod, view.path, template=view.template)
+        return validate_pod(view.pod, view.path, template=view.is_template)
     match judged:
         case Node():
             return validate_node(judged)
@@ -30,10 +30,10 @@ def refusals(judged: Judged, view: PodView | None) -> Sequence[Problem]:
             return ()
 
 
-def lets_through(judged: Judged, view: PodView | None) -> Sequence[Problem]:
+def lets_through(judged: DecodedObject, view: PodView | None) -> Sequence[Problem]:
     """What it would store, and tallygate calls wrong."""
     if view is not None:
-        return check_pod_strictly(view.pod, view.path, template=view.template)
+        return check_pod_strictly(view.pod, view.path, template=view.is_template)
     match judged:
         case Node():
             return check_node_strictly(judged)

@@ -11,7 +11,7 @@ from functools import partial
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.capping import CapIndex, ActiveCap
 from webhook.admission.selection import Labels
 from webhook.cli.checking.known import Known
 from webhook.cli.checking.merging import Said
@@ -22,7 +22,7 @@ from webhook.gate.messages import create_excess_problems, create_missing_limit_p
 from webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
 from webhook.objects.core import Pod
 from webhook.objects.meta import ObjectMeta
-from webhook.policy.model import Foresight, PolicySet
+from webhook.policy.model import ForecastEnforcement, PolicySet
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.ports import LedgerKey
@@ -56,7 +56,7 @@ class Caps:
         What is refused is charged to none. Pods of the same object that the snapshot counts are not charged again.
         """
         namespace = known.subject.namespace
-        caps = self._index.over(namespace, labels)
+        caps = self._index.find_matching(namespace, labels)
         unknown = tuple(
             f"cap {name} was not asked: it selects namespaces by label, and the labels of namespace {namespace} are "
             "not known here"
@@ -64,7 +64,7 @@ class Caps:
         )
         if known.view is None or not caps.caps:
             return Capped(unknown=unknown)
-        if not known.view.template:
+        if not known.view.is_template:
             return Capped(self._charged(known, known.view.pod, caps.caps, 1), unknown)
         asked = create_workload(known.manifest.kind, known.judged, known.view)
         if asked is None:
@@ -80,33 +80,33 @@ class Caps:
         """Whether the snapshot has pods of this very object."""
         return known.view is not None and bool(self._stored(known, known.view.pod))
 
-    def _foreseen(self, known: Known, asked: ForecastWorkload, caps: Sequence[Counted]) -> tuple[Said, ...]:
+    def _foreseen(self, known: Known, asked: ForecastWorkload, caps: Sequence[ActiveCap]) -> tuple[Said, ...]:
         """What will become of a workload's pods, as the gate would say when it is applied."""
         stored = self._stored(known, asked.template)
         said: list[Said] = []
         for counted in caps:
             before = sum((_held(counted, pod) for pod in stored), _NOTHING)
-            key = LedgerKey(counted.key, "" if counted.cap.shared else known.subject.namespace)
-            for each in forecast_cap(asked, counted, counted.held, before, partial(self._ledger, key)):
-                refused = each.permanent and counted.cap.workloads is Foresight.DENY
+            key = LedgerKey(counted.key, "" if counted.definition.shared else known.subject.namespace)
+            for each in forecast_cap(asked, counted, counted.compute_charge, before, partial(self._ledger, key)):
+                refused = each.permanent and counted.definition.workloads is ForecastEnforcement.DENY
                 said.append(_cap(each.problem, Level.ERROR if refused else Level.WARNING))
         return tuple(said)
 
     def _ledger(self, key: LedgerKey) -> Ledger:
         return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(_NOTHING)
 
-    def _charged(self, known: Known, pod: Pod, caps: Sequence[Counted], count: int) -> tuple[Said, ...]:
+    def _charged(self, known: Known, pod: Pod, caps: Sequence[ActiveCap], count: int) -> tuple[Said, ...]:
         stored = self._stored(known, pod)
         asked: list[CapCharge] = []
         missing: list[Problem] = []
         for counted in caps:
-            charge = counted.held(pod)
+            charge = counted.compute_charge(pod)
             path = known.view.path if known.view else ""
             missing += [
-                create_missing_limit_problem(counted.cap.name, name, names, path)
+                create_missing_limit_problem(counted.definition.name, name, names, path)
                 for name, names in charge.unlimited.items()
             ]
-            held = sum((counted.held(each).amounts for each in stored), _NOTHING)
+            held = sum((counted.compute_charge(each).amounts for each in stored), _NOTHING)
             asked.append(CapCharge(counted, held, _times(charge.amounts, count), may_exceed=False))
         if missing:
             return tuple(_cap(problem, Level.ERROR) for problem in missing)
@@ -128,25 +128,25 @@ class Caps:
     def _stored(self, known: Known, pod: Pod) -> list[Pod]:
         """The snapshot's pods that are this object's own: the pod itself, or all that carry the template's labels."""
         pods = self._pods.get(known.subject.namespace, [])
-        if known.view is None or not known.view.template:
+        if known.view is None or not known.view.is_template:
             return [each for each in pods if _meta(each).name == known.subject.name]
         wanted = (_meta(pod).labels or {}).items()
         return [each for each in pods if wanted and wanted <= (_meta(each).labels or {}).items()]
 
     def _counted(self, snapshot: Snapshot) -> MemoryLedgers:
-        tallies: dict[LedgerKey, tuple[Counted, Amounts]] = {}
+        tallies: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
         for pod in snapshot.pods:
             namespace = _meta(pod).namespace or ""
-            for counted in self._index.over(namespace, snapshot.labels.get(namespace)).caps:
-                key = LedgerKey(counted.key, "" if counted.cap.shared else namespace)
+            for counted in self._index.find_matching(namespace, snapshot.labels.get(namespace)).caps:
+                key = LedgerKey(counted.key, "" if counted.definition.shared else namespace)
                 before = tallies.get(key, (counted, _NOTHING))[1]
                 tallies[key] = (counted, before + _held(counted, pod))
         return MemoryLedgers({key: Ledger(counted.hard, tally) for key, (counted, tally) in tallies.items()})
 
 
-def _held(counted: Counted, pod: Pod) -> Amounts:
+def _held(counted: ActiveCap, pod: Pod) -> Amounts:
     try:
-        return counted.held(pod).amounts
+        return counted.compute_charge(pod).amounts
     except QuantityError as error:
         name = f"{_meta(pod).namespace}/{_meta(pod).name}"
         raise SnapshotError(

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from webhook.admission.change import CREATE, Change
-from webhook.admission.workloads import TARGETS, Judged, PodView
+from webhook.admission.change import CREATE, AdmissionRequest
+from webhook.admission.workloads import REVIEW_TARGETS, DecodedObject, PodView
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.locate import locate
@@ -35,14 +35,14 @@ class Known:
     manifest: Manifest
     subject: Subject
     body: bytes
-    judged: Judged
+    judged: DecodedObject
     view: PodView | None
 
     @property
-    def change(self) -> Change:
+    def change(self) -> AdmissionRequest:
         """Its creation, as the gate would be asked about it."""
         manifest, subject = self.manifest, self.subject
-        return Change(
+        return AdmissionRequest(
             manifest.kind, CREATE, self.body, group=manifest.group, namespace=subject.namespace, name=subject.name
         )
 
@@ -59,7 +59,7 @@ def known(manifest: Manifest, namespace: str, bounds: Bounds) -> Known | None:
     Raises:
         Fault: a field has a value of another type than the API has there, or aliases expand beyond the bounds.
     """
-    target = TARGETS.get((manifest.group, manifest.kind))
+    target = REVIEW_TARGETS.get((manifest.group, manifest.kind))
     if target is None:
         return None
     body = to_json(manifest.node, bounds.expanded)
@@ -67,14 +67,14 @@ def known(manifest: Manifest, namespace: str, bounds: Bounds) -> Known | None:
         judged = target.decode(body)
     except msgspec.ValidationError as error:
         raise _wrong_shape(manifest, error) from error
-    return Known(manifest, subject_of(manifest, namespace), body, judged, target.view(judged))
+    return Known(manifest, subject_of(manifest, namespace), body, judged, target.find_pod(judged))
 
 
 def retyped(before: Known, body: bytes) -> Known:
     """The same object with another body."""
-    target = TARGETS[before.manifest.group, before.manifest.kind]
+    target = REVIEW_TARGETS[before.manifest.group, before.manifest.kind]
     judged = target.decode(body)
-    return replace(before, body=body, judged=judged, view=target.view(judged))
+    return replace(before, body=body, judged=judged, view=target.find_pod(judged))
 
 
 def _wrong_shape(manifest: Manifest, error: msgspec.ValidationError) -> Fault:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from webhook.admission.change import Phase
-from webhook.admission.decide import judge
+from webhook.admission.decide import evaluate_request
 from webhook.admission.selection import Labels, RuleIndex
 from webhook.admission.verdict import Verdict
 from webhook.cli.checking.known import Known, retyped
@@ -30,14 +30,14 @@ class Rules:
     def __init__(self, policies: PolicySet) -> None:
         self._index = RuleIndex(policies)
         self._filling = RuleIndex(_only_filling(policies))
-        self._whys: Mapping[str, str] = {rule.name: rule.why for rule in policies.rules}
+        self._whys: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
 
     def judge(self, known: Known, labels: Labels | None) -> Judged:
         """Put an object's creation before both webhooks; `labels` are its namespace's, None when unknown."""
-        patch = judge(known.change, self._filling, labels, Phase.MUTATING).patch
+        patch = evaluate_request(known.change, self._filling, labels, Phase.MUTATING).patch
         if patch:
             known = retyped(known, applied(known.body, patch))
-        verdict = judge(known.change, self._index, labels, Phase.VALIDATING)
+        verdict = evaluate_request(known.change, self._index, labels, Phase.VALIDATING)
         return Judged(known, tuple(self._said(verdict)), verdict.unknown)
 
     def place(self, known: Known, labels: Labels | None, placing: SnapshotProvider) -> Judged:

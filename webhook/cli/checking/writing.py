@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.sites import sites
+from webhook.admission.sites import list_resource_fields
 from webhook.cli.checking.known import Known
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.locate import locate
@@ -22,7 +22,7 @@ def doubled(manifest: Manifest) -> Iterator[Fault]:
 
 def misread(known: Known) -> Iterator[Fault]:
     """Every quantity without quotes that reaches the API server as another number than the one written."""
-    for site in sites(known.judged, known.view):
+    for site in list_resource_fields(known.judged, known.view):
         for field, _ in site.lists:
             listed = locate(known.manifest.node, f"{site.path}{field}")
             for entry in listed.node.entries if listed.exact and isinstance(listed.node, Mapping) else ():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.capping import CapIndex, ActiveCap
 from webhook.cli.cluster.ledgers import LEDGERS, PAGE, Ledgers, gathered
 from webhook.cli.cluster.listing import ListingError, UnservedError, listed
 from webhook.gate.usage_lister import Membership, UsageLister
@@ -69,15 +69,15 @@ class Seen:
         """The pods."""
         return self.views.pods
 
-    def keys(self, counted: Counted) -> list[LedgerKey]:
+    def keys(self, counted: ActiveCap) -> list[LedgerKey]:
         """The ledgers that a cap has here: one, or one for each of its namespaces."""
-        if counted.cap.shared:
+        if counted.definition.shared:
             return [LedgerKey(counted.key, "")]
         return [
             LedgerKey(counted.key, name) for name in sorted(self.members(counted, LedgerKey(counted.key, "")).names)
         ]
 
-    def members(self, counted: Counted, key: LedgerKey) -> Membership:
+    def members(self, counted: ActiveCap, key: LedgerKey) -> Membership:
         """The namespaces that draw on a ledger, as the gate finds them."""
         return self.views.sight.find_membership(counted, key) or _NONE
 
@@ -87,14 +87,14 @@ class Seen:
 
     def strangers(self, caps: CapIndex) -> list[LedgerKey]:
         """The ledgers of caps that are not among these."""
-        known = {counted.key for counted in caps.all()}
+        known = {counted.key for counted in caps.list_caps()}
         return sorted(
             (key for key in self.ledgers.rows if key.cap not in known), key=lambda key: (key.cap, key.namespace)
         )
 
     def bereft(self, caps: CapIndex) -> list[str]:
         """The namespaces that are gone, of which a ledger of these caps is left."""
-        known = {counted.key for counted in caps.all()}
+        known = {counted.key for counted in caps.list_caps()}
         named = {key.namespace for key in self.ledgers.rows if key.namespace and key.cap in known}
         return sorted(name for name in named if self.views.namespaces.row(name) is None)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from webhook.admission.registration import Service, registration
+from webhook.admission.registration import ServiceTarget, create_webhook_configurations
 from webhook.cli.doctoring.facts import MUTATING, VALIDATING, Whereabouts
 from webhook.cli.doctoring.records import Configuration, Webhook
 
@@ -13,7 +13,7 @@ class Expected:
     """Both configurations of a gate, as `tallygate` registers it."""
 
     def __init__(self, here: Whereabouts, failure_policy: str = "Fail") -> None:
-        from_table = registration(Service(), failure_policy=failure_policy, own_namespace=here.namespace)
+        from_table = create_webhook_configurations(ServiceTarget(), failure_policy=failure_policy, own_namespace=here.namespace)
         self._written = dict(zip((MUTATING, VALIDATING), from_table, strict=True))
 
     def configuration(self, kind: str) -> Configuration:

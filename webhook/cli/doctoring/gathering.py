@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from webhook.admission.capping import CapIndex
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 from webhook.cli.doctoring import watching
 from webhook.cli.doctoring.api import Api
 from webhook.cli.doctoring.entitlement import answered
@@ -83,7 +83,7 @@ class _Gathering:
         self._ours = {kind: self._configuration(kind) for kind in (MUTATING, VALIDATING)}
         found = [each for each in self._ours.values() if isinstance(each, Configuration)]
         self._configurations = found
-        self._namespace = wanted.namespace or _called_in(found) or NAMESPACE
+        self._namespace = wanted.namespace or _called_in(found) or DEFAULT_NAMESPACE
 
     def facts(self, ahead: float | None) -> Facts:
         deployment = self._api.object(f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{_CALLED}", Deployment)

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from webhook.accounting.names import OPAQUE_PREFIX
-from webhook.admission.capping import CapIndex, cap_of
+from webhook.admission.capping import CapIndex, get_cap_name
 from webhook.cli.cluster.listing import ListingError, UnservedError, listed
 from webhook.cli.cluster.seen import PODS_PATH, ledgers_of
 from webhook.cli.doctoring.facts import Bound, Unseen, User
@@ -102,7 +102,7 @@ class Lists:
         if found.closed:
             return Unseen(f"{found.closed}; name the policy files by --policies")
         return tuple(
-            Bound(cap_of(key.cap), key.namespace, row.ledger.hard, whole=False)
+            Bound(get_cap_name(key.cap), key.namespace, row.ledger.hard, whole=False)
             for key, row in found.rows.items()
             if row.ledger and key.namespace
         )
@@ -118,9 +118,9 @@ class Lists:
 
 def _by_policies(caps: CapIndex, spaces: tuple[Space, ...]) -> Iterator[Bound]:
     for space in spaces:
-        for each in caps.over(space.name, space.labels).caps:
-            if not each.cap.shared:
-                yield Bound(each.cap.name, space.name, each.hard, whole=each.cap.pods == PodFilter())
+        for each in caps.find_matching(space.name, space.labels).caps:
+            if not each.definition.shared:
+                yield Bound(each.definition.name, space.name, each.hard, whole=each.definition.pods == PodFilter())
 
 
 def _users(kind: str) -> Callable[[list[_Row]], tuple[User, ...]]:

@@ -6,7 +6,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from webhook.admission.registration import NAME
+from webhook.admission.registration import CONFIGURATION_NAME
 from webhook.gate.leader_election import LEADER_LEASE
 from webhook.state.kubernetes import naming
 
@@ -78,7 +78,7 @@ RIGHTS: tuple[Right, ...] = (
         "admissionregistration.k8s.io",
         "mutatingwebhookconfigurations validatingwebhookconfigurations",
         Feature.CERTIFIES,
-        name=NAME,
+        name=CONFIGURATION_NAME,
     ),
     *_each("list", "", "nodes podtemplates replicationcontrollers resourcequotas limitranges", Feature.AUDITS),
     *_each("list", "apps", "daemonsets deployments replicasets statefulsets", Feature.AUDITS),

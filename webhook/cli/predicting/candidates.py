@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from webhook.admission.replicas import Replicas, replicas
+from webhook.admission.replicas import ReplicaCount, count_replicas
 from webhook.cli.checking.known import Known, known
 from webhook.cli.manifest import nodes
 from webhook.cli.manifest.bounds import Bounds
@@ -67,10 +67,10 @@ def candidates(
         found = known(manifest, namespace, bounds)
         if found is None or found.view is None:
             continue
-        pods = _pods(found) if copies is None else Replicas(copies)
+        pods = _pods(found) if copies is None else ReplicaCount(copies)
         is_everywhere = manifest.kind == _ONE_PER_NODE and copies is None
         count = None if is_everywhere else pods.count
-        yield Candidate(found.subject, _pod(found), count, pods.word, tuple(_made_with_pods(manifest)))
+        yield Candidate(found.subject, _pod(found), count, pods.noun, tuple(_made_with_pods(manifest)))
 
 
 def _made_with_pods(manifest: Manifest) -> Iterator[str]:
@@ -79,8 +79,8 @@ def _made_with_pods(manifest: Manifest) -> Iterator[str]:
         yield "volume claim templates: the claims are made with each pod"
 
 
-def _pods(found: Known) -> Replicas:
-    return replicas(found.manifest.kind, found.judged) or Replicas(1, "pods")
+def _pods(found: Known) -> ReplicaCount:
+    return count_replicas(found.manifest.kind, found.judged) or ReplicaCount(1, "pods")
 
 
 def _pod(found: Known) -> SchedulingPod:

@@ -22,7 +22,7 @@ from webhook.accounting.scheduling.prediction import (
 from webhook.accounting.scheduling.remedies import EvictionOption, Remedy, find_eviction_options, find_remedies
 from webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
 from webhook.cli.predicting.candidates import Candidate
-from webhook.policy.suggest import resource_meant
+from webhook.policy.suggest import suggest_resource
 
 _PODS = "pods"
 _NEAREST = 3
@@ -119,7 +119,7 @@ def _meant(found: Prediction, cluster: Cluster) -> Iterator[tuple[str, str]]:
     missing = [name for name, most in found.largest_allocatable.items() if not most]
     known = [name for name in cluster.nodes.list_advertised_resources() if name != _PODS] if missing else []
     for name in missing:
-        meant = resource_meant(name, known)
+        meant = suggest_resource(name, known)
         if meant is not None:
             yield name, meant
 

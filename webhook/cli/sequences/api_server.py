@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from webhook.admission.change import CREATE, UPDATE, Phase, User
-from webhook.admission.registration import NAMESPACE
-from webhook.admission.review import API_VERSION, KIND
-from webhook.admission.workloads import TARGETS
+from webhook.admission.change import CREATE, UPDATE, Phase, UserInfo
+from webhook.admission.registration import DEFAULT_NAMESPACE
+from webhook.admission.review import REVIEW_API_VERSION, REVIEW_KIND
+from webhook.admission.workloads import REVIEW_TARGETS
 from webhook.cli.checking.api_server import refusals
 from webhook.cli.checking.patching import applied
 from webhook.cli.sequences.defaulting import default_requests
@@ -27,14 +27,14 @@ from webhook.objects.meta import PartialObjectMetadata
 
 _BARE: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
 _SECONDS: Final = 5.0  # as registered
-_NOT_ADMITTED: Final = frozenset({"kube-system", NAMESPACE})
+_NOT_ADMITTED: Final = frozenset({"kube-system", DEFAULT_NAMESPACE})
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """Who asks, in which namespace, and whether in earnest."""
 
-    user: User
+    user: UserInfo
     namespace: str
     dry_run: bool = False
     subresource: str = ""
@@ -77,7 +77,7 @@ class ApiServer:
 
     def _admitted(self, body: Body, before: Body | None, key: Key, request: Request) -> Outcome:
         """Put an object through everything that may refuse it; `stored` is what would be stored."""
-        target = TARGETS.get((_group(body), key.kind))
+        target = REVIEW_TARGETS.get((_group(body), key.kind))
         try:
             (target.decode if target else _BARE)(msgspec.json.encode(body))
         except msgspec.ValidationError as error:
@@ -94,7 +94,7 @@ class ApiServer:
             default_requests(body)
         self._prepare(body, before, key)
         judged = target.decode(msgspec.json.encode(body))
-        if problems := refusals(judged, target.view(judged)):
+        if problems := refusals(judged, target.find_pod(judged)):
             return invalid(str(key), problems).after(mutated)
         if before is not None and (forbidden := not_changeable(judged, before, request.subresource)):
             return refused(f"{key} is invalid: {forbidden}").after(mutated)
@@ -139,7 +139,7 @@ class ApiServer:
             "oldObject": before,
             "dryRun": request.dry_run,
         }
-        review = msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "request": asked})
+        review = msgspec.json.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "request": asked})
         return answered(self._gate.admit(review, phase, self._monotonic() + _SECONDS))
 
 
@@ -147,7 +147,7 @@ def _addressed(body: Body, request: Request, store: Store) -> tuple[Body, Key]:
     """A copy of the object with its namespace and name, and its key."""
     metadata = dict(body.get("metadata") or {})
     kind, group = str(body["kind"]), _group(body)
-    if (group, kind) not in TARGETS and (group, kind) != ("", "Namespace"):
+    if (group, kind) not in REVIEW_TARGETS and (group, kind) != ("", "Namespace"):
         kind = f"{kind}.{group}"
     namespace = "" if kind in CLUSTER_SCOPED else str(metadata.get("namespace") or request.namespace)
     if not metadata.get("name") and metadata.get("generateName"):

@@ -84,7 +84,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _ledger(expected: LedgerExpected, accounts: Sequence[Account]) -> Iterator[Difference]:
-    whose = [each for each in accounts if each.counted.cap.name == expected.cap]
+    whose = [each for each in accounts if each.counted.definition.name == expected.cap]
     account = next((each for each in whose if each.namespace == expected.namespace), None)
     title = f"ledger {expected.cap} {expected.namespace}".rstrip()
     if account is None:

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from webhook.admission.replicas import replicas
-from webhook.admission.workloads import TARGETS
+from webhook.admission.replicas import count_replicas
+from webhook.admission.workloads import REVIEW_TARGETS
 from webhook.cli.sequences.api_server import ApiServer
 from webhook.cli.sequences.language import MOST_PODS
 from webhook.cli.sequences.model import Body
@@ -155,8 +155,8 @@ class Controllers:
 
 def _count(kind: str, body: Body) -> int:
     group = str(body["apiVersion"]).rpartition("/")[0]
-    judged = TARGETS[group, kind].decode(msgspec.json.encode(body))
-    found = replicas(kind, judged) if isinstance(judged, Workload) and judged.spec and judged.spec.template else None
+    judged = REVIEW_TARGETS[group, kind].decode(msgspec.json.encode(body))
+    found = count_replicas(kind, judged) if isinstance(judged, Workload) and judged.spec and judged.spec.template else None
     return found.count if found else 0
 
 

@@ -35,13 +35,13 @@ def ledgers(accounts: Sequence[Account]) -> Iterator[tuple[str, str]]:
     for account in accounts:
         said = [
             _account(account, name)
-            for name in sorted(account.counted.names)
+            for name in sorted(account.counted.resources)
             if account.ledger.compute_charged().get(name)
         ]
         if account.ledger.initializer:
             said.append("not counted yet")
         if said:
-            yield f"{account.counted.cap.name} {account.namespace}".rstrip(), "; ".join(said)
+            yield f"{account.counted.definition.name} {account.namespace}".rstrip(), "; ".join(said)
 
 
 def _account(account: Account, name: str) -> str:

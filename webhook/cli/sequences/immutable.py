@@ -8,14 +8,14 @@ from typing import Final
 import msgspec
 
 from webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
-from webhook.admission.workloads import Judged
+from webhook.admission.workloads import DecodedObject
 from webhook.cli.sequences.model import Body
 from webhook.objects.core import Pod, PodSpec
 
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
 
 
-def not_changeable(judged: Judged, before: Body, subresource: str) -> str:
+def not_changeable(judged: DecodedObject, before: Body, subresource: str) -> str:
     """Why a pod may not change so; empty when it may, or when it is no pod. Both have passed validation."""
     if not isinstance(judged, Pod):
         return ""

@@ -8,9 +8,9 @@ from typing import Any, Final
 from jsonschema import FormatChecker
 
 from webhook.policy.codes import BAD_LENGTH, BAD_QUANTITY, UNREADABLE
-from webhook.policy.formats import FormatError, checker, shown
+from webhook.policy.formats import FormatError, create_format_checker, quote_text
 from webhook.policy.nodes import Number
-from webhook.policy.schema import Language
+from webhook.policy.schema import DocumentSchema
 from webhook.server.settings.value_types import DurationError, parse_duration
 
 FILE_NAME = "schema.json"
@@ -22,20 +22,20 @@ LONGEST_WAIT: Final = 86_400.0
 
 
 @cache
-def language() -> Language:
+def language() -> DocumentSchema:
     """What a sequence may say."""
     schema = json.loads(files("webhook.cli.sequences").joinpath(FILE_NAME).read_text(encoding="utf-8"))
-    return Language(
+    return DocumentSchema(
         schema,
         formats(),
-        head="apiVersion: v1 and kind: Pod, say",
-        whole="a sequence must be a mapping with name and steps; `tallygate test --help` shows one",
+        required_head="apiVersion: v1 and kind: Pod, say",
+        document_form="a sequence must be a mapping with name and steps; `tallygate test --help` shows one",
     )
 
 
 def formats() -> FormatChecker:
     """The formats of policies, and three more: where, how many, and how long."""
-    made = checker()
+    made = create_format_checker()
     made.checks("path", raises=FormatError)(_is_path)
     made.checks("count", raises=FormatError)(_is_count)
     made.checks("duration", raises=FormatError)(_is_duration)
@@ -45,7 +45,7 @@ def formats() -> FormatChecker:
 def _is_path(instance: Any) -> bool:
     """A path that can be shown as it is."""
     if isinstance(instance, str) and not (instance.strip() and instance.isprintable()):
-        raise FormatError(UNREADABLE, f"{shown(instance)!a} is no path; write one as in ../caps.yaml")
+        raise FormatError(UNREADABLE, f"{quote_text(instance)!a} is no path; write one as in ../caps.yaml")
     return True
 
 
@@ -54,7 +54,7 @@ def _is_count(instance: Any) -> bool:
     if isinstance(instance, Number):
         text = instance.text
         if not (text.isascii() and text.isdigit()) or len(text) > len(str(MOST_PODS)) or int(text) > MOST_PODS:
-            raise FormatError(BAD_QUANTITY, f"{shown(text)} is no number of pods here; write one from 0 to {MOST_PODS}")
+            raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is no number of pods here; write one from 0 to {MOST_PODS}")
     return True
 
 
@@ -66,5 +66,5 @@ def _is_duration(instance: Any) -> bool:
         except DurationError as error:
             raise FormatError(BAD_QUANTITY, str(error)) from error
         if seconds > LONGEST_WAIT:
-            raise FormatError(BAD_LENGTH, f"{shown(instance)} is longer than 24h, which is all that one step waits")
+            raise FormatError(BAD_LENGTH, f"{quote_text(instance)} is longer than 24h, which is all that one step waits")
     return True

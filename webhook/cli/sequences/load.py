@@ -17,11 +17,11 @@ from webhook.policy.bounds import MAX_FILE_BYTES
 from webhook.policy.codes import TOO_LARGE, UNREADABLE
 from webhook.policy.compose import compose
 from webhook.policy.decode import decoded
-from webhook.policy.finding import Finding, Severity
-from webhook.policy.model import Source
+from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.model import SourceLocation
 from webhook.policy.nodes import Mapping, Node, Scalar
-from webhook.policy.parse import ambiguous
-from webhook.policy.shape import misshapen
+from webhook.policy.parse import check_ambiguous_numbers
+from webhook.policy.shape import check_shape
 
 MOST_SEQUENCES: Final = 2_000
 MOST_FINDINGS: Final = 200
@@ -32,7 +32,7 @@ class Loaded:
     """What files say: sequences in the order written, and what is wrong, which keeps all of them from being run."""
 
     sequences: list[Sequence] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[LintFinding] = field(default_factory=list)
     files: int = 0
 
 
@@ -53,8 +53,8 @@ def load(arguments: tuple[str, ...]) -> Loaded:
 
 def _read(name: str, loaded: Loaded) -> None:
     shown, content = printable(name), _bytes(name)
-    text = content if isinstance(content, Finding) else decoded(shown, content)
-    if isinstance(text, Finding):
+    text = content if isinstance(content, LintFinding) else decoded(shown, content)
+    if isinstance(text, LintFinding):
         loaded.findings.append(text)
         return
     documents, findings = compose(shown, text)
@@ -69,8 +69,8 @@ def _read(name: str, loaded: Loaded) -> None:
 
 def _take(name: str, document: Node, told: set[tuple[int, int]], loaded: Loaded) -> None:
     """One document; of a value at a place that was told of already, nothing more is said."""
-    misshapes = misshapen(name, document, language())
-    doubtful = (replace(each, severity=Severity.ERROR) for each in ambiguous(name, document))
+    misshapes = check_shape(name, document, language())
+    doubtful = (replace(each, severity=Severity.ERROR) for each in check_ambiguous_numbers(name, document))
     loaded.findings += sorted({*(one for one in misshapes if (one.line, one.column) not in told), *doubtful})
     if isinstance(document, Mapping) and not misshapes:
         sequence, findings = build(name, document)
@@ -78,7 +78,7 @@ def _take(name: str, document: Node, told: set[tuple[int, int]], loaded: Loaded)
         loaded.sequences += [sequence] if sequence is not None else []
 
 
-def _bytes(name: str) -> bytes | Finding:
+def _bytes(name: str) -> bytes | LintFinding:
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116  # a name may be any bytes
             return _error(name, UNREADABLE, "not a regular file; sequences are files and folders of files")
@@ -89,5 +89,5 @@ def _bytes(name: str) -> bytes | Finding:
         return _error(name, UNREADABLE, f"cannot be read: {said}; check that it is there and readable")
 
 
-def _error(name: str, code: str, message: str) -> Finding:
-    return Finding.at(Source(printable(name), 1, 1), code, Severity.ERROR, message)
+def _error(name: str, code: str, message: str) -> LintFinding:
+    return LintFinding.create(SourceLocation(printable(name), 1, 1), code, Severity.ERROR, message)

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from webhook.accounting.quantity import Quantity
-from webhook.admission.change import User
-from webhook.policy.model import PolicySet, Source
+from webhook.admission.change import UserInfo
+from webhook.policy.model import PolicySet, SourceLocation
 
 Body = dict[str, Any]
 """An object as JSON has it; quantities are texts or whole numbers, so that none passes through a float."""
@@ -108,7 +108,7 @@ class LedgerExpected:
     cap: str
     namespace: str
     amounts: Mapping[str, Mapping[str, Quantity]]
-    source: Source
+    source: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,9 @@ class Step:
 
     action: Action
     namespace: str
-    user: User
+    user: UserInfo
     expected: Expected
-    source: Source
+    source: SourceLocation
     dry_run: bool = False
 
 
@@ -145,5 +145,5 @@ class Sequence:
     policies: PolicySet
     namespaces: Mapping[str, Labels]
     steps: tuple[Step, ...]
-    source: Source
+    source: SourceLocation
     nodes: Mapping[str, Body] = field(default_factory=dict)

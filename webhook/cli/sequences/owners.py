@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from webhook.admission.change import User
+from webhook.admission.change import UserInfo
 from webhook.cli.sequences.api_server import Request
 from webhook.cli.sequences.model import Body
 from webhook.cli.sequences.store import Key
@@ -23,7 +23,7 @@ _GROUPS: Final = ("system:serviceaccounts", "system:serviceaccounts:kube-system"
 def request(key: Key) -> Request:
     """How the controller of a kind asks."""
     name = CONTROLLERS[key.kind]
-    return Request(User(f"system:serviceaccount:kube-system:{name}", _GROUPS), key.namespace)
+    return Request(UserInfo(f"system:serviceaccount:kube-system:{name}", _GROUPS), key.namespace)
 
 
 def reference(key: Key, owner: Body) -> Body:

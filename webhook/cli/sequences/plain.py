@@ -24,7 +24,7 @@ def plain(node: Node | None) -> Any:
 
 def mapping(fields: Fields, name: str) -> dict[str, Any]:
     """The value of a field that is a mapping; empty where it is absent."""
-    found = plain(fields.node(name))
+    found = plain(fields.get_node(name))
     return found if isinstance(found, dict) else {}
 
 

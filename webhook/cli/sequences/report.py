@@ -12,7 +12,7 @@ from webhook.cli.sequences import describe
 from webhook.cli.sequences.compare import Difference, told
 from webhook.cli.sequences.play import Done, Played
 from webhook.cli.sequences.world import Account
-from webhook.policy.model import Source
+from webhook.policy.model import SourceLocation
 
 _STYLES = {"ok": "green", "FAILED": "bold red"}
 
@@ -79,7 +79,7 @@ def _rows(difference: Difference) -> Iterator[tuple[str, str]]:
     yield "happened", difference.happened
 
 
-def _place(source: Source) -> str:
+def _place(source: SourceLocation) -> str:
     return f"{source.file}:{source.line}:{source.column}"
 
 
@@ -125,9 +125,9 @@ def _done(done: Done) -> dict[str, Any]:
 
 
 def _account(account: Account) -> dict[str, Any]:
-    names = sorted(account.counted.names)
+    names = sorted(account.counted.resources)
     return {
-        "cap": account.counted.cap.name,
+        "cap": account.counted.definition.name,
         "namespace": account.namespace,
         "open": not account.ledger.initializer,
         "held": {name: account.ledger.used.get(name, 0) for name in names},

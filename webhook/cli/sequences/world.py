@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import Counted
+from webhook.admission.capping import ActiveCap
 from webhook.cli.sequences.api_server import ApiServer
 from webhook.cli.sequences.controllers import Controllers, Worked
 from webhook.cli.sequences.model import Body
@@ -48,7 +48,7 @@ _NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
 class Account:
     """One ledger as it is now; `hard` may be absent for a name that is only watched."""
 
-    counted: Counted
+    counted: ActiveCap
     namespace: str
     ledger: Ledger
 
@@ -127,7 +127,7 @@ class World:
     def accounts(self) -> list[Account]:
         """Every ledger that counts the pods of these namespaces, in the order of caps and namespaces."""
         found = [Account(counted, key.namespace, self._kept(key)) for key, counted in self._keys()]
-        return sorted(found, key=lambda account: (account.counted.cap.name, account.namespace))
+        return sorted(found, key=lambda account: (account.counted.definition.name, account.namespace))
 
     def _begin(self, story: Story) -> None:
         names = story.namespaces.items()
@@ -151,7 +151,7 @@ class World:
         for key, counted in self._keys():
             self._keeper.reconcile(key, counted)
 
-    def _keys(self) -> Sequence[tuple[LedgerKey, Counted]]:
+    def _keys(self) -> Sequence[tuple[LedgerKey, ActiveCap]]:
         return list(self._keeper.list_ledgers([row.name for row in self._namespaces.rows()]))
 
     def _kept(self, key: LedgerKey) -> Ledger:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.capping import CapIndex, ActiveCap
 from webhook.cli.cluster.seen import Seen
 from webhook.cli.command import Misuse
 from webhook.state.ports import LedgerKey
@@ -13,7 +13,7 @@ from webhook.state.ports import LedgerKey
 class Chosen(NamedTuple):
     """One ledger, and the namespaces that draw on it."""
 
-    counted: Counted
+    counted: ActiveCap
     key: LedgerKey
     members: frozenset[str]
 
@@ -35,15 +35,15 @@ class Choice:
         Raises:
             Misuse: there is no such cap.
         """
-        known = sorted({counted.cap.name for counted in caps.all()})
+        known = sorted({counted.definition.name for counted in caps.list_caps()})
         if self.cap is not None and self.cap not in known:
             raise Misuse(f"there is no cap {self.cap}; the policies have {', '.join(known) or 'none'}")
-        for counted in sorted(caps.all(), key=lambda counted: counted.cap.name):
-            if self.cap in (None, counted.cap.name):
+        for counted in sorted(caps.list_caps(), key=lambda counted: counted.definition.name):
+            if self.cap in (None, counted.definition.name):
                 yield from self._of(seen, counted)
 
-    def _of(self, seen: Seen, counted: Counted) -> Iterator[Chosen]:
+    def _of(self, seen: Seen, counted: ActiveCap) -> Iterator[Chosen]:
         for key in seen.keys(counted):
             members = seen.members(counted, key).names
-            if self.takes(counted.cap.name, key, members):
+            if self.takes(counted.definition.name, key, members):
                 yield Chosen(counted, key, members)

@@ -11,7 +11,7 @@ from webhook.accounting.pod_requests import compute_limits, compute_requests, ex
 from webhook.accounting.pod_resources import PodResources, parse_pod_resources
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resize import ResizeView, apply_status
-from webhook.admission.capping import Counted
+from webhook.admission.capping import ActiveCap
 from webhook.cli.cluster.seen import Seen
 from webhook.cli.report.table import aligned, harmless
 from webhook.cli.using.choice import Chosen
@@ -61,10 +61,10 @@ def behind(seen: Seen, chosen: Chosen) -> Iterator[Behind]:
     row = seen.ledgers.rows.get(key)
     ledger = None if row is None else row.ledger
     found = [*_holders(seen, counted, members), *(_promised(ledger) if ledger else ())]
-    for name in sorted(counted.names):
+    for name in sorted(counted.resources):
         tally = None if ledger is None else ledger.used.get(name, 0)
         holders = tuple(holder for each, holder in found if each == name)
-        yield Behind(counted.cap.name, key.namespace, len(members), name, tally, holders)
+        yield Behind(counted.definition.name, key.namespace, len(members), name, tally, holders)
 
 
 def title(each: Behind) -> str:
@@ -104,7 +104,7 @@ class _Why(NamedTuple):
     how: str
 
 
-def _holders(seen: Seen, counted: Counted, members: frozenset[str]) -> Iterator[tuple[str, Holder]]:
+def _holders(seen: Seen, counted: ActiveCap, members: frozenset[str]) -> Iterator[tuple[str, Holder]]:
     """By name counted, the pods in the order of their names."""
     known: dict[Shape, list[_Why]] = {}
     for namespace in sorted(members):
@@ -119,12 +119,12 @@ def _holders(seen: Seen, counted: Counted, members: frozenset[str]) -> Iterator[
                 yield why.name, Holder(*who, state, why.amount, why.how)
 
 
-def _whys(counted: Counted, pod: Pod) -> Iterator[_Why]:
+def _whys(counted: ActiveCap, pod: Pod) -> Iterator[_Why]:
     try:
-        held = counted.held(pod).amounts
+        held = counted.compute_charge(pod).amounts
         ask = _asked(pod)
     except QuantityError as error:
-        yield from (_Why(name, 0, f"cannot be read: {error}") for name in counted.names)
+        yield from (_Why(name, 0, f"cannot be read: {error}") for name in counted.resources)
         return
     yield from (_Why(name, amount, _how(ask, name)) for name, amount in held.items())
 

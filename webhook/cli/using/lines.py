@@ -113,9 +113,9 @@ def _lines(seen: Seen, chosen: Chosen) -> Iterator[Line]:
     counts = frozenset() if ledger is None or ledger.initializer else ledger.resources
     tally = _NOTHING if ledger is None else ledger.used
     bounds = counted.hard if ledger is None else _smaller(counted.hard, ledger.hard)
-    for name in sorted(counted.names):
+    for name in sorted(counted.resources):
         yield Line(
-            cap=counted.cap.name,
+            cap=counted.definition.name,
             namespace=key.namespace,
             members=len(members),
             name=name,

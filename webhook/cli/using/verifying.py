@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.capping import Counted
+from webhook.admission.capping import ActiveCap
 from webhook.cli.cluster.ledgers import LedgerRow
 from webhook.cli.cluster.seen import Seen
 from webhook.cli.report.table import aligned
@@ -69,7 +69,7 @@ def verify(seen: Seen, chosen: Chosen) -> Iterator[Drift]:
     if row is None or row.ledger is None:
         return
     ledger, sums = row.ledger, _sums(seen, chosen, row)
-    names = sorted(ledger.resources & chosen.counted.names)
+    names = sorted(ledger.resources & chosen.counted.resources)
     yield from _tally(chosen, ledger, sums, names)
     yield from _rows(chosen, ledger, sums.known, names)
 
@@ -136,7 +136,7 @@ def _rows(chosen: Chosen, ledger: Ledger, known: Mapping[str, Amounts], names: l
 
 
 def _drift(chosen: Chosen, pod: str, name: str, ledger: int, pods: int, why: str) -> Drift:  # noqa: PLR0913, PLR0917 -- a Drift, field by field
-    return Drift(chosen.counted.cap.name, chosen.key.namespace, len(chosen.members), pod, name, ledger, pods, why)
+    return Drift(chosen.counted.definition.name, chosen.key.namespace, len(chosen.members), pod, name, ledger, pods, why)
 
 
 def _sums(seen: Seen, chosen: Chosen, row: LedgerRow) -> _Sums:
@@ -163,9 +163,9 @@ def _must_be_born_before(seen: Seen, row: LedgerRow) -> float:
     return max(counted, seen.now - _COUNTED_WITHIN_SECONDS if seen.now else 0.0)
 
 
-def _cost(counted: Counted, place: Place) -> Amounts:
+def _cost(counted: ActiveCap, place: Place) -> Amounts:
     """What a pod of this shape holds, unless it has ended; one that cannot be read is counted with nothing."""
     try:
-        return counted.held(place.shape.pod()).amounts
+        return counted.compute_charge(place.shape.pod()).amounts
     except QuantityError:
         return _NOTHING

@@ -8,10 +8,10 @@ from threading import Event, Thread
 from typing import Final
 
 from webhook.admission.selection import RuleIndex
-from webhook.audit.audit import Audit, Outcome, Scope, World, listed
-from webhook.audit.nodes import nodes
-from webhook.audit.pages import Pages
-from webhook.audit.reports import NONE_INSTALLED, Reports, Written
+from webhook.audit.audit import Audit, AuditResult, AuditScope, AuditInput, list_objects
+from webhook.audit.nodes import list_nodes
+from webhook.audit.pages import PageReader
+from webhook.audit.reports import NO_REPORT_API, ReportWriter, ReportCounts
 from webhook.errors import TallygateError
 from webhook.policy.model import PolicySet
 from webhook.server.controllers.informers import GateInformers
@@ -63,8 +63,8 @@ class AuditController:
         self._log = log
         self._metrics = metrics
         self._transport = PooledTransport(client_config)
-        self._pages = Pages(self._transport, client_config.server, _PAGE_SIZE, self._wait)
-        self._reports = Reports(client_config, time.time, self._wait, _WRITE_INTERVAL_SECONDS)
+        self._pages = PageReader(self._transport, client_config.server, _PAGE_SIZE, self._wait)
+        self._reports = ReportWriter(client_config, time.time, self._wait, _WRITE_INTERVAL_SECONDS)
         self._work_started_at = 0.0
         self._failures: dict[str, str] = {}
         self._stop = Event()
@@ -123,26 +123,26 @@ class AuditController:
         outcome = self._evaluate()
         last = LastAudit(outcome, time.time(), time.monotonic() - started_at)
         report_counts = self._write_reports(outcome)
-        outcome.kept.forget()
+        outcome.findings.drop_findings()
         self._metrics.last_audit = last
         log_audit(self._log, last, report_counts)
 
-    def _evaluate(self) -> Outcome:
+    def _evaluate(self) -> AuditResult:
         informers, policies = self._informers, self._schedule.policies()
-        node_list = nodes(self._pages) if RuleIndex(policies).places else None
-        world = World(informers.pod_store, informers.namespace_store, informers.usage_lister, node_list)
-        scope = Scope(frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace}))
+        node_list = list_nodes(self._pages) if RuleIndex(policies).has_node_rules else None
+        world = AuditInput(informers.pod_store, informers.namespace_store, informers.usage_lister, node_list)
+        scope = AuditScope(frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace}))
         audit = Audit(policies, world, scope, self._rest_if_due)
-        return audit.run(listed(self._pages, scope))
+        return audit.run(list_objects(self._pages, scope))
 
-    def _write_reports(self, outcome: Outcome) -> Written | None:
+    def _write_reports(self, outcome: AuditResult) -> ReportCounts | None:
         """Write what was found into the cluster, if that has reports; findings are told all the same if it has not."""
         try:
-            api = self._reports.installed()
+            api = self._reports.find_api()
             if api is None:
-                self._set_failure("reports", NONE_INSTALLED, "audit-reports-not-written")
+                self._set_failure("reports", NO_REPORT_API, "audit-reports-not-written")
                 return None
-            report_counts = self._reports.bring(api, outcome.kept, None)
+            report_counts = self._reports.write_reports(api, outcome.findings, None)
         except TallygateError as error:
             self._set_failure("reports", str(error), "audit-reports-not-written")
             return None

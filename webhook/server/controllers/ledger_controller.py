@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Event, Lock, Thread
 from typing import Final
 
-from webhook.admission.capping import CapIndex, Counted
+from webhook.admission.capping import CapIndex, ActiveCap
 from webhook.errors import TallygateError
 from webhook.gate.leader_election import RETRY_PERIOD_SECONDS, LeaderElector
 from webhook.gate.ledger_reconciler import LedgerReconciler
@@ -27,13 +27,13 @@ class ReconcileSchedule:
 
     def __init__(self, period: float) -> None:
         self._period = period
-        self._remaining: list[tuple[LedgerKey, Counted]] = []
+        self._remaining: list[tuple[LedgerKey, ActiveCap]] = []
         self._started_at = -math.inf
         self._total = 0
 
     def take_due(
-        self, now: float, list_all: Callable[[], Iterable[tuple[LedgerKey, Counted]]]
-    ) -> Sequence[tuple[LedgerKey, Counted]]:
+        self, now: float, list_all: Callable[[], Iterable[tuple[LedgerKey, ActiveCap]]]
+    ) -> Sequence[tuple[LedgerKey, ActiveCap]]:
         """Those whose turn has come by `now`; `every` is asked when a round begins."""
         if now - self._started_at >= self._period and not self._remaining:
             self._remaining, self._started_at = list(list_all()), now
@@ -107,7 +107,7 @@ class LedgerController:
         with self._lock:
             self._changed_namespaces |= names
             # A namespace that leaves a shared cap is in it no more: the cap's ledger is found by the others.
-            self._all_changed |= any(active_cap.cap.shared for active_cap in self._caps().all())
+            self._all_changed |= any(active_cap.definition.shared for active_cap in self._caps().list_caps())
         self._wake.set()
 
     def _run(self) -> None:
@@ -128,7 +128,7 @@ class LedgerController:
             try:
                 result = self._reconciler.reconcile(key, active_cap)
             except TallygateError as error:
-                failure = f"cap {active_cap.cap.name} {key.namespace}".rstrip() + f": {error}"
+                failure = f"cap {active_cap.definition.name} {key.namespace}".rstrip() + f": {error}"
                 self._mark_pods_changed(key.namespace or None)
                 self._metrics.count_reconcile("failed")
             else:
@@ -138,11 +138,11 @@ class LedgerController:
                     self._metrics.record_ledger(key, result.ledger)
         self._set_failure(failure)
 
-    def _find_due(self) -> dict[LedgerKey, Counted]:
+    def _find_due(self) -> dict[LedgerKey, ActiveCap]:
         """The ledgers to visit now: those that promise, and those under which something has changed."""
         caps = self._caps()
-        active_caps = {active_cap.key: active_cap for active_cap in caps.all()}
-        due: dict[LedgerKey, Counted] = {}
+        active_caps = {active_cap.key: active_cap for active_cap in caps.list_caps()}
+        due: dict[LedgerKey, ActiveCap] = {}
         # The promise of a pod that nobody stores changes nothing that is watched: who wrote it is the one to know.
         for key in {*self._reconciler.list_pending(), *self._metrics.list_pending()}:
             if key.cap in active_caps:

@@ -16,7 +16,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from flask import Flask
 
-from webhook.admission.registration import ADMIT_PREFIX
+from webhook.admission.registration import ADMIT_PATH_PREFIX
 from webhook.server.interfaces import ReadinessCheck
 from webhook.server.lifecycle import Lifecycle, ServeError
 from webhook.server.relay.failover import (
@@ -67,7 +67,7 @@ class _RelayMiddleware:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Pass a review on; leave anything else to the application."""
-        if not environ["PATH_INFO"].startswith(ADMIT_PREFIX):
+        if not environ["PATH_INFO"].startswith(ADMIT_PATH_PREFIX):
             return self._application(environ, start_response)
         if environ["REQUEST_METHOD"] != "POST":
             return self._send_error(METHOD_ERROR, start_response)

@@ -13,8 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from webhook.audit.audit import Outcome
-from webhook.audit.reports import Written
+from webhook.audit.audit import AuditResult
+from webhook.audit.reports import ReportCounts
 from webhook.server.telemetry.json_log import Logger
 from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.ledger_metrics import ObservedLedgers
@@ -97,7 +97,7 @@ REPORT_RESULTS: Final = ("written", "unchanged", "removed", "failed")
 class LastAudit:
     """The last whole audit: what it found, when it ended (Unix time), and how long it took."""
 
-    outcome: Outcome
+    outcome: AuditResult
     ended_at: float
     duration: float
 
@@ -126,7 +126,7 @@ class AuditMetrics(Collector):
         """Count an audit that was `whole`, `failed`, or `broken-off` since another replica leads now."""
         self._runs.labels(result).inc()
 
-    def count_reports(self, report_counts: Written) -> None:
+    def count_reports(self, report_counts: ReportCounts) -> None:
         """Count what became of reports."""
         for result in REPORT_RESULTS:
             self._reports.labels(result).inc(getattr(report_counts, result))
@@ -150,30 +150,30 @@ class AuditMetrics(Collector):
         if last is not None:
             for labels, count in _sum_by_policy(last.outcome).items():
                 findings.add_metric(labels, count)
-            for kind, count in sorted(last.outcome.looked.judged.items()):
+            for kind, count in sorted(last.outcome.coverage.evaluated.items()):
                 objects.add_metric([kind], count)
             seconds.add_metric([], last.duration)
             ended.add_metric([], last.ended_at)
         yield from (findings, objects, seconds, ended)
 
 
-def _sum_by_policy(outcome: Outcome) -> Sums[tuple[str, str, str]]:
+def _sum_by_policy(outcome: AuditResult) -> Sums[tuple[str, str, str]]:
     """Findings by policy; of a kind of policy without any one series says so."""
     sums: Sums[tuple[str, str, str]] = Sums()
-    for rank, (policy, count) in enumerate(outcome.kept.by_policy.most_common()):
+    for rank, (policy, count) in enumerate(outcome.findings.by_policy.most_common()):
         sums[policy.by, policy.name if rank < MAX_POLICIES else OTHER, policy.enforcement.value] += count
     return sums
 
 
-def log_audit(logger: Logger, last: LastAudit, report_counts: Written | None) -> None:
+def log_audit(logger: Logger, last: LastAudit, report_counts: ReportCounts | None) -> None:
     """One line for one audit."""
-    findings, coverage = last.outcome.kept, last.outcome.looked
+    findings, coverage = last.outcome.findings, last.outcome.coverage
     reports = {} if report_counts is None else {name: getattr(report_counts, name) for name in REPORT_RESULTS}
     logger.info(
         "audited",
-        objects=coverage.judged.total(),
-        namespaces=last.outcome.namespaces,
-        findings={enforcement.value: number for enforcement, number in findings.counts().items()},
+        objects=coverage.evaluated.total(),
+        namespaces=last.outcome.namespace_count,
+        findings={enforcement.value: number for enforcement, number in findings.count_by_enforcement().items()},
         unreadable=coverage.unreadable,
         seconds=round(last.duration, 1),
         reports=reports,

@@ -221,7 +221,7 @@ class LedgerMetrics(Collector):
 
     def _label_ledgers(self) -> list[LabelledLedger]:
         """Every ledger of a cap in force, by the name that the cap goes by."""
-        caps = {active_cap.key: active_cap.cap.name for active_cap in self._caps().all()}
+        caps = {active_cap.key: active_cap.definition.name for active_cap in self._caps().list_caps()}
         self._observed_ledgers.retain_caps(caps)
         for cap in sorted(caps.values()):
             self._register_cap(cap)

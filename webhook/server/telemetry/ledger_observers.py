@@ -13,7 +13,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from webhook.accounting.amounts import format_amount, is_milli
-from webhook.admission.capping import CapIndex, cap_of
+from webhook.admission.capping import CapIndex, get_cap_name
 from webhook.server.telemetry.json_log import Logger
 from webhook.server.telemetry.labels import CapLabels
 from webhook.server.telemetry.ledger_metrics import LedgerMetrics, ObservedLedgers
@@ -52,7 +52,7 @@ class DriftMetrics:
             return
         if not (excess := compute_drift(write.before, write.ledger)):
             return
-        cap = cap_of(write.key.cap)
+        cap = get_cap_name(write.key.cap)
         label = self._cap_labels.get_label(cap)
         self._drifts.labels(label).inc()
         for name, amount in excess.items():

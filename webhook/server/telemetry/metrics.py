@@ -23,7 +23,7 @@ from prometheus_client import (
 )
 
 from webhook.admission.change import Phase
-from webhook.admission.workloads import KINDS
+from webhook.admission.workloads import KIND_NAMES
 from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
 from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.rejection_metrics import RejectionMetrics
@@ -142,7 +142,7 @@ class ServerMetrics:
         label_values = (
             phase.value,
             operation if operation in OPERATIONS else OTHER,
-            kind if kind in KINDS else OTHER,
+            kind if kind in KIND_NAMES else OTHER,
             verdict if verdict in VERDICTS else OTHER,
         )
         child = self._requests.labels(*label_values)

@@ -5,13 +5,13 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from webhook.admission.capping import cap_of
+from webhook.admission.capping import get_cap_name
 from webhook.admission.codes import (
     NO_LIMIT_UNDER_CAP,
     OVER_CAP,
     WORKLOAD_OVER_CAP,
     WORKLOAD_ROLLOUT,
-    WORKLOAD_WAITS,
+    WORKLOAD_OVER_FREE,
 )
 from webhook.errors import TallygateError
 from webhook.gate.charging import ChargeMode, TrackedReservation
@@ -32,7 +32,7 @@ _REASON_BY_CODE: Final[Mapping[str, str]] = {
     OVER_CAP.number: "excess",
     NO_LIMIT_UNDER_CAP.number: "no-limit",
     WORKLOAD_OVER_CAP.number: "workload",
-    WORKLOAD_WAITS.number: "workload",
+    WORKLOAD_OVER_FREE.number: "workload",
     WORKLOAD_ROLLOUT.number: "workload",
 }
 _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
@@ -119,10 +119,10 @@ class CountedLedgers:
         try:
             result = self._ledgers.transact(key, transition, deadline)
         except TallygateError as error:
-            self._rejections.count_rejection(cap_of(key.cap), _find_reason(error))
+            self._rejections.count_rejection(get_cap_name(key.cap), _find_reason(error))
             raise
         if isinstance(result, Deferred):
-            self._rejections.count_rejection(cap_of(key.cap), _REASON_BY_PREREQUISITE.get(result.prerequisite, OTHER))
+            self._rejections.count_rejection(get_cap_name(key.cap), _REASON_BY_PREREQUISITE.get(result.prerequisite, OTHER))
         return result
 
 

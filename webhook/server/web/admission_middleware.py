@@ -12,7 +12,7 @@ from functools import partial
 from wsgiref.types import StartResponse, WSGIApplication
 
 from webhook.admission.change import Phase
-from webhook.admission.registration import ADMIT_PREFIX
+from webhook.admission.registration import ADMIT_PATH_PREFIX
 from webhook.admission.review import ReviewError
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import UndecidedError
@@ -21,7 +21,7 @@ from webhook.server.web.http_errors import STATUS_LINES, HttpError
 from webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
 from webhook.server.web.request_log import RequestLog
 
-_PATHS = {f"{ADMIT_PREFIX}{phase}": phase for phase in Phase}
+_PATHS = {f"{ADMIT_PATH_PREFIX}{phase}": phase for phase in Phase}
 JSON_HEADER = ("Content-Type", "application/json")
 _OK_LINE = STATUS_LINES[200]
 CRASH_ERROR = HttpError(500, "crash", "the gate failed and has decided nothing; its log says how")
@@ -101,8 +101,8 @@ class AdmissionMiddleware:
         tokens = self._tokens()
         if not tokens:
             return _PATHS.get(path)
-        token, _, rest = path.removeprefix(ADMIT_PREFIX).partition("/")
-        phase = _PATHS.get(ADMIT_PREFIX + rest) if path.startswith(ADMIT_PREFIX) else None
+        token, _, rest = path.removeprefix(ADMIT_PATH_PREFIX).partition("/")
+        phase = _PATHS.get(ADMIT_PATH_PREFIX + rest) if path.startswith(ADMIT_PATH_PREFIX) else None
         return phase if phase and _is_valid_token(token, tokens) else None
 
 

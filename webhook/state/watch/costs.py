@@ -17,7 +17,7 @@ NOTHING = Amounts()
 class Counts(Protocol):
     """A cap that can say what a pod holds under it: nothing if it does not count the pod."""
 
-    def held(self, pod: Pod | None) -> Charge:
+    def compute_charge(self, pod: Pod | None) -> Charge:
         """What this pod holds.
 
         Raises:
@@ -43,7 +43,7 @@ class Costs:
 
     def _find(self, shape: Shape) -> Amounts | None:
         try:
-            return self.cap.held(shape.pod()).amounts
+            return self.cap.compute_charge(shape.pod()).amounts
         except QuantityError:
             return None
 

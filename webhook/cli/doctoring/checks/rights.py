@@ -1,6 +1,6 @@
 """Whether the gate may do what it is started to do."""
 
-from webhook.admission.registration import NAMESPACE
+from webhook.admission.registration import DEFAULT_NAMESPACE
 from webhook.cli.doctoring.asked_for import asked_for
 from webhook.cli.doctoring.facts import Facts, Unseen
 from webhook.cli.doctoring.mending import kubectl
@@ -23,7 +23,7 @@ def _rights(facts: Facts) -> Said:
     said = warned if features is None else failed
     files = dict.fromkeys(each.right.feature.grants for each in needed if not each.allowed)
     why = f"ServiceAccount {account} lacks {len(lacking)} of {len(needed)} rights: {named(lacking)}"
-    if facts.here.namespace != NAMESPACE:  # another overlay has put it there, and knows how
+    if facts.here.namespace != DEFAULT_NAMESPACE:  # another overlay has put it there, and knows how
         return said(why, kubectl(facts.here, "apply", "-k", _OVERLAY))
     return said(why, *(kubectl(facts.here, "apply", f"--filename={file}") for file in files))
 
