@@ -16,7 +16,7 @@ from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes, node
 from e2e.registering import register
-from webhook.cli.command import EXIT_FAULT, EXIT_MISUSE
+from webhook.cli.command import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _NODES = (
     node("gpus", {"nvidia.com/gpu": "8"}),
@@ -52,10 +52,10 @@ def main() -> int:
         return 0
     except BuildError as error:
         click.echo(f"tallygate: {error}", err=True)
-        return EXIT_MISUSE
+        return EXIT_USAGE_ERROR
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
-        return EXIT_FAULT
+        return EXIT_INTERNAL_ERROR
 
 
 @contextmanager

@@ -57,7 +57,9 @@ def _says_that_the_gate_failed(said: CompletedProcess[str], gate: Gate, why: re.
     """Whether kubectl says which webhook failed, where it is, and why; of a complete pod only this one is asked."""
     reached = gate.reached
     base = (
-        reached.base if isinstance(reached, UrlTarget) else f"https://{reached.name}.{reached.namespace}.svc:{reached.port}"
+        reached.base
+        if isinstance(reached, UrlTarget)
+        else f"https://{reached.name}.{reached.namespace}.svc:{reached.port}"
     )
     start = (
         'Error from server (InternalError): error when creating "STDIN": Internal error occurred: '

@@ -32,7 +32,7 @@ from tests.state.attempts import Put, room
 from tests.state.contract import soon
 from webhook.admission.registration import create_webhook_configurations
 from webhook.cli.lint import lint
-from webhook.cli.policies import usable
+from webhook.cli.policies import load_usable_policies
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers
@@ -117,7 +117,7 @@ def test_policies_are_taken_out_of_the_cluster_and_looked_at_by_what_the_runbook
     assert found.exit_code == 1, found.output
     said_of = json.loads(found.output)
     assert [each["code"] for each in said_of["findings"]] == ["TG308"]
-    assert said_of["summary"]["policies"] == len(usable([SHIPPED_POLICIES]).rules)
+    assert said_of["summary"]["policies"] == len(load_usable_policies([SHIPPED_POLICIES]).rules)
 
 
 def test_an_authority_whose_key_has_leaked_is_trusted_no_more_after_what_the_page_says(

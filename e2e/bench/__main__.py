@@ -16,7 +16,7 @@ from e2e.bench.table import refusal_table, table
 from e2e.errors import BuildError, ClusterError
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
-from webhook.cli.command import EXIT_FAULT, EXIT_MISUSE
+from webhook.cli.command import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _ROUNDS = 10
 _CREATES = 200  # in each variant, in each round, in each way
@@ -31,7 +31,7 @@ def main(output: str) -> None:
         taken, refused = _rounds()
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
-        sys.exit(EXIT_MISUSE if isinstance(error, BuildError) else EXIT_FAULT)
+        sys.exit(EXIT_USAGE_ERROR if isinstance(error, BuildError) else EXIT_INTERNAL_ERROR)
     found = [figure for way in WAYS for figure in figures([each[way] for each in taken], way)]
     told = [told for way in (ALONE, SELDOM) for told in refusal_figures([each[way] for each in refused], way)]
     click.echo(_as_json(found, told, load) if output == "json" else _as_table(found, told, load))

@@ -41,7 +41,9 @@ def existing(kubeconfig: Path, context: str, image: str, host: str) -> Iterator[
                 yield Site(cluster, gate, lent.node, lent.image, lent.own)
             finally:
                 unregister(cluster)
-                cluster.kubectl("delete", "namespace", DEFAULT_NAMESPACE, "--ignore-not-found")  # a case may have made it
+                cluster.kubectl(
+                    "delete", "namespace", DEFAULT_NAMESPACE, "--ignore-not-found"
+                )  # a case may have made it
 
 
 def _own_kubeconfig(kubeconfig: Path, context: str, folder: Path) -> Path:

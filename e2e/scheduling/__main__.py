@@ -19,7 +19,7 @@ from e2e.scheduling.compared import Answering, differences
 from e2e.scheduling.draw.case import drawn
 from e2e.scheduling.plane import plane
 from e2e.scheduling.reasons import table
-from webhook.cli.command import EXIT_FAULT, EXIT_FINDINGS, EXIT_MISUSE
+from webhook.cli.command import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _EVERY = 2.0  # seconds between words
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -63,7 +63,7 @@ def main(cases: int, seed: int, out: Path | None, file: Path | None, answering: 
                     click.echo("\n  ".join((name, *found)))
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
-        sys.exit(EXIT_MISUSE if isinstance(error, BuildError) else EXIT_FAULT)
+        sys.exit(EXIT_USAGE_ERROR if isinstance(error, BuildError) else EXIT_INTERNAL_ERROR)
     for line in table(results):
         click.echo(line)
     if answering:

@@ -24,7 +24,7 @@ from e2e.scheduling.draw.words import BANANAS, GPU, HOSTNAME, IMAGE, ZONE
 from e2e.scheduling.plane import plane
 from e2e.scheduling.scene import Scene, scene
 from e2e.scheduling.standing import make_standing
-from webhook.cli.command import EXIT_FAULT, EXIT_MISUSE
+from webhook.cli.command import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _ABOUT = ("resources", "resources", "resources", "preemption", "taints", "ports", "company")
 _CONTROLLERS = ("deployment-controller", "replicaset-controller")
@@ -185,7 +185,7 @@ def main(cases: int, seed: int, out: Path) -> None:
                 write(line)
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
-        sys.exit(EXIT_MISUSE if isinstance(error, BuildError) else EXIT_FAULT)
+        sys.exit(EXIT_USAGE_ERROR if isinstance(error, BuildError) else EXIT_INTERNAL_ERROR)
 
 
 if __name__ == "__main__":

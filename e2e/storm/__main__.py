@@ -14,7 +14,7 @@ from e2e.storm.ground import ground
 from e2e.storm.outcome import Outcome
 from e2e.storm.storms import STORMS
 from e2e.storm.table import table
-from webhook.cli.command import EXIT_FAULT, EXIT_FINDINGS, EXIT_MISUSE
+from webhook.cli.command import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 
 @click.command()
@@ -29,7 +29,7 @@ def main(names: tuple[str, ...]) -> None:
         outcomes, failures = _outcomes(names or tuple(STORMS))
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
-        sys.exit(EXIT_MISUSE if isinstance(error, BuildError) else EXIT_FAULT)
+        sys.exit(EXIT_USAGE_ERROR if isinstance(error, BuildError) else EXIT_INTERNAL_ERROR)
     click.echo(
         f"Kubernetes {kubernetes_version()} and everything else on {os.cpu_count()} cores, Python "
         f"{platform.python_version()}; load before: {load:.1f}, after: {os.getloadavg()[0]:.1f}.\n"

@@ -46,7 +46,9 @@ def test_where_countless_faults_are_stored(new: dict[str, str]) -> None:
 
 
 def test_a_name_of_more_digits_than_python_reads_is_refused_like_any_other() -> None:
-    problems = evaluate_request(change(pod({"1" * 5000: "1"})), RuleIndex(policies(NAMES)), None, Phase.VALIDATING).problems
+    problems = evaluate_request(
+        change(pod({"1" * 5000: "1"})), RuleIndex(policies(NAMES)), None, Phase.VALIDATING
+    ).problems
     assert [problem.code for problem in problems] == ["TG102"]
 
 

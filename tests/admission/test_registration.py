@@ -9,14 +9,18 @@ import pytest
 
 from webhook.admission.change import AdmissionRequest
 from webhook.admission.registration import ServiceTarget, UrlTarget, create_webhook_configurations
-from webhook.admission.workloads import SCALABLE_KINDS, REVIEW_TARGETS, find_review_target
+from webhook.admission.workloads import REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
 
 SERVICE = ServiceTarget("gates", "gate", 8443)
 
 
 def entries(**asked: Any) -> list[dict[str, Any]]:
     """Every webhook of both configurations."""
-    return [webhook for configuration in create_webhook_configurations(SERVICE, **asked) for webhook in configuration["webhooks"]]
+    return [
+        webhook
+        for configuration in create_webhook_configurations(SERVICE, **asked)
+        for webhook in configuration["webhooks"]
+    ]
 
 
 def judging(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -88,7 +92,10 @@ def test_nothing_is_sent_that_the_gate_passes_over() -> None:
     kinds = {found.plural: kind for (_, kind), found in REVIEW_TARGETS.items()}
     for group, resource, operation, _ in sent(judging(entries())):
         plural, _, part = resource.partition("/")
-        assert find_review_target(AdmissionRequest(kinds[plural], operation, b"{}", group=group, subresource=part)) is not None
+        assert (
+            find_review_target(AdmissionRequest(kinds[plural], operation, b"{}", group=group, subresource=part))
+            is not None
+        )
 
 
 def test_a_cluster_may_register_nodes_while_the_gate_is_away() -> None:

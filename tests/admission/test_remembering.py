@@ -119,7 +119,10 @@ def test_a_pod_that_another_rule_is_for_is_not_spared_for_one_that_asks_for_the_
     pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "resources": resources}]}}
     labelled = {**pod, "metadata": {"name": "b", "labels": {"strict": "yes"}}}
     remembers = RuleIndex(policies(RULES))
-    said = [evaluate_request(change({"object": each}), remembers, None, Phase.VALIDATING).is_allowed for each in (pod, labelled, pod)]
+    said = [
+        evaluate_request(change({"object": each}), remembers, None, Phase.VALIDATING).is_allowed
+        for each in (pod, labelled, pod)
+    ]
     assert said == [True, False, True]
 
 

@@ -11,7 +11,13 @@ from msgspec.structs import replace
 
 from tests.effort import examples
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.answer import ResponseSubject, encode_response, create_retry_status, create_denial_status, encode_rule_response
+from webhook.admission.answer import (
+    ResponseSubject,
+    create_denial_status,
+    create_retry_status,
+    encode_response,
+    encode_rule_response,
+)
 from webhook.admission.change import AdmissionRequest, Phase
 from webhook.admission.review import ReviewError, decode_review, encode_review_response
 from webhook.admission.verdict import ALLOWED, Verdict
@@ -143,7 +149,11 @@ def test_an_allow_says_nothing_more() -> None:
 def test_a_refusal_says_every_problem_in_message_and_causes() -> None:
     wrong = (problem(1), *(problem(2, f"spec.containers[{index}]", rule="whole") for index in (0, 1)))
     verdict = Verdict(problems=wrong)
-    said = response(encode_rule_response("u", ResponseSubject(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING))
+    said = response(
+        encode_rule_response(
+            "u", ResponseSubject(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING
+        )
+    )
     assert said["allowed"] is False
     assert (said["status"]["code"], said["status"]["reason"], said["status"]["status"]) == (422, "Invalid", "Failure")
     assert said["status"]["message"] == (
@@ -179,12 +189,16 @@ def test_a_pod_without_a_name_yet_is_known_by_what_its_name_will_begin_with() ->
 def test_a_pod_that_is_there_is_known_by_its_whole_name() -> None:
     body = b'{"metadata": {"generateName": "web-", "name": "web-x2x9f"}}'
     change = replace(CHANGE, operation="UPDATE", subresource="resize", name="web-x2x9f", object=body)
-    assert create_denial_status(ResponseSubject(change, {}), 403, "Forbidden", [problem()])["message"].startswith('Pod "web-x2x9f": ')
+    assert create_denial_status(ResponseSubject(change, {}), 403, "Forbidden", [problem()])["message"].startswith(
+        'Pod "web-x2x9f": '
+    )
 
 
 @pytest.mark.parametrize("body", [b'{"metadata": {"generateName": 7}}', b"{}", b'{"metadata": null}'])
 def test_an_object_whose_name_cannot_be_read_is_told_by_its_kind(body: bytes) -> None:
-    status = create_denial_status(ResponseSubject(replace(CHANGE, name="", object=body), {}), 403, "Forbidden", [problem()])
+    status = create_denial_status(
+        ResponseSubject(replace(CHANGE, name="", object=body), {}), 403, "Forbidden", [problem()]
+    )
     assert status["message"] == "Pod: spec: is wrong (TG1, rule r)"
 
 
@@ -203,7 +217,9 @@ def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
 )
 def test_as_many_problems_as_fit_are_told_whole(count: int, ends: str) -> None:
     problems = tuple(Problem("", "TG", Reason.INVALID, f"TG{number} is wrong") for number in range(count))
-    message = response(encode_rule_response("u", MATTER, Verdict(problems=problems), Phase.VALIDATING))["status"]["message"]
+    message = response(encode_rule_response("u", MATTER, Verdict(problems=problems), Phase.VALIDATING))["status"][
+        "message"
+    ]
     assert message.splitlines()[-1].removesuffix(" (TG)") == ends
 
 
@@ -234,7 +250,9 @@ def test_weaker_findings_are_warnings_and_annotations() -> None:
 
 def test_a_warning_says_why_once() -> None:
     verdict = Verdict(warnings=(problem(1), problem(2)))
-    said = response(encode_rule_response("u", ResponseSubject(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING))
+    said = response(
+        encode_rule_response("u", ResponseSubject(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING)
+    )
     assert said["warnings"] == [
         'Pod "p": spec: is wrong (TG1, rule r: refused from Monday on)',
         'Pod "p": spec: is wrong (TG2, rule r)',
@@ -266,6 +284,8 @@ def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: l
 
 
 def test_busy_sends_the_client_away_for_a_moment_inside_the_answer() -> None:
-    said = response(encode_response("u", MATTER, Verdict(), Phase.VALIDATING, create_retry_status(CHANGE, 1, "cap gpus: wait")))
+    said = response(
+        encode_response("u", MATTER, Verdict(), Phase.VALIDATING, create_retry_status(CHANGE, 1, "cap gpus: wait"))
+    )
     assert said["status"]["code"] == 429
     assert said["status"]["details"]["retryAfterSeconds"] == 1

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.audit.findings import finding
-from webhook.audit.report import REPORT_APIS, DIGEST_ANNOTATION, OMITTED_ANNOTATION, MAX_RESULT_BYTES, MAX_RESULTS, create_report, create_content, create_result_key
+from webhook.audit.report import (
+    DIGEST_ANNOTATION,
+    MAX_RESULT_BYTES,
+    MAX_RESULTS,
+    OMITTED_ANNOTATION,
+    REPORT_APIS,
+    create_content,
+    create_report,
+    create_result_key,
+)
 from webhook.policy.model import Enforcement
 
 NEWER, OLDER = REPORT_APIS

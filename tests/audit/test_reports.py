@@ -8,8 +8,8 @@ import pytest
 from tests.audit.findings import finding
 from tests.state.kubernetes.server import Play, Scripted, hang_up, says, sends, server
 from webhook.audit.kept import AuditFindings
-from webhook.audit.report import REPORT_APIS, DIGEST_ANNOTATION, ReportApi, create_content
-from webhook.audit.reports import ReportWriter, ReportsError, ReportCounts
+from webhook.audit.report import DIGEST_ANNOTATION, REPORT_APIS, ReportApi, create_content
+from webhook.audit.reports import ReportCounts, ReportsError, ReportWriter
 
 NEWER, OLDER = REPORT_APIS
 FOUND = says(200, kind="APIResourceList")

@@ -42,7 +42,7 @@ def documents() -> dict[Path, str]:
 def _codes() -> str:
     parts = ["# Codes\n", _ABOUT_CODES]
     for prefix, (title, about) in _GROUPS.items():
-        codes = [code for code in catalogue.ALL if code.number.startswith(prefix)]
+        codes = [code for code in catalogue.ALL_CODES if code.number.startswith(prefix)]
         parts += [f"## {title}\n", f"{about}\n", "| code | name | what |\n| --- | --- | --- |"]
         parts += [f"| [{code.number}](#{_anchor(code)}) | {code.slug} | {_cell(code.summary)} |" for code in codes]
         parts.append("")

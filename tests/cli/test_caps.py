@@ -232,11 +232,11 @@ def test_what_is_no_snapshot_is_misuse(tmp_path: Path, text: str | None, sentenc
 
 def test_a_snapshot_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its size is looked at first."""
-    monkeypatch.setattr(snapshot, "BOUNDS", Bounds(size=1024 * 1024))
+    monkeypatch.setattr(snapshot, "SNAPSHOT_LIMITS", Bounds(size=1024 * 1024))
     with (tmp_path / "snapshot").open("wb") as sparse:
         sparse.truncate(1024 * 1024 + 1)
     with pytest.raises(snapshot.SnapshotError, match="snapshot: larger than 1 MiB; write it with `tallygate snapshot`"):
-        snapshot.read(tmp_path / "snapshot")
+        snapshot.read_snapshot(tmp_path / "snapshot")
 
 
 def test_a_cron_job_without_a_job_makes_no_pods(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from webhook.cli.app import root
-from webhook.cli.command import Command, Group, Root
+from webhook.cli.command import Command, Group, RootGroup
 from webhook.errors import TallygateError
 
 
@@ -76,7 +76,7 @@ def test_the_version_is_told() -> None:
     assert (result.exit_code, result.output) == (0, "tallygate 0.1.0\n")
 
 
-class Failing(Root):
+class Failing(RootGroup):
     """The root command with commands of its own in place of modules."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -84,7 +84,7 @@ class Failing(Root):
         return click.Group.get_command(self, ctx, cmd_name)
 
 
-def failing(error: BaseException) -> Root:
+def failing(error: BaseException) -> RootGroup:
     """The root command with a single command that fails so."""
 
     @click.group(cls=Failing, modules={}, examples=())

@@ -15,8 +15,8 @@ from certs.names import Names
 from certs.renewal import issue
 from webhook.admission.change import CREATE
 from webhook.admission.review import decode_review
-from webhook.cli.demonstration import Demonstration, UnansweredError, review, said
-from webhook.cli.serving_files import PODS, ServingFiles
+from webhook.cli.demonstration import Demonstration, NoDecisionError, create_review, format_kubectl_output
+from webhook.cli.serving_files import DEMO_PODS, DemoFiles
 
 
 def invalid(*messages: str) -> dict[str, object]:
@@ -29,14 +29,14 @@ def invalid(*messages: str) -> dict[str, object]:
 def test_a_pod_that_goes_in_is_created() -> None:
     """With warnings before it."""
     answer = {"allowed": True, "warnings": ["one", "two"]}
-    assert said("p", "p.yaml", "validate", answer) == ["Warning: one", "Warning: two", "pod/p created"]
+    assert format_kubectl_output("p", "p.yaml", "validate", answer) == ["Warning: one", "Warning: two", "pod/p created"]
 
 
 def test_what_is_invalid_is_told_by_its_causes() -> None:
     """One in the same line, several below each other, as kubectl has it in e2e/cases/with."""
-    assert said("p", "p.yaml", "mutate", invalid("no")) == ['The Pod "p" is invalid: spec: no']
+    assert format_kubectl_output("p", "p.yaml", "mutate", invalid("no")) == ['The Pod "p" is invalid: spec: no']
     several = ['The Pod "p" is invalid: ', "* spec: no", "* spec: never"]
-    assert said("p", "p.yaml", "mutate", invalid("no", "never")) == several
+    assert format_kubectl_output("p", "p.yaml", "mutate", invalid("no", "never")) == several
 
 
 def test_any_other_refusal_names_reason_file_and_webhook() -> None:
@@ -44,30 +44,30 @@ def test_any_other_refusal_names_reason_file_and_webhook() -> None:
     answer = {"allowed": False, "status": {"reason": "Forbidden", "message": "no room"}}
     line = 'Error from server (Forbidden): error when creating "p.yaml": '
     line += 'admission webhook "validate.tallygate.dev" denied the request: no room'
-    assert said("p", "p.yaml", "validate", answer) == [line]
+    assert format_kubectl_output("p", "p.yaml", "validate", answer) == [line]
 
 
 @pytest.mark.parametrize("phase", ["mutate", "validate"])
-@pytest.mark.parametrize("name", PODS)
+@pytest.mark.parametrize("name", DEMO_PODS)
 def test_reviews_are_what_the_gate_reads(name: str, phase: str) -> None:
     """With a UID for the pod once it is validated, as the API server gives it."""
-    pod = yaml.safe_load(PODS[name])
-    asked = decode_review(json.dumps(review(pod, phase)).encode())
+    pod = yaml.safe_load(DEMO_PODS[name])
+    asked = decode_review(json.dumps(create_review(pod, phase)).encode())
     assert (asked.request.kind, asked.request.operation, asked.request.namespace) == ("Pod", CREATE, "team-a")
     assert ("uid" in json.loads(bytes(asked.request.object))["metadata"]) == (phase == "validate")
 
 
 def test_a_gate_that_fails_is_not_the_users_fault(tmp_path: Path) -> None:
     """What it answered is told, in place of a verdict that nobody gave."""
-    files = ServingFiles(tmp_path)
+    files = DemoFiles(tmp_path)
     files.write()
-    issue(files.certificates, Names((), (ip_address("127.0.0.1"),)), datetime.now(UTC))
+    issue(files.certificate_folder, Names((), (ip_address("127.0.0.1"),)), datetime.now(UTC))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files.certificates / "tls.crt", files.certificates / "tls.key")
+    context.load_cert_chain(files.certificate_folder / "tls.crt", files.certificate_folder / "tls.key")
     with http.server.HTTPServer(("127.0.0.1", 0), _Failing) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         Thread(target=server.handle_request, daemon=True).start()
-        with pytest.raises(UnansweredError, match="the gate answered 500 to good: no idea"):
+        with pytest.raises(NoDecisionError, match="the gate answered 500 to good: no idea"):
             Demonstration(files, f"https://127.0.0.1:{server.server_port}").show()
 
 

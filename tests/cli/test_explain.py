@@ -36,12 +36,12 @@ def test_without_a_code_all_are_listed() -> None:
     """One line each."""
     lines = explain().stdout.splitlines()
     assert lines[0].split() == ["CODE", "NAME", "WHAT"]
-    assert [line.split()[0] for line in lines[1:]] == [code.number for code in catalogue.ALL]
+    assert [line.split()[0] for line in lines[1:]] == [code.number for code in catalogue.ALL_CODES]
 
 
 def test_a_code_is_explained() -> None:
     """What, why, what fails and what passes."""
-    code = catalogue.of("TG101")
+    code = catalogue.get_code("TG101")
     text = explain("not-whole").stdout
     for part in (
         "TG101 not-whole",

@@ -14,7 +14,7 @@ from tests.conformance.errors import is_resource_field
 from tests.conformance.sums import wrapping_names
 from webhook.admission.change import Phase
 from webhook.cli.app import root
-from webhook.cli.policies import usable
+from webhook.cli.policies import load_usable_policies
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
@@ -74,7 +74,7 @@ def test_the_api_servers_refusals_are_errors_and_nothing_else_is(tmp_path: Path,
 
 def test_the_gate_and_the_command_line_refuse_the_same(wanted: dict[int, list[Finding]]) -> None:
     """By the shipped rules: the same codes at the same fields, for objects of every kind."""
-    policies = usable([SHIPPED_POLICIES])
+    policies = load_usable_policies([SHIPPED_POLICIES])
     gate = Gate(
         policies=lambda: policies,
         namespaces=UnknownNamespaces(),

@@ -11,7 +11,7 @@ from webhook.cli import progress
 SLOW = """\
 from webhook.cli import main, progress
 import sys
-progress._PATIENCE = -1.0
+progress._SHOW_AFTER_SECONDS = -1.0
 sys.argv = ["tallygate", "check", "."]
 main()
 """
@@ -19,8 +19,8 @@ main()
 
 def test_things_come_through_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     """And quickly, without a word."""
-    assert list(progress.shown("counting", range(5))) == [0, 1, 2, 3, 4]
-    assert list(progress.reading(iter("ab"))) == ["a", "b"]
+    assert list(progress.track("counting", range(5))) == [0, 1, 2, 3, 4]
+    assert list(progress.track_files(iter("ab"))) == ["a", "b"]
     assert capsys.readouterr().err == ""
 
 
@@ -37,7 +37,7 @@ def test_a_long_wait_is_shown_at_a_terminal(tmp_path: Path) -> None:
 
 def test_a_pipe_is_spared(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """However long it takes."""
-    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress, "_SHOW_AFTER_SECONDS", -1.0)
     assert not sys.stderr.isatty()
-    assert len(list(progress.shown("counting", range(5)))) == 5
+    assert len(list(progress.track("counting", range(5)))) == 5
     assert capsys.readouterr().err == ""

@@ -15,9 +15,9 @@ from tests.cli.case import CASES, Case
 from tests.cli.terminal import printed
 from webhook.cli import catalogue
 from webhook.cli.report import github, sarif, summary
-from webhook.cli.report.finding import Finding, Level, Subject
-from webhook.cli.report.summary import Seen
-from webhook.cli.report.write import console
+from webhook.cli.report.finding import Finding, FindingSeverity, FindingSubject
+from webhook.cli.report.summary import RunSummary
+from webhook.cli.report.write import create_console
 
 CASE = Case(CASES / "every_form_of_output_says_the_same")
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -27,12 +27,12 @@ FINDINGS = st.builds(
     TEXT,
     st.integers(1, 9),
     st.integers(1, 9),
-    st.sampled_from(Level),
-    st.sampled_from([code.number for code in catalogue.ALL]),
+    st.sampled_from(FindingSeverity),
+    st.sampled_from([code.number for code in catalogue.ALL_CODES]),
     TEXT,
     TEXT,
     TEXT,
-    st.builds(Subject, st.integers(0, 3), TEXT, TEXT, TEXT, TEXT),
+    st.builds(FindingSubject, st.integers(0, 3), TEXT, TEXT, TEXT, TEXT),
     TEXT,
 )
 TEXT_OBJECT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
@@ -111,18 +111,18 @@ SARIF: dict[str, Any] = {
 @given(st.lists(FINDINGS, max_size=4))
 def test_sarif_has_its_shape(findings: list[Finding]) -> None:
     """Whatever the texts are; each result points at its rule, which says what `explain` says."""
-    document = json.loads(json.dumps(sarif.document(findings, "1")))
+    document = json.loads(json.dumps(sarif.create_sarif(findings, "1")))
     jsonschema.validate(document, SARIF)
     run = document["runs"][0]
     rules = run["tool"]["driver"]["rules"]
     assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [each.code for each in findings]
-    assert all(rule["shortDescription"]["text"] == catalogue.of(rule["id"]).summary for rule in rules)
+    assert all(rule["shortDescription"]["text"] == catalogue.get_code(rule["id"]).summary for rule in rules)
 
 
 @given(st.lists(FINDINGS, max_size=4))
 def test_a_workflow_command_is_one_line_that_can_be_undone(findings: list[Finding]) -> None:
     """Nothing in a text can end the command, its properties, or the line."""
-    lines = github.lines(findings)
+    lines = github.format_github(findings)
     assert len(lines) == len(findings)
     for line, finding in zip(lines, findings, strict=True):
         match = re.fullmatch(r"::(error|warning|notice) ([^\r\n]*?)::([^\r\n]*)", line)
@@ -130,7 +130,7 @@ def test_a_workflow_command_is_one_line_that_can_be_undone(findings: list[Findin
         properties = dict(part.split("=", 1) for part in match[2].split(","))
         assert set(properties) == {"file", "line", "col", "title"}
         assert unescaped(properties["file"]) == finding.file
-        assert unescaped(match[3]) == f"{finding.sentence} ({finding.source})"
+        assert unescaped(match[3]) == f"{finding.field_message} ({finding.attribution})"
 
 
 def unescaped(text: str) -> str:
@@ -185,34 +185,34 @@ def test_no_color_means_no_colour() -> None:
 
 def test_what_is_no_terminal_is_wide() -> None:
     """Nothing is folded there."""
-    assert console(io.StringIO()).width > 1000
+    assert create_console(io.StringIO()).width > 1000
 
 
 def test_a_summary_counts() -> None:
     """Ones are singular, and what was passed over is said."""
-    seen = Seen("policy", files=1, things=2)
-    seen.passed_over.update({"Service": 2, "ConfigMap": 1})
-    seen.not_objects = 1
-    seen.remarks.append("by the way")
-    error = Finding("f", 1, 1, Level.ERROR, "TG101", "m")
-    assert summary.sentences(seen, [error, error]) == [
+    seen = RunSummary("policy", file_count=1, item_count=2)
+    seen.skipped_kinds.update({"Service": 2, "ConfigMap": 1})
+    seen.non_object_count = 1
+    seen.notes.append("by the way")
+    error = Finding("f", 1, 1, FindingSeverity.ERROR, "TG101", "m")
+    assert summary.format_summary(seen, [error, error]) == [
         "2 policies in 1 file: 2 errors",
         "3 objects of kinds that ask for nothing passed over: ConfigMap 1, Service 2",
         "1 document passed over that no API has: neither apiVersion nor kind",
         "by the way",
     ]
-    assert summary.as_data(seen, [])["policies"] == 2
+    assert summary.summary_to_dict(seen, [])["policies"] == 2
 
 
 @pytest.mark.parametrize(
     ("level", "strict", "fails"),
     [
-        (Level.ERROR, False, True),
-        (Level.WARNING, False, False),
-        (Level.WARNING, True, True),
-        (Level.NOTE, True, False),
+        (FindingSeverity.ERROR, False, True),
+        (FindingSeverity.WARNING, False, False),
+        (FindingSeverity.WARNING, True, True),
+        (FindingSeverity.NOTE, True, False),
     ],
 )
-def test_what_fails(level: Level, *, strict: bool, fails: bool) -> None:
+def test_what_fails(level: FindingSeverity, *, strict: bool, fails: bool) -> None:
     """Errors do, warnings under `--strict`, notes never."""
-    assert summary.fails([Finding("f", 1, 1, level, "TG101", "m")], strict=strict) is fails
+    assert summary.is_failure([Finding("f", 1, 1, level, "TG101", "m")], strict=strict) is fails

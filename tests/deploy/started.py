@@ -45,7 +45,9 @@ def relay_settings(objects: Objects) -> Relaying:
     """What the relay would."""
     params = _params(container(objects, "relay"), relay)
     gate, others, others_ca = (params.pop(name) for name in ("gate", "others", "others_ca"))
-    return Relaying(load_settings(params, {_VARIABLE: DEFAULT_NAMESPACE}, params.pop("config")), gate, others, str(others_ca))
+    return Relaying(
+        load_settings(params, {_VARIABLE: DEFAULT_NAMESPACE}, params.pop("config")), gate, others, str(others_ca)
+    )
 
 
 def _params(found: Object, command: Any) -> dict[str, Any]:

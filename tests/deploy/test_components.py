@@ -98,7 +98,9 @@ def test_the_rights_are_given_to_the_gate_and_to_nobody_else() -> None:
         bindings = [each for (kind, _), each in read.items() if kind.endswith("Binding")]
         assert len(bindings) == len(read) / 2
         for given in bindings:
-            assert given["subjects"] == [{"kind": "ServiceAccount", "name": "tallygate", "namespace": DEFAULT_NAMESPACE}]
+            assert given["subjects"] == [
+                {"kind": "ServiceAccount", "name": "tallygate", "namespace": DEFAULT_NAMESPACE}
+            ]
             assert given["roleRef"]["kind"] == given["kind"].removesuffix("Binding")
             assert (given["roleRef"]["kind"], given["roleRef"]["name"]) in read
 

@@ -3,14 +3,14 @@
 import pytest
 
 from webhook.accounting.quantity import Quantity
-from webhook.policy.amounts_allowed import is_allowed_amount, find_min_allowed
+from webhook.policy.amounts_allowed import find_min_allowed, is_allowed_amount
 from webhook.policy.coverage import (
-    match_covers,
-    list_excluded,
-    list_included,
+    can_share_request,
     is_countable_pattern,
     is_every_user,
-    can_share_request,
+    list_excluded,
+    list_included,
+    match_covers,
     namespaces_cover,
     namespaces_overlap,
     pattern_covers,

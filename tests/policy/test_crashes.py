@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.policy.files import NOON, WAIT, in_force, rule_text
-from webhook.policy.store import PolicyStore, PolicyStatus
+from webhook.policy.store import PolicyStatus, PolicyStore
 
 
 class _Clock:
@@ -32,7 +32,12 @@ def test_a_crash_of_the_reader_is_told_and_the_last_good_set_stays_in_force(tmp_
     status = store.reload()
     assert store.get_policies() is good
     assert repr(status.internal_error) == "RuntimeError('out of order')"
-    assert (status.digest, status.generation, status.rejected_findings, status.rejected_count) == (good.digest, 1, (), 0)
+    assert (status.digest, status.generation, status.rejected_findings, status.rejected_count) == (
+        good.digest,
+        1,
+        (),
+        0,
+    )
     assert told == [status]
 
 

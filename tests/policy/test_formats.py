@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.accounting.quantity import Quantity
-from webhook.policy.formats import FORMAT_CHECKS, FormatError, split_counted_name, check_quantity, truncate_text, quote_text
+from webhook.policy.formats import (
+    FORMAT_CHECKS,
+    FormatError,
+    check_quantity,
+    quote_text,
+    split_counted_name,
+    truncate_text,
+)
 
 TAKEN: dict[str, tuple[str, ...]] = {
     "quantity": (

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from webhook.accounting.quantity import Quantity
-from webhook.policy.amounts_allowed import is_allowed_amount, find_min_allowed
+from webhook.policy.amounts_allowed import find_min_allowed, is_allowed_amount
 from webhook.policy.coverage import (
+    classify_pattern,
     namespaces_cover,
     namespaces_overlap,
-    classify_pattern,
     resources_cover,
     resources_overlap,
     selector_covers,

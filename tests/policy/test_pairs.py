@@ -14,7 +14,10 @@ def _codes(one: str, other: str) -> list[tuple[str, str, str]]:
     text = "---\n".join(f"{HEAD}metadata: {{name: {name}}}\nspec: {{{spec}}}\n" for name, spec in specs.items())
     parsed = parse([("a.yaml", text.encode())])
     assert parsed.findings == ()
-    found = [(finding.message.split('"')[1], finding.code, str(finding.severity)) for finding in lint_policies(parsed.policies)]
+    found = [
+        (finding.message.split('"')[1], finding.code, str(finding.severity))
+        for finding in lint_policies(parsed.policies)
+    ]
     return [each for each in found if each[1] in {"TG332", "TG333"}]
 
 

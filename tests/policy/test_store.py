@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.policy.files import NOON, in_force, rule_text
-from webhook.policy.store import PolicyError, PolicyStore, PolicyStatus
+from webhook.policy.store import PolicyError, PolicyStatus, PolicyStore
 
 
 def test_a_broken_set_at_the_start_is_an_error_with_all_its_findings(tmp_path: Path) -> None:

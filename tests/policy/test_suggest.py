@@ -4,7 +4,7 @@ import pytest
 
 from webhook.policy.lint_names import lint_names
 from webhook.policy.parse import parse
-from webhook.policy.suggest import WELL_KNOWN_RESOURCES, format_suggestion, find_nearest, suggest_resource
+from webhook.policy.suggest import WELL_KNOWN_RESOURCES, find_nearest, format_suggestion, suggest_resource
 
 FIELDS = (
     "wellFormedName",

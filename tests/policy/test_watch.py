@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.policy.files import NOON, WAIT, in_force, mount, rule_text
-from webhook.policy.store import PolicyStore, PolicyStatus
+from webhook.policy.store import PolicyStatus, PolicyStore
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tests.server.building import Log
 from tests.state.ledger.ledgers import empty, gpus, granted, wants
 from webhook.admission.capping import CapIndex
 from webhook.admission.change import Phase
-from webhook.cli.certificate_figures import CertificateFigures
+from webhook.cli.certificate_figures import CertificateMetrics
 from webhook.server.events.event_correlator import Event
 from webhook.server.events.event_recorder import EventRecorder
 from webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout
@@ -43,7 +43,7 @@ def everything() -> CollectorRegistry:
     figures = LedgerControllerMetrics(metrics.registry, lambda: [pods], told.observed_ledgers, lambda: True)
     EventRecorder(_Nowhere(), "one", metrics.registry, log)
     AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = last()
-    CertificateFigures(metrics.registry)
+    CertificateMetrics(metrics.registry)
     Relay(_nobody, None, Telemetry(log, metrics), "one")
     _happen(metrics, figures)
     _write(told, LedgerKey(caps.list_caps()[0].key, "team-a"))

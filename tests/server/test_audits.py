@@ -12,7 +12,7 @@ from tests.server.building import Log
 from tests.server.process import eventually
 from tests.server.small_cluster import SmallCluster, small_cluster
 from tests.state.watch.test_pool import kubeconfig
-from webhook.cli.policies import usable
+from webhook.cli.policies import load_usable_policies
 from webhook.server.controllers import audit_controller
 from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from webhook.server.controllers.informers import GateInformers
@@ -37,7 +37,7 @@ class Replica:
         self.figures = AuditMetrics(self.registry, self.is_leading, every)
         access = connect(kubeconfig(folder, there.server))
         self._cluster = GateInformers(access, self.log.logger)
-        policies = usable(())
+        policies = load_usable_policies(())
         order = AuditSchedule(every, lambda: policies, self.is_leading, OWN)
         self.audits = AuditController(access, self._cluster, order, self.log.logger, self.figures)
 

@@ -42,7 +42,9 @@ def encode_rule_response(uid: str, subject: ResponseSubject, verdict: Verdict, p
     return encode_response(uid, subject, verdict, phase, status)
 
 
-def encode_response(uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None) -> bytes:
+def encode_response(
+    uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None
+) -> bytes:
     """Write the answer: denied with `status`, allowed without."""
     if verdict is ALLOWED:
         return encode_review_response(uid, status=status)
@@ -69,7 +71,9 @@ def _create_annotations(verdict: Verdict) -> dict[str, str]:
     return {key: text for key, text in annotations.items() if text}
 
 
-def create_denial_status(subject: ResponseSubject, code: int, reason: str, problems: Sequence[Problem]) -> dict[str, Any]:
+def create_denial_status(
+    subject: ResponseSubject, code: int, reason: str, problems: Sequence[Problem]
+) -> dict[str, Any]:
     """The `status` of a refusal (metav1.Status): every problem in the message and among the causes.
 
     kubectl shows one or the other. Of a single object that is Invalid it prints kind, name and causes; of one among
@@ -87,7 +91,8 @@ def create_denial_status(subject: ResponseSubject, code: int, reason: str, probl
             "group": subject.request.group,
             "kind": subject.request.kind,
             "causes": [
-                {"field": problem.field, "reason": problem.reason.value, "message": problem.text} for problem in formatted[:_MAX_CAUSES]
+                {"field": problem.field, "reason": problem.reason.value, "message": problem.text}
+                for problem in formatted[:_MAX_CAUSES]
             ],
         },
     }
@@ -127,7 +132,12 @@ class _FormattedProblem(NamedTuple):
 def _format_problems(problems: Iterable[Problem], reasons: PolicyReasons) -> list[_FormattedProblem]:
     """What is told of problems: the admin's own reason stands with the first that a rule or cap has found."""
     explained: set[str] = set()
-    return [_FormattedProblem(problem.field, problem.reason, _format_problem(problem, _take_reason(explained, problem.rule, reasons))) for problem in problems]
+    return [
+        _FormattedProblem(
+            problem.field, problem.reason, _format_problem(problem, _take_reason(explained, problem.rule, reasons))
+        )
+        for problem in problems
+    ]
 
 
 def _take_reason(explained: set[str], rule: str, reasons: PolicyReasons) -> str:

@@ -75,7 +75,9 @@ class CapIndex:
     """All caps of a policy set, ready to be asked."""
 
     def __init__(self, policies: PolicySet) -> None:
-        self._caps = tuple(sorted((_create_active_cap(cap) for cap in policies.caps), key=lambda active_cap: active_cap.key))
+        self._caps = tuple(
+            sorted((_create_active_cap(cap) for cap in policies.caps), key=lambda active_cap: active_cap.key)
+        )
         self.needs_labels = any(cap.namespaces.selector for cap in policies.caps)
         self._find_matching_cached = lru_cache(maxsize=_MAX_CACHED_NAMESPACES)(self._match_namespace)
 
@@ -88,11 +90,16 @@ class CapIndex:
 
     def find_matching(self, namespace: str, labels: Labels | None) -> MatchingCaps:
         """The caps over a namespace, in the order in which their ledgers are written."""
-        return self._find_matching_cached(namespace, frozenset(labels.items()) if labels is not None and self.needs_labels else None)
+        return self._find_matching_cached(
+            namespace, frozenset(labels.items()) if labels is not None and self.needs_labels else None
+        )
 
     def _match_namespace(self, namespace: str, labels: frozenset[tuple[str, str]] | None) -> MatchingCaps:
         labels_by_key = dict(labels) if labels is not None else None
-        results = [(active_cap, matches_namespace(active_cap.definition.namespaces, namespace, labels_by_key)) for active_cap in self._caps]
+        results = [
+            (active_cap, matches_namespace(active_cap.definition.namespaces, namespace, labels_by_key))
+            for active_cap in self._caps
+        ]
         return MatchingCaps(
             tuple(counted for counted, is_matching in results if is_matching),
             tuple(counted.definition.name for counted, match in results if match is None),
@@ -105,12 +112,19 @@ def get_cap_name(key: str) -> str:
 
 
 def _create_active_cap(definition: NamespaceCap) -> ActiveCap:
-    return ActiveCap(definition, f"{definition.name}-{_hash_counting_rules(definition)}", compute_hard_limits(definition.hard), compute_hard_limits(definition.soft))
+    return ActiveCap(
+        definition,
+        f"{definition.name}-{_hash_counting_rules(definition)}",
+        compute_hard_limits(definition.hard),
+        compute_hard_limits(definition.soft),
+    )
 
 
 def _hash_counting_rules(definition: NamespaceCap) -> str:
     """What the cap counts, as 10 hex digits: namespaces, filter and sharing, but not how much there may be."""
-    encoded = msgspec.json.encode((definition.namespaces, definition.shared, definition.pods), order="sorted", enc_hook=dict)
+    encoded = msgspec.json.encode(
+        (definition.namespaces, definition.shared, definition.pods), order="sorted", enc_hook=dict
+    )
     return hashlib.sha256(encoded).hexdigest()[:10]
 
 

@@ -13,13 +13,15 @@ from webhook.admission.examine import RuleViolation, ViolationIdentity, check_ob
 from webhook.admission.fill import create_fill_operations
 from webhook.admission.reading import DecodedRequest, decode_object
 from webhook.admission.selection import Labels, RuleIndex, RuleSelection
-from webhook.admission.sites import ResourceField, strip_quota_prefix, list_resource_fields
+from webhook.admission.sites import ResourceField, list_resource_fields, strip_quota_prefix
 from webhook.admission.verdict import ALLOWED, PatchOperation, Verdict
 from webhook.admission.workloads import DecodedObject, PodView, ReviewTarget
 from webhook.policy.model import Enforcement
 
 _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
-_NUMBER_PATTERN = re.compile(r"(\d{1,18})", re.ASCII)  # a name may consist of more digits than Python would read as one int
+_NUMBER_PATTERN = re.compile(
+    r"(\d{1,18})", re.ASCII
+)  # a name may consist of more digits than Python would read as one int
 _NO_LABELS: Labels = {}
 
 
@@ -32,7 +34,9 @@ def evaluate_request(request: AdmissionRequest, rules: RuleIndex, labels: Labels
     return evaluate_decoded_request(DecodedRequest(request), rules, labels, phase)
 
 
-def evaluate_decoded_request(decoded_request: DecodedRequest, rules: RuleIndex, labels: Labels | None, phase: Phase) -> Verdict:
+def evaluate_decoded_request(
+    decoded_request: DecodedRequest, rules: RuleIndex, labels: Labels | None, phase: Phase
+) -> Verdict:
     """The same, for who reads the object too.
 
     Raises:
@@ -61,7 +65,12 @@ class _Evaluation:
         pod_view = self.target.find_pod(decoded_object)
         selection = self._select_for_user(decoded_object, pod_view)
         fills = phase is Phase.MUTATING and selection.has_fill
-        if pod_view is None or fills or selection.unknown or (fingerprint := self.decoded_request.get_fingerprint(pod_view.pod)) is None:
+        if (
+            pod_view is None
+            or fills
+            or selection.unknown
+            or (fingerprint := self.decoded_request.get_fingerprint(pod_view.pod)) is None
+        ):
             return self._check_object(decoded_object, pod_view, selection, phase)
         if selection.passing_pods.get(fingerprint):
             return ALLOWED
@@ -70,13 +79,17 @@ class _Evaluation:
             selection.passing_pods.put(fingerprint, value=True)
         return verdict
 
-    def _check_object(self, decoded_object: DecodedObject, pod_view: PodView | None, selection: RuleSelection, phase: Phase) -> Verdict:
+    def _check_object(
+        self, decoded_object: DecodedObject, pod_view: PodView | None, selection: RuleSelection, phase: Phase
+    ) -> Verdict:
         resource_fields = list_resource_fields(decoded_object, pod_view)
         patch = self._create_patch(resource_fields, selection) if phase is Phase.MUTATING else ()
         fills_limits = bool(patch)
         violations = check_object(resource_fields, pod_view, selection, fills_limits=fills_limits)
         if violations and self.request.old_object is not None:
-            violations = check_object(resource_fields, pod_view, selection, fills_limits=fills_limits, existing=self._find_existing())
+            violations = check_object(
+                resource_fields, pod_view, selection, fills_limits=fills_limits, existing=self._find_existing()
+            )
         unknown = self._describe_unevaluated(resource_fields) if selection.unknown else ()
         if not violations:
             return Verdict(unknown=unknown, patch=patch) if unknown or patch else ALLOWED
@@ -91,10 +104,18 @@ class _Evaluation:
         """What was so before: all of it, or the rest would be taken for new."""
         stored_object = decode_object(self.target, self.request, self.request.old_object)
         pod_view = self.target.find_pod(stored_object)
-        violations = check_object(list_resource_fields(stored_object, pod_view), pod_view, self._select_for_user(stored_object, pod_view), fills_limits=False, max_violations=None)
+        violations = check_object(
+            list_resource_fields(stored_object, pod_view),
+            pod_view,
+            self._select_for_user(stored_object, pod_view),
+            fills_limits=False,
+            max_violations=None,
+        )
         return frozenset(violation.identity for violation in violations)
 
-    def _create_patch(self, resource_fields: list[ResourceField], selection: RuleSelection) -> tuple[PatchOperation, ...]:
+    def _create_patch(
+        self, resource_fields: list[ResourceField], selection: RuleSelection
+    ) -> tuple[PatchOperation, ...]:
         if not selection.has_fill:
             return ()
         if self.request.operation == CREATE:
@@ -102,7 +123,11 @@ class _Evaluation:
         if self.request.kind == "Pod" or self.request.old_object is None:
             return ()  # a stored pod's resources cannot be changed by a patch
         stored_object = decode_object(self.target, self.request, self.request.old_object)
-        return tuple(create_fill_operations(resource_fields, list_resource_fields(stored_object, self.target.find_pod(stored_object)), selection))
+        return tuple(
+            create_fill_operations(
+                resource_fields, list_resource_fields(stored_object, self.target.find_pod(stored_object)), selection
+            )
+        )
 
     def _describe_unevaluated(self, resource_fields: list[ResourceField]) -> tuple[str, ...]:
         """Say of each rule that would have something to check that it was not judged."""
@@ -121,7 +146,9 @@ class _Evaluation:
         )
 
 
-def create_verdict(violations: list[RuleViolation], unknown: tuple[str, ...] = (), patch: tuple[PatchOperation, ...] = ()) -> Verdict:
+def create_verdict(
+    violations: list[RuleViolation], unknown: tuple[str, ...] = (), patch: tuple[PatchOperation, ...] = ()
+) -> Verdict:
     """What was found, by how strictly its rules are enforced."""
     by_enforcement: dict[Enforcement, list[Problem]] = {each: [] for each in Enforcement}
     seen: set[tuple[str, str]] = set()

@@ -94,13 +94,20 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
                     continue
                 names.add(checks.name)
                 token = bytes(raw)
-                if requests_and_limits and field == "limits" and (request := requests_and_limits[0].get(written_name)) and bytes(request) == token:
+                if (
+                    requests_and_limits
+                    and field == "limits"
+                    and (request := requests_and_limits[0].get(written_name))
+                    and bytes(request) == token
+                ):
                     continue  # the API server copied it: one fault is one problem
                 result = checks.check_quantity(token, is_container=is_container, verb=verb)
                 has_large = has_large or result.is_large
                 failures = checks.check_name(written_name, context) + result.failures
                 if failures:
-                    too_large_names |= {written_name for failure in failures if failure.failure.code == TOO_LARGE.number}
+                    too_large_names |= {
+                        written_name for failure in failures if failure.failure.code == TOO_LARGE.number
+                    }
                     collector.add(_create_entry_violations(path, identity, (field, written_name, token), failures))
                     if collector.is_full:
                         return collector.violations
@@ -111,20 +118,28 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
     return collector.violations
 
 
-def _create_entry_violations(path: str, identity: str, entry: tuple[str, str, bytes], failures: tuple[RuleCheckFailure, ...]) -> Iterator[RuleViolation]:
+def _create_entry_violations(
+    path: str, identity: str, entry: tuple[str, str, bytes], failures: tuple[RuleCheckFailure, ...]
+) -> Iterator[RuleViolation]:
     field, name, token = entry
     path_of_entry = f"{path}{field}[{name}]"
     for rule, failure in ((rule_failure.rule, rule_failure.failure) for rule_failure in failures):
         yield _create_violation(path_of_entry, rule, failure, (identity, field, name, token.decode("utf-8", "replace")))
 
 
-def _create_violation(field_path: str, rule: ResourceRule, failure: CheckFailure, key: tuple[str, ...]) -> RuleViolation:
+def _create_violation(
+    field_path: str, rule: ResourceRule, failure: CheckFailure, key: tuple[str, ...]
+) -> RuleViolation:
     problem = Problem(field_path, failure.code, failure.reason, failure.message, value=failure.value, rule=rule.name)
     return RuleViolation(problem, rule, (failure.code, rule.name, *key))
 
 
 def _check_equality(
-    resource_field: ResourceField, requests_and_limits: tuple[ResourceList, ResourceList], selection: RuleSelection, *, fills_limits: bool
+    resource_field: ResourceField,
+    requests_and_limits: tuple[ResourceList, ResourceList],
+    selection: RuleSelection,
+    *,
+    fills_limits: bool,
 ) -> Iterator[RuleViolation]:
     requests, limits = requests_and_limits
     for name, raw in requests.items():
@@ -135,13 +150,19 @@ def _check_equality(
         limit = bytes(limits[name]) if name in limits else None
         if request == limit:
             continue
-        failure = _create_missing_limit_failure(checks, request) if limit is None else _create_difference_failure(checks, request, limit)
+        failure = (
+            _create_missing_limit_failure(checks, request)
+            if limit is None
+            else _create_difference_failure(checks, request, limit)
+        )
         if failure is None:
             continue
         field_path = f"{resource_field.path}limits" if limit is None else f"{resource_field.path}requests[{name}]"
         for rule, equality in checks.equality_rules:
             if limit is not None or not (fills_limits and equality is Equality.FILL):
-                yield _create_violation(field_path, rule, failure, (resource_field.identity, name, str(request), str(limit)))
+                yield _create_violation(
+                    field_path, rule, failure, (resource_field.identity, name, str(request), str(limit))
+                )
 
 
 def _create_missing_limit_failure(checks: CompiledChecks, request: bytes) -> CheckFailure | None:
@@ -166,7 +187,8 @@ def _create_difference_failure(checks: CompiledChecks, request: bytes, limit: by
     larger = max(requested, limited)
     choice = larger if larger.is_whole or not checks.whole_rules else Quantity.from_int(larger.value())
     message = (
-        f"request {requested} and limit {limited} of {checks.name} differ; it cannot be overcommitted: set both to {choice}"
+        f"request {requested} and limit {limited} of {checks.name} differ; it cannot be overcommitted: set both to "
+        f"{choice}"
     )
     return CheckFailure(REQUEST_NOT_LIMIT.number, Reason.INVALID, requested.text, message)
 
@@ -176,7 +198,9 @@ def _choose_amount(checks: CompiledChecks, quantity: Quantity) -> Quantity:
     return quantity if quantity.is_whole or not checks.whole_rules else Quantity.from_int(quantity.value())
 
 
-def _check_pod_requests(pod_view: PodView, spec: PodSpec, names: set[str], selection: RuleSelection) -> Iterator[RuleViolation]:
+def _check_pod_requests(
+    pod_view: PodView, spec: PodSpec, names: set[str], selection: RuleSelection
+) -> Iterator[RuleViolation]:
     try:
         effective = compute_pod_requests(spec)
     except QuantityError:
@@ -186,7 +210,12 @@ def _check_pod_requests(pod_view: PodView, spec: PodSpec, names: set[str], selec
         field_path = f"{pod_view.path}spec"
         for rule in checks.whole_rules:
             if total.is_beyond_int64:
-                yield _create_violation(field_path, rule, quantities.create_too_large_failure(f"{total} {name} in all"), ("sum", name, total.text))
+                yield _create_violation(
+                    field_path,
+                    rule,
+                    quantities.create_too_large_failure(f"{total} {name} in all"),
+                    ("sum", name, total.text),
+                )
         for rule, bounds in checks.pod_bounds:
             for message in _describe_bound_violations(
                 f"the pod asks for {total} {name} in all ({explain_request(effective, name)})", total, bounds
@@ -203,7 +232,9 @@ def _describe_bound_violations(prefix: str, total: Quantity, bounds: AmountBound
     if bounds.max is not None and total > bounds.max:
         yield f"{prefix}, more than the {bounds.max} that one pod may have"
     if bounds.multiple_of is not None and not quantities.is_multiple(total, bounds.multiple_of):
-        nearest = " or ".join(multiple.text for multiple in quantities.find_nearest_multiples(total, bounds.multiple_of))
+        nearest = " or ".join(
+            multiple.text for multiple in quantities.find_nearest_multiples(total, bounds.multiple_of)
+        )
         yield f"{prefix}, not a multiple of {bounds.multiple_of}: ask for {nearest}"
     if bounds.one_of and total not in bounds.one_of:
         yield f"{prefix}: ask for one of {', '.join(choice.text for choice in bounds.one_of)}"

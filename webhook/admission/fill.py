@@ -14,7 +14,9 @@ from webhook.objects.core import ResourceList
 _INDEX_PATTERN = re.compile(r"\[(\d+)\]")
 
 
-def create_fill_operations(resource_fields: list[ResourceField], stored_fields: list[ResourceField], selection: RuleSelection) -> Iterator[PatchOperation]:
+def create_fill_operations(
+    resource_fields: list[ResourceField], stored_fields: list[ResourceField], selection: RuleSelection
+) -> Iterator[PatchOperation]:
     """The operations for what is missing at these sites, sparing what stood just so `before` (the stored object)."""
     stored_pairs = {site.identity: site.requests_and_limits for site in stored_fields if site.requests_and_limits}
     for resource_field in resource_fields:
@@ -22,8 +24,12 @@ def create_fill_operations(resource_fields: list[ResourceField], stored_fields: 
             continue
         old_requests, old_limits = stored_pairs.get(resource_field.identity) or ({}, {})
         requests, limits = resource_field.requests_and_limits
-        yield from _create_copy_operations(resource_field, ("limits", limits), requests, (old_requests, old_limits), selection)
-        yield from _create_copy_operations(resource_field, ("requests", requests), limits, (old_limits, old_requests), selection)
+        yield from _create_copy_operations(
+            resource_field, ("limits", limits), requests, (old_requests, old_limits), selection
+        )
+        yield from _create_copy_operations(
+            resource_field, ("requests", requests), limits, (old_limits, old_requests), selection
+        )
 
 
 def _create_copy_operations(

@@ -42,7 +42,11 @@ class CompiledChecks:
         self.is_empty = not rules
         is_countable_name = is_countable(name)
         self._name_rules = tuple(rule for rule in rules if rule.checks.well_formed_name)
-        self.whole_rules = tuple(rule for rule in rules if _is_enabled(setting=rule.checks.whole_quantity, is_countable_name=is_countable_name))
+        self.whole_rules = tuple(
+            rule
+            for rule in rules
+            if _is_enabled(setting=rule.checks.whole_quantity, is_countable_name=is_countable_name)
+        )
         self.equality_rules = tuple(
             (rule, equality)
             for rule in rules
@@ -65,13 +69,17 @@ class CompiledChecks:
             )
             # The first is the cause; Kubernetes goes on to say what else does not hold of such a name.
             failures = self._name_failures[written_name, context] = tuple(
-                RuleCheckFailure(rule, CheckFailure(MALFORMED_NAME.number, Reason.INVALID, written_name, problem.message))
+                RuleCheckFailure(
+                    rule, CheckFailure(MALFORMED_NAME.number, Reason.INVALID, written_name, problem.message)
+                )
                 for problem in problems[:1]
                 for rule in self._name_rules
             )
         return failures
 
-    def check_quantity(self, token: bytes, *, is_container: bool, verb: str = quantities.REQUEST_VERB) -> QuantityCheckResult:
+    def check_quantity(
+        self, token: bytes, *, is_container: bool, verb: str = quantities.REQUEST_VERB
+    ) -> QuantityCheckResult:
         """What is wrong with this quantity (raw JSON); `bounded` when it is one container's own ask."""
         result = self._quantity_results.get((token, is_container, verb))
         if result is None:
@@ -83,8 +91,14 @@ class CompiledChecks:
                 self._quantity_results[token, is_container, verb] = result
         return result
 
-    def _find_failures(self, token: bytes, container_bounds: tuple[tuple[ResourceRule, AmountBounds], ...], verb: str) -> list[RuleCheckFailure]:
-        failures = [RuleCheckFailure(rule, failure) for failure in quantities.check_whole(self.name, token, verb) for rule in self.whole_rules]
+    def _find_failures(
+        self, token: bytes, container_bounds: tuple[tuple[ResourceRule, AmountBounds], ...], verb: str
+    ) -> list[RuleCheckFailure]:
+        failures = [
+            RuleCheckFailure(rule, failure)
+            for failure in quantities.check_whole(self.name, token, verb)
+            for rule in self.whole_rules
+        ]
         for rule, bounds in container_bounds:
             failures += [RuleCheckFailure(rule, fault) for fault in quantities.check_bounds(self.name, token, bounds)]
         return failures

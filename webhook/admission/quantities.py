@@ -50,7 +50,9 @@ def check_whole(name: str, token: bytes, verb: str = REQUEST_VERB) -> Iterator[C
         return
     except QuantityError as error:
         yield _create_failure(
-            UNREADABLE, _truncate_token(token), f"{_truncate_token(token)} is not a quantity ({error}): write a number such as 2"
+            UNREADABLE,
+            _truncate_token(token),
+            f"{_truncate_token(token)} is not a quantity ({error}): write a number such as 2",
         )
         return
     if quantity.is_beyond_int64:
@@ -83,10 +85,14 @@ def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[Chec
         )
     if bounds.multiple_of is not None and not is_multiple(quantity, bounds.multiple_of):
         nearest = " or ".join(multiple.text for multiple in find_nearest_multiples(quantity, bounds.multiple_of))
-        yield _create_failure(NOT_A_MULTIPLE, text, f"{text} is not a multiple of {bounds.multiple_of}: ask for {nearest}")
+        yield _create_failure(
+            NOT_A_MULTIPLE, text, f"{text} is not a multiple of {bounds.multiple_of}: ask for {nearest}"
+        )
     if bounds.one_of and quantity not in bounds.one_of:
         allowed = ", ".join(choice.text for choice in bounds.one_of)
-        yield _create_failure(NOT_ONE_OF, text, f"{text} is none of the amounts of {name} handed out: ask for one of {allowed}")
+        yield _create_failure(
+            NOT_ONE_OF, text, f"{text} is none of the amounts of {name} handed out: ask for one of {allowed}"
+        )
 
 
 def is_large(token: bytes) -> bool:

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from webhook.admission.change import CREATE, UPDATE, Phase
-from webhook.admission.workloads import SCALABLE_KINDS, REVIEW_TARGETS
+from webhook.admission.workloads import REVIEW_TARGETS, SCALABLE_KINDS
 
 CONFIGURATION_NAME = "tallygate"
 """What both configurations are called."""
@@ -57,7 +57,9 @@ _NATIVE_RESOURCES = "['cpu', 'memory', 'ephemeral-storage']"
 _DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _EXTENDED_NAME = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 _WHOLE_QUANTITY = "^[0-9]{1,15}$"
-_SMALL_QUANTITY = "^([0-9]{1,12}|[0-9]{1,9}m|[0-9]{1,5}([kMG]|[KMG]i)|[0-9]{1,2}(T|Ti))$"  # never beyond 64 bits, even in sum
+_SMALL_QUANTITY = (
+    "^([0-9]{1,12}|[0-9]{1,9}m|[0-9]{1,5}([kMG]|[KMG]i)|[0-9]{1,2}(T|Ti))$"  # never beyond 64 bits, even in sum
+)
 _MAX_CONTAINERS, _MAX_NAMES, _MAX_NAME_LENGTH = 20, 8, 200
 _IS_SIMPLE_ENTRY = (
     f"(name in {_NATIVE_RESOURCES} && string(c.resources.requests[name]).matches('{_SMALL_QUANTITY}'))"
@@ -112,13 +114,18 @@ def create_webhook_configurations(
     paths, where it has one.
     """
     excluded = ("kube-system", own_namespace)
-    create_conditions = {Phase.MUTATING: _create_match_conditions("may-be-mended", _MAY_BE_MUTATED), Phase.VALIDATING: {}}
+    create_conditions = {
+        Phase.MUTATING: _create_match_conditions("may-be-mended", _MAY_BE_MUTATED),
+        Phase.VALIDATING: {},
+    }
     validating_only = {
         f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _create_namespace_webhook(),
         f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded),
     }
 
-    def webhooks(phase: Phase, extra_webhooks: Mapping[str, dict[str, Any]], **extra_fields: str) -> list[dict[str, Any]]:
+    def webhooks(
+        phase: Phase, extra_webhooks: Mapping[str, dict[str, Any]], **extra_fields: str
+    ) -> list[dict[str, Any]]:
         path = f"{ADMIT_PATH_PREFIX}{token}/{phase}" if token else f"{ADMIT_PATH_PREFIX}{phase}"
         fields_by_name = {
             f"{phase}.{_DOMAIN}": _create_creation_webhook(failure_policy, excluded) | create_conditions[phase],
@@ -127,12 +134,17 @@ def create_webhook_configurations(
             **extra_webhooks,
         }
         return [
-            {"name": name, "clientConfig": _create_client_config(target, path, ca_bundle)} | webhook_fields | _create_common_fields() | extra_fields
+            {"name": name, "clientConfig": _create_client_config(target, path, ca_bundle)}
+            | webhook_fields
+            | _create_common_fields()
+            | extra_fields
             for name, webhook_fields in fields_by_name.items()
         ]
 
     return (
-        _create_configuration("MutatingWebhookConfiguration", webhooks(Phase.MUTATING, {}, reinvocationPolicy="IfNeeded")),
+        _create_configuration(
+            "MutatingWebhookConfiguration", webhooks(Phase.MUTATING, {}, reinvocationPolicy="IfNeeded")
+        ),
         _create_configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING, validating_only)),
     )
 
@@ -228,7 +240,8 @@ def _create_common_fields() -> dict[str, Any]:
 def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> list[dict[str, Any]]:
     """One rule for each group; subresources are never created."""
     return [
-        _create_rule(group, [REVIEW_TARGETS[key].plural for key in members], [CREATE], scope) for group, members in _group_by_api_group(kinds)
+        _create_rule(group, [REVIEW_TARGETS[key].plural for key in members], [CREATE], scope)
+        for group, members in _group_by_api_group(kinds)
     ]
 
 
@@ -246,7 +259,10 @@ def _group_by_api_group(kinds: Iterable[GroupKind]) -> Iterator[tuple[str, Itera
 
 def _list_resources(kind: GroupKind) -> list[str]:
     target = REVIEW_TARGETS[kind]
-    return [f"{target.plural}/{subresource}" if subresource else target.plural for subresource in sorted(target.subresources)]
+    return [
+        f"{target.plural}/{subresource}" if subresource else target.plural
+        for subresource in sorted(target.subresources)
+    ]
 
 
 def _create_rule(group: str, resources: list[str], operations: list[str], scope: str) -> dict[str, Any]:

@@ -43,7 +43,11 @@ def count_replicas(kind: str, decoded_object: DecodedObject) -> ReplicaCount | N
     if kind == "DaemonSet":
         return ReplicaCount(1, "pods")
     count = max(_get_or_default(decoded_object.spec.replicas, 1), 0)
-    return _count_deployment_pods(count, decoded_object.spec.strategy or DeploymentStrategy()) if kind == "Deployment" else ReplicaCount(count)
+    return (
+        _count_deployment_pods(count, decoded_object.spec.strategy or DeploymentStrategy())
+        if kind == "Deployment"
+        else ReplicaCount(count)
+    )
 
 
 def _count_job_pods(spec: WorkloadSpec) -> ReplicaCount:

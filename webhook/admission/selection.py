@@ -108,7 +108,9 @@ def _is_in_scope(rule: ResourceRule, kind: str, namespace: str, labels: Labels |
 
 def _is_conditional(rule: ResourceRule) -> bool:
     subjects = rule.match.exempt
-    return rule.match.object_selector is not None or bool(subjects.users or subjects.groups or subjects.service_accounts)
+    return rule.match.object_selector is not None or bool(
+        subjects.users or subjects.groups or subjects.service_accounts
+    )
 
 
 def _is_selected(rule: ResourceRule, user: UserInfo, labels: Labels) -> bool:

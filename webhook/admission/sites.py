@@ -56,17 +56,26 @@ def _list_pod_fields(spec: PodSpec, prefix: str) -> Iterator[ResourceField]:
                 yield _create_container_field(f"{prefix}spec.{field}[{index}]", field, container, container.resources)
     if spec.resources is not None:
         requests_and_limits = (spec.resources.requests or _EMPTY, spec.resources.limits or _EMPTY)
-        yield ResourceField(f"{prefix}spec.resources.", "pod", NameContext.POD, _label_lists(requests_and_limits), requests_and_limits)
+        yield ResourceField(
+            f"{prefix}spec.resources.", "pod", NameContext.POD, _label_lists(requests_and_limits), requests_and_limits
+        )
     if spec.overhead:
         yield ResourceField(f"{prefix}spec.", "overhead", NameContext.OVERHEAD, (("overhead", spec.overhead),))
 
 
-def _create_container_field(path: str, field: str, container: Container, resources: ResourceRequirements) -> ResourceField:
+def _create_container_field(
+    path: str, field: str, container: Container, resources: ResourceRequirements
+) -> ResourceField:
     requests_and_limits = (resources.requests or _EMPTY, resources.limits or _EMPTY)
     # An ephemeral container may have no resources at all, so there is nothing to be equal or filled in.
     compared_pair = requests_and_limits if field != "ephemeralContainers" else None
     return ResourceField(
-        f"{path}.resources.", f"{field}/{container.name}", NameContext.CONTAINER, _label_lists(requests_and_limits), compared_pair, is_container=True
+        f"{path}.resources.",
+        f"{field}/{container.name}",
+        NameContext.CONTAINER,
+        _label_lists(requests_and_limits),
+        compared_pair,
+        is_container=True,
     )
 
 

@@ -74,12 +74,22 @@ REVIEW_TARGETS: dict[tuple[str, str], ReviewTarget] = {
     ("apps", "StatefulSet"): ReviewTarget("statefulsets", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
     ("apps", "DaemonSet"): ReviewTarget("daemonsets", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
     ("batch", "Job"): ReviewTarget("jobs", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
-    ("", "ReplicationController"): ReviewTarget("replicationcontrollers", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
-    ("batch", "CronJob"): ReviewTarget("cronjobs", msgspec.json.Decoder(CronJob).decode, _find_pod_in_job_template, _OBJECT_ONLY),
-    ("", "PodTemplate"): ReviewTarget("podtemplates", msgspec.json.Decoder(PodTemplate).decode, _find_pod_at_top, _OBJECT_ONLY),
+    ("", "ReplicationController"): ReviewTarget(
+        "replicationcontrollers", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY
+    ),
+    ("batch", "CronJob"): ReviewTarget(
+        "cronjobs", msgspec.json.Decoder(CronJob).decode, _find_pod_in_job_template, _OBJECT_ONLY
+    ),
+    ("", "PodTemplate"): ReviewTarget(
+        "podtemplates", msgspec.json.Decoder(PodTemplate).decode, _find_pod_at_top, _OBJECT_ONLY
+    ),
     ("", "Node"): ReviewTarget("nodes", msgspec.json.Decoder(Node).decode, _find_no_pod, frozenset({"", "status"})),
-    ("", "ResourceQuota"): ReviewTarget("resourcequotas", msgspec.json.Decoder(ResourceQuota).decode, _find_no_pod, _OBJECT_ONLY),
-    ("", "LimitRange"): ReviewTarget("limitranges", msgspec.json.Decoder(LimitRange).decode, _find_no_pod, _OBJECT_ONLY),
+    ("", "ResourceQuota"): ReviewTarget(
+        "resourcequotas", msgspec.json.Decoder(ResourceQuota).decode, _find_no_pod, _OBJECT_ONLY
+    ),
+    ("", "LimitRange"): ReviewTarget(
+        "limitranges", msgspec.json.Decoder(LimitRange).decode, _find_no_pod, _OBJECT_ONLY
+    ),
 }
 """API group and kind to how it is judged."""
 

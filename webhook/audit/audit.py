@@ -8,7 +8,7 @@ import msgspec
 from webhook.audit.capping import CapAudit
 from webhook.audit.judging import POD_BATCH_SIZE, AuditEvaluator
 from webhook.audit.kept import AuditFindings
-from webhook.audit.kinds import NODE, KINDS_IN_ORDER, create_list_path
+from webhook.audit.kinds import KINDS_IN_ORDER, NODE, create_list_path
 from webhook.audit.looked import AuditCoverage
 from webhook.audit.pages import PageReader
 from webhook.gate.scheduling_snapshot import SnapshotProvider
@@ -67,7 +67,9 @@ class Audit:
         self._input = audit_input
         self._scope = scope
         self._throttle = throttle
-        self._evaluator = AuditEvaluator(policies, audit_input.namespaces.labels, scope.excluded_namespaces, audit_input.snapshots)
+        self._evaluator = AuditEvaluator(
+            policies, audit_input.namespaces.labels, scope.excluded_namespaces, audit_input.snapshots
+        )
 
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:
         """Judge these objects, which come in the order of `kinds.ORDER`, then pods and caps.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Code, Problem, Reason
-from webhook.admission.capping import CapIndex, ActiveCap
+from webhook.admission.capping import ActiveCap, CapIndex
 from webhook.admission.codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from webhook.audit.finding import AuditFinding, ObjectRef
 from webhook.gate.top_consumers import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
@@ -88,5 +88,9 @@ def _create_finding(  # noqa: PLR0913, PLR0917  # the parts of one finding
 ) -> AuditFinding:
     cap_name = active_cap.definition.name
     problem = Problem("", code.number, Reason.FORBIDDEN, message, value=name, rule=cap_name, policy_kind="cap")
-    subject = ObjectRef("v1", "Namespace", "", key.namespace) if key.namespace else ObjectRef("", "NamespaceCap", "", cap_name)
+    subject = (
+        ObjectRef("v1", "Namespace", "", key.namespace)
+        if key.namespace
+        else ObjectRef("", "NamespaceCap", "", cap_name)
+    )
     return AuditFinding(subject, enforcement, problem, key.namespace)

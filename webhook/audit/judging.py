@@ -16,7 +16,14 @@ from webhook.audit.finding import AuditFinding, ObjectRef
 from webhook.audit.kept import AuditFindings
 from webhook.audit.kinds import format_api_version
 from webhook.audit.looked import AuditCoverage
-from webhook.audit.owners import STORED_DECODER, ProblemKey, OwnerKey, ProblemsByOwner, get_controller, create_problem_key
+from webhook.audit.owners import (
+    STORED_DECODER,
+    OwnerKey,
+    ProblemKey,
+    ProblemsByOwner,
+    create_problem_key,
+    get_controller,
+)
 from webhook.audit.saying import EvaluatedProblem, ObjectEvaluator
 from webhook.gate.scheduling_snapshot import SnapshotProvider
 from webhook.objects.meta import ObjectMeta
@@ -63,7 +70,9 @@ class AuditEvaluator:
             elif stored.is_idle(kind):
                 self.coverage.idle += 1
             else:
-                request = AdmissionRequest(kind, CREATE, item, group=group, namespace=metadata.namespace or "", name=metadata.name or "")
+                request = AdmissionRequest(
+                    kind, CREATE, item, group=group, namespace=metadata.namespace or "", name=metadata.name or ""
+                )
                 self._add_object_findings(request, metadata, list(self._evaluator.evaluate(request)))
         except (ReviewError, ValueError, RecursionError) as error:
             self._count_unreadable(f"a {kind} cannot be read: {error}")
@@ -87,14 +96,22 @@ class AuditEvaluator:
                 group_problems = problems_by_group[pod_row.shape] = self._evaluate_group(namespace, pod_row)
             self._add_pod_findings(pod_row, group_problems, findings_by_owner)
 
-    def _add_object_findings(self, request: AdmissionRequest, metadata: ObjectMeta, problems: list[EvaluatedProblem]) -> None:
+    def _add_object_findings(
+        self, request: AdmissionRequest, metadata: ObjectMeta, problems: list[EvaluatedProblem]
+    ) -> None:
         self.coverage.evaluated[request.kind] += 1
         owner_problems = self._problems_by_owner.get_problems(request.namespace, get_controller(metadata))
         path = _get_pod_path(request) if problems else ""
-        problems_by_key = {create_problem_key(problem, path): (enforcement, problem) for enforcement, problem in problems}
+        problems_by_key = {
+            create_problem_key(problem, path): (enforcement, problem) for enforcement, problem in problems
+        }
         # What was said of its owner is said of what it owns, too: caps speak of a Deployment, not of its ReplicaSets.
-        self._problems_by_owner.record(OwnerKey(request.namespace, request.kind, request.name), frozenset(problems_by_key) | owner_problems)
-        object_ref = ObjectRef(format_api_version(request.group), request.kind, request.namespace, request.name, metadata.uid or "")
+        self._problems_by_owner.record(
+            OwnerKey(request.namespace, request.kind, request.name), frozenset(problems_by_key) | owner_problems
+        )
+        object_ref = ObjectRef(
+            format_api_version(request.group), request.kind, request.namespace, request.name, metadata.uid or ""
+        )
         for key, (enforcement, problem) in problems_by_key.items():
             if key not in owner_problems:
                 self.findings.add(self._create_finding(object_ref, enforcement, problem))
@@ -104,7 +121,9 @@ class AuditEvaluator:
         pod = pod_row.shape.pod()
         owner = get_controller(pod.metadata or ObjectMeta())
         try:
-            problems = list(self._evaluator.evaluate(AdmissionRequest("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace)))
+            problems = list(
+                self._evaluator.evaluate(AdmissionRequest("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace))
+            )
         except (ReviewError, ValueError) as error:
             self._count_unreadable(f"pod {namespace}/{pod_row.name} cannot be read: {error}")
             problems = []
@@ -114,7 +133,12 @@ class AuditEvaluator:
             tuple((key, *item) for item in problems if (key := create_problem_key(item[1], "")) not in owner_problems),
         )
 
-    def _add_pod_findings(self, pod_row: Place, group_problems: "_GroupProblems", findings_by_owner: dict[tuple[str, ProblemKey], AuditFinding]) -> None:
+    def _add_pod_findings(
+        self,
+        pod_row: Place,
+        group_problems: "_GroupProblems",
+        findings_by_owner: dict[tuple[str, ProblemKey], AuditFinding],
+    ) -> None:
         """Each pod that is nobody's by itself; of those of one owner the first, and how many more there are."""
         for key, enforcement, problem in group_problems.problems:
             earlier = findings_by_owner.get((group_problems.owner, key)) if group_problems.owner else None

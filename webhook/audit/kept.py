@@ -37,7 +37,9 @@ class AuditFindings:
         problem, enforcement = finding.problem, finding.enforcement
         self._counts[finding.report_namespace][enforcement] += 1
         self.by_policy[PolicyKey(problem.policy_kind, problem.rule, enforcement)] += 1
-        by_enforcement = self._by_namespace.setdefault(finding.report_namespace, {each: [] for each in ENFORCEMENTS_BY_STRICTNESS})
+        by_enforcement = self._by_namespace.setdefault(
+            finding.report_namespace, {each: [] for each in ENFORCEMENTS_BY_STRICTNESS}
+        )
         if self._remaining <= 0 or sum(map(len, by_enforcement.values())) >= self._max_per_namespace:
             weaker = next((each for each in reversed(ENFORCEMENTS_BY_STRICTNESS) if by_enforcement[each]), enforcement)
             if _RANK[weaker] <= _RANK[enforcement]:
@@ -54,7 +56,11 @@ class AuditFindings:
     def list_findings(self, namespace: str) -> list[AuditFinding]:
         """What is kept of one, the strictest first, then by object."""
         by_enforcement = self._by_namespace.get(namespace, {})
-        return [finding for enforcement in by_enforcement for finding in sorted(by_enforcement[enforcement], key=_create_sort_key)]
+        return [
+            finding
+            for enforcement in by_enforcement
+            for finding in sorted(by_enforcement[enforcement], key=_create_sort_key)
+        ]
 
     def list_all(self) -> list[AuditFinding]:
         """What is kept, by namespace."""

@@ -45,9 +45,13 @@ class StoredObject(msgspec.Struct, frozen=True):
     def is_idle(self, kind: str) -> bool:
         """Whether it makes no pods any more: a ReplicaSet that a rollout has left behind, or a Job that has ended."""
         if kind == "ReplicaSet":
-            return get_controller(self.metadata_or_empty) is not None and self.spec is not None and self.spec.replicas == 0
+            return (
+                get_controller(self.metadata_or_empty) is not None and self.spec is not None and self.spec.replicas == 0
+            )
         conditions = (self.status.conditions if self.status else None) or ()
-        return kind == "Job" and any(condition.type in _ENDED_CONDITIONS and condition.status == "True" for condition in conditions)
+        return kind == "Job" and any(
+            condition.type in _ENDED_CONDITIONS and condition.status == "True" for condition in conditions
+        )
 
 
 STORED_DECODER = msgspec.json.Decoder(StoredObject)

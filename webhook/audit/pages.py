@@ -21,7 +21,9 @@ _NOT_FOUND: Final = 404
 _GONE: Final = 410
 _RETRY_PAUSES: Final = (1.0, 4.0, 15.0)
 _MAX_PAUSE: Final = 60.0
-_TRANSIENT_REASONS: Final = frozenset({Reason.BUSY, Reason.TIMEOUT, Reason.RESET, Reason.TRUNCATED, Reason.SERVER_ERROR})
+_TRANSIENT_REASONS: Final = frozenset(
+    {Reason.BUSY, Reason.TIMEOUT, Reason.RESET, Reason.TRUNCATED, Reason.SERVER_ERROR}
+)
 _MAX_CONTINUED: Final = 1000  # continuations of one list: a server that always offers another is broken
 
 WaitFunction = Callable[[float], None]
@@ -74,10 +76,17 @@ class PageReader:
         """
         continue_token, continued = "", 0
         while True:
-            response = self._get_with_retry(path, {"limit": f"{self._size}", **({"continue": continue_token} if continue_token else {})})
+            response = self._get_with_retry(
+                path, {"limit": f"{self._size}", **({"continue": continue_token} if continue_token else {})}
+            )
             if response.status == _NOT_FOUND:
                 return
-            if response.status == _GONE and continue_token and (new_token := _read_continue_token(response)) and continued < _MAX_CONTINUED:
+            if (
+                response.status == _GONE
+                and continue_token
+                and (new_token := _read_continue_token(response))
+                and continued < _MAX_CONTINUED
+            ):
                 continue_token, continued = new_token, continued + 1
                 continue
             if response.status != _OK:

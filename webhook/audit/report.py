@@ -92,13 +92,18 @@ def create_content(findings: Iterable[AuditFinding], counts: Counter[Enforcement
     return ReportContent(results, summary, counts.total() - len(results), digest)
 
 
-def create_report(api: ReportApi, namespace: str, content: ReportContent, timestamps: Mapping[str, Any], now: int) -> dict[str, Any]:
+def create_report(
+    api: ReportApi, namespace: str, content: ReportContent, timestamps: Mapping[str, Any], now: int
+) -> dict[str, Any]:
     """A report, ready to be sent; `times` are those of results that stood there before, `now` is Unix time."""
-    annotations = {DIGEST_ANNOTATION: content.digest} | ({OMITTED_ANNOTATION: f"{content.omitted}"} if content.omitted else {})
+    annotations = {DIGEST_ANNOTATION: content.digest} | (
+        {OMITTED_ANNOTATION: f"{content.omitted}"} if content.omitted else {}
+    )
     labels = dict([MANAGED_BY_LABEL]) | {"app.kubernetes.io/name": REPORT_NAME}
     metadata: dict[str, Any] = {"name": REPORT_NAME, "labels": labels, "annotations": annotations}
     results = [
-        result | {"timestamp": timestamps.get(create_result_key(result), {"seconds": now, "nanos": 0})} for result in content.results
+        result | {"timestamp": timestamps.get(create_result_key(result), {"seconds": now, "nanos": 0})}
+        for result in content.results
     ]
     report: dict[str, Any] = {
         "apiVersion": api.name,
@@ -125,7 +130,10 @@ def _create_result(finding: AuditFinding) -> ReportResult:
         "name": object_ref.name,
         "uid": object_ref.uid,
     }
-    properties = {"field": _truncate(problem.field, _MAX_TEXT_LENGTH), "why": _truncate(finding.policy_reason, _MAX_REASON_LENGTH)}
+    properties = {
+        "field": _truncate(problem.field, _MAX_TEXT_LENGTH),
+        "why": _truncate(finding.policy_reason, _MAX_REASON_LENGTH),
+    }
     entry = {
         "source": REPORT_NAME,
         "category": _CATEGORIES[problem.policy_kind],

@@ -10,7 +10,17 @@ import msgspec
 
 from webhook.audit.kept import AuditFindings
 from webhook.audit.pages import AuditError, WaitFunction
-from webhook.audit.report import REPORT_APIS, DIGEST_ANNOTATION, MANAGED_BY_LABEL, REPORT_NAME, ReportApi, ReportContent, create_report, create_content, create_result_key
+from webhook.audit.report import (
+    DIGEST_ANNOTATION,
+    MANAGED_BY_LABEL,
+    REPORT_APIS,
+    REPORT_NAME,
+    ReportApi,
+    ReportContent,
+    create_content,
+    create_report,
+    create_result_key,
+)
 from webhook.errors import TallygateError
 from webhook.state.exchange import Answer
 from webhook.state.kubernetes.calls import Access, Caller, Request
@@ -87,7 +97,9 @@ class ReportCounts:
 class ReportWriter:
     """The reports of one cluster; `now` gives Unix time, and `between` is how many seconds lie between two writes."""
 
-    def __init__(self, client_config: Access, now: Callable[[], float], wait: WaitFunction, write_interval: float = 0.0) -> None:
+    def __init__(
+        self, client_config: Access, now: Callable[[], float], wait: WaitFunction, write_interval: float = 0.0
+    ) -> None:
         self._client = Caller(client_config)
         self._now = now
         self._wait = wait
@@ -104,7 +116,9 @@ class ReportWriter:
             if response.status == HTTPStatus.OK:
                 return api
             if response.status != HTTPStatus.NOT_FOUND:
-                raise ReportsError(f"whether {api.name} is installed cannot be found out: {_describe_response(response)}")
+                raise ReportsError(
+                    f"whether {api.name} is installed cannot be found out: {_describe_response(response)}"
+                )
         return None
 
     def write_reports(self, api: ReportApi, findings: AuditFindings, namespaces: frozenset[str] | None) -> ReportCounts:
@@ -126,7 +140,9 @@ class ReportWriter:
                 self._update_report(api, metadata, findings, counts)
                 missing.discard("")
         for report_namespace in sorted(missing):
-            content = create_content(findings.list_findings(report_namespace), findings.count_by_enforcement(report_namespace))
+            content = create_content(
+                findings.list_findings(report_namespace), findings.count_by_enforcement(report_namespace)
+            )
             self._create_report(api, report_namespace, content, counts)
         return counts
 
@@ -134,10 +150,17 @@ class ReportWriter:
         """Those that are ours: of one namespace, of all (None), or the cluster's own (empty)."""
         continue_token = ""
         while True:
-            query = f"?labelSelector={_LABEL_SELECTOR}&limit={_PAGE_SIZE}" + (f"&continue={quote(continue_token, safe='')}" if continue_token else "")
-            response = self._call_with_retry(Request("GET", _create_collection_path(api, namespace) + query, _METADATA_TYPE))
+            query = f"?labelSelector={_LABEL_SELECTOR}&limit={_PAGE_SIZE}" + (
+                f"&continue={quote(continue_token, safe='')}" if continue_token else ""
+            )
+            response = self._call_with_retry(
+                Request("GET", _create_collection_path(api, namespace) + query, _METADATA_TYPE)
+            )
             if response.status != HTTPStatus.OK:
-                raise ReportsError(f"reports ({api.name}) cannot be listed: {_describe_response(response)}{_describe_permission(response, 'list')}")
+                raise ReportsError(
+                    f"reports ({api.name}) cannot be listed: "
+                    f"{_describe_response(response)}{_describe_permission(response, 'list')}"
+                )
             try:
                 page = _LIST_DECODER.decode(response.body)
             except (ValueError, RecursionError) as error:
@@ -147,7 +170,9 @@ class ReportWriter:
                 return
             continue_token = page.metadata.continue_
 
-    def _update_report(self, api: ReportApi, metadata: _ReportMetadata, findings: AuditFindings, report_counts: ReportCounts) -> None:
+    def _update_report(
+        self, api: ReportApi, metadata: _ReportMetadata, findings: AuditFindings, report_counts: ReportCounts
+    ) -> None:
         namespace = metadata.namespace
         counts = findings.count_by_enforcement(namespace)
         if not counts:
@@ -159,7 +184,9 @@ class ReportWriter:
             return
         self._replace_report(api, namespace, content, report_counts)
 
-    def _replace_report(self, api: ReportApi, namespace: str, content: ReportContent, report_counts: ReportCounts) -> None:
+    def _replace_report(
+        self, api: ReportApi, namespace: str, content: ReportContent, report_counts: ReportCounts
+    ) -> None:
         """Write it anew, if it is still as it was read: whoever has changed it meanwhile has judged later."""
         path = f"{_create_collection_path(api, namespace)}/{REPORT_NAME}"
         response = self._call_with_retry(Request("GET", path, _JSON_TYPE))
@@ -176,13 +203,18 @@ class ReportWriter:
             response = self._call_with_retry(Request("PUT", path, _JSON_TYPE, _WRITE_ENCODER.encode(report)))
         self._count_response(response, _describe_report(api, namespace), "update", report_counts)
 
-    def _create_report(self, api: ReportApi, namespace: str, content: ReportContent, report_counts: ReportCounts) -> None:
+    def _create_report(
+        self, api: ReportApi, namespace: str, content: ReportContent, report_counts: ReportCounts
+    ) -> None:
         self._wait(self._write_interval)
         encoded = _WRITE_ENCODER.encode(create_report(api, namespace, content, {}, int(self._now())))
         response = self._call_with_retry(Request("POST", _create_collection_path(api, namespace), _JSON_TYPE, encoded))
         if response.status == HTTPStatus.CONFLICT:
             label = "=".join(MANAGED_BY_LABEL)
-            report_counts.add_failure(f"{_describe_report(api, namespace)} is somebody else's: it lacks the label {label}; delete or rename it")
+            report_counts.add_failure(
+                f"{_describe_report(api, namespace)} is somebody else's: it lacks the label "
+                f"{label}; delete or rename it"
+            )
             return
         self._count_response(response, _describe_report(api, namespace), "create", report_counts)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.capping import CapIndex, ActiveCap
+from webhook.admission.capping import ActiveCap, CapIndex
 from webhook.admission.change import AdmissionRequest, Phase
 from webhook.admission.decide import evaluate_request
 from webhook.admission.reading import decode_object
@@ -87,7 +87,9 @@ def _evaluate_cap(cap: ActiveCap, request: AdmissionRequest) -> Iterator[Evaluat
             for name, containers in cap.compute_charge(pod_view.pod).unlimited.items():
                 yield Enforcement.DENY, create_missing_limit_problem(cap.definition.name, name, containers)
             return
-        forecast_workload = create_workload(request.kind, decoded_object, pod_view) if request.kind in WORKLOAD_KINDS else None
+        forecast_workload = (
+            create_workload(request.kind, decoded_object, pod_view) if request.kind in WORKLOAD_KINDS else None
+        )
         if forecast_workload is None or cap.definition.workloads is ForecastEnforcement.IGNORE:
             return
         for forecast in forecast_cap(forecast_workload, cap, cap.compute_charge, _NO_AMOUNTS, _get_no_charge):

@@ -4,11 +4,11 @@ import os
 
 import click
 
-from webhook.cli.command import Root
+from webhook.cli.command import RootGroup
 
 
 @click.group(
-    cls=Root,
+    cls=RootGroup,
     modules={
         "check": ("webhook.cli.check", "Say what the cluster would say of manifests."),
         "lint": ("webhook.cli.lint", "Say whether policy files are right."),

@@ -17,86 +17,91 @@ from webhook.accounting.pod_requests import (
 )
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.resource_quota import compute_quota_charge
-from webhook.cli.report.table import harmless, table
+from webhook.cli.report.table import create_table, escape_control
 from webhook.objects.core import Pod, PodSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class PodCalculation:
     """One pod's arithmetic. `title` is who it is, `place` where it is written, `field` where its spec stands."""
 
     title: str
-    place: str
+    location: str
     field: str
     requests: EffectiveRequest
     limits: EffectiveRequest
     quota: Mapping[str, Quantity]
 
-    def as_data(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything for a program; amounts are milli-cpu for cpu and whole units otherwise."""
         return {
             "object": self.title,
-            "place": self.place,
+            "place": self.location,
             "field": self.field,
-            "requests": _resources(self.requests),
-            "limits": _resources(self.limits),
+            "requests": _resources_to_dict(self.requests),
+            "limits": _resources_to_dict(self.limits),
             "quota": {key: str(quantity) for key, quantity in sorted(self.quota.items())},
         }
 
 
-def sums(title: str, place: str, field: str, pod: Pod) -> Sums:
+def calculate_pod(title: str, location: str, field: str, pod: Pod) -> PodCalculation:
     """The arithmetic of a pod or template.
 
     Raises:
         QuantityError: one of its quantities is none.
     """
     spec = pod.spec or PodSpec()
-    return Sums(
-        title, place, field, compute_pod_requests(spec), compute_pod_limits(spec), compute_quota_charge(pod, None)
+    return PodCalculation(
+        title, location, field, compute_pod_requests(spec), compute_pod_limits(spec), compute_quota_charge(pod, None)
     )
 
 
-def render(shown: Sums) -> RenderableType:
+def render_calculation(calculation: PodCalculation) -> RenderableType:
     """The same for a person."""
     return Group(
-        Text.assemble((harmless(shown.title), "bold"), f"  {harmless(shown.place)}  {shown.field}"),
-        _table("REQUEST", shown.requests),
-        _table("LIMIT", shown.limits),
-        table(("QUOTA KEY", "CHARGE"), [(key, str(quantity)) for key, quantity in sorted(shown.quota.items())]),
+        Text.assemble(
+            (escape_control(calculation.title), "bold"),
+            f"  {escape_control(calculation.location)}  {calculation.field}",
+        ),
+        _render_table("REQUEST", calculation.requests),
+        _render_table("LIMIT", calculation.limits),
+        create_table(
+            ("QUOTA KEY", "CHARGE"), [(key, str(quantity)) for key, quantity in sorted(calculation.quota.items())]
+        ),
         Text(),
     )
 
 
-def _table(head: str, effective: EffectiveRequest) -> RenderableType:
-    names = sorted(effective.quantities)
-    if not names:
-        return Text(f"no {head.lower()}")
-    return table((head, "QUANTITY", "AMOUNT", "HOW"), [_row(name, effective) for name in names])
+def _render_table(title: str, effective: EffectiveRequest) -> RenderableType:
+    resources = sorted(effective.quantities)
+    if not resources:
+        return Text(f"no {title.lower()}")
+    return create_table((title, "QUANTITY", "AMOUNT", "HOW"), [_create_row(name, effective) for name in resources])
 
 
-def _row(name: str, effective: EffectiveRequest) -> tuple[str, str, str, str]:
-    how = explain_request(effective, name).removeprefix(f"{name} = ")
-    return name, str(effective.quantities[name]), _amount(name, effective), how
+def _create_row(name: str, effective: EffectiveRequest) -> tuple[str, str, str, str]:
+    calculation = explain_request(effective, name).removeprefix(f"{name} = ")
+    return name, str(effective.quantities[name]), _format_amount(name, effective), calculation
 
 
-def _amount(name: str, effective: EffectiveRequest) -> str:
+def _format_amount(name: str, effective: EffectiveRequest) -> str:
     return f"{effective.amounts[name]}{' milli-cpu' if is_milli(name) else ''}"
 
 
-def _resources(effective: EffectiveRequest) -> dict[str, Any]:
+def _resources_to_dict(effective: EffectiveRequest) -> dict[str, Any]:
     return {
         name: {
             "quantity": str(quantity),
             "amount": effective.amounts[name],
             "unit": "milli" if is_milli(name) else "whole",
             "how": explain_request(effective, name),
-            "terms": [_term(term) for term in effective.list_terms(name)],
+            "terms": [_term_to_dict(term) for term in effective.list_terms(name)],
         }
         for name, quantity in sorted(effective.quantities.items())
     }
 
 
-def _term(term: RequestTerm) -> dict[str, Any]:
+def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
     return {
         "who": term.container,
         "role": term.role.value,

@@ -10,20 +10,20 @@ from webhook.admission.registration import DEFAULT_NAMESPACE
 from webhook.admission.selection import RuleIndex
 from webhook.audit.audit import Audit, AuditResult, AuditScope
 from webhook.audit.report import ReportApi
-from webhook.audit.reports import ReportWriter, ReportsError, ReportCounts, require_api
+from webhook.audit.reports import ReportCounts, ReportsError, ReportWriter, require_api
 from webhook.cli.auditing import showing, source
-from webhook.cli.auditing.source import Audited
+from webhook.cli.auditing.source import AuditSource
 from webhook.cli.cluster.options import connection_options, snapshot_option
-from webhook.cli.cluster.source import Source
-from webhook.cli.command import EXIT_FINDINGS, EXIT_MISUSE, Command, Misuse
+from webhook.cli.cluster.source import ClusterSource
+from webhook.cli.command import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, UsageError
 from webhook.cli.options import strict_option
-from webhook.cli.policies import usable
-from webhook.cli.progress import telling
+from webhook.cli.policies import load_usable_policies
+from webhook.cli.progress import display_progress
 from webhook.policy.model import Enforcement, PolicySet
 from webhook.state.watch.connect import Connection
 
-_TOLD_EACH = 100  # objects: more often nobody could read it
-_SPARED = frozenset({"kube-system", DEFAULT_NAMESPACE})
+_PROGRESS_INTERVAL = 100  # objects: more often nobody could read it
+_EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
 
 
 @click.command(
@@ -82,60 +82,62 @@ def audit(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 misuse, or something cannot be read or written.
     """
-    whence = Source(kubeconfig, context, in_cluster, snapshot)
+    cluster_source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
     if report and snapshot:
-        raise Misuse("--report goes with a cluster: into a snapshot nothing is written")
-    chosen = usable(policies)
-    scope = AuditScope(_SPARED, frozenset(namespaces) or None)
-    access = None if snapshot else whence.connection()
-    reports = ReportWriter(access, time.time, time.sleep) if report and access is not None else None
+        raise UsageError("--report goes with a cluster: into a snapshot nothing is written")
+    policy_set = load_usable_policies(policies)
+    scope = AuditScope(_EXCLUDED_NAMESPACES, frozenset(namespaces) or None)
+    connection = None if snapshot else cluster_source.connect()
+    reports = ReportWriter(connection, time.time, time.sleep) if report and connection is not None else None
     api = require_api(reports) if reports is not None else None
-    outcome, remarks = _audited(chosen, scope, access, snapshot)
-    written: ReportCounts | None = None
+    result, remarks = _run_audit(policy_set, scope, connection, snapshot)
+    report_counts: ReportCounts | None = None
     if reports is not None and api is not None:
-        written = _reported(reports, api, outcome, scope)
-    showing.show(outcome, remarks, written, output)
-    ctx.exit(_code(outcome, written, strict=strict))
+        report_counts = _write_reports(reports, api, result, scope)
+    showing.print_findings(result, remarks, report_counts, output)
+    ctx.exit(_choose_exit_code(result, report_counts, strict=strict))
 
 
-def _audited(
-    policies: PolicySet, scope: AuditScope, access: Connection | None, snapshot: Path | None
+def _run_audit(
+    policies: PolicySet, scope: AuditScope, connection: Connection | None, snapshot: Path | None
 ) -> tuple[AuditResult, list[str]]:
     """What is found, and what is to be said of how."""
-    with telling((TextColumn("judging objects"), TextColumn("{task.completed:.0f}")), None) as tell:
-        come = 0
+    with display_progress((TextColumn("judging objects"), TextColumn("{task.completed:.0f}")), None) as update:
+        completed = 0
 
-        def pace(done: int) -> None:
-            nonlocal come
-            before, come = come, come + done
-            if before // _TOLD_EACH != come // _TOLD_EACH:
-                tell(come)
+        def report_progress(count: int) -> None:
+            nonlocal completed
+            previous, completed = completed, completed + count
+            if previous // _PROGRESS_INTERVAL != completed // _PROGRESS_INTERVAL:
+                update(completed)
 
-        audited = _source(scope, access, snapshot, places=RuleIndex(policies).has_node_rules)
-        outcome = Audit(policies, audited.world, scope, pace).run(audited.objects)
-    return outcome, list(audited.remarks)
+        loaded = _read_source(scope, connection, snapshot, check_nodes=RuleIndex(policies).has_node_rules)
+        result = Audit(policies, loaded.audit_input, scope, report_progress).run(loaded.objects)
+    return result, list(loaded.remarks)
 
 
-def _reported(reports: ReportWriter, api: ReportApi, outcome: AuditResult, scope: AuditScope) -> ReportCounts:
+def _write_reports(reports: ReportWriter, api: ReportApi, result: AuditResult, scope: AuditScope) -> ReportCounts:
     """What became of reports; where they cannot even be listed, what was found is still to be shown."""
     try:
-        return reports.write_reports(api, outcome.findings, scope.included_namespaces)
+        return reports.write_reports(api, result.findings, scope.included_namespaces)
     except ReportsError as error:
-        written = ReportCounts(api.name)
-        written.add_failure(str(error))
-        return written
+        report_counts = ReportCounts(api.name)
+        report_counts.add_failure(str(error))
+        return report_counts
 
 
-def _source(scope: AuditScope, access: Connection | None, snapshot: Path | None, *, places: bool) -> Audited:
-    if access is not None:
-        return source.live(access, scope, time.sleep, places=places)
+def _read_source(
+    scope: AuditScope, connection: Connection | None, snapshot: Path | None, *, check_nodes: bool
+) -> AuditSource:
+    if connection is not None:
+        return source.read_cluster(connection, scope, time.sleep, check_nodes=check_nodes)
     if snapshot is None:
-        raise Misuse("name a cluster or a snapshot")
-    return source.stored(snapshot, scope, places=places)
+        raise UsageError("name a cluster or a snapshot")
+    return source.read_snapshot(snapshot, scope, check_nodes=check_nodes)
 
 
-def _code(outcome: AuditResult, written: ReportCounts | None, *, strict: bool) -> int:
-    counts = outcome.findings.count_by_enforcement()
-    if outcome.coverage.unreadable or (written is not None and written.failed):
-        return EXIT_MISUSE
+def _choose_exit_code(result: AuditResult, report_counts: ReportCounts | None, *, strict: bool) -> int:
+    counts = result.findings.count_by_enforcement()
+    if result.coverage.unreadable or (report_counts is not None and report_counts.failed):
+        return EXIT_USAGE_ERROR
     return EXIT_FINDINGS if counts[Enforcement.DENY] or (strict and counts[Enforcement.WARN]) else 0

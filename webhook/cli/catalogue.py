@@ -9,36 +9,36 @@ from webhook.cli import codes as manifests
 from webhook.errors import TallygateError
 from webhook.policy import codes as policy
 
-ALL: tuple[Code, ...] = tuple(
+ALL_CODES: tuple[Code, ...] = tuple(
     sorted(
-        (*accounting.CODES, *admission.CODES, *policy.CODES, *manifests.CODES),
+        (*accounting.CODES, *admission.CODES, *policy.CODES, *manifests.MANIFEST_CODES),
         key=lambda code: code.number,
     )
 )
 """By number, which no two share."""
 
-_BY_NUMBER = {code.number: code for code in ALL}
+_CODES_BY_NUMBER = {code.number: code for code in ALL_CODES}
 
 
-class NoSuchCodeError(TallygateError):
+class UnknownCodeError(TallygateError):
     """A code that tallygate never says."""
 
 
-def of(number: str) -> Code:
+def get_code(number: str) -> Code:
     """The code with this number, which a finding carries."""
-    return _BY_NUMBER[number]
+    return _CODES_BY_NUMBER[number]
 
 
-def look_up(text: str) -> tuple[Code, ...]:
+def find_codes(text: str) -> tuple[Code, ...]:
     """The codes that a person means: by number in any case, or by a name, which Kubernetes' rules and ours may share.
 
     Raises:
         NoSuchCodeError: there is none; the text says which come near.
     """
-    codes = tuple(code for code in ALL if text.upper() == code.number or text.lower() == code.slug)
+    codes = tuple(code for code in ALL_CODES if text.upper() == code.number or text.lower() == code.slug)
     if codes:
         return codes
-    names = [*_BY_NUMBER, *(code.slug for code in ALL)]
-    near = difflib.get_close_matches(text, names, n=2) or difflib.get_close_matches(text.upper(), names, n=2)
-    meant = f"; did you mean {' or '.join(near)}?" if near else ";"
-    raise NoSuchCodeError(f"there is no code {text!r}{meant} `tallygate explain` lists them all")
+    names = [*_CODES_BY_NUMBER, *(code.slug for code in ALL_CODES)]
+    close_matches = difflib.get_close_matches(text, names, n=2) or difflib.get_close_matches(text.upper(), names, n=2)
+    hint = f"; did you mean {' or '.join(close_matches)}?" if close_matches else ";"
+    raise UnknownCodeError(f"there is no code {text!r}{hint} `tallygate explain` lists them all")

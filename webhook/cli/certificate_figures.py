@@ -9,7 +9,7 @@ from certs.succession import What
 _RESULTS: Final = ("success", "failure")
 
 
-class CertificateFigures:
+class CertificateMetrics:
     """Every series is there from the beginning, so that nothing has to have happened before it can be asked for."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -19,28 +19,28 @@ class CertificateFigures:
             ("step",),
             registry=registry,
         )
-        self._looks = Counter(
+        self._reconciles = Counter(
             "tallygate_certificate_looks",
             "Looks at the Secret of certificates and at what is published.",
             ("result",),
             registry=registry,
         )
-        self._right = Gauge(
+        self._last_success = Gauge(
             "tallygate_certificate_last_look_timestamp_seconds",
             "When the Secret of certificates and what is published could last be looked at (Unix time).",
             registry=registry,
         )
         for result in _RESULTS:
-            self._looks.labels(result)
-        for what in What:
-            self._steps.labels(what)
+            self._reconciles.labels(result)
+        for action in What:
+            self._steps.labels(action)
 
-    def stepped(self, what: What) -> None:
+    def count_action(self, action: What) -> None:
         """Count a step."""
-        self._steps.labels(what).inc()
+        self._steps.labels(action).inc()
 
-    def looked(self, *, success: bool) -> None:
+    def count_reconcile(self, *, success: bool) -> None:
         """Count a look."""
-        self._looks.labels("success" if success else "failure").inc()
+        self._reconciles.labels("success" if success else "failure").inc()
         if success:
-            self._right.set_to_current_time()
+            self._last_success.set_to_current_time()

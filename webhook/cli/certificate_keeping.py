@@ -25,25 +25,25 @@ from certs.names import service_names
 from certs.succession import Step
 from certs.watching import Watching
 from webhook.admission.registration import CONFIGURATION_NAME
-from webhook.cli.certificate_figures import CertificateFigures
-from webhook.cli.certificate_turns import Turns
+from webhook.cli.certificate_figures import CertificateMetrics
+from webhook.cli.certificate_turns import ChangeDebouncer
 from webhook.errors import TallygateError
 from webhook.server.interfaces import ReadinessStatus, ServerSetup
 from webhook.server.lifecycle import ServeError
 from webhook.server.settings.table import Settings
 from webhook.server.telemetry.metrics import Telemetry
 
-_QUIET_SECONDS: Final = 10.0  # between two looks
-_LEAST_SECONDS: Final = 0.5  # while something is under way
-_PART_OF_SETTLING: Final = 20  # so many looks in the time of settling
-_START_SECONDS: Final = 60.0  # to have something to serve with
-_JOIN_SECONDS: Final = 5.0
-_WARNED_DAYS: Final = 14
-_MOST_STEPS: Final = 6  # at a time: somebody else may undo each of them
+_RECONCILE_SECONDS: Final = 10.0  # between two looks
+_MIN_RECONCILE_SECONDS: Final = 0.5  # while something is under way
+_RECONCILES_PER_DELAY: Final = 20  # so many looks in the time of settling
+_START_TIMEOUT_SECONDS: Final = 60.0  # to have something to serve with
+_JOIN_TIMEOUT_SECONDS: Final = 5.0
+_WARNING_DAYS: Final = 14
+_MAX_ACTIONS: Final = 6  # at a time: somebody else may undo each of them
 
 
 @contextmanager
-def keeping(settings: Settings, voice: Telemetry) -> Iterator[ServerSetup]:
+def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iterator[ServerSetup]:
     """Keep the certificates of `tls_secret`; what the server is to serve with, and to be asked.
 
     Raises:
@@ -51,158 +51,162 @@ def keeping(settings: Settings, voice: Telemetry) -> Iterator[ServerSetup]:
     """
     if settings.tls_cert or settings.tls_key:
         raise ServeError("tls_secret takes the place of tls_cert and tls_key: give the one or the others")
-    with _folder(settings.tls_folder) as folder:
-        kept = _Keeping(settings, folder, voice)
-        kept.begin()
+    with _open_folder(settings.tls_folder) as folder:
+        controller = _CertificateController(settings, folder, telemetry)
+        controller.start()
         try:
-            yield ServerSetup(replace(settings, tls_cert=folder.chain, tls_key=folder.key), [kept.check])
+            yield ServerSetup(replace(settings, tls_cert=folder.chain, tls_key=folder.key), [controller.get_status])
         finally:
-            kept.end()
+            controller.stop()
 
 
 @contextmanager
-def _folder(path: Path | None) -> Iterator[Folder]:
+def _open_folder(path: Path | None) -> Iterator[Folder]:
     if path:
         yield Folder(path)
         return
     try:
-        passing = tempfile.TemporaryDirectory(prefix="tallygate-")
+        temporary_folder = tempfile.TemporaryDirectory(prefix="tallygate-")
     except OSError as error:
         raise ServeError(
             f"no temporary folder to hand certificates over in: {error.strerror or error}; name one by tls_folder"
         ) from None
-    with passing as made:
-        yield Folder(Path(made))
+    with temporary_folder as name:
+        yield Folder(Path(name))
 
 
-class _Keeping:
+class _CertificateController:
     """The thread, and what it tells."""
 
-    def __init__(self, settings: Settings, folder: Folder, voice: Telemetry) -> None:
+    def __init__(self, settings: Settings, folder: Folder, telemetry: Telemetry) -> None:
         self._settings = settings
         self._folder = folder
-        self._log = voice.log
-        self._figures = CertificateFigures(voice.metrics.registry)
+        self._log = telemetry.log
+        self._metrics = CertificateMetrics(telemetry.metrics.registry)
         self._failure = ""
-        self._complaint = ""
+        self._request_error = ""
         self._stop = Event()
-        self._turns = Turns(self._stop.wait)
+        self._debouncer = ChangeDebouncer(self._stop.wait)
         self._thread = Thread(target=self._run, name="certificates", daemon=True)
-        self._keeper, self._watching = self._new_keeper()
+        self._reconciler, self._watches = self._create_reconciler()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Have something to serve with, and go on from there.
 
         Raises:
             ServeError: there is nothing within a minute.
         """
-        deadline = time.monotonic() + _START_SECONDS
-        self._look()
-        while self._keeper.served is None:
+        deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+        self._reconcile()
+        while self._reconciler.served is None:
             if time.monotonic() > deadline:
                 raise ServeError(f"nothing to serve with from the Secret {self._settings.tls_secret}: {self._failure}")
-            self._stop.wait(_LEAST_SECONDS)
-            self._look()
+            self._stop.wait(_MIN_RECONCILE_SECONDS)
+            self._reconcile()
         self._thread.start()
-        self._watching.begin()
+        self._watches.begin()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Cease; a call under way is not waited for."""
         self._stop.set()
-        self._turns.change()
-        self._watching.end()
-        self._thread.join(_JOIN_SECONDS)
+        self._debouncer.notify()
+        self._watches.end()
+        self._thread.join(_JOIN_TIMEOUT_SECONDS)
 
-    def check(self) -> ReadinessStatus:
+    def get_status(self) -> ReadinessStatus:
         """Always ready: what is served with is told by the server's own check. What is amiss is told here."""
-        served = self._keeper.served
+        served = self._reconciler.served
         detail: dict[str, object] = {"secret": self._settings.tls_secret}
         if served:
             detail["handedOver"] = fingerprint(served.certificate)
-        said = {"failure": self._failure, "complaint": self._complaint, "unwatched": self._watching.failure}
+        problems = {"failure": self._failure, "complaint": self._request_error, "unwatched": self._watches.failure}
         return ReadinessStatus(
-            "certificates", ready=True, detail=detail | {name: text for name, text in said.items() if text}
+            "certificates", ready=True, detail=detail | {name: text for name, text in problems.items() if text}
         )
 
-    def _new_keeper(self) -> tuple[Keeper, Watching]:
+    def _create_reconciler(self) -> tuple[Keeper, Watching]:
         namespace, slash, name = self._settings.tls_secret.partition("/")
         if not (namespace and slash and name) or "/" in name:
             raise ServeError(
                 f"tls_secret {self._settings.tls_secret!r}: write NAMESPACE/NAME, as in tallygate-system/tallygate-tls"
             )
         try:
-            client = connect(_source(self._settings))
+            client = connect(_choose_source(self._settings))
             names = service_names(CONFIGURATION_NAME, namespace)
         except CertsError as error:
             raise ServeError(str(error)) from None
         timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.tls_settling)
         served = self._folder.read(datetime.now(UTC))
-        keeper = Keeper(InCluster(client, (namespace, name), CONFIGURATION_NAME), names, self._take, timing, served)
-        return keeper, Watching(client, (namespace, name), CONFIGURATION_NAME, self._turns.change)
+        reconciler = Keeper(
+            InCluster(client, (namespace, name), CONFIGURATION_NAME), names, self._install, timing, served
+        )
+        return reconciler, Watching(client, (namespace, name), CONFIGURATION_NAME, self._debouncer.notify)
 
-    def _take(self, leaf: Leaf) -> None:
-        self._folder.write(leaf)
+    def _install(self, serving_certificate: Leaf) -> None:
+        self._folder.write(serving_certificate)
         self._log.info(
             "certificate-taken",
-            certificate=fingerprint(leaf.certificate),
-            not_after=leaf.certificate.not_valid_after_utc.isoformat(),
+            certificate=fingerprint(serving_certificate.certificate),
+            not_after=serving_certificate.certificate.not_valid_after_utc.isoformat(),
         )
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._turns.wait(self._pause())
+            self._debouncer.wait(self._choose_interval())
             if not self._stop.is_set():
-                self._look()
+                self._reconcile()
 
-    def _pause(self) -> float:
-        seconds = _QUIET_SECONDS
-        if self._keeper.is_pending and not self._failure:
-            seconds = min(seconds, max(_LEAST_SECONDS, self._settings.tls_settling / _PART_OF_SETTLING))
+    def _choose_interval(self) -> float:
+        seconds = _RECONCILE_SECONDS
+        if self._reconciler.is_pending and not self._failure:
+            seconds = min(seconds, max(_MIN_RECONCILE_SECONDS, self._settings.tls_settling / _RECONCILES_PER_DELAY))
         return seconds
 
-    def _look(self) -> None:
+    def _reconcile(self) -> None:
         """Look, and do what is to be done until nothing is."""
         try:
-            for step in islice(iter(self._keeper.round, None), _MOST_STEPS):
-                self._tell(step)
+            for action in islice(iter(self._reconciler.round, None), _MAX_ACTIONS):
+                self._report_action(action)
         except ChangedError as error:
             self._log.info("certificates-changed-meanwhile", message=str(error))
         except (CertsError, TallygateError) as error:
-            self._note(str(error))
+            self._set_failure(str(error))
         except Exception as crash:  # noqa: BLE001  # a fault of ours must not leave certificates unrenewed for good
-            where = extract_tb(crash.__traceback__)[-1]  # what it says may hold what it was given
-            self._note(f"a fault of tallygate: {type(crash).__name__} in {where.name}, line {where.lineno}")
+            last_frame = extract_tb(crash.__traceback__)[-1]  # what it says may hold what it was given
+            self._set_failure(
+                f"a fault of tallygate: {type(crash).__name__} in {last_frame.name}, line {last_frame.lineno}"
+            )
         else:
-            self._figures.looked(success=True)
-            self._note("")
-        self._complain(self._keeper.complaint)
+            self._metrics.count_reconcile(success=True)
+            self._set_failure("")
+        self._set_request_error(self._reconciler.complaint)
 
-    def _tell(self, step: Step) -> None:
-        self._figures.stepped(step.what)
-        authorities = [fingerprint(each) for each in step.kept.authorities] if step.kept else None
-        more = {"authorities": authorities} if authorities else {}
-        self._log.info("certificates-kept", step=step.what, message=step.why, **more)
+    def _report_action(self, action: Step) -> None:
+        self._metrics.count_action(action.what)
+        fingerprints = [fingerprint(ca) for ca in action.kept.authorities] if action.kept else None
+        extra_fields = {"authorities": fingerprints} if fingerprints else {}
+        self._log.info("certificates-kept", step=action.what, message=action.why, **extra_fields)
 
-    def _note(self, failure: str) -> None:
+    def _set_failure(self, failure: str) -> None:
         """Remember a failure, or that there is none any more; log it when it is another than before."""
         if failure:
-            self._figures.looked(success=False)
+            self._metrics.count_reconcile(success=False)
         if failure and failure != self._failure:
-            served = self._keeper.served
-            left = (served.certificate.not_valid_after_utc - datetime.now(UTC)).days if served else None
-            loud = self._log.warning if left is not None and left > _WARNED_DAYS else self._log.error
-            loud("certificates-not-kept", message=failure, days_left=left)
+            served = self._reconciler.served
+            days_left = (served.certificate.not_valid_after_utc - datetime.now(UTC)).days if served else None
+            log = self._log.warning if days_left is not None and days_left > _WARNING_DAYS else self._log.error
+            log("certificates-not-kept", message=failure, days_left=days_left)
         elif self._failure and not failure:
             self._log.info("certificates-kept-again")
         self._failure = failure
 
-    def _complain(self, complaint: str) -> None:
-        if complaint and complaint != self._complaint:
-            self._log.warning("certificates-asked-in-vain", message=complaint)
-        self._complaint = complaint
+    def _set_request_error(self, request_error: str) -> None:
+        if request_error and request_error != self._request_error:
+            self._log.warning("certificates-asked-in-vain", message=request_error)
+        self._request_error = request_error
 
 
-def _source(settings: Settings) -> Source:
+def _choose_source(settings: Settings) -> Source:
     """The cluster that is followed; where none is, that of a kubeconfig that is named, or the one this runs in."""
     if settings.cluster == "kubeconfig" or (settings.cluster == "none" and settings.kubeconfig):
         return Source(settings.kubeconfig, settings.context or None)

@@ -9,27 +9,27 @@ import click
 
 from certs.errors import CertsError
 from certs.show import Facts
-from webhook.cli.command import Misuse
+from webhook.cli.command import UsageError
 
-FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+FOLDER_ARGUMENT = click.argument("folder", type=click.Path(path_type=Path))
 
 
 @contextmanager
-def saying() -> Iterator[None]:
+def convert_errors() -> Iterator[None]:
     """What `certs` raises is for the person at the terminal."""
     try:
         yield
     except CertsError as error:
-        raise Misuse(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
-def facts_row(what: str, facts: Facts) -> tuple[str, str, str, str, str]:
+def format_facts(label: str, facts: Facts) -> tuple[str, str, str, str, str]:
     """As a row of a table."""
     names = ", ".join(facts.names) or facts.subject
-    return what, names, f"{facts.not_after:%Y-%m-%d %H:%M}Z", str(facts.days_left), facts.fingerprint[:16]
+    return label, names, f"{facts.not_after:%Y-%m-%d %H:%M}Z", str(facts.days_left), facts.fingerprint[:16]
 
 
-def facts_data(facts: Facts) -> dict[str, Any]:
+def convert_facts(facts: Facts) -> dict[str, Any]:
     """For a program."""
     return {
         "subject": facts.subject,

@@ -13,13 +13,13 @@ from certs.cluster import Source, connect
 from certs.in_cluster import InCluster
 from certs.status import Status, status_of
 from webhook.admission.registration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
-from webhook.cli.certificate_options import facts_data, facts_row, saying
-from webhook.cli.cluster.options import connection_options, only_one
-from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
+from webhook.cli.certificate_options import convert_errors, convert_facts, format_facts
+from webhook.cli.cluster.options import connection_options, require_one_source
+from webhook.cli.command import EXIT_FINDINGS, Command, UsageError
 from webhook.cli.report import write
-from webhook.cli.report.table import table
+from webhook.cli.report.table import create_table
 
-_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
+_DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 
 
 @click.command(
@@ -29,8 +29,12 @@ _SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
         ("tallygate certs status --secret team-a/gate-tls -o json", "of another Secret, for a program"),
     ),
 )
-@click.option("--secret", metavar="NAMESPACE/NAME", default=_SECRET, show_default=True, help="The gate's tls_secret.")
-@click.option("--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name.")
+@click.option(
+    "--secret", metavar="NAMESPACE/NAME", default=_DEFAULT_SECRET, show_default=True, help="The gate's tls_secret."
+)
+@click.option(
+    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
+)
 @click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
 @connection_options
 @click.pass_context
@@ -50,41 +54,52 @@ def status(  # noqa: PLR0913, PLR0917  # each is an option
 
     Exit codes: 0 all is well, 1 something is wrong, 2 it cannot be read.
     """
-    only_one(kubeconfig, context, in_cluster=in_cluster)
+    require_one_source(kubeconfig, context, in_cluster=in_cluster)
     namespace, slash, secret_name = secret.partition("/")
     if not (namespace and slash and secret_name) or "/" in secret_name:
-        raise Misuse(f"--secret {secret}: write NAMESPACE/NAME, as in {_SECRET}")
-    with saying():
+        raise UsageError(f"--secret {secret}: write NAMESPACE/NAME, as in {_DEFAULT_SECRET}")
+    with convert_errors():
         cluster = InCluster(connect(Source(kubeconfig, context, in_cluster)), (namespace, secret_name), name)
         registered, stored = cluster.registered(), cluster.stored()
-    found = status_of(stored.kept if stored else None, registered, datetime.now(UTC))
+    secret_status = status_of(stored.kept if stored else None, registered, datetime.now(UTC))
     if output == "table":
-        write.show(_page(found))
+        write.print_content(_render_status(secret_status))
     else:
-        write.show_data(_data(found), output)
-    ctx.exit(EXIT_FINDINGS if found.problems else 0)
+        write.print_data(_convert_status(secret_status), output)
+    ctx.exit(EXIT_FINDINGS if secret_status.problems else 0)
 
 
-def _page(found: Status) -> RenderableType:
-    rows = [facts_row("authority", facts) for facts in found.authorities]
-    rows += [facts_row("serving", found.leaf)] if found.leaf else []
-    trust = [Text(f"{each.kind}: {each.webhooks} webhooks, {_trusting(each.is_right)}") for each in found.trust]
-    said = [Text(text, "yellow") for text in found.going_on] + [Text(text, "bold red") for text in found.problems]
-    none = [] if found.trust else [Text("no webhook configuration is there: nobody calls the gate")]
-    return Lines(table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows), *trust, *none, *said)
+def _render_status(secret_status: Status) -> RenderableType:
+    rows = [format_facts("authority", facts) for facts in secret_status.authorities]
+    rows += [format_facts("serving", secret_status.leaf)] if secret_status.leaf else []
+    trust_lines = [
+        Text(f"{trust.kind}: {trust.webhooks} webhooks, {_format_trust(trust.is_right)}")
+        for trust in secret_status.trust
+    ]
+    remarks = [Text(text, "yellow") for text in secret_status.going_on] + [
+        Text(text, "bold red") for text in secret_status.problems
+    ]
+    no_configuration = [] if secret_status.trust else [Text("no webhook configuration is there: nobody calls the gate")]
+    return Lines(
+        create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows),
+        *trust_lines,
+        *no_configuration,
+        *remarks,
+    )
 
 
-def _trusting(is_right: bool) -> str:  # noqa: FBT001  # a word for it
+def _format_trust(is_right: bool) -> str:  # noqa: FBT001  # a word for it
     return "caBundle is what ca.crt says" if is_right else "caBundle is not what ca.crt says"
 
 
-def _data(found: Status) -> dict[str, Any]:
+def _convert_status(secret_status: Status) -> dict[str, Any]:
     return {
-        "authorities": [facts_data(facts) for facts in found.authorities],
-        "serving": facts_data(found.leaf) if found.leaf else None,
+        "authorities": [convert_facts(facts) for facts in secret_status.authorities],
+        "serving": convert_facts(secret_status.leaf) if secret_status.leaf else None,
         "registered": [
-            {"kind": each.kind, "webhooks": each.webhooks, "trustsExactly": each.is_right} for each in found.trust
+            {"kind": trust.kind, "webhooks": trust.webhooks, "trustsExactly": trust.is_right}
+            for trust in secret_status.trust
         ],
-        "goingOn": list(found.going_on),
-        "problems": list(found.problems),
+        "goingOn": list(secret_status.going_on),
+        "problems": list(secret_status.problems),
     }

@@ -6,43 +6,45 @@ from collections.abc import Callable
 from threading import Event
 from typing import Final
 
-TOGETHER_SECONDS: Final = 0.05
+DEBOUNCE_SECONDS: Final = 0.05
 """From being told of a change to looking: both configurations change together."""
 
-PROMPT: Final = 8
+PROMPT_CHANGES: Final = 8
 """So many changes in a row are looked at so soon; what becomes of a registration is some five."""
 
-_MOST_DOUBLED: Final = 16
+_MAX_DOUBLINGS: Final = 16
 
 
-class Turns:
+class ChangeDebouncer:
     """Of one thread. `change` may be called by any; `rest` waits so many seconds, or less when it is time to stop."""
 
-    def __init__(self, rest: Callable[[float], object]) -> None:
-        self._rest = rest
+    def __init__(self, sleep: Callable[[float], object]) -> None:
+        self._sleep = sleep
         self._changed = Event()
-        self._told = 0
+        self._change_count = 0
 
-    def change(self) -> None:
+    def notify(self) -> None:
         """Something has changed, or it is time to stop."""
         self._changed.set()
 
-    def wait(self, pause: float) -> None:
+    def wait(self, interval: float) -> None:
         """Wait for so many seconds, or until soon after something has changed.
 
         Not the same for all replicas, so that mostly one does what is to be done before the next looks. The longer
         changes go on, the later: somebody may write again and again what is put back here.
         """
-        pause, begun = pause * _about_one(), time.monotonic()
-        if not self._changed.wait(pause):
-            self._told = 0
+        interval, started_at = interval * _draw_jitter(), time.monotonic()
+        if not self._changed.wait(interval):
+            self._change_count = 0
             return
-        left = pause - (time.monotonic() - begun)
-        soon = TOGETHER_SECONDS * 2 ** min(max(self._told - PROMPT, 0), _MOST_DOUBLED) * _about_one()
-        self._rest(max(0.0, min(left, soon)))
-        self._told += 1
+        remaining = interval - (time.monotonic() - started_at)
+        delay = (
+            DEBOUNCE_SECONDS * 2 ** min(max(self._change_count - PROMPT_CHANGES, 0), _MAX_DOUBLINGS) * _draw_jitter()
+        )
+        self._sleep(max(0.0, min(remaining, delay)))
+        self._change_count += 1
         self._changed.clear()
 
 
-def _about_one() -> float:
+def _draw_jitter() -> float:
     return random.uniform(0.8, 1.2)  # noqa: S311  nothing secret about it

@@ -14,14 +14,14 @@ from certs.renewal import issue as issue_certificates
 from certs.renewal import renew as renew_certificates
 from certs.show import Overview
 from certs.show import show as overview_of
-from webhook.cli.certificate_options import FOLDER, facts_data, facts_row, saying
-from webhook.cli.command import EXIT_FINDINGS, Lazy, Misuse
+from webhook.cli.certificate_options import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
+from webhook.cli.command import EXIT_FINDINGS, LazyGroup, UsageError
 from webhook.cli.report import write
-from webhook.cli.report.table import table
+from webhook.cli.report.table import create_table
 
 
 @click.group(
-    cls=Lazy,
+    cls=LazyGroup,
     modules={
         "publish": ("webhook.cli.publishing", "Let the cluster's API server trust them."),
         "status": ("webhook.cli.certificate_status", "Show the certificates that a gate keeps in a cluster."),
@@ -50,7 +50,7 @@ def certs() -> None:
         ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "for this machine"),
     ),
 )
-@FOLDER
+@FOLDER_ARGUMENT
 @click.option("--service", metavar="NAMESPACE/NAME", multiple=True, help="A Service: all its names in the cluster.")
 @click.option("--name", metavar="NAME", multiple=True, help="A DNS name or an IP address.")
 def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None:
@@ -59,11 +59,11 @@ def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None
     It is signed by the folder's own authority, which is made when there is none and kept otherwise, so that whoever
     trusts it trusts the new certificate too.
     """
-    with saying():
-        names = _names(service, name)
+    with convert_errors():
+        names = _combine_names(service, name)
         issue_certificates(folder, names, datetime.now(UTC))
-        made = overview_of(folder, datetime.now(UTC))
-    lasts = f", good until {made.leaf.not_after:%Y-%m-%d}" if made.leaf else ""
+        overview = overview_of(folder, datetime.now(UTC))
+    lasts = f", good until {overview.leaf.not_after:%Y-%m-%d}" if overview.leaf else ""
     click.echo(f"{folder / 'tls.crt'}: for {', '.join(names.texts())}{lasts}; trust {folder / 'ca.crt'}")
 
 
@@ -74,7 +74,7 @@ def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None
         ("tallygate certs show tls/ -o json", "the same for a program"),
     ),
 )
-@FOLDER
+@FOLDER_ARGUMENT
 @click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def show(ctx: click.Context, folder: Path, output: str) -> None:
@@ -82,12 +82,12 @@ def show(ctx: click.Context, folder: Path, output: str) -> None:
 
     Exit codes: 0 usable, 1 something is wrong with them, 2 they cannot be read.
     """
-    with saying():
+    with convert_errors():
         overview = overview_of(folder, datetime.now(UTC))
     if output == "table":
-        write.show(_page(overview))
+        write.print_content(_render_overview(overview))
     else:
-        write.show_data(_data(overview), output)
+        write.print_data(_convert_overview(overview), output)
     ctx.exit(EXIT_FINDINGS if overview.problems else 0)
 
 
@@ -98,7 +98,7 @@ def show(ctx: click.Context, folder: Path, output: str) -> None:
         ("tallygate certs renew tls/ --force", "make a new serving certificate at once, after a key has leaked, say"),
     ),
 )
-@FOLDER
+@FOLDER_ARGUMENT
 @click.option("--force", is_flag=True, help="Make a new serving certificate even though none is due.")
 def renew(folder: Path, *, force: bool) -> None:
     """Make anew what is due in FOLDER: the certificate with a month left, the authority with a year left.
@@ -106,41 +106,41 @@ def renew(folder: Path, *, force: bool) -> None:
     A new authority is trusted beside the old one for as long as a certificate of the old one may live, and signs only
     after a day: publish ca.crt in between, and nobody ever meets a certificate that they do not trust.
     """
-    with saying():
-        done = renew_certificates(folder, datetime.now(UTC), force=force).done
-    for line in done or ("nothing is due",):
+    with convert_errors():
+        actions = renew_certificates(folder, datetime.now(UTC), force=force).done
+    for line in actions or ("nothing is due",):
         click.echo(f"{folder}: {line}")
 
 
-def _names(services: tuple[str, ...], names: tuple[str, ...]) -> Names:
-    wanted = [_service(service) for service in services]
-    if names or not wanted:
-        wanted.append(parse_names(names))
-    whole = wanted[0]
-    for more in wanted[1:]:
-        whole += more
-    return whole
+def _combine_names(services: tuple[str, ...], names: tuple[str, ...]) -> Names:
+    parts = [_parse_service(service) for service in services]
+    if names or not parts:
+        parts.append(parse_names(names))
+    combined = parts[0]
+    for part in parts[1:]:
+        combined += part
+    return combined
 
 
-def _service(text: str) -> Names:
+def _parse_service(text: str) -> Names:
     namespace, slash, name = text.partition("/")
     if not slash:
-        raise Misuse(f"--service {text}: write NAMESPACE/NAME, as in tallygate-system/tallygate")
+        raise UsageError(f"--service {text}: write NAMESPACE/NAME, as in tallygate-system/tallygate")
     return service_names(name, namespace)
 
 
-def _page(overview: Overview) -> RenderableType:
-    rows = [facts_row("authority", facts) for facts in overview.authorities]
-    rows += [facts_row("serving", overview.leaf)] if overview.leaf else []
-    said = [Text(problem, "bold red") for problem in overview.problems]
-    due = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.due else []
-    return Lines(table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows), *said, *due)
+def _render_overview(overview: Overview) -> RenderableType:
+    rows = [format_facts("authority", facts) for facts in overview.authorities]
+    rows += [format_facts("serving", overview.leaf)] if overview.leaf else []
+    problems = [Text(problem, "bold red") for problem in overview.problems]
+    renewal = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.due else []
+    return Lines(create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows), *problems, *renewal)
 
 
-def _data(overview: Overview) -> dict[str, Any]:
+def _convert_overview(overview: Overview) -> dict[str, Any]:
     return {
-        "authorities": [facts_data(facts) for facts in overview.authorities],
-        "serving": facts_data(overview.leaf) if overview.leaf else None,
+        "authorities": [convert_facts(facts) for facts in overview.authorities],
+        "serving": convert_facts(overview.leaf) if overview.leaf else None,
         "renewalDue": overview.due,
         "problems": list(overview.problems),
     }

@@ -7,17 +7,17 @@ import click
 
 from webhook.admission.selection import RuleIndex
 from webhook.cli.checking import snapshot as snapshots
-from webhook.cli.checking.checker import Checker, Surroundings
+from webhook.cli.checking.checker import CheckContext, ManifestChecker
 from webhook.cli.cluster.options import snapshot_option
-from webhook.cli.command import EXIT_FINDINGS, EXIT_MISUSE, Command
-from webhook.cli.intake import UNREADABLE, Intake, take_in
+from webhook.cli.command import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command
+from webhook.cli.intake import UNREADABLE_CODES, LoadedManifests, load_manifests
 from webhook.cli.manifest.bounds import DEFAULT
 from webhook.cli.options import output_option, strict_option
-from webhook.cli.policies import usable
-from webhook.cli.progress import reading, shown
+from webhook.cli.policies import load_usable_policies
+from webhook.cli.progress import track, track_files
 from webhook.cli.report import write
 from webhook.cli.report.finding import Finding
-from webhook.cli.report.summary import Seen, fails
+from webhook.cli.report.summary import RunSummary, is_failure
 
 
 @click.command(
@@ -66,30 +66,32 @@ def check(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 something cannot be read.
     """
-    chosen = usable(policies)
-    seen_then = snapshots.read(snapshot, placing=RuleIndex(chosen).has_node_rules) if snapshot else None
-    surroundings = Surroundings(chosen, seen_then, namespace, DEFAULT)
-    intake = take_in(sources, sys.stdin.buffer, DEFAULT, reading)
-    seen = Seen("object", intake.files, not_objects=intake.not_objects)
-    findings = _findings(intake, surroundings, seen)
-    if surroundings.policies.caps and snapshot is None:
-        seen.remarks.append("caps were not asked: give what the cluster holds now with --snapshot")
-    write.show_findings(findings, seen, output)
-    if any(finding.code in UNREADABLE for finding in findings):
-        ctx.exit(EXIT_MISUSE)
-    ctx.exit(EXIT_FINDINGS if fails(findings, strict=strict) else 0)
+    policy_set = load_usable_policies(policies)
+    snapshot_contents = (
+        snapshots.read_snapshot(snapshot, with_cluster=RuleIndex(policy_set).has_node_rules) if snapshot else None
+    )
+    check_context = CheckContext(policy_set, snapshot_contents, namespace, DEFAULT)
+    loaded = load_manifests(sources, sys.stdin.buffer, DEFAULT, track_files)
+    run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
+    findings = _check_manifests(loaded, check_context, run_summary)
+    if check_context.policies.caps and snapshot is None:
+        run_summary.notes.append("caps were not asked: give what the cluster holds now with --snapshot")
+    write.print_findings(findings, run_summary, output)
+    if any(finding.code in UNREADABLE_CODES for finding in findings):
+        ctx.exit(EXIT_USAGE_ERROR)
+    ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
 
 
-def _findings(intake: Intake, surroundings: Surroundings, seen: Seen) -> list[Finding]:
+def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:
     """All findings, file by file in the order given; objects that nothing is known about are counted."""
-    checker = Checker(surroundings, intake.manifests)
-    found = list(intake.findings)
-    for manifest in shown("checking objects", intake.manifests):
-        said = checker.check(manifest)
-        if said is None:
-            seen.passed_over[manifest.kind] += 1
+    checker = ManifestChecker(check_context, loaded.manifests)
+    findings = list(loaded.findings)
+    for manifest in track("checking objects", loaded.manifests):
+        object_findings = checker.check(manifest)
+        if object_findings is None:
+            run_summary.skipped_kinds[manifest.kind] += 1
         else:
-            seen.things += 1
-            found += said
-    order = {name: index for index, name in enumerate(intake.names)}
-    return sorted(found, key=lambda finding: (order[finding.file], finding))
+            run_summary.item_count += 1
+            findings += object_findings
+    file_order = {name: index for index, name in enumerate(loaded.file_names)}
+    return sorted(findings, key=lambda finding: (file_order[finding.file], finding))

@@ -2,7 +2,7 @@
 
 from webhook.accounting.problem import Code
 
-NOT_A_MANIFEST = Code(
+NOT_YAML = Code(
     "TG401",
     "not-yaml",
     "A file is neither YAML nor JSON.",
@@ -10,7 +10,7 @@ NOT_A_MANIFEST = Code(
     "metadata: {name: p\nspec: {}\n",
     "metadata: {name: p}\nspec: {}\n",
 )
-BEYOND_BOUNDS = Code(
+BEYOND_LIMITS = Code(
     "TG402",
     "beyond-bounds",
     "A file is larger, deeper or has more documents or aliases than anything that Kubernetes would take.",
@@ -44,7 +44,7 @@ DUPLICATE_KEY = Code(
     "limits:\n  nvidia.com/gpu: 1\n  nvidia.com/gpu: 2\n",
     "limits:\n  nvidia.com/gpu: 2\n",
 )
-UNREADABLE = Code(
+UNREADABLE_FILE = Code(
     "TG406",
     "unreadable-file",
     "A file or folder that was named cannot be read.",
@@ -61,7 +61,7 @@ NOT_AS_WRITTEN = Code(
     "limits:\n  nvidia.com/gpu: 010      # eight\n",
     "limits:\n  nvidia.com/gpu: 10\n",
 )
-NOT_JUDGED = Code(
+NOT_EVALUATED = Code(
     "TG408",
     "not-judged",
     "A rule or cap could not be applied, because something it asks about is not known here.",
@@ -71,14 +71,14 @@ NOT_JUDGED = Code(
     "kubectl get nodes,pods,namespaces -A -o json > now.json\ntallygate check --snapshot now.json pod.yaml\n",
 )
 
-CODES: tuple[Code, ...] = (
-    NOT_A_MANIFEST,
-    BEYOND_BOUNDS,
+MANIFEST_CODES: tuple[Code, ...] = (
+    NOT_YAML,
+    BEYOND_LIMITS,
     NOT_AN_OBJECT,
     WRONG_SHAPE,
     DUPLICATE_KEY,
-    UNREADABLE,
+    UNREADABLE_FILE,
     NOT_AS_WRITTEN,
-    NOT_JUDGED,
+    NOT_EVALUATED,
 )
 """Every code of this room, for `tallygate explain` and the documentation."""

@@ -14,18 +14,18 @@ from click.shell_completion import CompletionItem
 from webhook.errors import TallygateError
 
 EXIT_FINDINGS = 1
-EXIT_MISUSE = 2
-EXIT_FAULT = 70
+EXIT_USAGE_ERROR = 2
+EXIT_INTERNAL_ERROR = 70
 """EX_SOFTWARE of sysexits.h: an internal error, never to be mistaken for findings or misuse."""
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
-_FAULT = "this is a fault of tallygate, not of your input"
+_INTERNAL_ERROR = "this is a fault of tallygate, not of your input"
 
 
-class Misuse(click.ClickException):
+class UsageError(click.ClickException):
     """Something that the caller has to put right: one sentence on stderr, exit code 2."""
 
-    exit_code = EXIT_MISUSE
+    exit_code = EXIT_USAGE_ERROR
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print it as `tallygate: …`, every line of it."""
@@ -33,7 +33,7 @@ class Misuse(click.ClickException):
             click.echo(f"tallygate: {line}", file=file, err=file is None)
 
 
-class _Examples(click.Command):
+class _HelpWithExamples(click.Command):
     """A command whose help ends with examples, each a line to copy and what it does."""
 
     examples: Sequence[tuple[str, str]] = ()
@@ -42,12 +42,12 @@ class _Examples(click.Command):
         """Write the examples as they stand, unwrapped, so that they can be copied."""
         super().format_epilog(ctx, formatter)
         with formatter.section("Examples"):
-            for line, meaning in self.examples:
-                formatter.write(f"{'':{formatter.current_indent}}# {meaning}\n")
+            for line, description in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}# {description}\n")
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
-class Command(_Examples):
+class Command(_HelpWithExamples):
     """A command of tallygate."""
 
     def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], **kwargs: Any) -> None:
@@ -55,7 +55,7 @@ class Command(_Examples):
         self.examples = examples
 
 
-class Group(_Examples, click.Group):
+class Group(_HelpWithExamples, click.Group):
     """A command that has commands."""
 
     command_class = Command
@@ -65,7 +65,7 @@ class Group(_Examples, click.Group):
         self.examples = examples
 
 
-class Lazy(Group):
+class LazyGroup(Group):
     """A group of which some commands are imported when they are run: each has a module, and a line in the list.
 
     So a check in a commit hook does not wait for a web server to load, and neither does who asks what there is.
@@ -90,19 +90,19 @@ class Lazy(Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands as click does, which would import each."""
         with formatter.section("Commands"):
-            formatter.write_dl([*self._lines(ctx)])
+            formatter.write_dl([*self._list_help(ctx)])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """What a word may become, as click finds it, which would import each command that it may be."""
-        found = [CompletionItem(name, help=line) for name, line in self._lines(ctx) if name.startswith(incomplete)]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        items = [CompletionItem(name, help=line) for name, line in self._list_help(ctx) if name.startswith(incomplete)]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
-    def _lines(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
+    def _list_help(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
         for name in self.list_commands(ctx):
             yield name, self._modules[name][1] if name in self._modules else self.commands[name].get_short_help_str()
 
 
-class Root(Lazy):
+class RootGroup(LazyGroup):
     """The command itself: the one place where exceptions become sentences and exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -112,25 +112,25 @@ class Root(Lazy):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except TallygateError as error:
-            raise Misuse(str(error)) from error
+            raise UsageError(str(error)) from error
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)
         except OSError as error:
             if error.errno != errno.EPIPE:
-                ctx.exit(_crashed(error, whole=bool(ctx.params.get("traceback"))))
+                ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
             _close_pipe()
             ctx.exit(EXIT_PIPE)
         except Exception as error:  # noqa: BLE001 -- the one place that turns a crash of ours into an answer
-            ctx.exit(_crashed(error, whole=bool(ctx.params.get("traceback"))))
+            ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
 
 
-def _crashed(error: Exception, *, whole: bool) -> int:
-    if whole:
+def _report_internal_error(error: Exception, *, with_traceback: bool) -> int:
+    if with_traceback:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    click.echo(f"tallygate: {_FAULT}: {type(error).__name__}: {error}", err=True)
-    if not whole:
+    click.echo(f"tallygate: {_INTERNAL_ERROR}: {type(error).__name__}: {error}", err=True)
+    if not with_traceback:
         click.echo("tallygate: `tallygate --traceback …` shows where; please report it with that", err=True)
-    return EXIT_FAULT
+    return EXIT_INTERNAL_ERROR
 
 
 def _close_pipe() -> None:

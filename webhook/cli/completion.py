@@ -3,10 +3,10 @@
 import click
 from click.shell_completion import get_completion_class
 
-from webhook.cli.command import Command, Misuse
+from webhook.cli.command import Command, UsageError
 
 _SHELLS = ("bash", "zsh", "fish")
-_VARIABLE = "_TALLYGATE_COMPLETE"
+_COMPLETE_VARIABLE = "_TALLYGATE_COMPLETE"
 
 
 @click.command(
@@ -21,7 +21,7 @@ _VARIABLE = "_TALLYGATE_COMPLETE"
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     """Print a script that completes commands, options and codes in your shell."""
-    made = get_completion_class(shell)
-    if made is None:
-        raise Misuse(f"there is no completion for {shell}")
-    click.echo(made(ctx.find_root().command, {}, "tallygate", _VARIABLE).source())
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
+        raise UsageError(f"there is no completion for {shell}")
+    click.echo(completion_class(ctx.find_root().command, {}, "tallygate", _COMPLETE_VARIABLE).source())

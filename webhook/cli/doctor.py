@@ -7,13 +7,13 @@ import click
 from webhook.admission.capping import CapIndex
 from webhook.admission.registration import CONFIGURATION_NAME
 from webhook.cli.cluster.options import connection_options
-from webhook.cli.cluster.source import Source
-from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
+from webhook.cli.cluster.source import ClusterSource
+from webhook.cli.command import EXIT_FINDINGS, Command, UsageError
 from webhook.cli.doctoring import lines
-from webhook.cli.doctoring.checks import results
-from webhook.cli.doctoring.gathering import Wanted, gathered
-from webhook.cli.doctoring.verdict import Level
-from webhook.cli.policies import usable
+from webhook.cli.doctoring.checks import run_checks
+from webhook.cli.doctoring.gathering import DoctorRequest, gather_facts
+from webhook.cli.doctoring.verdict import CheckStatus
+from webhook.cli.policies import load_usable_policies
 from webhook.cli.report import write
 
 
@@ -26,7 +26,9 @@ from webhook.cli.report import write
         ("tallygate doctor --strict -o json", "for a program; what is not PASS is exit code 1"),
     ),
 )
-@click.option("--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name.")
+@click.option(
+    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
+)
 @click.option(
     "--namespace",
     metavar="NAME",
@@ -74,33 +76,36 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 nothing is FAIL, 1 something is (with --strict: something is not PASS), 2 misuse, or the cluster
     cannot be reached.
     """
-    _only_urls(monitors)
-    caps = CapIndex(usable(policies)) if policies else None
-    source = Source(kubeconfig, context, in_cluster)
-    found = results(
-        gathered(source.connection(), Wanted(name, namespace, caps, monitors, _options(kubeconfig, context)))
+    _check_urls(monitors)
+    caps = CapIndex(load_usable_policies(policies)) if policies else None
+    source = ClusterSource(kubeconfig, context, in_cluster)
+    reports = run_checks(
+        gather_facts(
+            source.connect(),
+            DoctorRequest(name, namespace, caps, monitors, _format_cluster_options(kubeconfig, context)),
+        )
     )
     if output == "table":
-        lines.show(found)
-        click.echo(lines.summary(found), err=True)
+        lines.print_reports(reports)
+        click.echo(lines.format_summary(reports), err=True)
     else:
-        write.show_data(lines.data(found), output)
-    levels = {each.said.level for each in found}
-    ctx.exit(EXIT_FINDINGS if Level.FAIL in levels or (strict and levels != {Level.PASS}) else 0)
+        write.print_data(lines.convert_reports(reports), output)
+    statuses = {report.result.status for report in reports}
+    ctx.exit(EXIT_FINDINGS if CheckStatus.FAIL in statuses or (strict and statuses != {CheckStatus.PASS}) else 0)
 
 
-def _only_urls(monitors: tuple[str, ...]) -> None:
+def _check_urls(monitors: tuple[str, ...]) -> None:
     """Check them.
 
     Raises:
         Misuse: one is no URL.
     """
-    for each in monitors:
-        if not each.startswith(("http://", "https://")):
-            raise Misuse(f"--monitor {each}: write a URL, as in http://127.0.0.1:9090")
+    for url in monitors:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"--monitor {url}: write a URL, as in http://127.0.0.1:9090")
 
 
-def _options(kubeconfig: Path | None, context: str | None) -> tuple[str, ...]:
+def _format_cluster_options(kubeconfig: Path | None, context: str | None) -> tuple[str, ...]:
     """What a command needs so that it means the same cluster."""
-    files = () if kubeconfig is None else (f"--kubeconfig={kubeconfig}",)
-    return files if context is None else (*files, f"--context={context}")
+    options = () if kubeconfig is None else (f"--kubeconfig={kubeconfig}",)
+    return options if context is None else (*options, f"--context={context}")

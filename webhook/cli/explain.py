@@ -9,18 +9,18 @@ from rich.text import Text
 
 from webhook.accounting.problem import Code
 from webhook.cli import catalogue
-from webhook.cli.arithmetic import render
-from webhook.cli.command import Command, Misuse
-from webhook.cli.explain_pod import explained
+from webhook.cli.arithmetic import render_calculation
+from webhook.cli.command import Command, UsageError
+from webhook.cli.explain_pod import calculate_pods
 from webhook.cli.report import write
-from webhook.cli.report.table import table
+from webhook.cli.report.table import create_table
 
 _POD = "pod"
 
 
-def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Codes that begin so, each with what it is."""
-    codes = [CompletionItem(code.number, help=code.summary) for code in catalogue.ALL]
+    codes = [CompletionItem(code.number, help=code.summary) for code in catalogue.ALL_CODES]
     return [item for item in (CompletionItem(_POD), *codes) if str(item.value).startswith(incomplete)]
 
 
@@ -33,7 +33,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
         ("helm template . | tallygate explain pod -f - -o json", "the same of rendered manifests, for a program"),
     ),
 )
-@click.argument("subject", metavar="[CODE|pod]", required=False, shell_complete=_complete)
+@click.argument("subject", metavar="[CODE|pod]", required=False, shell_complete=_complete_subject)
 @click.option(
     "-f",
     "--filename",
@@ -52,41 +52,45 @@ def explain(subject: str | None, filename: str | None, output: str) -> None:
         _explain_pods(filename, output)
         return
     if filename is not None:
-        raise Misuse("-f belongs to `tallygate explain pod -f FILE`")
+        raise UsageError("-f belongs to `tallygate explain pod -f FILE`")
     if subject is None:
         _list_codes(output)
     else:
-        _explain_codes(catalogue.look_up(subject), output)
+        _explain_codes(catalogue.find_codes(subject), output)
 
 
 def _list_codes(output: str) -> None:
     if output == "table":
-        write.show(table(("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.summary) for code in catalogue.ALL]))
+        write.print_content(
+            create_table(
+                ("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.summary) for code in catalogue.ALL_CODES]
+            )
+        )
     else:
-        write.show_data([_data(code) for code in catalogue.ALL], output)
+        write.print_data([_code_to_dict(code) for code in catalogue.ALL_CODES], output)
 
 
 def _explain_codes(codes: tuple[Code, ...], output: str) -> None:
     if output != "table":
-        write.show_data([_data(code) for code in codes], output)
+        write.print_data([_code_to_dict(code) for code in codes], output)
         return
     for code in codes:
-        write.show(_page(code))
+        write.print_content(_render_code(code))
 
 
-def _page(code: Code) -> Lines:
+def _render_code(code: Code) -> Lines:
     return Lines(
         Text(f"{code.number} {code.slug}", "bold"),
         Text(code.summary),
         Text(f"\n{code.explanation}\n"),
         Text("This fails:", "red"),
-        Text(_indented(code.invalid_example)),
+        Text(_indent(code.invalid_example)),
         Text("This passes:", "green"),
-        Text(_indented(code.valid_example)),
+        Text(_indent(code.valid_example)),
     )
 
 
-def _data(code: Code) -> dict[str, str]:
+def _code_to_dict(code: Code) -> dict[str, str]:
     return {
         "code": code.number,
         "name": code.slug,
@@ -97,16 +101,16 @@ def _data(code: Code) -> dict[str, str]:
     }
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
 def _explain_pods(filename: str | None, output: str) -> None:
     if filename is None:
-        raise Misuse("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
-    found = explained(filename, sys.stdin.buffer)
+        raise UsageError("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
+    calculations = calculate_pods(filename, sys.stdin.buffer)
     if output == "table":
-        for each in found:
-            write.show(render(each))
+        for calculation in calculations:
+            write.print_content(render_calculation(calculation))
     else:
-        write.show_data([each.as_data() for each in found], output)
+        write.print_data([each.to_dict() for each in calculations], output)

@@ -18,55 +18,55 @@ from certs.errors import CertsError
 from certs.names import Names
 from certs.renewal import issue
 from certs.show import show
-from webhook.cli.command import EXIT_FAULT, EXIT_MISUSE
-from webhook.cli.demonstration import Demonstration, UnansweredError
-from webhook.cli.running_gate import RunningGate, StartFailedError
-from webhook.cli.serving_files import ServingFiles
+from webhook.cli.command import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from webhook.cli.demonstration import Demonstration, NoDecisionError
+from webhook.cli.running_gate import GateProcess, GateStartError
+from webhook.cli.serving_files import DemoFiles
 
 _DEFAULT_PORT = "8443"
-_NAMES = Names(("localhost",), (ip_address("127.0.0.1"),))
+_CERTIFICATE_NAMES = Names(("localhost",), (ip_address("127.0.0.1"),))
 
 
 def main(folder: Path, environment: dict[str, str]) -> int:
     """Start, show, serve, stop; the exit code."""
     port = environment.get("TALLYGATE_PORT") or _DEFAULT_PORT
     if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
-        return _misuse(f"TALLYGATE_PORT: {port!r} is not a port; write a number up to 65535")
-    files = ServingFiles(folder)
+        return _report_error(f"TALLYGATE_PORT: {port!r} is not a port; write a number up to 65535")
+    files = DemoFiles(folder)
     try:
         files.write()
-        _certify(files.certificates)
-        with RunningGate(files, int(port)) as gate:
+        _ensure_certificate(files.certificate_folder)
+        with GateProcess(files, int(port)) as gate:
             click.echo(f"tallygate serves on {gate.url}; certificate, log and the pods below are in {folder}/\n")
             Demonstration(files, gate.url).show()
-            click.echo(f"Health: {gate.url}/readyz   Metrics: {gate.monitor_url}/metrics   Log: {files.log}")
+            click.echo(f"Health: {gate.url}/readyz   Metrics: {gate.monitor_url}/metrics   Log: {files.log_file}")
             click.echo("Ctrl-C stops it.")
-            code = gate.wait()
-            click.echo(f"tallygate: the gate ended by itself, with {code}; {files.log} says why", err=True)
-            return EXIT_FAULT
+            exit_code = gate.wait()
+            click.echo(f"tallygate: the gate ended by itself, with {exit_code}; {files.log_file} says why", err=True)
+            return EXIT_INTERNAL_ERROR
     except KeyboardInterrupt:
         click.echo("\nstopped")
         return 0
-    except UnansweredError as error:
-        click.echo(f"tallygate: this is a fault of tallygate: {error}; {files.log} says more", err=True)
-        return EXIT_FAULT
-    except (StartFailedError, CertsError) as error:
-        return _misuse(str(error))
+    except NoDecisionError as error:
+        click.echo(f"tallygate: this is a fault of tallygate: {error}; {files.log_file} says more", err=True)
+        return EXIT_INTERNAL_ERROR
+    except (GateStartError, CertsError) as error:
+        return _report_error(str(error))
     except OSError as error:
-        return _misuse(f"{error.filename or folder}: {error.strerror}")
+        return _report_error(f"{error.filename or folder}: {error.strerror}")
 
 
-def _misuse(message: str) -> int:
+def _report_error(message: str) -> int:
     click.echo(f"tallygate: {message}", err=True)
-    return EXIT_MISUSE
+    return EXIT_USAGE_ERROR
 
 
-def _certify(folder: Path) -> None:
+def _ensure_certificate(folder: Path) -> None:
     """Make a certificate for this machine, unless a good one is there."""
     now = datetime.now(UTC)
-    there = show(folder, now)
-    if there.problems or there.due or there.leaf is None or there.leaf.names != _NAMES.texts():
-        issue(folder, _NAMES, now)
+    current = show(folder, now)
+    if current.problems or current.due or current.leaf is None or current.leaf.names != _CERTIFICATE_NAMES.texts():
+        issue(folder, _CERTIFICATE_NAMES, now)
 
 
 def _interrupt(_: int, __: FrameType | None) -> None:

@@ -13,15 +13,15 @@ from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
 from webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity as room_for
 from webhook.cli.cluster.options import connection_options, snapshot_option
-from webhook.cli.cluster.source import Source
-from webhook.cli.command import Command, Misuse
+from webhook.cli.cluster.source import ClusterSource
+from webhook.cli.command import Command, UsageError
 from webhook.cli.predicting import data
-from webhook.cli.predicting.asked import candidates_in, world_of
-from webhook.cli.predicting.candidates import Candidate
-from webhook.cli.predicting.world import World
-from webhook.cli.progress import shown
+from webhook.cli.predicting.asked import read_cluster_input, read_pods_to_place
+from webhook.cli.predicting.candidates import PodsToPlace
+from webhook.cli.predicting.world import ClusterInput
+from webhook.cli.progress import track
 from webhook.cli.report import write
-from webhook.cli.report.table import aligned, harmless
+from webhook.cli.report.table import align_rows, escape_control
 from webhook.errors import TallygateError
 
 
@@ -70,33 +70,38 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 shown, 2 misuse, or the cluster cannot be read.
     """
-    wanted = [each.anew() for each in candidates_in(filenames, namespace, 1)]
-    world = world_of(Source(kubeconfig, context, in_cluster, snapshot))
-    found = list(_rooms(wanted, world))
+    all_pods = [pods.copy_unscheduled() for pods in read_pods_to_place(filenames, namespace, 1)]
+    cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot))
+    capacities = list(_compute_capacities(all_pods, cluster_input))
     if output != "table":
-        write.show_data(data.headrooms(found), output)
+        write.print_data(data.capacities_to_dict(capacities), output)
         return
-    for candidate, room in found:
-        write.show(_paragraph(candidate, room))
-        if room.copies_by_node:
-            rows = [(name, str(copies)) for name, copies in room.copies_by_node.items()]
-            click.echo("\n".join(aligned(("NODE", "COPIES"), rows)))
+    for pods, capacity in capacities:
+        write.print_content(_format_capacity(pods, capacity))
+        if capacity.copies_by_node:
+            rows = [(name, str(copies)) for name, copies in capacity.copies_by_node.items()]
+            click.echo("\n".join(align_rows(("NODE", "COPIES"), rows)))
 
 
-def _rooms(wanted: Sequence[Candidate], world: World) -> Iterator[tuple[Candidate, RemainingCapacity]]:
-    for each in shown("counting room", wanted):
-        candidate = each.ranked(world.cluster.priority_classes)
+def _compute_capacities(
+    all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput
+) -> Iterator[tuple[PodsToPlace, RemainingCapacity]]:
+    for pods in track("counting room", all_pods):
+        resolved = pods.with_default_priority(cluster_input.cluster.priority_classes)
         try:
-            room = room_for(candidate.pod, world.cluster)
+            capacity = room_for(resolved.pod, cluster_input.cluster)
         except QuantityError as error:
-            raise Misuse(f"{each.subject}: {error}; `tallygate check` says where") from error
+            raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
         except TallygateError as error:
-            raise Misuse(f"{each.subject}: {error}") from error
-        yield candidate, replace(room, unmodelled=(*room.unmodelled, *candidate.unknown))
+            raise UsageError(f"{pods.subject}: {error}") from error
+        yield resolved, replace(capacity, unmodelled=(*capacity.unmodelled, *resolved.unmodelled))
 
 
-def _paragraph(candidate: Candidate, room: RemainingCapacity) -> Group:
-    told = f"room for {room.total} more, on {len(room.copies_by_node)} node{'s' * (len(room.copies_by_node) != 1)}"
-    head = Text.assemble((f"{harmless(str(candidate.subject))}: ", "bold"), told)
-    below = [room.message, *(f"not judged: {question}" for question in room.unmodelled)]
-    return Group(head, *(Padding(Text(harmless(line)), (0, 0, 0, 4)) for line in below))
+def _format_capacity(pods: PodsToPlace, capacity: RemainingCapacity) -> Group:
+    text = (
+        f"room for {capacity.total} more, on {len(capacity.copies_by_node)} "
+        f"node{'s' * (len(capacity.copies_by_node) != 1)}"
+    )
+    heading = Text.assemble((f"{escape_control(str(pods.subject))}: ", "bold"), text)
+    lines = [capacity.message, *(f"not judged: {question}" for question in capacity.unmodelled)]
+    return Group(heading, *(Padding(Text(escape_control(line)), (0, 0, 0, 4)) for line in lines))

@@ -9,19 +9,19 @@ from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.documents import documents
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.objects import Manifest, NotAnObject, objects
-from webhook.cli.report.finding import Finding, Level, Subject
+from webhook.cli.report.finding import Finding, FindingSeverity, FindingSubject
 
-UNREADABLE = frozenset({"TG401", "TG402", "TG406"})
+UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
 """Codes of files that could not be looked at: misuse, not findings."""
 
-_FILE = Subject()
+_NO_OBJECT = FindingSubject()
 
-Progress = Callable[[Iterable[str]], Iterable[str]]
+FileTracker = Callable[[Iterable[str]], Iterable[str]]
 """Passes the names of files on, and may say on the way how far it has come."""
 
 
 @dataclass(slots=True)
-class Intake:
+class LoadedManifests:
     """What was read: objects in the order written, what was wrong with files, how many documents were no objects.
 
     `names` are the files as findings call them.
@@ -29,43 +29,45 @@ class Intake:
 
     manifests: list[Manifest] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    not_objects: int = 0
+    file_names: list[str] = field(default_factory=list)
+    non_object_count: int = 0
 
     @property
-    def files(self) -> int:
+    def file_count(self) -> int:
         """How many files were looked at."""
-        return len(self.names)
+        return len(self.file_names)
 
 
-def take_in(arguments: tuple[str, ...], stdin: BinaryIO, bounds: Bounds, progress: Progress) -> Intake:
+def load_manifests(arguments: tuple[str, ...], stdin: BinaryIO, limits: Bounds, track: FileTracker) -> LoadedManifests:
     """Read every file that the arguments name; one that is broken does not hide the others."""
-    intake = Intake()
-    for name in progress(files.find(arguments)):
-        text = files.read(name, stdin, bounds)
-        intake.names.append(text.name)
+    loaded = LoadedManifests()
+    for name in track(files.find(arguments)):
+        text = files.read(name, stdin, limits)
+        loaded.file_names.append(text.name)
         try:
-            _take(intake, text, bounds)
-        except Fault as fault:
-            intake.findings.append(fault_finding(text.name, fault))
-    return intake
+            _load_file(loaded, text, limits)
+        except Fault as error:
+            loaded.findings.append(create_document_finding(text.name, error))
+    return loaded
 
 
-def _take(intake: Intake, file: files.TextFile, bounds: Bounds) -> None:
+def _load_file(loaded: LoadedManifests, file: files.TextFile, limits: Bounds) -> None:
     if file.fault is not None:
         raise file.fault
-    for found in _objects(file, bounds):
-        if isinstance(found, NotAnObject):
-            intake.not_objects += 1
+    for item in _parse_objects(file, limits):
+        if isinstance(item, NotAnObject):
+            loaded.non_object_count += 1
         else:
-            intake.manifests.append(found)
+            loaded.manifests.append(item)
 
 
-def _objects(file: files.TextFile, bounds: Bounds) -> Iterator[Manifest | NotAnObject]:
-    for document in documents(file.text, bounds):
+def _parse_objects(file: files.TextFile, limits: Bounds) -> Iterator[Manifest | NotAnObject]:
+    for document in documents(file.text, limits):
         yield from objects(file.name, document)
 
 
-def fault_finding(file: str, fault: Fault, subject: Subject = _FILE, level: Level = Level.ERROR) -> Finding:
+def create_document_finding(
+    file: str, error: Fault, subject: FindingSubject = _NO_OBJECT, severity: FindingSeverity = FindingSeverity.ERROR
+) -> Finding:
     """A fault as a finding about its file, or about an object in it."""
-    return Finding(file, fault.place.line, fault.place.column, level, fault.code, fault.message, subject=subject)
+    return Finding(file, error.place.line, error.place.column, severity, error.code, error.message, subject=subject)

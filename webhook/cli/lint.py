@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.command import EXIT_FINDINGS, EXIT_MISUSE, Command
+from webhook.cli.command import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command
 from webhook.cli.manifest.files import printable
 from webhook.cli.options import output_option, strict_option
 from webhook.cli.report import write
-from webhook.cli.report.finding import Finding, Level
-from webhook.cli.report.summary import Seen, fails
+from webhook.cli.report.finding import Finding, FindingSeverity
+from webhook.cli.report.summary import RunSummary, is_failure
 from webhook.policy.codes import UNREADABLE
 from webhook.policy.finding import LintFinding as PolicyFinding
 from webhook.policy.load import load_policies
@@ -36,15 +36,22 @@ def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bo
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a path cannot be read.
     """
     parsed = load_policies(paths)
-    findings = [_finding(finding) for finding in parsed.findings]
-    seen = Seen("policy", len(parsed.policies.files), len(parsed.policies.rules) + len(parsed.policies.caps))
-    write.show_findings(findings, seen, output)
+    findings = [_convert_finding(finding) for finding in parsed.findings]
+    run_summary = RunSummary(
+        "policy", len(parsed.policies.files), len(parsed.policies.rules) + len(parsed.policies.caps)
+    )
+    write.print_findings(findings, run_summary, output)
     if any(finding.code == UNREADABLE for finding in findings):
-        ctx.exit(EXIT_MISUSE)
-    ctx.exit(EXIT_FINDINGS if fails(findings, strict=strict) else 0)
+        ctx.exit(EXIT_USAGE_ERROR)
+    ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
 
 
-def _finding(found: PolicyFinding) -> Finding:
+def _convert_finding(lint_finding: PolicyFinding) -> Finding:
     return Finding(
-        printable(found.file), found.line, found.column, Level(found.severity.value), found.code, found.message
+        printable(lint_finding.file),
+        lint_finding.line,
+        lint_finding.column,
+        FindingSeverity(lint_finding.severity.value),
+        lint_finding.code,
+        lint_finding.message,
     )

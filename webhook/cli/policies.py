@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from webhook.cli.command import Misuse
+from webhook.cli.command import UsageError
 from webhook.policy.load import SHIPPED_POLICIES, load_policies
 from webhook.policy.model import PolicySet
 
 
-def usable(paths: Sequence[Path]) -> PolicySet:
+def load_usable_policies(paths: Sequence[Path]) -> PolicySet:
     """The policies at these paths, or the shipped ones when there are none.
 
     Raises:
@@ -16,5 +16,5 @@ def usable(paths: Sequence[Path]) -> PolicySet:
     """
     parsed = load_policies(paths or (SHIPPED_POLICIES,))
     if not parsed.is_usable:
-        raise Misuse("\n".join(map(str, parsed.findings)))
+        raise UsageError("\n".join(map(str, parsed.findings)))
     return parsed.policies

@@ -11,16 +11,16 @@ from webhook.accounting.scheduling.placement import open_placement_session
 from webhook.accounting.scheduling.prediction import Feasibility
 from webhook.accounting.scheduling.scoring import Scoring
 from webhook.cli.cluster.options import connection_options, snapshot_option
-from webhook.cli.cluster.source import Source
-from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
+from webhook.cli.cluster.source import ClusterSource
+from webhook.cli.command import EXIT_FINDINGS, Command, UsageError
 from webhook.cli.manifest.bounds import DEFAULT
 from webhook.cli.predicting import data, lines, table
-from webhook.cli.predicting.asked import candidates_in, is_placed, pending, world_of
-from webhook.cli.predicting.candidates import Candidate
-from webhook.cli.predicting.outcome import Outcome, outcome
-from webhook.cli.predicting.scoring import scoring as scoring_of
-from webhook.cli.predicting.world import World
-from webhook.cli.progress import shown
+from webhook.cli.predicting.asked import find_pending_pod, is_placed, read_cluster_input, read_pods_to_place
+from webhook.cli.predicting.candidates import PodsToPlace
+from webhook.cli.predicting.outcome import PredictionDetails, predict_pods
+from webhook.cli.predicting.scoring import parse_scoring as scoring_of
+from webhook.cli.predicting.world import ClusterInput
+from webhook.cli.progress import track
 from webhook.cli.report import write
 from webhook.errors import TallygateError
 
@@ -122,41 +122,47 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 all fit now, 1 something does not, or that is not known, 2 misuse, or the cluster cannot be read.
     """
     if bool(named) is bool(filenames):
-        raise Misuse("name one thing: a pod that waits, as pod/NAME, or manifests by -f FILE")
-    liked = scoring_of(scoring, DEFAULT)
-    written = candidates_in(filenames, namespace, replicas) if filenames else []
-    wanted = [each for each in written if not is_placed(each)]
-    world = world_of(Source(kubeconfig, context, in_cluster, snapshot), nodes, added)
+        raise UsageError("name one thing: a pod that waits, as pod/NAME, or manifests by -f FILE")
+    parsed_scoring = scoring_of(scoring, DEFAULT)
+    manifest_pods = read_pods_to_place(filenames, namespace, replicas) if filenames else []
+    all_pods = [each for each in manifest_pods if not is_placed(each)]
+    cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot), nodes, added)
     if named:
-        wanted = [pending(named, namespace, world)]
-    by_node = verbose or (output != "table" and len(wanted) == 1)
-    made = list(_outcomes(wanted, world, liked, by_node=by_node))
-    _show(made, output, verbose=verbose)
-    ctx.exit(0 if all(each.answer.feasibility is Feasibility.NOW for each in made) else EXIT_FINDINGS)
+        all_pods = [find_pending_pod(named, namespace, cluster_input)]
+    with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
+    predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, with_node_lines=with_node_lines))
+    _print_predictions(predictions, output, verbose=verbose)
+    ctx.exit(0 if all(each.prediction.feasibility is Feasibility.NOW for each in predictions) else EXIT_FINDINGS)
 
 
-def _outcomes(wanted: Sequence[Candidate], world: World, scoring: Scoring, *, by_node: bool) -> Iterator[Outcome]:
+def _predict_all(
+    all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput, scoring: Scoring, *, with_node_lines: bool
+) -> Iterator[PredictionDetails]:
     """One after the other, each beside those before it."""
-    with open_placement_session(world.cluster, scoring) as visit:
-        for each in shown("placing pods", wanted):
+    with open_placement_session(cluster_input.cluster, scoring) as session:
+        for pods in track("placing pods", all_pods):
             try:
-                yield outcome(
-                    each.ranked(world.cluster.priority_classes), world.cluster, visit, scoring, by_node=by_node
+                yield predict_pods(
+                    pods.with_default_priority(cluster_input.cluster.priority_classes),
+                    cluster_input.cluster,
+                    session,
+                    scoring,
+                    with_node_lines=with_node_lines,
                 )
             except QuantityError as error:
-                raise Misuse(f"{each.subject}: {error}; `tallygate check` says where") from error
+                raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
             except TallygateError as error:
-                raise Misuse(f"{each.subject}: {error}") from error
+                raise UsageError(f"{pods.subject}: {error}") from error
 
 
-def _show(made: Sequence[Outcome], output: str, *, verbose: bool) -> None:
+def _print_predictions(predictions: Sequence[PredictionDetails], output: str, *, verbose: bool) -> None:
     if output != "table":
-        write.show_data(data.predictions(made), output)
+        write.print_data(data.predictions_to_dict(predictions), output)
         return
-    is_terminal = write.console(sys.stdout).is_terminal
-    for each in made:
-        write.show(lines.paragraph(each))
-        if verbose and each.nodes and is_terminal:
-            write.show(table.bars(each.nodes))
-        elif verbose and each.nodes:
-            click.echo("\n".join(table.rows(each.nodes)))
+    is_terminal = write.create_console(sys.stdout).is_terminal
+    for details in predictions:
+        write.print_content(lines.format_prediction(details))
+        if verbose and details.node_lines and is_terminal:
+            write.print_content(table.create_node_table(details.node_lines))
+        elif verbose and details.node_lines:
+            click.echo("\n".join(table.format_rows(details.node_lines)))

@@ -8,51 +8,51 @@ from typing import TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
-from webhook.cli.report.write import console
+from webhook.cli.report.write import create_console
 
 T = TypeVar("T")
-_PATIENCE = 2.0
+_SHOW_AFTER_SECONDS = 2.0
 """Seconds that a command may take before it says how far it is."""
 
 
-def shown(doing: str, things: Sequence[T]) -> Iterator[T]:
+def track(description: str, items: Sequence[T]) -> Iterator[T]:
     """Pass things on one by one; when that takes long, say on stderr how many are done."""
-    with telling((TextColumn(doing), BarColumn(), MofNCompleteColumn()), len(things)) as tell:
-        for done, thing in enumerate(things):
-            tell(done)
-            yield thing
+    with display_progress((TextColumn(description), BarColumn(), MofNCompleteColumn()), len(items)) as update:
+        for done_count, item in enumerate(items):
+            update(done_count)
+            yield item
 
 
-def growing(doing: str, parts: Iterable[T], size: Callable[[T], int]) -> Iterator[T]:
+def track_size(description: str, parts: Iterable[T], get_size: Callable[[T], int]) -> Iterator[T]:
     """Pass on parts of nobody knows how much; when that takes long, say on stderr how much has come."""
-    with telling((TextColumn(doing), TextColumn("{task.completed:.0f}")), None) as tell:
-        come = 0
+    with display_progress((TextColumn(description), TextColumn("{task.completed:.0f}")), None) as update:
+        done_size = 0
         for part in parts:
-            come += size(part)
-            tell(come)
+            done_size += get_size(part)
+            update(done_size)
             yield part
 
 
-def reading(names: Iterable[str]) -> Iterable[str]:
+def track_files(file_names: Iterable[str]) -> Iterable[str]:
     """Progress over files."""
-    return shown("reading files", list(names))
+    return track("reading files", list(file_names))
 
 
 @contextmanager
-def telling(columns: Sequence[ProgressColumn], total: int | None) -> Iterator[Callable[[int], None]]:
+def display_progress(columns: Sequence[ProgressColumn], total: int | None) -> Iterator[Callable[[int], None]]:
     """Takes how much is done; from when it has taken long, a terminal sees it."""
-    bar = Progress(*columns, console=console(sys.stderr), transient=True)
-    task, began, is_shown = bar.add_task("", total=total), time.monotonic(), False
+    bar = Progress(*columns, console=create_console(sys.stderr), transient=True)
+    task, started_at, is_shown = bar.add_task("", total=total), time.monotonic(), False
 
-    def tell(done: int) -> None:
+    def update(done_count: int) -> None:
         nonlocal is_shown
-        bar.update(task, completed=done)
-        if not is_shown and time.monotonic() - began > _PATIENCE and sys.stderr.isatty():
+        bar.update(task, completed=done_count)
+        if not is_shown and time.monotonic() - started_at > _SHOW_AFTER_SECONDS and sys.stderr.isatty():
             is_shown = True
             bar.start()
 
     try:
-        yield tell
+        yield update
     finally:
         if is_shown:
             bar.stop()

@@ -9,8 +9,8 @@ from certs.cluster import Source, connect
 from certs.publish import bundle
 from certs.publish import publish as publish_bundle
 from webhook.admission.registration import CONFIGURATION_NAME
-from webhook.cli.certificate_options import FOLDER, saying
-from webhook.cli.cluster.options import connection_options, only_one
+from webhook.cli.certificate_options import FOLDER_ARGUMENT, convert_errors
+from webhook.cli.cluster.options import connection_options, require_one_source
 from webhook.cli.command import Command
 
 
@@ -21,8 +21,10 @@ from webhook.cli.command import Command
         ("tallygate certs publish tls/ --kubeconfig admin.conf --context prod", "in another"),
     ),
 )
-@FOLDER
-@click.option("--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name.")
+@FOLDER_ARGUMENT
+@click.option(
+    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
+)
 @connection_options
 def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
     """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
@@ -33,8 +35,8 @@ def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | Non
 
     Exit codes: 0 published, or nothing to do; 2 it could not be done.
     """
-    only_one(kubeconfig, context, in_cluster=in_cluster)
-    with saying():
-        trusted = bundle(folder, datetime.now(UTC))
-        for published in publish_bundle(connect(Source(kubeconfig, context, in_cluster)), name, trusted):
-            click.echo(f"{published.kind} {published.name}: {published.outcome}")
+    require_one_source(kubeconfig, context, in_cluster=in_cluster)
+    with convert_errors():
+        ca_bundle = bundle(folder, datetime.now(UTC))
+        for result in publish_bundle(connect(Source(kubeconfig, context, in_cluster)), name, ca_bundle):
+            click.echo(f"{result.kind} {result.name}: {result.outcome}")

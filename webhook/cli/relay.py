@@ -16,7 +16,7 @@ from webhook.server.relay.serve_relay import serve_relay as run_relay
 from webhook.server.settings.sources import load_settings
 from webhook.server.settings.value_types import ADDRESS, Address
 
-_SETTINGS: Final = (
+_SETTING_NAMES: Final = (
     "listen",
     "monitor",
     "tls_cert",
@@ -33,10 +33,10 @@ _SETTINGS: Final = (
     "drain_timeout",
     "log_level",
 )
-_LAST_PORT: Final = 65535
+_MAX_PORT: Final = 65535
 
 
-def _loopback(_: click.Context, __: click.Parameter, text: str) -> Address:
+def _parse_loopback_address(_: click.Context, __: click.Parameter, text: str) -> Address:
     try:
         address = ADDRESS.parse(text)
     except ValueError as error:
@@ -49,11 +49,11 @@ def _loopback(_: click.Context, __: click.Parameter, text: str) -> Address:
     return address
 
 
-def _service(_: click.Context, __: click.Parameter, text: str | None) -> PeerService | None:
+def _parse_peer_service(_: click.Context, __: click.Parameter, text: str | None) -> PeerService | None:
     if text is None:
         return None
     host, _colon, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) <= _LAST_PORT:
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) <= _MAX_PORT:
         raise click.BadParameter(f"{text!r} is not a name and a port, such as tallygate.tallygate-system.svc:443")
     return PeerService(host.removeprefix("[").removesuffix("]"), int(port))
 
@@ -75,13 +75,13 @@ def _service(_: click.Context, __: click.Parameter, text: str | None) -> PeerSer
     metavar="IP:PORT",
     default="127.0.0.1:8444",
     show_default=True,
-    callback=_loopback,
+    callback=_parse_loopback_address,
     help="The gate beside the relay, on the loopback interface. Its certificate is not verified.",
 )
 @click.option(
     "--others",
     metavar="HOST:PORT",
-    callback=_service,
+    callback=_parse_peer_service,
     help="Where another replica answers, such as the Service. Its certificate must be for that name.",
 )
 @click.option(
@@ -90,7 +90,7 @@ def _service(_: click.Context, __: click.Parameter, text: str | None) -> PeerSer
     type=click.Path(path_type=Path),
     help="The authorities of that certificate, PEM. Read when another is asked, so it may come later, and may change.",
 )
-@server_options(_SETTINGS)
+@server_options(_SETTING_NAMES)
 def relay(config: Path | None, gate: Address, others: PeerService | None, others_ca: Path | None, **flags: Any) -> None:
     """Hold the API server's connections, and pass each review on to a gate that lives.
 
@@ -106,5 +106,5 @@ def relay(config: Path | None, gate: Address, others: PeerService | None, others
     if (others is None) != (others_ca is None):
         raise click.UsageError("--others and --others-ca go together: a name, and who vouches for it")
     settings = load_settings(flags, os.environ, config)
-    named = (others, others_ca) if others and others_ca else None
-    exit_process(run_relay(settings, Upstreams(gate, named)))
+    peer = (others, others_ca) if others and others_ca else None
+    exit_process(run_relay(settings, Upstreams(gate, peer)))

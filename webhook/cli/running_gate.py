@@ -11,7 +11,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from webhook.cli.serving_files import ServingFiles
+from webhook.cli.serving_files import DemoFiles
 from webhook.errors import TallygateError
 from webhook.policy.load import SHIPPED_POLICIES
 
@@ -21,18 +21,18 @@ _POLL_SECONDS = 0.05
 _HOST = "127.0.0.1"
 
 
-class StartFailedError(TallygateError):
+class GateStartError(TallygateError):
     """The gate did not start."""
 
 
-class RunningGate:
+class GateProcess:
     """`tallygate serve` with the files of a first run, as a context: ready inside, gone outside.
 
     Raises:
         StartFailedError: it ended before it was ready, or was not ready in time; the text is its own.
     """
 
-    def __init__(self, files: ServingFiles, port: int) -> None:
+    def __init__(self, files: DemoFiles, port: int) -> None:
         self._files = files
         self._port = port
         self._process: subprocess.Popen[bytes] | None = None
@@ -49,47 +49,54 @@ class RunningGate:
         return f"http://{_HOST}:{self._monitor_port}"
 
     def __enter__(self) -> Self:
-        with self._files.log.open("wb") as log:
+        with self._files.log_file.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 -- this very program, no shell
-                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment()
+                self._create_command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_create_environment()
             )
         try:
-            self._await_ready(time.monotonic() + _READY_SECONDS)
+            self._wait_until_ready(time.monotonic() + _READY_SECONDS)
         except BaseException:
             self._stop()
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._stop()
 
     def wait(self) -> int:
         """Wait until it ends by itself, and say with which code."""
         return self._process.wait() if self._process else 0
 
-    def _command(self) -> list[str]:
+    def _create_command(self) -> list[str]:
         files = self._files
         return [
             *(sys.executable, "-m", "webhook.cli", "serve"),
             *("--listen", f"{_HOST}:{self._port}", "--monitor", f"{_HOST}:0"),
-            *("--tls-cert", str(files.certificates / "tls.crt"), "--tls-key", str(files.certificates / "tls.key")),
-            *("--policies", str(SHIPPED_POLICIES), "--policies", str(files.policies)),
+            *(
+                "--tls-cert",
+                str(files.certificate_folder / "tls.crt"),
+                "--tls-key",
+                str(files.certificate_folder / "tls.key"),
+            ),
+            *("--policies", str(SHIPPED_POLICIES), "--policies", str(files.policy_folder)),
         ]
 
-    def _await_ready(self, deadline: float) -> None:
-        while not (self._listens() and self._is_ready()):
+    def _wait_until_ready(self, deadline: float) -> None:
+        while not (self._is_listening() and self._is_ready()):
             if self._process is not None and self._process.poll() is not None:
-                raise StartFailedError(self._last_words())
+                raise GateStartError(self._format_start_error())
             if time.monotonic() > deadline:
-                raise StartFailedError(
-                    f"the gate was not ready within {_READY_SECONDS:g} s; {self._files.log} says more"
+                raise GateStartError(
+                    f"the gate was not ready within {_READY_SECONDS:g} s; {self._files.log_file} says more"
                 )
             time.sleep(_POLL_SECONDS)
 
-    def _listens(self) -> bool:
+    def _is_listening(self) -> bool:
         """Whether its log says that it serves, and on which ports."""
-        *whole, _ = self._files.log.read_text(encoding="utf-8", errors="replace").split("\n")
-        for line in whole:
+        *complete_lines, _ = self._files.log_file.read_text(encoding="utf-8", errors="replace").split("\n")
+        for line in complete_lines:
             event = json.loads(line) if line.startswith("{") else {}
             if event.get("event") == "serving":
                 self._port, self._monitor_port = event["port"], event["monitor_port"]
@@ -97,8 +104,8 @@ class RunningGate:
         return False
 
     def _is_ready(self) -> bool:
-        trust = ssl.create_default_context(cafile=self._files.authority)
-        connection = http.client.HTTPSConnection(_HOST, self._port, timeout=5, context=trust)
+        ssl_context = ssl.create_default_context(cafile=self._files.ca_file)
+        connection = http.client.HTTPSConnection(_HOST, self._port, timeout=5, context=ssl_context)
         try:
             connection.request("GET", "/readyz")
             return connection.getresponse().status == http.HTTPStatus.OK
@@ -107,12 +114,12 @@ class RunningGate:
         finally:
             connection.close()
 
-    def _last_words(self) -> str:
+    def _format_start_error(self) -> str:
         """What it said on its way out, without its log."""
-        lines = self._files.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        said = [line.removeprefix("tallygate: ") for line in lines if not line.startswith("{")]
-        hint = "; TALLYGATE_PORT=9443 make run takes another port" if "cannot listen" in " ".join(said) else ""
-        return f"{' '.join(said) or f'the gate ended at once; {self._files.log} says why'}{hint}"
+        lines = self._files.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        messages = [line.removeprefix("tallygate: ") for line in lines if not line.startswith("{")]
+        hint = "; TALLYGATE_PORT=9443 make run takes another port" if "cannot listen" in " ".join(messages) else ""
+        return f"{' '.join(messages) or f'the gate ended at once; {self._files.log_file} says why'}{hint}"
 
     def _stop(self) -> None:
         """Tell it to drain and end; a Ctrl-C at the terminal has told it already."""
@@ -127,6 +134,6 @@ class RunningGate:
             process.wait()
 
 
-def _environment() -> dict[str, str]:
+def _create_environment() -> dict[str, str]:
     """Ours without settings of another gate: this one's are all flags."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TALLYGATE_")}

@@ -2,12 +2,12 @@
 
 import click
 
-from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
-from webhook.cli.progress import shown
+from webhook.cli.command import EXIT_FINDINGS, Command, UsageError
+from webhook.cli.progress import track
 from webhook.cli.report import write
 from webhook.cli.sequences import junit, report
-from webhook.cli.sequences.load import load
-from webhook.cli.sequences.play import play
+from webhook.cli.sequences.load import load_scenarios
+from webhook.cli.sequences.play import run_scenario
 
 
 @click.command(
@@ -52,15 +52,15 @@ def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: 
 
     Exit codes: 0 all as expected, 1 some not, 2 something cannot be read.
     """  # noqa: D301 -- \b keeps click from filling the example
-    loaded = load(sources)
+    loaded = load_scenarios(sources)
     if loaded.findings:
-        raise Misuse("\n".join(map(str, loaded.findings)))
-    played = [play(each) for each in shown("playing sequences", loaded.sequences)]
+        raise UsageError("\n".join(map(str, loaded.findings)))
+    results = [run_scenario(scenario) for scenario in track("playing sequences", loaded.scenarios)]
     if output == "table":
-        write.show(report.page(played, verbose=verbose))
-        click.echo(report.summary(played, loaded.files), err=True)
+        write.print_content(report.render_report(results, verbose=verbose))
+        click.echo(report.format_summary(results, loaded.files), err=True)
     elif output == "junit":
-        click.echo(junit.text(played), nl=False)
+        click.echo(junit.format_junit(results), nl=False)
     else:
-        write.show_data(report.document(played), output)
-    ctx.exit(EXIT_FINDINGS if any(each.failed for each in played) else 0)
+        write.print_data(report.convert_report(results), output)
+    ctx.exit(EXIT_FINDINGS if any(each.failed_step for each in results) else 0)

@@ -40,6 +40,6 @@ def serve(config: Path | None, **flags: Any) -> None:
     if not settings.tls_secret:
         exit_process(serve_gate(settings))
     # What keeps certificates, and the official client with it, is a quarter of such a start, and wanted here alone.
-    from webhook.cli.certificate_keeping import keeping  # noqa: PLC0415
+    from webhook.cli.certificate_keeping import run_certificate_controller  # noqa: PLC0415
 
-    exit_process(serve_gate(settings, keeping))
+    exit_process(serve_gate(settings, run_certificate_controller))

@@ -11,24 +11,24 @@ from webhook.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
 
 def server_options(names: Iterable[str] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--config`, and one option for each of these settings, or for all. Values go on as text: settings read them."""
-    chosen = None if names is None else frozenset(names)
+    selected = None if names is None else frozenset(names)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(OPTIONS):
-            if chosen is None or option.name in chosen:
+            if selected is None or option.name in selected:
                 command = click.option(
                     option.flag,
                     option.name,
                     metavar=option.value_type.metavar,
                     multiple=option.value_type.is_list,
-                    help=_help(option),
+                    help=_format_help(option),
                 )(command)
-        return _config(command)
+        return _config_option(command)
 
     return decorate
 
 
-_config = click.option(
+_config_option = click.option(
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
@@ -36,6 +36,6 @@ _config = click.option(
 )
 
 
-def _help(option: Option) -> str:
+def _format_help(option: Option) -> str:
     default = f" Default: {option.default}." if option.default else ""
     return f"{option.description}{default} [{option.variable}]"

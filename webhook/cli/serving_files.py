@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-_CAP = """\
+_CAP_YAML = """\
 # A cap for the first run: what namespace team-a may hold.
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
@@ -15,7 +15,7 @@ spec:
   namespaces: {include: [team-a]}
   hard: {nvidia.com/gpu: 4}
 """
-PODS = {
+DEMO_PODS = {
     "good": """\
 apiVersion: v1
 kind: Pod
@@ -58,42 +58,42 @@ spec:
 
 
 @dataclass(frozen=True, slots=True)
-class ServingFiles:
+class DemoFiles:
     """Everything in one folder, which is made when it is not there."""
 
     folder: Path
 
     @property
-    def certificates(self) -> Path:
+    def certificate_folder(self) -> Path:
         """The folder of the certificate and its authority."""
         return self.folder / "tls"
 
     @property
-    def authority(self) -> Path:
+    def ca_file(self) -> Path:
         """What a client has to trust."""
-        return self.certificates / "ca.crt"
+        return self.certificate_folder / "ca.crt"
 
     @property
-    def policies(self) -> Path:
+    def policy_folder(self) -> Path:
         """The cap, which is in force beside the shipped policies."""
         return self.folder / "policies"
 
     @property
-    def log(self) -> Path:
+    def log_file(self) -> Path:
         """What the gate logs."""
         return self.folder / "gate.log"
 
-    def pod(self, name: str) -> Path:
+    def get_pod_file(self, name: str) -> Path:
         """A pod as kubectl would be given it."""
         return self.folder / f"{name}.yaml"
 
-    def review(self, name: str, phase: str) -> Path:
+    def get_review_file(self, name: str, phase: str) -> Path:
         """The review that an API server would send about a pod."""
         return self.folder / f"{name}.{phase}.json"
 
     def write(self) -> None:
         """Write the cap and the pods."""
-        self.policies.mkdir(parents=True, exist_ok=True)
-        (self.policies / "cap.yaml").write_text(_CAP, encoding="utf-8")
-        for name, text in PODS.items():
-            self.pod(name).write_text(text, encoding="utf-8")
+        self.policy_folder.mkdir(parents=True, exist_ok=True)
+        (self.policy_folder / "cap.yaml").write_text(_CAP_YAML, encoding="utf-8")
+        for name, text in DEMO_PODS.items():
+            self.get_pod_file(name).write_text(text, encoding="utf-8")

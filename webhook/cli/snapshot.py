@@ -11,18 +11,18 @@ from pathlib import Path
 import click
 
 from webhook.cli.cluster import kept
-from webhook.cli.cluster.kept import Item, Other
-from webhook.cli.cluster.ledgers import PAGE
-from webhook.cli.cluster.listing import ListingError, UnservedError, listed
+from webhook.cli.cluster.kept import SchedulingObject, SnapshotItem
+from webhook.cli.cluster.ledgers import LEDGER_PAGE_SIZE
+from webhook.cli.cluster.listing import ListError, UnknownResourceError, list_all
 from webhook.cli.cluster.options import connection_options
-from webhook.cli.cluster.source import Source
-from webhook.cli.command import Command, Misuse
+from webhook.cli.cluster.source import ClusterSource
+from webhook.cli.command import Command, UsageError
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.pool import Access, PooledTransport
 from webhook.state.watch.wire import Reading
 
 _STDOUT = "-"
-_BEGIN, _BETWEEN = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
+_HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
 
 
 @click.command(
@@ -55,98 +55,100 @@ def snapshot(output: str, kubeconfig: Path | None, context: str | None, *, in_cl
 
     Exit codes: 0 written, 2 it could not be done.
     """
-    items, revision = _taken(Source(kubeconfig, context, in_cluster).connection())
-    _write(output, [_BEGIN, *_joined(items), f'\n],"metadata":{{"resourceVersion":"{revision}"}}}}\n'.encode()])
+    items, revision = _list_objects(ClusterSource(kubeconfig, context, in_cluster).connect())
+    _write_output(output, [_HEADER, *_join(items), f'\n],"metadata":{{"resourceVersion":"{revision}"}}}}\n'.encode()])
 
 
-def _taken(access: Access) -> tuple[list[Item], int]:
+def _list_objects(access: Access) -> tuple[list[SnapshotItem], int]:
     """Every object, and when the pods were so. They come last: no older than what a ledger was counted from."""
     transport = PooledTransport(access)
     try:
-        items = [item for item in _ledgers(transport, access.server) if item.content]
-        items += listed(transport, kept.NAMESPACES, access.server).items
-        items += listed(transport, kept.NODES, access.server).items
-        items += _volumes(transport, access.server)
-        for reading in kept.RANKS:
-            items += _allowed(transport, reading, access.server) or ()
-        pods = listed(transport, kept.PODS, access.server)
+        items = [item for item in _list_cap_ledgers(transport, access.server) if item.content]
+        items += list_all(transport, kept.NAMESPACE_CODEC, access.server).items
+        items += list_all(transport, kept.NODE_CODEC, access.server).items
+        items += _list_volume_objects(transport, access.server)
+        for codec in kept.SCHEDULING_CODECS:
+            items += _list_if_allowed(transport, codec, access.server) or ()
+        pods = list_all(transport, kept.POD_CODEC, access.server)
         return items + list(pods.items), pods.revision
     finally:
         transport.close()
 
 
-def _ledgers(transport: PooledTransport, where: str) -> Iterator[Item]:
+def _list_cap_ledgers(transport: PooledTransport, server: str) -> Iterator[SnapshotItem]:
     """The CapLedgers, if the cluster has any and lets us read them; what is left out is told on stderr."""
     try:
-        found = listed(transport, kept.LEDGERS, where, PAGE).items
-    except UnservedError:
+        items = list_all(transport, kept.LEDGER_CODEC, server, LEDGER_PAGE_SIZE).items
+    except UnknownResourceError:
         return
-    except ListingError as error:
+    except ListError as error:
         if error.cause.reason is not Reason.FORBIDDEN:
             raise
         click.echo(f"tallygate: CapLedgers are left out: {error.cause}", err=True)
         return
-    for item in found:
+    for item in items:
         if not item.content:
             name = f"{item.namespace}/{item.name}"
             click.echo(f"tallygate: capledger {name} is left out: a newer tallygate may have written it", err=True)
         yield item
 
 
-def _volumes(transport: PooledTransport, where: str) -> Iterator[Item]:
+def _list_volume_objects(transport: PooledTransport, server: str) -> Iterator[SnapshotItem]:
     """What there is of volumes, if we may read all of it."""
-    found = [_allowed(transport, reading, where) for reading in kept.VOLUMES]
-    if None not in found:
-        yield from chain.from_iterable(filter(None, found))
-        yield kept.VOLUMES_KNOWN
+    lists = [_list_if_allowed(transport, codec, server) for codec in kept.VOLUME_CODECS]
+    if None not in lists:
+        yield from chain.from_iterable(filter(None, lists))
+        yield kept.VOLUMES_LISTED_ITEM
     else:
         click.echo("tallygate: so is all else about volumes: a part of it would say what is not so", err=True)
 
 
-def _allowed(transport: PooledTransport, reading: Reading[Other, Item], where: str) -> Sequence[Item] | None:
+def _list_if_allowed(
+    transport: PooledTransport, codec: Reading[SchedulingObject, SnapshotItem], server: str
+) -> Sequence[SnapshotItem] | None:
     """What is listed, nothing where there is no such resource, None where we may not; that is told on stderr."""
     try:
-        return listed(transport, reading, where).items
-    except UnservedError:
+        return list_all(transport, codec, server).items
+    except UnknownResourceError:
         return ()
-    except ListingError as error:
+    except ListError as error:
         if error.cause.reason is not Reason.FORBIDDEN:
             raise
-        click.echo(f"tallygate: {reading.name} are left out: {error.cause}", err=True)
+        click.echo(f"tallygate: {codec.name} are left out: {error.cause}", err=True)
         return None
 
 
-def _joined(items: Iterable[Item]) -> Iterator[bytes]:
+def _join(items: Iterable[SnapshotItem]) -> Iterator[bytes]:
     for number, item in enumerate(items):
         if number:
-            yield _BETWEEN
+            yield _SEPARATOR
         yield item.content
 
 
-def _write(output: str, parts: Iterable[bytes]) -> None:
+def _write_output(output: str, parts: Iterable[bytes]) -> None:
     if output == _STDOUT:
         for part in parts:
             sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
         return
     try:
-        _write_file(Path(output), parts)
+        _replace_file(Path(output), parts)
     except OSError as error:
-        raise Misuse(f"{output}: cannot be written: {error.strerror}") from error
+        raise UsageError(f"{output}: cannot be written: {error.strerror}") from error
 
 
-def _write_file(path: Path, parts: Iterable[bytes]) -> None:
+def _replace_file(path: Path, parts: Iterable[bytes]) -> None:
     """Write it beside and let it take the place; what is no file, such as a pipe, is written as it is."""
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        with path.open("wb") as there:
-            there.writelines(parts)
+        with path.open("wb") as stream:
+            stream.writelines(parts)
         return
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as beside:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as temporary:
         try:
-            beside.writelines(parts)
-            beside.flush()
-            os.fsync(beside.fileno())
-            Path(beside.name).replace(path)
+            temporary.writelines(parts)
+            temporary.flush()
+            os.fsync(temporary.fileno())
+            Path(temporary.name).replace(path)
         except BaseException:
-            Path(beside.name).unlink()
+            Path(temporary.name).unlink()
             raise

@@ -7,13 +7,13 @@ import click
 
 from webhook.admission.capping import CapIndex
 from webhook.cli.cluster.options import connection_options, snapshot_option
-from webhook.cli.cluster.source import Source
-from webhook.cli.command import EXIT_FINDINGS, Command, Misuse
-from webhook.cli.policies import usable
+from webhook.cli.cluster.source import ClusterSource
+from webhook.cli.command import EXIT_FINDINGS, Command, UsageError
+from webhook.cli.policies import load_usable_policies
 from webhook.cli.report import write
 from webhook.cli.using import asking
-from webhook.cli.using.asking import Asked
-from webhook.cli.using.choice import Choice
+from webhook.cli.using.asking import UsageQuery
+from webhook.cli.using.choice import LedgerChoice
 from webhook.policy.model import PolicySet
 
 
@@ -73,36 +73,36 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 shown, 1 --verify found ledgers that are wrong, 2 misuse, or the cluster cannot be read.
     """
     if explained and not explain:
-        raise Misuse(f"{explained}: a namespace is named by --namespace {explained}, or behind --explain CAP")
-    wanted = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
-    _only_what_goes_together(wanted, policies=bool(policies), cap=bool(cap), snapshot=bool(snapshot))
-    asked = Asked(
-        Source(kubeconfig, context, in_cluster, snapshot),
-        CapIndex(usable(policies) if policies else PolicySet()),
-        Choice(explain or cap, explained or namespace),
+        raise UsageError(f"{explained}: a namespace is named by --namespace {explained}, or behind --explain CAP")
+    modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
+    _check_options(modes, policies=bool(policies), cap=bool(cap), snapshot=bool(snapshot))
+    query = UsageQuery(
+        ClusterSource(kubeconfig, context, in_cluster, snapshot),
+        CapIndex(load_usable_policies(policies) if policies else PolicySet()),
+        LedgerChoice(explain or cap, explained or namespace),
         output,
     )
     if verify:
-        ctx.exit(EXIT_FINDINGS if asking.verify(asked) else 0)
-    show = asking.watch if watch else asking.once
+        ctx.exit(EXIT_FINDINGS if asking.print_drift(query) else 0)
+    show = asking.show_changes if watch else asking.show_once
     if explain:
-        show(asked, asking.EXPLANATION)
+        show(query, asking.CONSUMERS_VIEW)
     else:
-        show(asked, asking.USAGE)
+        show(query, asking.USAGE_VIEW)
 
 
-def _only_what_goes_together(wanted: Mapping[str, bool], *, policies: bool, cap: bool, snapshot: bool) -> None:
+def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, snapshot: bool) -> None:
     """Check the options.
 
     Raises:
         Misuse: they contradict each other, or there is too little of them.
     """
-    if wanted["--verify"] and (wanted["--explain"] or wanted["--watch"]):
-        raise Misuse("--verify goes with neither --explain nor --watch")
-    if wanted["--explain"] and cap:
-        raise Misuse("--explain names the cap itself: leave --cap out")
-    if wanted["--watch"] and snapshot:
-        raise Misuse("--watch goes with a cluster: a snapshot does not change")
+    if modes["--verify"] and (modes["--explain"] or modes["--watch"]):
+        raise UsageError("--verify goes with neither --explain nor --watch")
+    if modes["--explain"] and cap:
+        raise UsageError("--explain names the cap itself: leave --cap out")
+    if modes["--watch"] and snapshot:
+        raise UsageError("--watch goes with a cluster: a snapshot does not change")
     for option in ("--explain", "--verify"):
-        if wanted[option] and not policies:
-            raise Misuse(f"{option} needs to know what the caps count: name their policy files by --policies")
+        if modes[option] and not policies:
+            raise UsageError(f"{option} needs to know what the caps count: name their policy files by --policies")

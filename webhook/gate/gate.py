@@ -10,7 +10,7 @@ from webhook.accounting.charge import Charge, has_ended
 from webhook.accounting.fingerprint import Fingerprint
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.capping import CapIndex, ActiveCap
+from webhook.admission.capping import ActiveCap, CapIndex
 from webhook.admission.change import AdmissionRequest, Phase
 from webhook.admission.decide import evaluate_decoded_request
 from webhook.admission.reading import DecodedRequest, decode_object
@@ -96,13 +96,22 @@ class Gate:
         labels = self._namespaces.labels(request.namespace) if policy_set.needs_labels and request.namespace else None
         decoded_request = DecodedRequest(request)
         context = ReviewContext(
-            review.uid, request, phase, policy_set, evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase)
+            review.uid,
+            request,
+            phase,
+            policy_set,
+            evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase),
         )
         if phase is Phase.VALIDATING and context.verdict.is_allowed and self._snapshots is not None:
             verdict = check_schedulability(request, policy_set.rules, labels, self._snapshots)
             if verdict is not ALLOWED:
                 context = replace(context, verdict=context.verdict.merge(verdict))
-        if phase is Phase.VALIDATING and context.verdict.is_allowed and policy_set.caps and _is_charged(decoded_request):
+        if (
+            phase is Phase.VALIDATING
+            and context.verdict.is_allowed
+            and policy_set.caps
+            and _is_charged(decoded_request)
+        ):
             return self._charge_pod(context, decoded_request, labels, deadline)
         if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind in WORKLOAD_KINDS:
             return self._forecast_workload(context, labels, deadline)

@@ -74,7 +74,8 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
             "",
             OVER_SOFT_CAP.number,
             Reason.FORBIDDEN,
-            f"cap {cap.definition.name} {_describe_scope(result)} is at {format_amount(name, charged[name])} {name}, above "
+            f"cap {cap.definition.name} {_describe_scope(result)} is at {format_amount(name, charged[name])} {name}, "
+            "above "
             "its "
             "soft "
             f"{format_amount(name, cap.soft[name])} (hard {_format_hard(cap.hard, name)})",

@@ -9,7 +9,7 @@ import msgspec
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.capping import CapIndex, ActiveCap
+from webhook.admission.capping import ActiveCap, CapIndex
 from webhook.admission.change import UPDATE, AdmissionRequest
 from webhook.admission.codes import NAMESPACE_OVER_CAP
 from webhook.admission.review import ReviewError
@@ -29,7 +29,10 @@ def is_namespace_update(request: AdmissionRequest) -> bool:
 
 
 def check_namespace_move(
-    request: AdmissionRequest, caps: CapIndex, usage_lister: UsageLister, read_ledger: Callable[[LedgerKey], Ledger | None]
+    request: AdmissionRequest,
+    caps: CapIndex,
+    usage_lister: UsageLister,
+    read_ledger: Callable[[LedgerKey], Ledger | None],
 ) -> Iterator[Problem]:
     """What each cap that the namespace comes under would hold with its pods, where that is more than it allows.
 

@@ -250,7 +250,9 @@ _MAX_COMPLEXITY = 1000  # of words about nodes
 _MAX_SCANNED_GROUPS = 30_000  # over pods that are alike; together a tenth of a second, where there are 100,000 pods
 
 
-def evaluate_schedulability(request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider) -> Verdict:
+def evaluate_schedulability(
+    request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider
+) -> Verdict:
     """What those of the selected rules say that ask for nodes, of the pods which a change brings.
 
     Raises:
@@ -299,7 +301,11 @@ def _evaluate_rules(
     unknown = (
         tuple(_describe_too_complex(rule) for rule in selected if _checks_free_room(rule)) if is_too_complex else ()
     )
-    return replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds) if violations or unknown else ALLOWED
+    return (
+        replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds)
+        if violations or unknown
+        else ALLOWED
+    )
 
 
 def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:

@@ -210,7 +210,9 @@ class TopConsumers:
     def describe(self, namespace: str, result: CapChargeResult, name: str) -> ExcessDetails:
         """What to tell of a name that goes over, to who asks in this namespace."""
         key = result.charge.ledger_key(namespace)
-        consumers = self._get_sums(key, result).list_top(name) if result.charge.cap.definition.shows_top_consumers else ()
+        consumers = (
+            self._get_sums(key, result).list_top(name) if result.charge.cap.definition.shows_top_consumers else ()
+        )
         return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name) if self._usage_lister else None)
 
     def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:

@@ -25,7 +25,7 @@ from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resource_quota import compute_quota_charge, is_in_scope
 from webhook.admission.capping import ActiveCap
 from webhook.admission.change import AdmissionRequest
-from webhook.admission.codes import WORKLOAD_OVER_CAP, WORKLOAD_OVER_QUOTA, WORKLOAD_ROLLOUT, WORKLOAD_OVER_FREE
+from webhook.admission.codes import WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_OVER_QUOTA, WORKLOAD_ROLLOUT
 from webhook.admission.reading import decode_object
 from webhook.admission.replicas import ReplicaCount, count_replicas
 from webhook.admission.workloads import KIND_NAMES, DecodedObject, PodView, ReviewTarget
@@ -263,7 +263,9 @@ def create_workload(kind: str, decoded_object: DecodedObject, pod_view: PodView 
     return ForecastWorkload(replica_counts, pod_view.pod, pod_view.path)
 
 
-def decode_workloads(request: AdmissionRequest, pod_target: ReviewTarget) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
+def decode_workloads(
+    request: AdmissionRequest, pod_target: ReviewTarget
+) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
     """The workload that a change makes and the one that it replaces.
 
     Raises:
@@ -299,7 +301,9 @@ def forecast_cap(
         already_unlimited = compute_charge(workload.old_template).unlimited if workload.old_template else {}
         for name, containers in charge.unlimited.items():
             if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
-                yield Forecast(create_missing_limit_problem(cap.definition.name, name, added, workload.path), permanent=True)
+                yield Forecast(
+                    create_missing_limit_problem(cap.definition.name, name, added, workload.path), permanent=True
+                )
 
     def read_charged() -> Amounts | None:
         ledger = read_ledger()

@@ -24,7 +24,10 @@ def find_min_allowed(all_bounds: tuple[AmountBounds, ...]) -> Quantity | None:
     """The least amount that satisfies all of these bounds, or `None` if there is none."""
     choices = next((bounds.one_of for bounds in all_bounds if bounds.one_of), ())
     if choices:
-        return min((choice for choice in choices if all(is_allowed_amount(bounds, choice) for bounds in all_bounds)), default=None)
+        return min(
+            (choice for choice in choices if all(is_allowed_amount(bounds, choice) for bounds in all_bounds)),
+            default=None,
+        )
     lowest = max((bounds.min for bounds in all_bounds if bounds.min is not None), default=Quantity.from_int(0))
     units = [bounds.multiple_of.milli() for bounds in all_bounds if bounds.multiple_of is not None]
     if units:

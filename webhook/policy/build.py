@@ -79,7 +79,9 @@ class Fields:
 
     def list_locations(self, file: str) -> AnyMapping[str, SourceLocation]:
         """Where every field beneath is written, by its path."""
-        return MappingProxyType(dict(_list_node_locations(file, "", self._node))) if self._node else MappingProxyType({})
+        return (
+            MappingProxyType(dict(_list_node_locations(file, "", self._node))) if self._node else MappingProxyType({})
+        )
 
     def get_pairs(self) -> AnyMapping[str, str]:
         """Keys with texts."""
@@ -170,7 +172,9 @@ def _build_namespace_selector(fields: Fields) -> NamespaceSelector | None:
     if not fields:
         return None
     selector = _build_label_selector(fields.get_fields("selector"))
-    return NamespaceSelector(include=fields.get_texts("include"), exclude=fields.get_texts("exclude"), selector=selector)
+    return NamespaceSelector(
+        include=fields.get_texts("include"), exclude=fields.get_texts("exclude"), selector=selector
+    )
 
 
 def _build_label_selector(fields: Fields) -> LabelSelector | None:
@@ -178,19 +182,25 @@ def _build_label_selector(fields: Fields) -> LabelSelector | None:
         return None
     return LabelSelector(
         match_labels=fields.get_fields("matchLabels").get_pairs(),
-        match_expressions=tuple(_build_label_requirement(Fields(item)) for item in fields.get_items("matchExpressions")),
+        match_expressions=tuple(
+            _build_label_requirement(Fields(item)) for item in fields.get_items("matchExpressions")
+        ),
     )
 
 
 def _build_label_requirement(fields: Fields) -> LabelRequirement:
     return LabelRequirement(
-        key=fields.get_text("key"), operator=Operator(fields.get_text("operator")), values=frozenset(fields.get_texts("values"))
+        key=fields.get_text("key"),
+        operator=Operator(fields.get_text("operator")),
+        values=frozenset(fields.get_texts("values")),
     )
 
 
 def _build_subjects(fields: Fields) -> Subjects:
     return Subjects(
-        users=fields.get_texts("users"), groups=fields.get_texts("groups"), service_accounts=fields.get_texts("serviceAccounts")
+        users=fields.get_texts("users"),
+        groups=fields.get_texts("groups"),
+        service_accounts=fields.get_texts("serviceAccounts"),
     )
 
 

@@ -117,7 +117,9 @@ class _Composer:
 
     def say(self, line: int, column: int, code: str, message: str) -> None:
         """Note an error at a place."""
-        self.findings.append(LintFinding.create(SourceLocation(self._file, line, column), code, Severity.ERROR, message))
+        self.findings.append(
+            LintFinding.create(SourceLocation(self._file, line, column), code, Severity.ERROR, message)
+        )
 
     def read(self, text: str, offset: int) -> None:
         """Read documents until the text ends, raising what ends it early."""
@@ -153,7 +155,9 @@ class _Composer:
         return self._offset + event.start_mark.line + 1, event.start_mark.column + 1
 
     def _stop(self, line: int, column: int, message: str) -> _StopError:
-        return _StopError(LintFinding.create(SourceLocation(self._file, line, column), TOO_LARGE, Severity.ERROR, message))
+        return _StopError(
+            LintFinding.create(SourceLocation(self._file, line, column), TOO_LARGE, Severity.ERROR, message)
+        )
 
     def _check_tag(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, line: int, column: int) -> None:
         if event.tag is not None and event.tag not in _PLAIN_TAGS:
@@ -229,7 +233,8 @@ class _Composer:
             parent.pairs.append((key, value))
             return
         said = (
-            f'"{truncate_text(key.text)}" is written twice here (first at line {earlier.line}); one hides the other: keep one'
+            f'"{truncate_text(key.text)}" is written twice here (first at line {earlier.line}); one hides the other: '
+            "keep one"
         )
         self.say(key.line, key.column, DUPLICATE_KEY, said)
 

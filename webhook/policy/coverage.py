@@ -64,13 +64,19 @@ def patterns_overlap(first: str, second: str) -> bool:
         family_name, glob = (first, second) if first in FAMILY_PATTERNS else (second, first)
         glob_family = classify_pattern(glob)
         family_glob = _ANY_OPAQUE if FAMILY_PATTERNS[family_name] is Family.OPAQUE else _ANY_QUALIFIED
-        return glob_family is FAMILY_PATTERNS[family_name] or (glob_family is None and globs.overlaps(glob, family_glob))
+        return glob_family is FAMILY_PATTERNS[family_name] or (
+            glob_family is None and globs.overlaps(glob, family_glob)
+        )
     return globs.overlaps(first, second)
 
 
 def resources_cover(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
     """Whether one list of resource patterns matches all that another one does."""
-    exclusions = [exclusion for exclusion in list_excluded(wide) if not any(pattern_covers(narrow_exclusion, exclusion) for narrow_exclusion in list_excluded(narrow))]
+    exclusions = [
+        exclusion
+        for exclusion in list_excluded(wide)
+        if not any(pattern_covers(narrow_exclusion, exclusion) for narrow_exclusion in list_excluded(narrow))
+    ]
     return all(
         any(pattern_covers(wide_pattern, narrow_pattern) for wide_pattern in list_included(wide))
         and not any(patterns_overlap(hole, narrow_pattern) for hole in exclusions)
@@ -102,7 +108,11 @@ def match_covers(wide: Match, narrow: Match) -> bool:
 def can_share_request(first: Match, second: Match) -> bool:
     """Whether two matches may be for one and the same request."""
     kinds = first.kinds is None or second.kinds is None or bool(first.kinds & second.kinds)
-    return kinds and namespaces_overlap(first.namespaces, second.namespaces) and selectors_overlap(first.object_selector, second.object_selector)
+    return (
+        kinds
+        and namespaces_overlap(first.namespaces, second.namespaces)
+        and selectors_overlap(first.object_selector, second.object_selector)
+    )
 
 
 def namespaces_cover(wide: NamespaceSelector | None, narrow: NamespaceSelector | None) -> bool:
@@ -120,7 +130,9 @@ def namespaces_cover(wide: NamespaceSelector | None, narrow: NamespaceSelector |
 
 def _is_outside_already(exclusion: str, names: tuple[str, ...], exclusions: tuple[str, ...]) -> bool:
     """Whether what a hole takes out is not there in the first place."""
-    return any(globs.covers(other, exclusion) for other in exclusions) or not any(globs.overlaps(exclusion, name) for name in names)
+    return any(globs.covers(other, exclusion) for other in exclusions) or not any(
+        globs.overlaps(exclusion, name) for name in names
+    )
 
 
 def namespaces_overlap(first: NamespaceSelector | None, second: NamespaceSelector | None) -> bool:
@@ -129,7 +141,9 @@ def namespaces_overlap(first: NamespaceSelector | None, second: NamespaceSelecto
     exclusions = (*left.exclude, *right.exclude)
     has_common_name = any(
         globs.overlaps(left_glob, right_glob)
-        and not any(globs.covers(exclusion, left_glob) or globs.covers(exclusion, right_glob) for exclusion in exclusions)
+        and not any(
+            globs.covers(exclusion, left_glob) or globs.covers(exclusion, right_glob) for exclusion in exclusions
+        )
         for left_glob in left.include or ("*",)
         for right_glob in right.include or ("*",)
     )
@@ -139,7 +153,10 @@ def namespaces_overlap(first: NamespaceSelector | None, second: NamespaceSelecto
 def selector_covers(wide: LabelSelector | None, narrow: LabelSelector | None) -> bool:
     """Whether one selector asks no more than another one."""
     wide_requirements, narrow_requirements = _list_requirements(wide), _list_requirements(narrow)
-    return all(any(_requirement_implies(narrow_requirement, wide_requirement) for narrow_requirement in narrow_requirements) for wide_requirement in wide_requirements)
+    return all(
+        any(_requirement_implies(narrow_requirement, wide_requirement) for narrow_requirement in narrow_requirements)
+        for wide_requirement in wide_requirements
+    )
 
 
 def selectors_overlap(first: LabelSelector | None, second: LabelSelector | None) -> bool:
@@ -156,7 +173,9 @@ def _list_requirements(selector: LabelSelector | None) -> tuple[LabelRequirement
     """All that a selector asks, in one form."""
     if selector is None:
         return ()
-    equalities = (LabelRequirement(key, Operator.IN, frozenset({value})) for key, value in selector.match_labels.items())
+    equalities = (
+        LabelRequirement(key, Operator.IN, frozenset({value})) for key, value in selector.match_labels.items()
+    )
     return (*equalities, *selector.match_expressions)
 
 
@@ -181,7 +200,10 @@ def _requirement_implies(given: LabelRequirement, required: LabelRequirement) ->
 
 def is_satisfiable(requirements: tuple[LabelRequirement, ...]) -> bool:
     """Whether some labels meet all of these requirements."""
-    return all(_is_key_satisfiable([requirement for requirement in requirements if requirement.key == key]) for key in _list_keys(requirements))
+    return all(
+        _is_key_satisfiable([requirement for requirement in requirements if requirement.key == key])
+        for key in _list_keys(requirements)
+    )
 
 
 def _list_keys(requirements: tuple[LabelRequirement, ...]) -> set[str]:

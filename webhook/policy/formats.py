@@ -50,7 +50,11 @@ def truncate_text(text: str) -> str:
 
 def quote_text(text: str) -> str:
     """The text in quotes, shortened where it is long."""
-    return f'"{truncate_text(text)}"' if len(text) <= _MAX_SHOWN_LENGTH else f'"{truncate_text(text)}" ({len(text):,} characters)'
+    return (
+        f'"{truncate_text(text)}"'
+        if len(text) <= _MAX_SHOWN_LENGTH
+        else (f'"{truncate_text(text)}" ({len(text):,} characters)')
+    )
 
 
 def check_quantity(text: str) -> None:
@@ -62,7 +66,9 @@ def check_quantity(text: str) -> None:
     try:
         quantity = Quantity.parse(text)
     except QuantityError as error:
-        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is not a quantity: {_explain_quantity_error(text, error)}") from error
+        raise FormatError(
+            BAD_QUANTITY, f"{quote_text(text)} is not a quantity: {_explain_quantity_error(text, error)}"
+        ) from error
     if not _HAS_DIGIT.match(text):  # Kubernetes reads it as 0, which nobody meant
         raise FormatError(BAD_QUANTITY, f"{quote_text(text)} has no digit before its suffix; write one as in 8 or 64Gi")
     if quantity.sign < 0:
@@ -136,7 +142,9 @@ def check_account_pattern(text: str) -> None:
 def check_subject_pattern(text: str) -> None:
     """A glob over user or group names, which may hold nearly anything."""
     if not text.strip() or not text.isprintable():
-        raise FormatError(BAD_PATTERN, f"{quote_text(text)} is not a name; write a user or group, as in platform-admins")
+        raise FormatError(
+            BAD_PATTERN, f"{quote_text(text)} is not a name; write a user or group, as in platform-admins"
+        )
 
 
 def _check_glob(pattern: re.Pattern[str], text: str, glob: str, letters: str, example: str) -> None:
@@ -152,14 +160,18 @@ def check_label_key(text: str) -> None:
         advice = (
             "write letters, digits, '-', '_' and '.', with a domain and '/' before it or not, as in example.com/team"
         )
-        raise FormatError(BAD_LABEL, f"{quote_text(text)} is no label key: {errors[0].partition(' (e.g.')[0]}; {advice}")
+        raise FormatError(
+            BAD_LABEL, f"{quote_text(text)} is no label key: {errors[0].partition(' (e.g.')[0]}; {advice}"
+        )
 
 
 def check_label_value(text: str) -> None:
     """A label value (apimachinery IsValidLabelValue, v1.36)."""
     if len(text) > _MAX_LABEL_VALUE_LENGTH or not _LABEL_VALUE.fullmatch(text):
         advice = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
-        raise FormatError(BAD_LABEL, f"no object can carry the label value {quote_text(text)}; write {advice}, or nothing")
+        raise FormatError(
+            BAD_LABEL, f"no object can carry the label value {quote_text(text)}; write {advice}, or nothing"
+        )
 
 
 def check_object_name(text: str) -> None:
@@ -181,10 +193,14 @@ def check_counted_name(text: str) -> None:
     prefix, name = split_counted_name(text)
     if name == PODS_RESOURCE:
         if prefix:
-            raise FormatError(BAD_COUNTED_NAME, f'{quote_text(text)}: pods have neither requests nor limits; write "pods"')
+            raise FormatError(
+                BAD_COUNTED_NAME, f'{quote_text(text)}: pods have neither requests nor limits; write "pods"'
+            )
         return
     if "*" in name or "?" in name or name.startswith("!"):
-        raise FormatError(BAD_COUNTED_NAME, f"{quote_text(text)}: a cap counts names, not patterns; write one line per name")
+        raise FormatError(
+            BAD_COUNTED_NAME, f"{quote_text(text)}: a cap counts names, not patterns; write one line per name"
+        )
     if name in _OBJECT_COUNT_NAMES or name.startswith("count/") or "storageclass.storage.k8s.io/" in name:
         advice = "caps count what pods ask for; limit objects and storage with a ResourceQuota"
         raise FormatError(BAD_COUNTED_NAME, f"{quote_text(text)} is not counted here: {advice}")

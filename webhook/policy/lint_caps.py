@@ -51,7 +51,9 @@ def _check_cap_amount(field: str, name: str, quantity: Quantity) -> Iterator[Fie
         text = f"{quantity} is a fraction of what is counted in whole units; write {quantity.value()}"
         yield create_error(field, FRACTIONAL, text)
     if name != resource and classify_name(resource) is Family.EXTENDED:
-        yield create_warning(field, SAME_AS_PLAIN, f"the limit of an extended resource is always its request; write {resource}")
+        yield create_warning(
+            field, SAME_AS_PLAIN, f"the limit of an extended resource is always its request; write {resource}"
+        )
 
 
 def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
@@ -73,7 +75,10 @@ def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]
         for index, cap in enumerate(group):
             covering = next((earlier for earlier in group[:index] if _is_as_strict(earlier, cap)), None)
             if covering is not None:
-                text = f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; remove one'
+                text = (
+                    f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; '
+                    "remove one"
+                )
                 yield create_finding(cap, create_warning("", SHADOWED, text))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from webhook.policy.amounts_allowed import find_min_allowed
 from webhook.policy.codes import CONTRADICTORY, SHADOWED
-from webhook.policy.coverage import match_covers, list_included, can_share_request, resources_cover, resources_overlap
+from webhook.policy.coverage import can_share_request, list_included, match_covers, resources_cover, resources_overlap
 from webhook.policy.finding import LintFinding
 from webhook.policy.globs import is_literal
 from webhook.policy.model import AmountBounds, Checks, Enforcement, Equality, ResourceRule
@@ -32,7 +32,9 @@ def _list_comparable_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[Re
     for index, rule in enumerate(rules):
         domains = _list_domains(rule)
         earlier_rules = {earlier for domain in (*domains, _ANY_DOMAIN) for earlier in by_domain.get(domain, ())}
-        yield from ((rules[earlier], rule) for earlier in (range(index) if _ANY_DOMAIN in domains else sorted(earlier_rules)))
+        yield from (
+            (rules[earlier], rule) for earlier in (range(index) if _ANY_DOMAIN in domains else sorted(earlier_rules))
+        )
         for domain in domains:
             by_domain.setdefault(domain, []).append(index)
 
@@ -110,7 +112,9 @@ def _find_contradiction(first: ResourceRule, second: ResourceRule) -> Iterator[L
     always_overlap = match_covers(first.match, second.match) or match_covers(second.match, first.match)
     denied = first.enforcement is second.enforcement is Enforcement.DENY
     create_problem = create_error if always_overlap and denied else create_warning
-    text = f'no amount satisfies both this and rule "{first.name}" ({first.get_location(first_field)}); narrow one of them'
+    text = (
+        f'no amount satisfies both this and rule "{first.name}" ({first.get_location(first_field)}); narrow one of them'
+    )
     yield create_finding(second, create_problem(second_field, CONTRADICTORY, text))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from webhook.accounting.quantity import Quantity
-from webhook.policy.amounts_allowed import is_allowed_amount, find_min_allowed
+from webhook.policy.amounts_allowed import find_min_allowed, is_allowed_amount
 from webhook.policy.codes import (
     CHECK_WITHOUT_KIND,
     CHECKS_NOTHING,
@@ -13,13 +13,13 @@ from webhook.policy.codes import (
     REPEATED,
 )
 from webhook.policy.coverage import (
-    list_excluded,
-    list_included,
     is_countable_pattern,
     is_every_user,
+    is_selector_satisfiable,
+    list_excluded,
+    list_included,
     namespaces_overlap,
     pattern_covers,
-    is_selector_satisfiable,
 )
 from webhook.policy.finding import LintFinding
 from webhook.policy.model import AmountBounds, Checks, Equality, NamespaceSelector, ResourceRule
@@ -49,14 +49,20 @@ def _check_rule_match(rule: ResourceRule) -> Iterator[FieldProblem]:
     """Why nothing can ever meet the rule."""
     included, excluded = list_included(rule.resources), list_excluded(rule.resources)
     if not included:
-        yield _create_matches_nothing("resources", 'only exclusions, so no resource is left; put "*" or a family before them')
+        yield _create_matches_nothing(
+            "resources", 'only exclusions, so no resource is left; put "*" or a family before them'
+        )
     elif all(any(pattern_covers(exclusion, pattern) for exclusion in excluded) for pattern in included):
-        yield _create_matches_nothing("resources", "everything that is included is excluded again; narrow the patterns with !")
+        yield _create_matches_nothing(
+            "resources", "everything that is included is excluded again; narrow the patterns with !"
+        )
     explanation = explain_empty_namespaces(rule.match.namespaces)
     if explanation:
         yield _create_matches_nothing("match.namespaces", explanation)
     if rule.match.namespaces is not None and rule.match.kinds == frozenset({"Node"}):
-        yield _create_matches_nothing("match.namespaces", "nodes are in no namespace; remove this, or name another kind")
+        yield _create_matches_nothing(
+            "match.namespaces", "nodes are in no namespace; remove this, or name another kind"
+        )
     if not is_selector_satisfiable(rule.match.object_selector):
         yield _create_matches_nothing("match.objects", "no labels satisfy the selector; remove what contradicts")
     if is_every_user(rule.match.exempt):
@@ -70,14 +76,22 @@ def _create_matches_nothing(field: str, text: str) -> FieldProblem:
 def _check_rule_checks(rule: ResourceRule) -> Iterator[FieldProblem]:
     """Checks that are all off, or that no kind of the rule can be judged by."""
     checks = rule.checks
-    enabled = (checks.well_formed_name, checks.whole_quantity is not False, checks.requests_equal_limits != Equality.IGNORE)
+    enabled = (
+        checks.well_formed_name,
+        checks.whole_quantity is not False,
+        checks.requests_equal_limits != Equality.IGNORE,
+    )
     if not any((*enabled, checks.per_container, checks.per_pod, checks.advertised, checks.schedulable)):
-        yield create_warning("spec.checks", CHECKS_NOTHING, "every check is switched off; switch one on or remove the rule")
+        yield create_warning(
+            "spec.checks", CHECKS_NOTHING, "every check is switched off; switch one on or remove the rule"
+        )
     if rule.match.kinds is not None and rule.match.kinds <= _KINDS_WITHOUT_PODS:
         kinds = " and ".join(sorted(rule.match.kinds))
         verb = "has" if len(rule.match.kinds) == 1 else "have"
         text = f"{kinds} {verb} no containers, so this is never judged; add Pod to match.kinds"
-        yield from (create_warning(f"spec.checks.{field}", CHECK_WITHOUT_KIND, text) for field in _list_pod_checks(checks))
+        yield from (
+            create_warning(f"spec.checks.{field}", CHECK_WITHOUT_KIND, text) for field in _list_pod_checks(checks)
+        )
 
 
 def _list_pod_checks(checks: Checks) -> Iterator[str]:

@@ -39,7 +39,10 @@ def load_policies(paths: Sequence[Path], extra_documents: Sequence[tuple[str, No
     parsed = parse(contents, extra_documents)
     if contents and parsed.is_usable and not (parsed.policies.rules or parsed.policies.caps):
         # An editor empties a file before it writes it; taken at its word, that would let everything through.
-        findings.extend(_create_unreadable_finding(Path(name), "says no policy, nor does any file beside it") for name, _ in contents)
+        findings.extend(
+            _create_unreadable_finding(Path(name), "says no policy, nor does any file beside it")
+            for name, _ in contents
+        )
     all_findings = {*findings, *parsed.findings, *lint_policies(parsed.policies)}
     return ParseResult(parsed.policies, tuple(sorted(all_findings)))
 
@@ -52,7 +55,11 @@ def find_policy_files(paths: Sequence[Path], findings: list[LintFinding]) -> lis
             for file in _list_files(path):
                 files_by_path.setdefault(os.path.realpath(file), file)
         except OSError as error:
-            findings.append(_create_unreadable_finding(path, f"cannot be read: {error.strerror}; check that it is there and readable"))
+            findings.append(
+                _create_unreadable_finding(
+                    path, f"cannot be read: {error.strerror}; check that it is there and readable"
+                )
+            )
     if not files_by_path and not findings:
         message = f"no policy file here; put one named *{', *'.join(SUFFIXES)} in it"
         findings.extend(_create_unreadable_finding(path, message) for path in paths)
@@ -63,7 +70,9 @@ def _list_files(path: Path) -> list[Path]:
     if not stat.S_ISDIR(path.stat().st_mode):
         return [path]
     with os.scandir(path) as entries:
-        names = sorted(entry.name for entry in entries if entry.name.endswith(SUFFIXES) and not entry.name.startswith("."))
+        names = sorted(
+            entry.name for entry in entries if entry.name.endswith(SUFFIXES) and not entry.name.startswith(".")
+        )
     return [path / name for name in names if not (path / name).is_dir()]
 
 
@@ -71,12 +80,16 @@ def _read_content(path: Path, findings: list[LintFinding]) -> bytes | None:
     """The bytes of a file, as far as tells that it is too large."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            findings.append(_create_unreadable_finding(path, "not a regular file; policies are files and folders of files"))
+            findings.append(
+                _create_unreadable_finding(path, "not a regular file; policies are files and folders of files")
+            )
             return None
         with path.open("rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        findings.append(_create_unreadable_finding(path, f"cannot be read: {error.strerror}; check that it is there and readable"))
+        findings.append(
+            _create_unreadable_finding(path, f"cannot be read: {error.strerror}; check that it is there and readable")
+        )
         return None
 
 

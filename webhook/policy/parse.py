@@ -14,7 +14,7 @@ from webhook.policy.codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE
 from webhook.policy.compose import compose
 from webhook.policy.decode import decoded
 from webhook.policy.finding import LintFinding, Severity
-from webhook.policy.formats import split_counted_name, quote_text
+from webhook.policy.formats import quote_text, split_counted_name
 from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, SourceLocation
 from webhook.policy.nodes import Mapping, Node, Number, Scalar
 from webhook.policy.nodes import Sequence as SequenceNode
@@ -44,7 +44,9 @@ class _ParseState:
     locations_by_name: dict[tuple[str, str], SourceLocation] = field(default_factory=dict)
     documents: int = 0
 
-    def add_finding(self, location: SourceLocation, code: str, message: str, severity: Severity = Severity.ERROR) -> None:
+    def add_finding(
+        self, location: SourceLocation, code: str, message: str, severity: Severity = Severity.ERROR
+    ) -> None:
         self.findings.add(LintFinding.create(location, code, severity, message))
 
 
@@ -137,8 +139,12 @@ def _add_policy(name: str, document: Mapping, state: _ParseState) -> None:
 def check_ambiguous_numbers(name: str, document: Node) -> Iterator[LintFinding]:
     """A warning of each number that is another one to other readers of YAML."""
     for number in _find_ambiguous_numbers(document):
-        message = f"{quote_text(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
-        yield LintFinding.create(SourceLocation(name, number.line, number.column), AMBIGUOUS_NUMBER, Severity.WARNING, message)
+        message = (
+            f"{quote_text(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
+        )
+        yield LintFinding.create(
+            SourceLocation(name, number.line, number.column), AMBIGUOUS_NUMBER, Severity.WARNING, message
+        )
 
 
 def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:

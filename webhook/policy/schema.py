@@ -23,7 +23,9 @@ class DocumentSchema:
     `head` says what to write at the top where apiVersion or kind is missing, `whole` what a document is.
     """
 
-    def __init__(self, schema: Mapping[str, Any], formats: FormatChecker, *, required_head: str, document_form: str) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any], formats: FormatChecker, *, required_head: str, document_form: str
+    ) -> None:
         self.schema = schema
         self.required_head = required_head
         self.document_form = document_form

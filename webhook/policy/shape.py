@@ -20,7 +20,7 @@ from webhook.policy.codes import (
     WRONG_TYPE,
 )
 from webhook.policy.finding import LintFinding, Severity
-from webhook.policy.formats import FormatError, truncate_text, quote_text
+from webhook.policy.formats import FormatError, quote_text, truncate_text
 from webhook.policy.model import SourceLocation
 from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend, joined
 from webhook.policy.schema import DocumentSchema, get_policy_schema
@@ -55,7 +55,11 @@ def check_shape(file: str, document: Node, document_schema: DocumentSchema | Non
     if not isinstance(document, Mapping):
         return {_create_shape_finding(file, (document, UNKNOWN_KIND, document_schema.document_form))}
     errors = document_schema.validator.iter_errors(document.value)
-    return {_create_shape_finding(file, problem) for error in errors for problem in _describe_error(document, error, document_schema)}
+    return {
+        _create_shape_finding(file, problem)
+        for error in errors
+        for problem in _describe_error(document, error, document_schema)
+    }
 
 
 def _create_shape_finding(file: str, problem: _ShapeProblem) -> LintFinding:
@@ -63,7 +67,9 @@ def _create_shape_finding(file: str, problem: _ShapeProblem) -> LintFinding:
     return LintFinding.create(SourceLocation(file, node.line, node.column), code, Severity.ERROR, message)
 
 
-def _describe_error(document: Mapping, error: ValidationError, document_schema: DocumentSchema) -> Iterator[_ShapeProblem]:
+def _describe_error(
+    document: Mapping, error: ValidationError, document_schema: DocumentSchema
+) -> Iterator[_ShapeProblem]:
     node = descend(document, iter(error.absolute_path))
     is_key_error = "propertyNames" in error.absolute_schema_path
     key = node.key(str(error.instance)) if is_key_error and isinstance(node, Mapping) else None
@@ -72,7 +78,9 @@ def _describe_error(document: Mapping, error: ValidationError, document_schema: 
         kind = document.get("kind")
         kind_name = kind.text if isinstance(kind, Scalar) else ""
         path, expected = _format_path(error), error.validator_value
-        yield from describe(_SchemaError(document_schema, kind_name, node, path, expected, error.schema, error.cause, key))
+        yield from describe(
+            _SchemaError(document_schema, kind_name, node, path, expected, error.schema, error.cause, key)
+        )
 
 
 def _format_path(error: ValidationError) -> str:
@@ -92,7 +100,11 @@ def _describe_unknown_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
     for key, _ in error.node.pairs if isinstance(error.node, Mapping) else ():
         if key.text not in known_fields:
             field = f"{error.path}.{truncate_text(key.text)}".removeprefix(".")
-            advice = format_suggestion(key.text, known_fields) or _suggest_parent(error, key.text) or f"; known: {', '.join(known_fields)}"
+            advice = (
+                format_suggestion(key.text, known_fields)
+                or _suggest_parent(error, key.text)
+                or (f"; known: {', '.join(known_fields)}")
+            )
             yield key, UNKNOWN_FIELD, f"{field}: there is no such field here{advice}"
 
 
@@ -114,7 +126,9 @@ def _create_example(error: _SchemaError, name: str) -> str:
     described = error.schema_part.get("properties", {}).get(name, {})
     if name in _HEAD_FIELDS:
         return f"write {error.document_schema.required_head}"
-    examples = error.document_schema.definitions.get(described.get("$ref", "").rpartition("/")[2], described).get("examples")
+    examples = error.document_schema.definitions.get(described.get("$ref", "").rpartition("/")[2], described).get(
+        "examples"
+    )
     return f"write {name}: {_format_value(examples[0])}" if examples else "In and NotIn need values"
 
 
@@ -156,7 +170,11 @@ def _suggest_value(node: Node, types: list[str]) -> str:
     if node.value is None:
         return "; give it a value or remove the field"
     if "boolean" in types:
-        return f"; write {'true' if node.text.lower() in _TRUE_TEXTS else 'false'}" if node.text.lower() in _TRUE_TEXTS | _FALSE_TEXTS else ""
+        return (
+            f"; write {'true' if node.text.lower() in _TRUE_TEXTS else 'false'}"
+            if node.text.lower() in _TRUE_TEXTS | _FALSE_TEXTS
+            else ""
+        )
     if types == ["array"]:
         return f"; write [{_format_value(node.value)}]"
     return f'; write "{node.text}" in quotes' if types == ["string"] else ""
@@ -198,7 +216,9 @@ def _describe_too_few(error: _SchemaError) -> Iterator[_ShapeProblem]:
     yield (
         error.node,
         BAD_LENGTH,
-        _prefix_path(error.path, f"must have at least {min_length} {_name_unit(min_length, error.node)}; add one or {advice}"),
+        _prefix_path(
+            error.path, f"must have at least {min_length} {_name_unit(min_length, error.node)}; add one or {advice}"
+        ),
     )
 
 

@@ -67,7 +67,14 @@ def _read_identity(path: Path) -> tuple[object, ...]:
         return (str(path),)
     if stat.S_ISDIR(file_status.st_mode):
         return (str(path), file_status.st_dev, file_status.st_ino)
-    return (str(path), file_status.st_dev, file_status.st_ino, file_status.st_size, file_status.st_mtime_ns, file_status.st_ctime_ns)
+    return (
+        str(path),
+        file_status.st_dev,
+        file_status.st_ino,
+        file_status.st_size,
+        file_status.st_mtime_ns,
+        file_status.st_ctime_ns,
+    )
 
 
 def _read_unchanged(paths: Sequence[Path]) -> ParseResult:
@@ -160,10 +167,17 @@ class PolicyStore:
             return replace(previous, internal_error=None)
         if parsed.is_usable:
             digest, generation = parsed.policies.digest, previous.generation + 1
-            status = PolicyStatus(digest, generation, self._now(), parsed.findings, rejected_count=previous.rejected_count)
+            status = PolicyStatus(
+                digest, generation, self._now(), parsed.findings, rejected_count=previous.rejected_count
+            )
             self._policies = parsed.policies
         else:
-            status = replace(previous, rejected_findings=parsed.findings, rejected_count=previous.rejected_count + 1, internal_error=None)
+            status = replace(
+                previous,
+                rejected_findings=parsed.findings,
+                rejected_count=previous.rejected_count + 1,
+                internal_error=None,
+            )
         self._last_parsed = parsed
         return status
 

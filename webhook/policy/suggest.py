@@ -33,7 +33,12 @@ _MAX_COMPARED_LENGTH = 100
 
 def find_nearest(word: str, candidates: Iterable[str], cutoff: float = 0.75) -> str | None:
     """The known word most like this one, or none that is like enough. Long words are compared by their beginning."""
-    matches = get_close_matches(word[:_MAX_COMPARED_LENGTH].lower(), by_lower := {candidate.lower(): candidate for candidate in candidates}, 1, cutoff)
+    matches = get_close_matches(
+        word[:_MAX_COMPARED_LENGTH].lower(),
+        by_lower := {candidate.lower(): candidate for candidate in candidates},
+        1,
+        cutoff,
+    )
     return by_lower[matches[0]] if matches else None
 
 
@@ -49,7 +54,9 @@ def suggest_resource(name: str, candidates: Iterable[str] = WELL_KNOWN_RESOURCES
     if name in names:
         return None
     if "/" not in name:
-        same_last_part = next((candidate for candidate in names if candidate.rpartition("/")[2] == name.lower().removesuffix("s")), None)
+        same_last_part = next(
+            (candidate for candidate in names if candidate.rpartition("/")[2] == name.lower().removesuffix("s")), None
+        )
         if same_last_part is not None:
             return same_last_part
     return find_nearest(name, names, cutoff=0.83 if "/" in name else 0.7)

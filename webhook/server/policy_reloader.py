@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from webhook.policy.load import SHIPPED_POLICIES
-from webhook.policy.store import PolicyStore, PolicyStatus
+from webhook.policy.store import PolicyStatus, PolicyStore
 from webhook.server.interfaces import ReadinessStatus
 from webhook.server.telemetry.metrics import Telemetry
 
@@ -48,7 +48,9 @@ class PolicyReloader:
         if status.internal_error:
             self._log.error("policies-crashed", exc_info=status.internal_error, in_force=status.digest)
         elif status.rejected_findings:
-            self._log.error("policies-broken", findings=_format_findings(status.rejected_findings), in_force=status.digest)
+            self._log.error(
+                "policies-broken", findings=_format_findings(status.rejected_findings), in_force=status.digest
+            )
         else:
             self._log.info("policies-loaded", **self._get_summary(), warnings=_format_findings(status.warnings))
 

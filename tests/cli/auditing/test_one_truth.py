@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests.cli.test_one_truth import ALL, refusals
 from tests.cli.usage.clusters import namespace, written
 from webhook.cli.app import root
-from webhook.cli.policies import usable
+from webhook.cli.policies import load_usable_policies
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
@@ -29,7 +29,7 @@ def stored(manifest: dict[str, Any], number: int) -> dict[str, Any]:
 
 def test_the_gate_and_the_audit_refuse_the_same(tmp_path: Path) -> None:
     """By the shipped rules: the same codes at the same fields; what no API server could store is counted."""
-    policies = usable([SHIPPED_POLICIES])
+    policies = load_usable_policies([SHIPPED_POLICIES])
     gate = Gate(
         policies=lambda: policies,
         namespaces=UnknownNamespaces(),

@@ -3,10 +3,16 @@
 import pytest
 
 from webhook.accounting.problem import Problem, Reason
-from webhook.cli.checking.merging import API_SERVER, LETS_THROUGH, Located, Said, merged
+from webhook.cli.checking.merging import (
+    ACCEPTED_BY_KUBERNETES,
+    API_SERVER,
+    LocatedProblem,
+    ReportedProblem,
+    merge_problems,
+)
 from webhook.cli.manifest.locate import Spot
 from webhook.cli.manifest.nodes import Place, Scalar
-from webhook.cli.report.finding import Level
+from webhook.cli.report.finding import FindingSeverity
 
 GPU = "spec.containers[0].resources.limits[nvidia.com/gpu]"
 REQUEST = "spec.containers[0].resources.requests[nvidia.com/gpu]"
@@ -14,17 +20,24 @@ NODE = Scalar("x", "x", Place(1, 1), Place(1, 2))
 
 
 def located(  # noqa: PLR0913 -- what tells two apart
-    field: str, code: str, by: str, *, line: int = 1, exact: bool = True, level: Level = Level.ERROR, message: str = "m"
-) -> Located:
+    field: str,
+    code: str,
+    by: str,
+    *,
+    line: int = 1,
+    exact: bool = True,
+    level: FindingSeverity = FindingSeverity.ERROR,
+    message: str = "m",
+) -> LocatedProblem:
     """Something said of a field at a line."""
     rule = by.removeprefix("rule ") if by.startswith("rule ") else ""
     problem = Problem(field, code, Reason.INVALID, message, rule=rule)
-    return Located(Said(problem, by, level), Spot(Place(line, 1), NODE, exact))
+    return LocatedProblem(ReportedProblem(problem, by, level), Spot(Place(line, 1), NODE, exact))
 
 
-def told(*everything: Located) -> list[tuple[str, str]]:
+def told(*everything: LocatedProblem) -> list[tuple[str, str]]:
     """Code and speaker of what is left."""
-    return [(each.said.problem.code, each.said.by) for each in merged(everything)]
+    return [(each.reported.problem.code, each.reported.reporter) for each in merge_problems(everything)]
 
 
 def test_a_rule_speaks_for_the_api_server() -> None:
@@ -58,8 +71,8 @@ def test_different_mistakes_at_one_place_are_both_told() -> None:
     assert both == [("TG102", "rule r"), ("TG006", API_SERVER)]
 
 
-@pytest.mark.parametrize("level", [Level.WARNING, Level.NOTE])
-def test_a_rule_that_does_not_deny_does_not_speak_for_the_api_server(level: Level) -> None:
+@pytest.mark.parametrize("level", [FindingSeverity.WARNING, FindingSeverity.NOTE])
+def test_a_rule_that_does_not_deny_does_not_speak_for_the_api_server(level: FindingSeverity) -> None:
     """What is refused must stay an error."""
     both = told(located(GPU, "TG101", "rule r", level=level), located(GPU, "TG006", API_SERVER))
     assert both == [("TG101", "rule r"), ("TG006", API_SERVER)]
@@ -110,9 +123,12 @@ def test_allocatable_is_an_echo_of_capacity() -> None:
 
 def test_what_kubernetes_lets_through_gives_way_to_any_rule_at_its_place() -> None:
     """And is told where there is none."""
-    lenient = located(GPU, "TG060", LETS_THROUGH, level=Level.WARNING)
+    lenient = located(GPU, "TG060", ACCEPTED_BY_KUBERNETES, level=FindingSeverity.WARNING)
     assert told(located(GPU, "TG101", "rule r"), lenient) == [("TG101", "rule r")]
-    assert told(located(GPU, "TG105", "rule r", line=2), lenient) == [("TG105", "rule r"), ("TG060", LETS_THROUGH)]
+    assert told(located(GPU, "TG105", "rule r", line=2), lenient) == [
+        ("TG105", "rule r"),
+        ("TG060", ACCEPTED_BY_KUBERNETES),
+    ]
 
 
 def test_the_same_said_twice_is_said_once() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from webhook.admission.change import CREATE, AdmissionRequest, Phase
 from webhook.admission.decide import evaluate_request
 from webhook.admission.selection import RuleIndex
-from webhook.cli.checking.patching import applied
+from webhook.cli.checking.patching import apply_patch
 from webhook.policy.parse import parse
 
 FILL = b"""\
@@ -30,7 +30,7 @@ def test_an_operation_adds_where_it_points() -> None:
         {"op": "add", "path": "/spec/containers/1/resources/limits/x.y~1z~0", "value": "2"},
         {"op": "add", "path": "/spec/containers/1/resources/requests", "value": {"b": 1}},
     ]
-    done = applied(body, patch)
+    done = apply_patch(body, patch)
     assert json.loads(done) == {
         "n": 1.5,
         "spec": {
@@ -43,7 +43,7 @@ def test_an_operation_adds_where_it_points() -> None:
 
 def test_no_patch_changes_nothing() -> None:
     """Not a byte."""
-    assert applied(b'{"a": 1}', []) == b'{"a": 1}'
+    assert apply_patch(b'{"a": 1}', []) == b'{"a": 1}'
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_what_is_filled_in_needs_no_second_filling(rules: RuleIndex, resources: 
     pod = {"spec": {"containers": [{"name": f"c{i}", "resources": each} for i, each in enumerate(resources)]}}
     before = json.dumps(pod).encode()
     patch = evaluate_request(AdmissionRequest("Pod", CREATE, before), rules, {}, Phase.MUTATING).patch
-    after = applied(before, patch)
+    after = apply_patch(before, patch)
     assert not evaluate_request(AdmissionRequest("Pod", CREATE, after), rules, {}, Phase.MUTATING).patch
     for old, new in zip(resources, json.loads(after)["spec"]["containers"], strict=True):
         for side, other in (("requests", "limits"), ("limits", "requests")):

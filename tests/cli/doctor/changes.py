@@ -7,18 +7,18 @@ import msgspec
 
 from tests.cli.doctor.world import Object, registered, replica, webhook
 from webhook.accounting.amounts import Amounts
-from webhook.cli.doctoring.facts import Answered, Bound, Unseen
-from webhook.cli.doctoring.records import Configuration
-from webhook.cli.doctoring.rights import RIGHTS
-from webhook.cli.doctoring.verdict import Level
+from webhook.cli.doctoring.facts import CapLimits, PermissionResult, Unavailable
+from webhook.cli.doctoring.records import WebhookConfiguration
+from webhook.cli.doctoring.rights import PERMISSIONS
+from webhook.cli.doctoring.verdict import CheckStatus
 from webhook.objects.core import ResourceQuota
 
-FAIL, WARN, UNKNOWN = Level.FAIL, Level.WARN, Level.UNKNOWN
+FAIL, WARN, UNKNOWN = CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.UNKNOWN
 VALIDATE, MUTATE = "validate.tallygate.dev", "mutate.tallygate.dev"
 CHANGES = "updates.validate.tallygate.dev"
-UNSEEN = Unseen("403 forbidden")
+UNSEEN = Unavailable("403 forbidden")
 
-Cases = dict[str, tuple[dict[str, Any], dict[str, Level]]]
+Cases = dict[str, tuple[dict[str, Any], dict[str, CheckStatus]]]
 """By what is different: the facts that are, and every check that is then not PASS."""
 
 
@@ -40,11 +40,11 @@ def trusting(bundle: bytes) -> dict[str, Any]:
     return registered(change)
 
 
-def later(name: str) -> Configuration:
+def later(name: str) -> WebhookConfiguration:
     """Another mutating configuration, which sees pods."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*/*"]}
     hook = {"name": "one.example.com", "rules": [rule]}
-    return msgspec.convert({"metadata": {"name": name}, "webhooks": [hook]}, Configuration)
+    return msgspec.convert({"metadata": {"name": name}, "webhooks": [hook]}, WebhookConfiguration)
 
 
 def quota(hard: dict[str, str], **spec: Any) -> ResourceQuota:
@@ -53,14 +53,14 @@ def quota(hard: dict[str, str], **spec: Any) -> ResourceQuota:
     return msgspec.json.decode(msgspec.json.encode(whole), type=ResourceQuota)
 
 
-def capped(*, whole: bool = True) -> tuple[Bound, ...]:
+def capped(*, whole: bool = True) -> tuple[CapLimits, ...]:
     """A cap of four GPUs and two cores over team-a."""
-    return (Bound("gpus", "team-a", Amounts({"nvidia.com/gpu": 4, "limits.cpu": 2000}), whole),)
+    return (CapLimits("gpus", "team-a", Amounts({"nvidia.com/gpu": 4, "limits.cpu": 2000}), whole),)
 
 
-def without(*verbs: str) -> tuple[Answered, ...]:
+def without(*verbs: str) -> tuple[PermissionResult, ...]:
     """Every right but these."""
-    return tuple(Answered(right, str(right) not in verbs) for right in RIGHTS)
+    return tuple(PermissionResult(right, str(right) not in verbs) for right in PERMISSIONS)
 
 
 def only(**replica_changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tests.cli.doctor.world import Object, defined, deployment, lease, metrics, 
 
 def schema(change: Callable[[Object], None]) -> dict[str, Any]:
     """The definition with a change of its only version."""
-    return {"definition": defined(lambda stored: change(stored["spec"]["versions"][0]))}
+    return {"ledger_definition": defined(lambda stored: change(stored["spec"]["versions"][0]))}
 
 
 def _old(version: Object) -> None:
@@ -18,22 +18,22 @@ def _old(version: Object) -> None:
 
 
 CASES: Cases = {
-    "there is no definition": ({"definition": None}, {"ledger-definition": FAIL}),
-    "the definition cannot be read": ({"definition": UNSEEN}, {"ledger-definition": UNKNOWN}),
+    "there is no definition": ({"ledger_definition": None}, {"ledger-definition": FAIL}),
+    "the definition cannot be read": ({"ledger_definition": UNSEEN}, {"ledger-definition": UNKNOWN}),
     "the definition is old": (schema(_old), {"ledger-definition": FAIL}),
     "our version is not served": (schema(lambda version: version.update(served=False)), {"ledger-definition": FAIL}),
     "our version is not stored": (schema(lambda version: version.update(storage=False)), {"ledger-definition": FAIL}),
     "our version is not there": (schema(lambda version: version.update(name="v1")), {"ledger-definition": FAIL}),
     "the definition is not established": (
-        {"definition": defined(lambda stored: stored["status"].update(conditions=[]))},
+        {"ledger_definition": defined(lambda stored: stored["status"].update(conditions=[]))},
         {"ledger-definition": FAIL},
     ),
     "the definition was made just now": (
-        {"definition": defined(lambda stored: stored["status"].update(conditions=None, storedVersions=None))},
+        {"ledger_definition": defined(lambda stored: stored["status"].update(conditions=None, storedVersions=None))},
         {"ledger-definition": FAIL},
     ),
     "older objects may be stored": (
-        {"definition": defined(lambda stored: stored["status"].update(storedVersions=["v1alpha0", "v1alpha1"]))},
+        {"ledger_definition": defined(lambda stored: stored["status"].update(storedVersions=["v1alpha0", "v1alpha1"]))},
         {"ledger-definition": WARN},
     ),
     "one replica keeps ledgers in memory": (
@@ -41,13 +41,13 @@ CASES: Cases = {
             "deployment": deployment(1, 1, ("serve",)),
             "replicas": (replica(),),
             "lease": None,
-            "definition": None,
-            "rights": without("list pods", "create leases.coordination.k8s.io"),
+            "ledger_definition": None,
+            "permissions": without("list pods", "create leases.coordination.k8s.io"),
         },
         {"failure-policy": WARN},
     ),
     "two replicas keep ledgers in memory": (
-        {"deployment": deployment(2, 2, ("serve",)), "lease": None, "definition": None},
+        {"deployment": deployment(2, 2, ("serve",)), "lease": None, "ledger_definition": None},
         {"keeper": FAIL},
     ),
     "nobody renews the Lease": ({"lease": lease(timedelta(minutes=-5))}, {"keeper": FAIL}),

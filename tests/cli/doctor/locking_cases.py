@@ -15,10 +15,10 @@ CASES: Cases = {
     "nobody is ready": ({"deployment": deployment(2, 0)}, {"failure-policy": FAIL, "replicas": WARN}),
     "there is no Deployment": ({"deployment": None}, {"failure-policy": FAIL}),
     "the Deployment cannot be read": ({"deployment": UNSEEN}, {"failure-policy": UNKNOWN}),
-    "no budget": ({"budgets": ()}, {"failure-policy": WARN}),
-    "a budget over others": ({"budgets": (budget(labels={"app": "other"}),)}, {"failure-policy": WARN}),
-    "a budget that lets nobody go": ({"budgets": (budget(0),)}, {"failure-policy": WARN}),
-    "budgets cannot be read": ({"budgets": UNSEEN}, {"failure-policy": UNKNOWN}),
+    "no budget": ({"disruption_budgets": ()}, {"failure-policy": WARN}),
+    "a budget over others": ({"disruption_budgets": (budget(labels={"app": "other"}),)}, {"failure-policy": WARN}),
+    "a budget that lets nobody go": ({"disruption_budgets": (budget(0),)}, {"failure-policy": WARN}),
+    "budgets cannot be read": ({"disruption_budgets": UNSEEN}, {"failure-policy": UNKNOWN}),
     "kube-system waits for the gate": (changed("validate", VALIDATE, namespaceSelector={}), {"exempt": FAIL}),
     "what changes in kube-system waits for the gate": (
         changed("validate", CHANGES, namespaceSelector={}),
@@ -53,5 +53,5 @@ CASES: Cases = {
         changed("validate", CHANGES, namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}),
         {"passed-over": WARN},
     ),
-    "namespaces cannot be listed": ({"spaces": UNSEEN}, {"passed-over": UNKNOWN}),
+    "namespaces cannot be listed": ({"namespaces": UNSEEN}, {"passed-over": UNKNOWN}),
 }

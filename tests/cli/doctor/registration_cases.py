@@ -4,7 +4,7 @@ import msgspec
 
 from tests.cli.doctor.changes import CHANGES, FAIL, MUTATE, UNKNOWN, UNSEEN, VALIDATE, WARN, Cases, changed, later
 from tests.cli.doctor.world import registered, webhook
-from webhook.cli.doctoring.facts import Attempt
+from webhook.cli.doctoring.facts import DryRun
 
 _OF_THE_REGISTRATION = (
     "rules",
@@ -62,17 +62,17 @@ CASES: Cases = {
     "a timeout of a second": (changed("validate", VALIDATE, timeoutSeconds=1), {"timeouts": WARN}),
     "a timeout of half a minute": (changed("mutate", MUTATE, timeoutSeconds=30), {"timeouts": WARN}),
     "somebody mutates after us and we never look again": (
-        changed("mutate", MUTATE, reinvocationPolicy="Never") | {"others": (later("zz"),)},
+        changed("mutate", MUTATE, reinvocationPolicy="Never") | {"other_configurations": (later("zz"),)},
         {"mutated-after": WARN},
     ),
-    "other configurations cannot be read": ({"others": UNSEEN}, {"mutated-after": UNKNOWN}),
+    "other configurations cannot be read": ({"other_configurations": UNSEEN}, {"mutated-after": UNKNOWN}),
     "the API server cannot call": (
-        {"attempts": (Attempt("p", "default", 500, f'failed calling webhook "{VALIDATE}": no endpoints'),)},
+        {"dry_runs": (DryRun("p", "default", 500, f'failed calling webhook "{VALIDATE}": no endpoints'),)},
         {"reachable": FAIL},
     ),
     "somebody else refuses": (
-        {"attempts": (Attempt("p", "default", 403, 'admission webhook "other.example.com" denied the request'),)},
+        {"dry_runs": (DryRun("p", "default", 403, 'admission webhook "other.example.com" denied the request'),)},
         {"reachable": UNKNOWN},
     ),
-    "we may not create pods": ({"attempts": UNSEEN}, {"reachable": UNKNOWN}),
+    "we may not create pods": ({"dry_runs": UNSEEN}, {"reachable": UNKNOWN}),
 }

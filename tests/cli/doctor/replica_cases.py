@@ -57,5 +57,5 @@ CASES: Cases = {
     "a replica's clock is ahead": (only(ahead=20.0), {"clocks": WARN}),
     "a replica's clock is far behind": (only(ahead=-400.0), {"clocks": FAIL}),
     "the keeper's clock is ahead": ({"lease": lease(timedelta(seconds=30))}, {"clocks": WARN}),
-    "the API server tells no time": ({"ahead": None}, {"clocks": UNKNOWN}),
+    "the API server tells no time": ({"clock_offset": None}, {"clocks": UNKNOWN}),
 }

@@ -10,7 +10,7 @@ BEGIN, END = "<!-- checks: begin -->\n", "<!-- checks: end -->\n"
 
 def table() -> str:
     """One row a check."""
-    rows = [f"| `{each.name}` | {each.title} | {each.otherwise} |" for each in CHECKS]
+    rows = [f"| `{each.name}` | {each.title} | {each.failure_conditions} |" for each in CHECKS]
     return "\n".join(["| check | what it says when it is PASS | else |", "| --- | --- | --- |", *rows, ""])
 
 

@@ -15,8 +15,8 @@ from tests.cli.doctor import (
 from tests.cli.doctor.changes import FAIL, WARN, Cases, capped, later, quota, without
 from tests.cli.doctor.world import ARGUMENTS, deployment, said, well, wrong
 from webhook.cli.doctoring.checks import CHECKS
-from webhook.cli.doctoring.records import Space
-from webhook.cli.doctoring.verdict import Level
+from webhook.cli.doctoring.records import LabelledNamespace
+from webhook.cli.doctoring.verdict import CheckStatus
 
 TABLES: tuple[Cases, ...] = (
     registration_cases.CASES,
@@ -34,7 +34,7 @@ def test_of_a_gate_that_is_well_nothing_is_wrong() -> None:
 
 
 @pytest.mark.parametrize(("changes", "expected"), CASES)
-def test_what_is_different_is_found_and_nothing_else(changes: dict[str, Any], expected: dict[str, Level]) -> None:
+def test_what_is_different_is_found_and_nothing_else(changes: dict[str, Any], expected: dict[str, CheckStatus]) -> None:
     assert wrong(well(**changes)) == expected
 
 
@@ -50,24 +50,27 @@ def test_every_check_can_be_worse_than_pass_for_a_reason_that_is_not_blindness()
 
 
 @pytest.mark.parametrize(("changes", "expected"), CASES)
-def test_what_is_wrong_says_why_in_one_line(changes: dict[str, Any], expected: dict[str, Level]) -> None:
+def test_what_is_wrong_says_why_in_one_line(changes: dict[str, Any], expected: dict[str, CheckStatus]) -> None:
     for name in expected:
         found = said(name, well(**changes))
         assert found.reason
         assert "\n" not in found.reason
-        assert all(command.startswith(("kubectl ", "tallygate ", "timedatectl ")) for command in found.mend)
+        assert all(command.startswith(("kubectl ", "tallygate ", "timedatectl ")) for command in found.fix_commands)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"quotas": (quota({"requests.nvidia.com/gpu": "4"}),), "bounds": capped()},
-        {"quotas": (quota({"requests.nvidia.com/gpu": "2"}, scopes=["BestEffort"]),), "bounds": capped()},
-        {"quotas": (quota({"requests.nvidia.com/gpu": "9"}),), "bounds": capped(whole=False)},
-        {"quotas": (quota({"limits.cpu": "2000m", "pods": "5"}),), "bounds": capped()},
-        {"others": (later("aa"), later("zz"))},
-        {"spaces": (Space("default", {}), Space("kube-system", {}))},
-        {"rights": without("create secrets", "list cronjobs.batch"), "deployment": deployment(arguments=ARGUMENTS)},
+        {"quotas": (quota({"requests.nvidia.com/gpu": "4"}),), "cap_limits": capped()},
+        {"quotas": (quota({"requests.nvidia.com/gpu": "2"}, scopes=["BestEffort"]),), "cap_limits": capped()},
+        {"quotas": (quota({"requests.nvidia.com/gpu": "9"}),), "cap_limits": capped(whole=False)},
+        {"quotas": (quota({"limits.cpu": "2000m", "pods": "5"}),), "cap_limits": capped()},
+        {"other_configurations": (later("aa"), later("zz"))},
+        {"namespaces": (LabelledNamespace("default", {}), LabelledNamespace("kube-system", {}))},
+        {
+            "permissions": without("create secrets", "list cronjobs.batch"),
+            "deployment": deployment(arguments=ARGUMENTS),
+        },
     ],
 )
 def test_what_is_no_fault_passes(changes: dict[str, Any]) -> None:

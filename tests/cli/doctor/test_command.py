@@ -89,7 +89,7 @@ def test_an_answer_without_end_is_given_up(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_trickles_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "_WHOLE_SECONDS", 0.3)
+    monkeypatch.setattr(api, "_TOTAL_TIMEOUT_SECONDS", 0.3)
     trickle = Said(200, b"", is_endless=True)
     with serving(tmp_path, lambda _, path: trickle if "webhookconf" in path else _VERSION) as kubeconfig:
         assert "does not answer: " in found(kubeconfig)["registered"]["reason"]

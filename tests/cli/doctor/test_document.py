@@ -24,4 +24,4 @@ def test_the_page_counts_as_many_checks_as_there_are() -> None:
 
 def test_files_that_commands_name_are_there() -> None:
     for feature in Feature:
-        assert (PAGE.parents[1] / feature.grants).is_file()
+        assert (PAGE.parents[1] / feature.manifest_path).is_file()

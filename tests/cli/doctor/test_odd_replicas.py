@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.doctor.changes import FAIL
 from tests.cli.doctor.world import READY, Object, metrics, replica, said, well, wrong
-from webhook.cli.doctoring.checks import results
+from webhook.cli.doctoring.checks import run_checks
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf"), 1e300, -1.0])
@@ -13,8 +13,8 @@ def test_what_a_replica_tells_may_be_anything(odd: float) -> None:
         name.removeprefix("tallygate_"): [({"cap": "a\nb", "state": "over", "result": "failed"}, odd)]
         for name in metrics().samples
     }
-    for found in results(well(replicas=(replica(told=metrics(**told)),))):
-        assert "\n" not in found.said.reason
+    for found in run_checks(well(replicas=(replica(told=metrics(**told)),))):
+        assert "\n" not in found.result.reason
 
 
 def test_the_readiness_of_a_replica_may_be_anything() -> None:
@@ -26,5 +26,5 @@ def test_the_readiness_of_a_replica_may_be_anything() -> None:
     )
     for odd in odds:
         facts = well(replicas=(replica(readiness=odd),))
-        assert said("replicas", facts).level is FAIL
+        assert said("replicas", facts).status is FAIL
         wrong(facts)

@@ -2,8 +2,8 @@
 
 from tests.cli.doctor.changes import FAIL, UNKNOWN
 from tests.cli.doctor.world import Object, authority, leaf, pem, registered, said, well, wrong
-from webhook.cli.doctoring.facts import Attempt, Shown
-from webhook.cli.doctoring.verdict import Level
+from webhook.cli.doctoring.facts import DryRun, ServedCertificate
+from webhook.cli.doctoring.verdict import CheckStatus
 
 
 def by_url(mutating: Object, validating: Object) -> None:
@@ -20,13 +20,13 @@ def test_nothing_registered_leaves_everything_about_it_unknown() -> None:
 
 def test_what_is_called_by_url_is_judged_by_what_it_shows() -> None:
     trusted = pem(authority())
-    for refusal, expected in (("", Level.PASS), ("hostname mismatch", FAIL)):
-        shown = Shown(pem(leaf()), {trusted: refusal})
-        facts = well(**registered(by_url), served=shown, deployment=None, secret=None)
+    for refusal, expected in (("", CheckStatus.PASS), ("hostname mismatch", FAIL)):
+        shown = ServedCertificate(pem(leaf()), {trusted: refusal})
+        facts = well(**registered(by_url), served_certificate=shown, deployment=None, secret=None)
         found = said("trusted", facts)
-        assert found.level is expected
+        assert found.status is expected
         assert refusal in found.reason
-        assert said("failure-policy", facts).level is Level.PASS
+        assert said("failure-policy", facts).status is CheckStatus.PASS
 
 
 def test_ignore_hides_whether_anybody_was_asked() -> None:
@@ -34,5 +34,5 @@ def test_ignore_hides_whether_anybody_was_asked() -> None:
         for each in (*mutating["webhooks"], *validating["webhooks"]):
             each["failurePolicy"] = "Ignore"
 
-    facts = well(**registered(ignore), attempts=(Attempt("p", "default", 201, ""),))
-    assert said("reachable", facts).level is UNKNOWN
+    facts = well(**registered(ignore), dry_runs=(DryRun("p", "default", 201, ""),))
+    assert said("reachable", facts).status is UNKNOWN

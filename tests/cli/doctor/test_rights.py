@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from tests.cli.doctor.table import PAGE
-from webhook.cli.doctoring.records import Deployment
-from webhook.cli.doctoring.rights import RIGHTS, Feature, Right, features
+from webhook.cli.doctoring.records import GateDeployment
+from webhook.cli.doctoring.rights import PERMISSIONS, Feature, Permission, parse_features
 
 _COMPONENTS = PAGE.parents[1] / "deploy" / "kustomize" / "components"
 _GRANTING = {"ClusterRole", "Role"}
@@ -29,16 +29,16 @@ def _granted(file: str) -> set[tuple[str, str, str, bool, str]]:
     }
 
 
-def _asked(right: Right) -> tuple[str, str, str, bool, str]:
-    return (right.verb, right.group, right.resource, right.is_own, right.name)
+def _asked(right: Permission) -> tuple[str, str, str, bool, str]:
+    return (right.verb, right.group, right.resource, right.is_namespaced, right.name)
 
 
-FILES = sorted({feature.grants for feature in Feature})
+FILES = sorted({feature.manifest_path for feature in Feature})
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_what_a_file_grants_is_what_its_features_need(file: str) -> None:
-    assert {_asked(right) for right in RIGHTS if right.feature.grants == file} == _granted(file)
+    assert {_asked(right) for right in PERMISSIONS if right.feature.manifest_path == file} == _granted(file)
 
 
 def test_no_other_component_grants_the_gate_anything() -> None:
@@ -57,22 +57,22 @@ def test_no_other_component_grants_the_gate_anything() -> None:
     [
         ((), set()),
         (("--cluster=none", "--ledgers=memory"), set()),
-        (("--cluster=in-cluster",), {Feature.FOLLOWS, Feature.TELLS}),
-        (("--cluster=in-cluster", "--events=off"), {Feature.FOLLOWS}),
-        (("--cluster=kubeconfig", "--ledgers=kubernetes"), {Feature.FOLLOWS, Feature.TELLS, Feature.KEEPS}),
-        (("--tls-secret=$(NAMESPACE)/tallygate-tls", "--threads", "4"), {Feature.CERTIFIES}),
-        (("--cluster=in-cluster", "--events=off", "--audit-every=1h"), {Feature.FOLLOWS, Feature.AUDITS}),
+        (("--cluster=in-cluster",), {Feature.CLUSTER, Feature.EVENTS}),
+        (("--cluster=in-cluster", "--events=off"), {Feature.CLUSTER}),
+        (("--cluster=kubeconfig", "--ledgers=kubernetes"), {Feature.CLUSTER, Feature.EVENTS, Feature.CLUSTER_LEDGERS}),
+        (("--tls-secret=$(NAMESPACE)/tallygate-tls", "--threads", "4"), {Feature.CERTIFICATES}),
+        (("--cluster=in-cluster", "--events=off", "--audit-every=1h"), {Feature.CLUSTER, Feature.AUDIT}),
     ],
 )
 def test_what_the_gate_is_started_with_says_what_it_needs(arguments: tuple[str, ...], expected: set[Feature]) -> None:
-    assert features(arguments) == expected
+    assert parse_features(arguments) == expected
 
 
 def _started(*containers: tuple[str, str]) -> tuple[str, ...]:
     """What the gate of a Deployment is started with whose containers have these names and each one argument."""
     listed = [{"name": name, "args": [argument]} for name, argument in containers]
     made = {"metadata": {"name": "tallygate"}, "spec": {"template": {"spec": {"containers": listed}}}}
-    return msgspec.convert(made, Deployment).arguments
+    return msgspec.convert(made, GateDeployment).arguments
 
 
 def test_what_is_beside_the_gate_in_its_pod_says_nothing_of_it() -> None:

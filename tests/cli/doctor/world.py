@@ -14,20 +14,28 @@ from certs.authority import Pair, new_authority, new_leaf
 from certs.names import service_names
 from webhook.admission.registration import ServiceTarget, create_webhook_configurations
 from webhook.cli.doctoring.checks import CHECKS
-from webhook.cli.doctoring.facts import Answered, Attempt, Facts, Metrics, Replica, Sample, Whereabouts
-from webhook.cli.doctoring.probing import LET_IN, REFUSED
-from webhook.cli.doctoring.records import (
-    Budget,
-    Configuration,
-    Definition,
-    Deployment,
-    GatePod,
-    Lease,
-    Secret,
-    Space,
+from webhook.cli.doctoring.facts import (
+    DryRun,
+    GateFacts,
+    GateLocation,
+    MetricSample,
+    PermissionResult,
+    Replica,
+    ReplicaMetrics,
 )
-from webhook.cli.doctoring.rights import RIGHTS
-from webhook.cli.doctoring.verdict import Level, Said
+from webhook.cli.doctoring.probing import ALLOWED_POD, DENIED_POD
+from webhook.cli.doctoring.records import (
+    CustomResourceDefinition,
+    GateDeployment,
+    GateDisruptionBudget,
+    GatePod,
+    LabelledNamespace,
+    LeaderLease,
+    TlsSecret,
+    WebhookConfiguration,
+)
+from webhook.cli.doctoring.rights import PERMISSIONS
+from webhook.cli.doctoring.verdict import CheckResult, CheckStatus
 from webhook.state.kubernetes.definition import definition
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
@@ -72,7 +80,10 @@ def registered(change: Callable[[Object, Object], None] = lambda _mutating, _val
     """Both configurations as a gate registers them, after a change of their JSON."""
     pair = copy.deepcopy(create_webhook_configurations(ServiceTarget(), ca_bundle=pem(authority())))
     change(*pair)
-    return {"mutating": msgspec.convert(pair[0], Configuration), "validating": msgspec.convert(pair[1], Configuration)}
+    return {
+        "mutating": msgspec.convert(pair[0], WebhookConfiguration),
+        "validating": msgspec.convert(pair[1], WebhookConfiguration),
+    }
 
 
 def webhook(configuration: Object, name: str) -> Object:
@@ -81,7 +92,7 @@ def webhook(configuration: Object, name: str) -> Object:
     return found[0]
 
 
-def deployment(replicas: int = 2, ready: int = 2, arguments: tuple[str, ...] = ARGUMENTS) -> Deployment:
+def deployment(replicas: int = 2, ready: int = 2, arguments: tuple[str, ...] = ARGUMENTS) -> GateDeployment:
     """The gate's Deployment."""
     return msgspec.convert(
         {
@@ -95,11 +106,11 @@ def deployment(replicas: int = 2, ready: int = 2, arguments: tuple[str, ...] = A
             },
             "status": {"readyReplicas": ready},
         },
-        Deployment,
+        GateDeployment,
     )
 
 
-def budget(allowed: int = 1, labels: dict[str, str] = LABELS) -> Budget:
+def budget(allowed: int = 1, labels: dict[str, str] = LABELS) -> GateDisruptionBudget:
     """A PodDisruptionBudget over pods with these labels."""
     return msgspec.convert(
         {
@@ -107,35 +118,35 @@ def budget(allowed: int = 1, labels: dict[str, str] = LABELS) -> Budget:
             "spec": {"selector": {"matchLabels": labels}},
             "status": {"disruptionsAllowed": allowed, "expectedPods": 2},
         },
-        Budget,
+        GateDisruptionBudget,
     )
 
 
-def defined(change: Callable[[Object], None] = lambda _: None) -> Definition:
+def defined(change: Callable[[Object], None] = lambda _: None) -> CustomResourceDefinition:
     """The definition of CapLedger as an API server has it, after a change of its JSON."""
     stored = definition() | {
         "status": {"storedVersions": ["v1alpha1"], "conditions": [{"type": "Established", "status": "True"}]}
     }
     stored = copy.deepcopy(stored)
     change(stored)
-    return msgspec.convert(stored, Definition)
+    return msgspec.convert(stored, CustomResourceDefinition)
 
 
-def lease(renewed: timedelta = timedelta(seconds=-2), holder: str | None = "pod-a") -> Lease:
+def lease(renewed: timedelta = timedelta(seconds=-2), holder: str | None = "pod-a") -> LeaderLease:
     """The keeper's."""
     when = f"{NOW + renewed:%Y-%m-%dT%H:%M:%S.%fZ}"
     return msgspec.convert(
-        {"metadata": {"name": "tallygate-keeper"}, "spec": {"holderIdentity": holder, "renewTime": when}}, Lease
+        {"metadata": {"name": "tallygate-keeper"}, "spec": {"holderIdentity": holder, "renewTime": when}}, LeaderLease
     )
 
 
-def secret(chain: bytes | None = None) -> Secret:
+def secret(chain: bytes | None = None) -> TlsSecret:
     """What the gate serves with."""
     data = {"tls.crt": pem(leaf()) if chain is None else chain}
-    return msgspec.convert({"metadata": {"name": "tallygate-tls"}, "data": data}, Secret)
+    return msgspec.convert({"metadata": {"name": "tallygate-tls"}, "data": data}, TlsSecret)
 
 
-def metrics(**series: float | list[tuple[dict[str, str], float]]) -> Metrics:
+def metrics(**series: float | list[tuple[dict[str, str], float]]) -> ReplicaMetrics:
     """What a replica tells, beside what every one does; a number for a series without labels."""
     told: dict[str, float | list[tuple[dict[str, str], float]]] = {
         "policy_broken": 0.0,
@@ -149,14 +160,16 @@ def metrics(**series: float | list[tuple[dict[str, str], float]]) -> Metrics:
     }
     samples = {
         f"tallygate_{name}": tuple(
-            Sample(labels, value) for labels, value in ([({}, given)] if isinstance(given, float) else given)
+            MetricSample(labels, value) for labels, value in ([({}, given)] if isinstance(given, float) else given)
         )
         for name, given in (told | series).items()
     }
-    return Metrics(samples)
+    return ReplicaMetrics(samples)
 
 
-def replica(name: str = "pod-a", readiness: Object = READY, told: Metrics | None = None, ahead: float = 0.0) -> Replica:
+def replica(
+    name: str = "pod-a", readiness: Object = READY, told: ReplicaMetrics | None = None, ahead: float = 0.0
+) -> Replica:
     """One that is well."""
     return Replica(name, readiness, metrics() if told is None else told, ahead)
 
@@ -167,49 +180,50 @@ def with_check(name: str, **detail: Any) -> Object:
     return READY | {"checks": checks | {name: {**checks.get(name, {}), **detail}}}
 
 
-def well(**changes: Any) -> Facts:
+def well(**changes: Any) -> GateFacts:
     """A gate of two replicas that is well, but for these changes."""
-    facts = Facts(
+    facts = GateFacts(
         now=NOW,
         version="1.0",
-        here=Whereabouts(OWN, "tallygate"),
-        ahead=0.0,
+        location=GateLocation(OWN, "tallygate"),
+        clock_offset=0.0,
         **registered(),
-        others=(),
-        spaces=tuple(
-            Space(name, {"kubernetes.io/metadata.name": name}) for name in ("default", "kube-system", OWN, "team-a")
+        other_configurations=(),
+        namespaces=tuple(
+            LabelledNamespace(name, {"kubernetes.io/metadata.name": name})
+            for name in ("default", "kube-system", OWN, "team-a")
         ),
-        attempts=(
-            Attempt(REFUSED, "default", 403, 'admission webhook "mutate.tallygate.dev" denied the request: halves'),
-            Attempt(LET_IN, "default", 201, ""),
+        dry_runs=(
+            DryRun(DENIED_POD, "default", 403, 'admission webhook "mutate.tallygate.dev" denied the request: halves'),
+            DryRun(ALLOWED_POD, "default", 201, ""),
         ),
         secret=secret(),
-        served=None,
+        served_certificate=None,
         deployment=deployment(),
-        budgets=(budget(),),
+        disruption_budgets=(budget(),),
         pods=tuple(msgspec.convert({"metadata": {"name": name}}, GatePod) for name in ("pod-a", "pod-b")),
         replicas=(replica(), replica("pod-b")),
-        rights=tuple(Answered(right, allowed=True) for right in RIGHTS),
-        definition=defined(),
+        permissions=tuple(PermissionResult(right, allowed=True) for right in PERMISSIONS),
+        ledger_definition=defined(),
         lease=lease(),
         quotas=(),
-        bounds=(),
-        users=(),
+        cap_limits=(),
+        opaque_name_users=(),
     )
     return replace(facts, **changes)
 
 
-def said(check: str, facts: Facts) -> Said:
+def said(check: str, facts: GateFacts) -> CheckResult:
     """What one check comes to."""
     (found,) = (each for each in CHECKS if each.name == check)
-    return found.judge(facts)
+    return found.run(facts)
 
 
-def level(check: str, facts: Facts) -> Level:
+def level(check: str, facts: GateFacts) -> CheckStatus:
     """How one check stands."""
-    return said(check, facts).level
+    return said(check, facts).status
 
 
-def wrong(facts: Facts) -> dict[str, Level]:
+def wrong(facts: GateFacts) -> dict[str, CheckStatus]:
     """Every check that is not PASS."""
-    return {each.name: found for each in CHECKS if (found := each.judge(facts).level) is not Level.PASS}
+    return {each.name: found for each in CHECKS if (found := each.run(facts).status) is not CheckStatus.PASS}

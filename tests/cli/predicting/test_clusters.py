@@ -13,7 +13,7 @@ from tests.state.kubernetes.server import Play, says
 from webhook.cli.app import root
 from webhook.cli.cluster import kept
 
-_PLACES = [reading.name for reading in (*kept.VOLUMES, *kept.RANKS)]
+_PLACES = [reading.name for reading in (*kept.VOLUME_CODECS, *kept.SCHEDULING_CODECS)]
 _CLAIM: Object = {
     "metadata": {
         "name": "data",

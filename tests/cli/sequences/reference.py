@@ -4,8 +4,8 @@ import sys
 from typing import Any
 
 from tests.policy.reference import fields
-from webhook.cli.sequences.language import LONGEST_WAIT, MOST_PODS, language
-from webhook.cli.sequences.load import MOST_SEQUENCES
+from webhook.cli.sequences.language import MAX_PODS, MAX_WAIT_SECONDS, get_scenario_language
+from webhook.cli.sequences.load import MAX_SCENARIOS
 
 _HEAD = """# Reference of sequence tests
 
@@ -46,15 +46,15 @@ steps:
 _BOUNDS = f"""
 ## Bounds
 
-Those of [policy files](policies.md#bounds-of-what-is-read), and {MOST_SEQUENCES:,} sequences, {MOST_PODS:,} pods a
-workload, {LONGEST_WAIT / 3600:g} hours a step.
+Those of [policy files](policies.md#bounds-of-what-is-read), and {MAX_SCENARIOS:,} sequences, {MAX_PODS:,} pods a
+workload, {MAX_WAIT_SECONDS / 3600:g} hours a step.
 """
 
 
 def reference() -> str:
     """The whole page."""
-    whole: dict[str, Any] = dict(language().schema)
-    definitions: dict[str, Any] = dict(language().definitions)
+    whole: dict[str, Any] = dict(get_scenario_language().schema)
+    definitions: dict[str, Any] = dict(get_scenario_language().definitions)
     short = {
         name: {key: each for key, each in part.items() if key != "properties"} for name, part in definitions.items()
     }

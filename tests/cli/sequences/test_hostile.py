@@ -51,7 +51,9 @@ METADATA: st.SearchStrategy[Any] = st.fixed_dictionaries(
         "namespace": st.sampled_from(["default", "gone", "kube-system"]),
     },
 )
-SENT = st.tuples(st.sampled_from([*REVIEW_TARGETS, ("", "Namespace"), ("x.org", "Pod"), ("", "Service")]), BODIES, METADATA)
+SENT = st.tuples(
+    st.sampled_from([*REVIEW_TARGETS, ("", "Namespace"), ("x.org", "Pod"), ("", "Service")]), BODIES, METADATA
+)
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from webhook.admission.change import Phase, UserInfo
-from webhook.cli.sequences.api_server import ApiServer, Request
-from webhook.cli.sequences.store import Key, Store
+from webhook.cli.sequences.api_server import ApiRequest, ApiServer
+from webhook.cli.sequences.store import ApiServerStore, ObjectKey
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import Gate
 from webhook.policy.model import PolicySet
 from webhook.state.in_memory import FixedNamespaces, MemoryLedgers
 
 REVIEWS = Path(__file__).parents[2] / "reviews"
-DEVELOPER = Request(UserInfo("admin", ("system:authenticated",)), "default")
+DEVELOPER = ApiRequest(UserInfo("admin", ("system:authenticated",)), "default")
 
 
 class Recording(Gate):
@@ -51,8 +51,8 @@ def recorded(kind: str, operation: str, phase: Phase, subresource: str = "") -> 
 def played(kind: str, operation: str, subresource: str = "") -> list[tuple[Phase, dict[str, Any]]]:
     """What the gate is asked here, when the same object is sent."""
     gate = Recording()
-    store = Store(lambda *_: None)
-    store.put(Key("Namespace", "", "default"), {"metadata": {"name": "default", "uid": "u"}})
+    store = ApiServerStore(lambda *_: None)
+    store.put(ObjectKey("Namespace", "", "default"), {"metadata": {"name": "default", "uid": "u"}})
     api = ApiServer(gate, store, lambda: 0.0)
     theirs = recorded(kind, operation, Phase.VALIDATING, subresource)
     before = theirs["oldObject"] or theirs["object"]
@@ -62,7 +62,7 @@ def played(kind: str, operation: str, subresource: str = "") -> list[tuple[Phase
     assert api.create(before, DEVELOPER).allowed
     if operation == "CREATE":
         return gate.asked
-    request = Request(DEVELOPER.user, "default", subresource=subresource)
+    request = ApiRequest(DEVELOPER.user, "default", subresource=subresource)
     assert api.update(theirs["object"], request).allowed
     return gate.asked[2:]
 
@@ -93,8 +93,8 @@ def test_requests_are_there_before_any_webhook_looks() -> None:
     for container in sent["spec"]["containers"]:
         assert container["resources"]["requests"].pop("nvidia.com/gpu") == "1"
     gate = Recording()
-    store = Store(lambda *_: None)
-    store.put(Key("Namespace", "", "default"), {"metadata": {"name": "default", "uid": "u"}})
+    store = ApiServerStore(lambda *_: None)
+    store.put(ObjectKey("Namespace", "", "default"), {"metadata": {"name": "default", "uid": "u"}})
     ApiServer(gate, store, lambda: 0.0).create({**sent, "metadata": {"name": "x"}}, DEVELOPER)
     ours = [each["resources"] for each in gate.asked[0][1]["object"]["spec"]["containers"]]
     assert ours == [each["resources"] for each in pod["spec"]["containers"]]

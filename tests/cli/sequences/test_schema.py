@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from webhook.cli.sequences.language import formats, language
+from webhook.cli.sequences.language import create_scenario_format_checker, get_scenario_language
 
-SCHEMA = language().schema
+SCHEMA = get_scenario_language().schema
 DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]
 
 
@@ -60,7 +60,7 @@ def test_every_example_is_valid(path: str) -> None:
     part = PROPERTIES[path]
     whole = {"$defs": DEFINITIONS, **part}
     for example in part["examples"]:
-        Draft202012Validator(whole, format_checker=formats()).validate(example)
+        Draft202012Validator(whole, format_checker=create_scenario_format_checker()).validate(example)
 
 
 def test_a_step_that_does_two_things_is_marked_by_editors() -> None:

@@ -13,17 +13,17 @@ from webhook.cli.sequences.model import (
     Create,
     Delete,
     End,
-    Expected,
+    Expectation,
     Label,
-    Named,
     Resize,
     Scale,
-    Sequence,
-    Step,
+    Scenario,
+    ScenarioStep,
+    StepTarget,
     Wait,
 )
-from webhook.cli.sequences.play import Player
-from webhook.cli.sequences.world import Account, World
+from webhook.cli.sequences.play import StepRunner
+from webhook.cli.sequences.world import CapUsage, SimulatedCluster
 from webhook.policy.model import PolicySet, SourceLocation
 from webhook.policy.parse import parse
 
@@ -70,38 +70,40 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
         SIZES,
     ),
     st.builds(workload, st.sampled_from(["Deployment", "StatefulSet"]), NAMES, SIZES, SIZES),
-    st.builds(Scale, st.builds(Named, st.just("Deployment"), NAMES), st.integers(0, 4)),
-    st.builds(Delete, st.builds(Named, st.sampled_from(["Pod", "Deployment", "StatefulSet"]), NAMES)),
+    st.builds(Scale, st.builds(StepTarget, st.just("Deployment"), NAMES), st.integers(0, 4)),
+    st.builds(Delete, st.builds(StepTarget, st.sampled_from(["Pod", "Deployment", "StatefulSet"]), NAMES)),
     st.builds(
-        lambda name, cpu: Resize(Named("Pod", name), "", {"cpu": cpu}, {"cpu": cpu}),
+        lambda name, cpu: Resize(StepTarget("Pod", name), "", {"cpu": cpu}, {"cpu": cpu}),
         st.sampled_from(["a", "b", "a-1", "b-0"]),
         SIZES,
     ),
     st.builds(
         End,
-        st.builds(Named, st.just("Pod"), st.sampled_from(["a", "b", "a-1", "b-0"])),
+        st.builds(StepTarget, st.just("Pod"), st.sampled_from(["a", "b", "a-1", "b-0"])),
         st.sampled_from(["Succeeded", "Failed"]),
     ),
-    st.builds(lambda name: Label(Named("Pod", name), {"x": "y"}), NAMES),
+    st.builds(lambda name: Label(StepTarget("Pod", name), {"x": "y"}), NAMES),
     st.builds(lambda seconds: Wait(seconds, f"{seconds}s"), st.sampled_from([0.1, 1.0, 30.0, 41.0])),
 )
 Story = list[tuple[Action, str, bool]]
 STEPS = st.lists(st.tuples(ACTIONS, st.sampled_from(NAMESPACES), st.booleans()), min_size=1, max_size=12)
 
 
-def played(steps: Story) -> Iterator[World]:
+def played(steps: Story) -> Iterator[SimulatedCluster]:
     """The world after each step, whatever came of that."""
-    world = World(Sequence("x", policies(), {name: {} for name in NAMESPACES}, (), HERE))
+    world = SimulatedCluster(Scenario("x", policies(), {name: {} for name in NAMESPACES}, (), HERE))
     for action, namespace, dry_run in steps:
-        step = Step(action, namespace, UserInfo("jane"), Expected(), HERE, dry_run=dry_run and isinstance(action, Create))
-        Player(world, step).outcome()
+        step = ScenarioStep(
+            action, namespace, UserInfo("jane"), Expectation(), HERE, dry_run=dry_run and isinstance(action, Create)
+        )
+        StepRunner(world, step).run()
         yield world
 
 
-def stored(world: World, namespaces: Collection[str]) -> int:
+def stored(world: SimulatedCluster, namespaces: Collection[str]) -> int:
     """The cpu of the pods that are stored and have not ended, in milli."""
     total = 0
-    for key, body in world.store.every("Pod"):
+    for key, body in world.store.list_objects("Pod"):
         if key.namespace in namespaces and body.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
             total += 1000 * body["spec"]["containers"][0]["resources"]["requests"]["cpu"]
     return total
@@ -110,23 +112,23 @@ def stored(world: World, namespaces: Collection[str]) -> int:
 MEMBERS = {("team", "team-a"): {"team-a"}, ("team", "team-b"): {"team-b"}, ("pool", ""): {"team-a", "batch"}}
 
 
-def accounts(world: World) -> Iterator[tuple[Account, Collection[str]]]:
+def accounts(world: SimulatedCluster) -> Iterator[tuple[CapUsage, Collection[str]]]:
     """Every ledger, with the namespaces that draw on it."""
-    found = list(world.accounts())
+    found = list(world.list_cap_usages())
     assert len(found) == len(MEMBERS)
     for account in found:
-        yield account, MEMBERS[account.counted.definition.name, account.namespace]
+        yield account, MEMBERS[account.active_cap.definition.name, account.namespace]
 
 
 # A pod that was made smaller, and whose ledger was counted since, ends and is resized again.
 RESIZED_WHEN_OVER: Story = [
     (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod(3)}), "batch", False),
     (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": pod(3)}), "team-a", False),
-    (Resize(Named("Pod", "b"), "", {"cpu": 2}, {"cpu": 2}), "team-a", False),
+    (Resize(StepTarget("Pod", "b"), "", {"cpu": 2}, {"cpu": 2}), "team-a", False),
     (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod(1)}), "team-a", False),
     (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": pod(2)}), "batch", False),
-    (End(Named("Pod", "b"), "Succeeded"), "team-a", False),
-    (Resize(Named("Pod", "b"), "", {"cpu": 1}, {"cpu": 1}), "team-a", False),
+    (End(StepTarget("Pod", "b"), "Succeeded"), "team-a", False),
+    (Resize(StepTarget("Pod", "b"), "", {"cpu": 1}, {"cpu": 1}), "team-a", False),
 ]
 
 
@@ -138,7 +140,7 @@ def test_no_cap_is_gone_over(steps: Story) -> None:
     for world in played(steps):
         for account, members in accounts(world):
             charged = account.ledger.compute_charged().get("cpu", 0)
-            assert stored(world, members) <= charged <= account.counted.hard["cpu"]
+            assert stored(world, members) <= charged <= account.active_cap.hard["cpu"]
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from webhook.admission.capping import CapIndex
-from webhook.cli.cluster.seen import Seen
-from webhook.cli.cluster.stored import stored
+from webhook.cli.cluster.seen import ObservedCluster
+from webhook.cli.cluster.stored import observe_snapshot
 from webhook.policy.parse import parse
 
 GPU = "nvidia.com/gpu"
@@ -46,9 +46,9 @@ def written(folder: Path, items: Sequence[Object], revision: int = 100) -> Path:
     return path
 
 
-def seen(folder: Path, items: Sequence[Object], revision: int = 100) -> Seen:
+def seen(folder: Path, items: Sequence[Object], revision: int = 100) -> ObservedCluster:
     """The snapshot, read."""
-    return stored(written(folder, items, revision))
+    return observe_snapshot(written(folder, items, revision))
 
 
 def caps(text: str) -> CapIndex:

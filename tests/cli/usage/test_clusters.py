@@ -131,7 +131,7 @@ def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 def snapshot_plays(pods: Sequence[Object], ledgers: Play = NO_LEDGERS) -> list[Play]:
     """What `tallygate snapshot` asks for, in its order."""
-    others = [NO_LEDGERS for _ in (*kept.VOLUMES, *kept.RANKS)]
+    others = [NO_LEDGERS for _ in (*kept.VOLUME_CODECS, *kept.SCHEDULING_CODECS)]
     return [ledgers, page([namespace("team-a", gpu="yes")]), page([NODE]), *others, page(pods, revision=200)]
 
 

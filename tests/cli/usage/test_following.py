@@ -7,24 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.usage.test_verifying import COUNTED_AT, KEY, counted
-from webhook.cli.cluster.following import LedgerView
-from webhook.cli.cluster.ledgers import LedgerRow, digest
+from webhook.cli.cluster.following import CapLedgerStore
+from webhook.cli.cluster.ledgers import CapLedgerRecord, create_ledger_record
 from webhook.state.kubernetes.codec import encode
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
 
 
-def row(number: int, tally: int, revision: int) -> LedgerRow:
+def row(number: int, tally: int, revision: int) -> CapLedgerRecord:
     """One ledger of a few."""
     made = json.loads(encode(LedgerKey(KEY.cap, f"team-{number}"), counted(tally), "gate", None, COUNTED_AT).body)
     made["metadata"] |= {"uid": f"l{number}", "resourceVersion": f"{revision}"}
-    return digest(msgspec.Raw(json.dumps(made).encode()))
+    return create_ledger_record(msgspec.Raw(json.dumps(made).encode()))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["change", "delete", "bookmark", "list"]), st.integers(0, 3)), max_size=20))
 def test_what_is_seen_is_what_was_told(told: list[tuple[str, int]]) -> None:
     """Whatever came, changed and went; a list stands in the place of everything before."""
-    view, wanted = LedgerView(), dict[str, int]()
+    view, wanted = CapLedgerStore(), dict[str, int]()
     for revision, (what, number) in enumerate(told, 1):
         ledger = row(number, revision, revision)
         if what == "change":
@@ -39,8 +39,8 @@ def test_what_is_seen_is_what_was_told(told: list[tuple[str, int]]) -> None:
         else:
             view.apply(Bookmark(revision))
         assert view.revision == revision
-    found = view.ledgers()
-    held = {key.namespace: sum(row.ledger.used.values()) for key, row in found.rows.items() if row.ledger}
+    found = view.list_ledgers()
+    held = {key.namespace: sum(row.ledger.used.values()) for key, row in found.records.items() if row.ledger}
     assert held == wanted
-    assert bool(found.absent) is not bool(wanted)
+    assert bool(found.missing_reason) is not bool(wanted)
     assert len(view) == len(wanted)

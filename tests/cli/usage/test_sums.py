@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli.usage.clusters import GPU, Object, caps, namespace, pod, seen
-from webhook.cli.using.choice import Choice
-from webhook.cli.using.holders import behind
-from webhook.cli.using.lines import Line, usage
+from webhook.cli.using.choice import LedgerChoice
+from webhook.cli.using.holders import list_consumers
+from webhook.cli.using.lines import UsageLine, compute_usage
 
 _MIB = 1024 * 1024
 _LABELS = {"a": {"gpu": "yes"}, "b": {"gpu": "yes"}, "c": {}}
@@ -68,14 +68,14 @@ spec: {namespaces: {include: ["?"]}, shared: true, hard: {pods: 3, cpu: 4}, pods
 """
 
 
-def counts(line: Line, asks: Asks) -> bool:
+def counts(line: UsageLine, asks: Asks) -> bool:
     """Whether a cap counts a pod, by hand."""
     if line.cap == "each":
         return asks.where == line.namespace
     return asks.batch
 
 
-def total(line: Line, every: Sequence[Asks]) -> int:
+def total(line: UsageLine, every: Sequence[Asks]) -> int:
     """The plain sum."""
     return sum(asks.amount(line.name) for asks in every if counts(line, asks))
 
@@ -86,7 +86,7 @@ def test_every_number_is_a_plain_sum_over_pods(tmp_path: Path, every: list[Asks]
     """Held, terminating, free and over, and the pods behind each number add up to it."""
     items = [namespace(name, **labels) for name, labels in _LABELS.items()]
     cluster, index = seen(tmp_path, [*items, *(asks.made(number) for number, asks in enumerate(every))]), caps(CAPS)
-    lines = usage(cluster, index, Choice()).lines
+    lines = compute_usage(cluster, index, LedgerChoice()).lines
     assert [(line.cap, line.namespace, line.name) for line in lines] == [
         ("batch", "", "cpu"),
         ("batch", "", "pods"),
@@ -94,17 +94,19 @@ def test_every_number_is_a_plain_sum_over_pods(tmp_path: Path, every: list[Asks]
     ]
     held = {
         (each.cap, each.namespace, each.name): each
-        for one in Choice().of(cluster, index)
-        for each in behind(cluster, one)
+        for one in LedgerChoice().list_ledgers(cluster, index)
+        for each in list_consumers(cluster, one)
     }
     for line in lines:
-        assert line.held == total(line, every)
+        assert line.used == total(line, every)
         assert line.terminating == total(line, [asks for asks in every if asks.going])
-        assert line.promised is None
-        assert line.free == (None if line.hard is None else max(0, line.hard - line.held))
+        assert line.reserved is None
+        assert line.free == (None if line.hard is None else max(0, line.hard - line.used))
         bounds = [(line.hard, "hard"), (line.soft, "soft")]
-        assert line.over.value == next((word for most, word in bounds if most is not None and line.held > most), "")
-        assert held[line.cap, line.namespace, line.name].held == line.held
+        assert line.exceeded_limit.value == next(
+            (word for most, word in bounds if most is not None and line.used > most), ""
+        )
+        assert held[line.cap, line.namespace, line.name].used == line.used
 
 
 @pytest.mark.parametrize("cap", [None, "each", "batch"])
@@ -113,8 +115,8 @@ def test_a_choice_leaves_out_lines_and_changes_none(tmp_path: Path, cap: str | N
     """A shared cap is meant by each of its namespaces."""
     items = [namespace(name, **labels) for name, labels in _LABELS.items()]
     cluster, index = seen(tmp_path, [*items, Asks("a", 2, 1, 1, True, False, "Running").made(0)]), caps(CAPS)  # noqa: FBT003 -- a pod, field by field
-    every = usage(cluster, index, Choice()).lines
+    every = compute_usage(cluster, index, LedgerChoice()).lines
     wanted = [
         line for line in every if cap in (None, line.cap) and (where in (None, line.namespace) or line.cap == "batch")
     ]
-    assert list(usage(cluster, index, Choice(cap, where)).lines) == wanted
+    assert list(compute_usage(cluster, index, LedgerChoice(cap, where)).lines) == wanted

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.cli.usage.clusters import GPU, Object, caps, namespace, pod, seen
 from webhook.accounting.amounts import Amounts
-from webhook.cli.using.choice import Choice
-from webhook.cli.using.verifying import Drift, verify
+from webhook.cli.using.choice import LedgerChoice
+from webhook.cli.using.verifying import Drift, find_drift
 from webhook.state.kubernetes.codec import encode
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey
@@ -42,15 +42,19 @@ def drifts(folder: Path, ledger: Ledger, pods: list[Object], now: float | None =
     stored = json.loads(encode(KEY, ledger, "tallygate-system", None, COUNTED_AT).body)
     stored["metadata"] |= {"uid": "l", "resourceVersion": "120"}
     cluster = seen(folder, [namespace("team-a"), stored, *pods], 200)
-    assert not cluster.ledgers.faults
-    cluster.now = now
-    return [each for chosen in Choice().of(cluster, INDEX) for each in verify(cluster, chosen)]
+    assert not cluster.ledgers.problems
+    cluster.read_at = now
+    return [each for chosen in LedgerChoice().list_ledgers(cluster, INDEX) for each in find_drift(cluster, chosen)]
 
 
 def counted(tally: int) -> Ledger:
     """A ledger that was counted."""
     return Ledger(
-        COUNTED.hard, used=Amounts({GPU: tally}), resources=COUNTED.resources, pods_revision=AS_OF, namespaces_revision=3
+        COUNTED.hard,
+        used=Amounts({GPU: tally}),
+        resources=COUNTED.resources,
+        pods_revision=AS_OF,
+        namespaces_revision=3,
     )
 
 

@@ -4,8 +4,16 @@ import json
 from typing import Any
 
 from webhook.accounting.quantity import Quantity
-from webhook.admission.capping import CapIndex, ActiveCap
-from webhook.policy.model import LabelSelector, NamespaceCap, NamespaceSelector, PodFilter, PolicySet, SourceLocation, Subjects
+from webhook.admission.capping import ActiveCap, CapIndex
+from webhook.policy.model import (
+    LabelSelector,
+    NamespaceCap,
+    NamespaceSelector,
+    PodFilter,
+    PolicySet,
+    SourceLocation,
+    Subjects,
+)
 from webhook.state.watch.events import Event, Replaced
 from webhook.state.watch.pods import PodRow, reading
 from webhook.state.watch.shapes import Shapes

@@ -10,115 +10,152 @@ from webhook.audit.audit import AuditResult
 from webhook.audit.finding import AuditFinding as Audited
 from webhook.audit.reports import ReportCounts
 from webhook.cli.report import data, sarif, table, write
-from webhook.cli.report.finding import Finding, Level, Subject
+from webhook.cli.report.finding import Finding, FindingSeverity, FindingSubject
 from webhook.policy.model import Enforcement
 
 FORMATS = ("table", "json", "yaml", "sarif")
-_LEVELS = {Enforcement.DENY: Level.ERROR, Enforcement.WARN: Level.WARNING, Enforcement.AUDIT: Level.NOTE}
-_OF_FILES = frozenset({"file", "line", "column", "document", "source"})
-_HEAD = ("LEVEL", "OBJECT", "FINDING")
+_LEVELS = {
+    Enforcement.DENY: FindingSeverity.ERROR,
+    Enforcement.WARN: FindingSeverity.WARNING,
+    Enforcement.AUDIT: FindingSeverity.NOTE,
+}
+_FILE_FIELDS = frozenset({"file", "line", "column", "document", "source"})
+_HEADER = ("LEVEL", "OBJECT", "FINDING")
 
 
-def show(outcome: AuditResult, remarks: list[str], written: ReportCounts | None, form: str) -> None:
+def print_findings(
+    result: AuditResult, remarks: list[str], report_counts: ReportCounts | None, output_format: str
+) -> None:
     """Print findings to stdout, and the summary to stderr where the form has no place for it."""
-    findings = [_finding(each) for each in outcome.findings.list_all()]
-    if form in write.DATA_FORMATS[1:]:
-        content = {"findings": [_data(each) for each in findings], "summary": _summary(outcome, remarks, written)}
-        write.show_data(content, form)
+    findings = [_convert_finding(finding) for finding in result.findings.list_all()]
+    if output_format in write.DATA_FORMATS[1:]:
+        content = {
+            "findings": [_convert_to_json(each) for each in findings],
+            "summary": _build_summary(result, remarks, report_counts),
+        }
+        write.print_data(content, output_format)
         return
-    if form == "sarif":
-        write.show_data(sarif.document(findings, version("tallygate")), "json")
+    if output_format == "sarif":
+        write.print_data(sarif.create_sarif(findings, version("tallygate")), "json")
     elif findings:
-        _table(findings)
-    for line in sentences(outcome, remarks, written):
-        click.echo(table.harmless(line), err=True)
+        _print_table(findings)
+    for line in list_summary_lines(result, remarks, report_counts):
+        click.echo(table.escape_control(line), err=True)
 
 
-def sentences(outcome: AuditResult, remarks: list[str], written: ReportCounts | None) -> list[str]:
+def list_summary_lines(result: AuditResult, remarks: list[str], report_counts: ReportCounts | None) -> list[str]:
     """The summary for a person; what was found comes first, what was not looked at behind it."""
-    counts, looked = outcome.findings.count_by_enforcement(), outcome.coverage
-    found = ", ".join(_count(counts[each], level.value) for each, level in _LEVELS.items() if counts[each])
-    where = f"{_count(looked.evaluated.total(), 'object')} in {_count(outcome.namespace_count, 'namespace')}"
-    lines = [f"{where}: {found or 'nothing found'}"]
-    if left := _left_out(outcome):
-        lines.append(f"{left} more are counted and not shown: narrow it by --namespace")
-    if looked.excluded:
-        names = ", ".join(sorted(looked.excluded))
-        lines.append(f"{_count(looked.excluded.total(), 'object')} not judged where the gate is not asked: {names}")
-    over = [(looked.ended, "pod that has ended", "pods that have ended")]
-    over.append((looked.idle, "ReplicaSet or Job that makes no pods", "ReplicaSets and Jobs that make no pods"))
-    over_said = [f"{number} {one if number == 1 else many}" for number, one, many in over if number]
-    if over_said:
-        lines.append(f"left out: {', '.join(over_said)}")
-    if looked.unreadable:
-        lines.append(f"{_count(looked.unreadable, 'object')} could not be read")
-    return [*lines, *remarks, *looked.remarks, *(_of_reports(written) if written is not None else ())]
+    counts, coverage = result.findings.count_by_enforcement(), result.coverage
+    counts_text = ", ".join(
+        _format_count(counts[enforcement], level.value) for enforcement, level in _LEVELS.items() if counts[enforcement]
+    )
+    scope_text = (
+        f"{_format_count(coverage.evaluated.total(), 'object')} in {_format_count(result.namespace_count, 'namespace')}"
+    )
+    lines = [f"{scope_text}: {counts_text or 'nothing found'}"]
+    if hidden := _count_hidden(result):
+        lines.append(f"{hidden} more are counted and not shown: narrow it by --namespace")
+    if coverage.excluded:
+        names = ", ".join(sorted(coverage.excluded))
+        lines.append(
+            f"{_format_count(coverage.excluded.total(), 'object')} not judged where the gate is not asked: {names}"
+        )
+    skipped = [(coverage.ended, "pod that has ended", "pods that have ended")]
+    skipped.append((coverage.idle, "ReplicaSet or Job that makes no pods", "ReplicaSets and Jobs that make no pods"))
+    skipped_texts = [
+        f"{number} {singular if number == 1 else plural}" for number, singular, plural in skipped if number
+    ]
+    if skipped_texts:
+        lines.append(f"left out: {', '.join(skipped_texts)}")
+    if coverage.unreadable:
+        lines.append(f"{_format_count(coverage.unreadable, 'object')} could not be read")
+    return [
+        *lines,
+        *remarks,
+        *coverage.remarks,
+        *(_list_report_lines(report_counts) if report_counts is not None else ()),
+    ]
 
 
-def _of_reports(written: ReportCounts) -> list[str]:
-    parts = (f"{written.written} written", f"{written.unchanged} unchanged", f"{written.removed} removed")
-    said = f"reports ({written.api}): {', '.join(parts)}"
-    more = written.failed - len(written.failures)
-    tail = [f"{more} more could not be written"] if more else []
-    return [f"{said}, {written.failed} failed" if written.failed else said, *written.failures, *tail]
+def _list_report_lines(report_counts: ReportCounts) -> list[str]:
+    parts = (
+        f"{report_counts.written} written",
+        f"{report_counts.unchanged} unchanged",
+        f"{report_counts.removed} removed",
+    )
+    summary = f"reports ({report_counts.api}): {', '.join(parts)}"
+    unlisted = report_counts.failed - len(report_counts.failures)
+    tail = [f"{unlisted} more could not be written"] if unlisted else []
+    return [
+        f"{summary}, {report_counts.failed} failed" if report_counts.failed else summary,
+        *report_counts.failures,
+        *tail,
+    ]
 
 
-def _left_out(outcome: AuditResult) -> int:
-    return outcome.findings.count_by_enforcement().total() - len(outcome.findings.list_all())
+def _count_hidden(result: AuditResult) -> int:
+    return result.findings.count_by_enforcement().total() - len(result.findings.list_all())
 
 
-def _table(findings: list[Finding]) -> None:
-    if write.console(sys.stdout).is_terminal:
-        write.show(table.paragraphs(findings))
+def _print_table(findings: list[Finding]) -> None:
+    if write.create_console(sys.stdout).is_terminal:
+        write.print_content(table.format_findings(findings))
         return
-    rows = ((each.level.value, str(each.subject), f"{each.sentence} ({each.code}, {each.source})") for each in findings)
-    click.echo("\n".join(table.aligned(_HEAD, rows)))
+    rows = (
+        (
+            finding.severity.value,
+            str(finding.subject),
+            f"{finding.field_message} ({finding.code}, {finding.attribution})",
+        )
+        for finding in findings
+    )
+    click.echo("\n".join(table.align_rows(_HEADER, rows)))
 
 
-def _finding(found: Audited) -> Finding:
-    subject, problem = found.subject, found.problem
+def _convert_finding(audit_finding: Audited) -> Finding:
+    subject, problem = audit_finding.subject, audit_finding.problem
     return Finding(
         "",
         0,
         0,
-        _LEVELS[found.enforcement],
+        _LEVELS[audit_finding.enforcement],
         problem.code,
-        found.message,
+        audit_finding.message,
         f"{problem.policy_kind} {problem.rule}",
         problem.field,
-        Subject(0, subject.kind, subject.namespace, subject.name),
-        found.policy_reason,
+        FindingSubject(0, subject.kind, subject.namespace, subject.name),
+        audit_finding.policy_reason,
     )
 
 
-def _data(finding: Finding) -> dict[str, Any]:
-    return {name: value for name, value in data.of_finding(finding).items() if name not in _OF_FILES}
+def _convert_to_json(finding: Finding) -> dict[str, Any]:
+    return {name: value for name, value in data.finding_to_dict(finding).items() if name not in _FILE_FIELDS}
 
 
-def _summary(outcome: AuditResult, remarks: list[str], written: ReportCounts | None) -> dict[str, Any]:
-    counts, looked = outcome.findings.count_by_enforcement(), outcome.coverage
+def _build_summary(result: AuditResult, remarks: list[str], report_counts: ReportCounts | None) -> dict[str, Any]:
+    counts, coverage = result.findings.count_by_enforcement(), result.coverage
     summary: dict[str, Any] = {
-        "objects": dict(sorted(looked.evaluated.items())),
-        "namespaces": outcome.namespace_count,
-        **{f"{level.value}s": counts[each] for each, level in _LEVELS.items()},
-        "notShown": _left_out(outcome),
-        "notAsked": dict(sorted(looked.excluded.items())),
-        "ended": looked.ended,
-        "idle": looked.idle,
-        "unreadable": looked.unreadable,
-        "remarks": [*remarks, *looked.remarks],
+        "objects": dict(sorted(coverage.evaluated.items())),
+        "namespaces": result.namespace_count,
+        **{f"{level.value}s": counts[enforcement] for enforcement, level in _LEVELS.items()},
+        "notShown": _count_hidden(result),
+        "notAsked": dict(sorted(coverage.excluded.items())),
+        "ended": coverage.ended,
+        "idle": coverage.idle,
+        "unreadable": coverage.unreadable,
+        "remarks": [*remarks, *coverage.remarks],
     }
-    if written is not None:
+    if report_counts is not None:
         summary["reports"] = {
-            "api": written.api,
-            "written": written.written,
-            "unchanged": written.unchanged,
-            "removed": written.removed,
-            "failed": written.failed,
-            "failures": written.failures,
+            "api": report_counts.api,
+            "written": report_counts.written,
+            "unchanged": report_counts.unchanged,
+            "removed": report_counts.removed,
+            "failed": report_counts.failed,
+            "failures": report_counts.failures,
         }
     return summary
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

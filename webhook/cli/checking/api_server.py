@@ -15,31 +15,31 @@ from webhook.admission.workloads import DecodedObject, PodView
 from webhook.objects.core import LimitRange, Node, ResourceQuota
 
 
-def refusals(judged: DecodedObject, view: PodView | None) -> Sequence[Problem]:
+def validate_object(typed: DecodedObject, view: PodView | None) -> Sequence[Problem]:
     """What the API server's own validation would refuse, after its defaulting."""
     if view is not None:
         return validate_pod(view.pod, view.path, template=view.is_template)
-    match judged:
+    match typed:
         case Node():
-            return validate_node(judged)
+            return validate_node(typed)
         case ResourceQuota():
-            return validate_quota(judged)
+            return validate_quota(typed)
         case LimitRange():
-            return validate_limit_range(judged)
+            return validate_limit_range(typed)
         case _:
             return ()
 
 
-def lets_through(judged: DecodedObject, view: PodView | None) -> Sequence[Problem]:
+def find_accepted_problems(typed: DecodedObject, view: PodView | None) -> Sequence[Problem]:
     """What it would store, and tallygate calls wrong."""
     if view is not None:
         return check_pod_strictly(view.pod, view.path, template=view.is_template)
-    match judged:
+    match typed:
         case Node():
-            return check_node_strictly(judged)
+            return check_node_strictly(typed)
         case ResourceQuota():
-            return check_quota_strictly(judged)
+            return check_quota_strictly(typed)
         case LimitRange():
-            return check_limit_range_strictly(judged)
+            return check_limit_range_strictly(typed)
         case _:
             return ()

@@ -13,10 +13,10 @@ from webhook.cli.manifest.locate import locate
 from webhook.cli.manifest.nodes import Node, Scalar
 from webhook.cli.manifest.objects import Manifest
 from webhook.cli.manifest.to_json import to_json
-from webhook.cli.report.finding import Subject
+from webhook.cli.report.finding import FindingSubject
 
-_TYPE = re.compile(r"`([a-z]+)(?: \| null)?`")
-_WORDS = {
+_TYPE_PATTERN = re.compile(r"`([a-z]+)(?: \| null)?`")
+_TYPE_NAMES = {
     "str": "a text",
     "int": "a whole number",
     "float": "a number",
@@ -29,17 +29,17 @@ _CLUSTER_SCOPED = frozenset({"Node"})
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TypedObject:
     """An object of a kind that asks for resources: as written, as JSON, typed, and its pod or template if any."""
 
     manifest: Manifest
-    subject: Subject
+    subject: FindingSubject
     body: bytes
-    judged: DecodedObject
+    content: DecodedObject
     view: PodView | None
 
     @property
-    def change(self) -> AdmissionRequest:
+    def request(self) -> AdmissionRequest:
         """Its creation, as the gate would be asked about it."""
         manifest, subject = self.manifest, self.subject
         return AdmissionRequest(
@@ -47,13 +47,13 @@ class Known:
         )
 
 
-def subject_of(manifest: Manifest, namespace: str) -> Subject:
+def create_subject(manifest: Manifest, namespace: str) -> FindingSubject:
     """Who an object is; `namespace` is where it goes when it says nothing itself."""
-    where = "" if manifest.kind in _CLUSTER_SCOPED else manifest.namespace or namespace
-    return Subject(manifest.document, manifest.kind, where, manifest.name, manifest.origin)
+    object_namespace = "" if manifest.kind in _CLUSTER_SCOPED else manifest.namespace or namespace
+    return FindingSubject(manifest.document, manifest.kind, object_namespace, manifest.name, manifest.origin)
 
 
-def known(manifest: Manifest, namespace: str, bounds: Bounds) -> Known | None:
+def parse_object(manifest: Manifest, namespace: str, limits: Bounds) -> TypedObject | None:
     """The object typed, or None when its kind asks for nothing.
 
     Raises:
@@ -62,34 +62,36 @@ def known(manifest: Manifest, namespace: str, bounds: Bounds) -> Known | None:
     target = REVIEW_TARGETS.get((manifest.group, manifest.kind))
     if target is None:
         return None
-    body = to_json(manifest.node, bounds.expanded)
+    body = to_json(manifest.node, limits.expanded)
     try:
-        judged = target.decode(body)
+        content = target.decode(body)
     except msgspec.ValidationError as error:
-        raise _wrong_shape(manifest, error) from error
-    return Known(manifest, subject_of(manifest, namespace), body, judged, target.find_pod(judged))
+        raise _create_type_error(manifest, error) from error
+    return TypedObject(manifest, create_subject(manifest, namespace), body, content, target.find_pod(content))
 
 
-def retyped(before: Known, body: bytes) -> Known:
+def replace_body(typed: TypedObject, body: bytes) -> TypedObject:
     """The same object with another body."""
-    target = REVIEW_TARGETS[before.manifest.group, before.manifest.kind]
-    judged = target.decode(body)
-    return replace(before, body=body, judged=judged, view=target.find_pod(judged))
+    target = REVIEW_TARGETS[typed.manifest.group, typed.manifest.kind]
+    content = target.decode(body)
+    return replace(typed, body=body, content=content, view=target.find_pod(content))
 
 
-def _wrong_shape(manifest: Manifest, error: msgspec.ValidationError) -> Fault:
+def _create_type_error(manifest: Manifest, error: msgspec.ValidationError) -> Fault:
     """The text is like "Expected `array`, got `object` - at `$.spec.containers`"; keys of maps are `[...]` there."""
-    said, _, path = str(error).partition(" - at `$")
+    text, _, path = str(error).partition(" - at `$")
     field = path.rstrip("`").removeprefix(".").replace("[...]", "")
-    spot = locate(manifest.node, field)
-    wanted = _TYPE.sub(lambda match: _WORDS.get(match[1], match[1]), said).replace(" | null", "")
-    message = f"{field}: {wanted[:1].lower()}{wanted[1:]}" if field else wanted
-    return Fault("TG404", spot.place, f"{message}{_unquoted(spot.node)}; the API server could not decode this")
+    location = locate(manifest.node, field)
+    expectation = _TYPE_PATTERN.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), text).replace(" | null", "")
+    message = f"{field}: {expectation[:1].lower()}{expectation[1:]}" if field else expectation
+    return Fault(
+        "TG404", location.place, f"{message}{_suggest_quotes(location.node)}; the API server could not decode this"
+    )
 
 
-def _unquoted(node: Node) -> str:
+def _suggest_quotes(node: Node) -> str:
     """What to do about a word that was meant as a text: `name: n` says false."""
     if not isinstance(node, Scalar) or isinstance(node.value, str | None):
         return ""
-    means = f", which means {str(node.value).lower()}" if isinstance(node.value, bool) else ""
-    return f' (without quotes{means}: write "{node.text}" if a text is meant)'
+    meaning = f", which means {str(node.value).lower()}" if isinstance(node.value, bool) else ""
+    return f' (without quotes{meaning}: write "{node.text}" if a text is meant)'

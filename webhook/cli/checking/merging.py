@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 from webhook.accounting.problem import Problem
 from webhook.cli.manifest.locate import Spot
-from webhook.cli.report.finding import Level
+from webhook.cli.report.finding import FindingSeverity
 
 API_SERVER = "the API server"
-LETS_THROUGH = "tallygate (Kubernetes lets it through)"
+ACCEPTED_BY_KUBERNETES = "tallygate (Kubernetes lets it through)"
 
-_LIST = re.compile(
+_RESOURCE_LIST_FIELD = re.compile(
     r"(?P<before>.*)\.(?:requests|limits|capacity|allocatable|default|defaultRequest|min|max)(?:[\[.].*)?", re.DOTALL
 )
-_SAME = {
+_CODES_COVERED_BY_RULE = {
     "TG101": {"TG006"},
     "TG102": {"TG001", "TG002", "TG003"},
     "TG103": {"TG010"},
@@ -31,57 +31,68 @@ _SAME = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReportedProblem:
     """A problem, who says it and how much it matters; `why` is the reason that a policy's author gives."""
 
     problem: Problem
-    by: str
-    level: Level
+    reporter: str
+    severity: FindingSeverity
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedProblem:
     """What was said, and where in the file it belongs."""
 
-    said: Said
-    spot: Spot
+    reported: ReportedProblem
+    location: Spot
 
 
-def merged(located: Sequence[Located]) -> Iterator[Located]:
+def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem]:
     """Everything that was said, each mistake once.
 
     What is said of a field that is not written gives way to the same about one that is; what Kubernetes says gives way
     to a rule that says it too, which then speaks for both.
     """
-    written = {_echo(each.said) for each in located if each.spot.exact}
-    told = {(each.said, each.spot.place): each for each in located}.values()
-    every = [each for each in told if each.spot.exact or _echo(each.said) not in written]
-    by_rules = [each for each in every if each.said.problem.rule]
-    for each in every:
-        if each.said.problem.rule:
-            also = any(other.said.by == API_SERVER and _covers(each, other) for other in every)
-            said = replace(each.said, by=f"{each.said.by} and {API_SERVER}") if also else each.said
-            yield replace(each, said=said)
-        elif not any(_covers(rule, each) for rule in by_rules):
-            yield each
+    written_keys = {_create_key(each.reported) for each in located if each.location.exact}
+    unique_problems = {(each.reported, each.location.place): each for each in located}.values()
+    candidates = [
+        each for each in unique_problems if each.location.exact or _create_key(each.reported) not in written_keys
+    ]
+    rule_problems = [each for each in candidates if each.reported.problem.rule]
+    for candidate in candidates:
+        if candidate.reported.problem.rule:
+            reported = candidate.reported
+            if any(other.reported.reporter == API_SERVER and _is_covered(candidate, other) for other in candidates):
+                reported = replace(reported, reporter=f"{reported.reporter} and {API_SERVER}")
+            yield replace(candidate, reported=reported)
+        elif not any(_is_covered(rule, candidate) for rule in rule_problems):
+            yield candidate
 
 
-def _echo(said: Said) -> tuple[str, ...]:
+def _create_key(reported: ReportedProblem) -> tuple[str, ...]:
     """What a complaint about a request and its copy about the limit have in common."""
-    match = _LIST.fullmatch(said.problem.field)
-    return said.by, said.problem.code, said.problem.message, match["before"] if match else said.problem.field
+    match = _RESOURCE_LIST_FIELD.fullmatch(reported.problem.field)
+    return (
+        reported.reporter,
+        reported.problem.code,
+        reported.problem.message,
+        match["before"] if match else reported.problem.field,
+    )
 
 
-def _covers(rule: Located, other: Located) -> bool:
+def _is_covered(rule: LocatedProblem, other: LocatedProblem) -> bool:
     """Whether a rule tells of what Kubernetes says, or fails to say, at the same place or of the same name there."""
-    ours, theirs = rule.said.problem, other.said.problem
-    if theirs.rule or (
-        other.said.by == API_SERVER
-        and (rule.said.level is not Level.ERROR or theirs.code not in _SAME.get(ours.code, ()))
+    rule_problem, other_problem = rule.reported.problem, other.reported.problem
+    if other_problem.rule or (
+        other.reported.reporter == API_SERVER
+        and (
+            rule.reported.severity is not FindingSeverity.ERROR
+            or other_problem.code not in _CODES_COVERED_BY_RULE.get(rule_problem.code, ())
+        )
     ):
         return False
-    if rule.spot.place == other.spot.place:
+    if rule.location.place == other.location.place:
         return True
-    name = ours.field.removeprefix(theirs.field)
-    return name.startswith("[") and f" {name[1:-1]} " in theirs.message
+    name = rule_problem.field.removeprefix(other_problem.field)
+    return name.startswith("[") and f" {name[1:-1]} " in other_problem.message

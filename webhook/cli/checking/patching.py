@@ -7,31 +7,31 @@ import msgspec
 
 from webhook.admission.verdict import PatchOperation
 
-_Object = dict[str, msgspec.Raw]
+_Fields = dict[str, msgspec.Raw]
 
 
-def applied(body: bytes, patch: Sequence[PatchOperation]) -> bytes:
+def apply_patch(body: bytes, patch: Sequence[PatchOperation]) -> bytes:
     """The object after the patch. The gate's patches only ever add (`webhook.admission.fill`)."""
     for operation in patch:
-        steps = [_unescaped(step) for step in operation["path"].split("/")[1:]]
-        body = _added(body, steps, operation["value"])
+        steps = [_unescape(step) for step in operation["path"].split("/")[1:]]
+        body = _add_value(body, steps, operation["value"])
     return body
 
 
-def _added(body: bytes | msgspec.Raw, steps: list[str], value: Any) -> bytes:
+def _add_value(body: bytes | msgspec.Raw, steps: list[str], value: Any) -> bytes:
     """One level of the object decoded, so that every number elsewhere stays as it was written."""
     if not steps:
         return msgspec.json.encode(value)
     step, *rest = steps
     if step.isdecimal():
         items = msgspec.json.decode(body, type=list[msgspec.Raw])
-        items[int(step)] = msgspec.Raw(_added(items[int(step)], rest, value))
+        items[int(step)] = msgspec.Raw(_add_value(items[int(step)], rest, value))
         return msgspec.json.encode(items)
-    fields = msgspec.json.decode(body, type=_Object)
-    fields[step] = msgspec.Raw(_added(fields.get(step, msgspec.Raw(b"{}")), rest, value))
+    fields = msgspec.json.decode(body, type=_Fields)
+    fields[step] = msgspec.Raw(_add_value(fields.get(step, msgspec.Raw(b"{}")), rest, value))
     return msgspec.json.encode(fields)
 
 
-def _unescaped(step: str) -> str:
+def _unescape(step: str) -> str:
     """RFC 6901, section 4."""
     return step.replace("~1", "/").replace("~0", "~")

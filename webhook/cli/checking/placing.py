@@ -2,30 +2,30 @@
 
 from collections.abc import Sequence
 
-from webhook.cli.checking.merging import Located, Said, merged
+from webhook.cli.checking.merging import LocatedProblem, ReportedProblem, merge_problems
 from webhook.cli.manifest.locate import locate
 from webhook.cli.manifest.objects import Manifest
-from webhook.cli.report.finding import Finding, Subject
+from webhook.cli.report.finding import Finding, FindingSubject
 
 
-def placed(manifest: Manifest, subject: Subject, said: Sequence[Said]) -> list[Finding]:
+def create_findings(manifest: Manifest, subject: FindingSubject, problems: Sequence[ReportedProblem]) -> list[Finding]:
     """What was said of an object as findings in the order of the file, each mistake once."""
-    located = [Located(each, locate(manifest.node, each.problem.field)) for each in said]
-    return sorted(_finding(manifest, subject, each) for each in merged(located))
+    located = [LocatedProblem(each, locate(manifest.node, each.problem.field)) for each in problems]
+    return sorted(_create_finding(manifest, subject, each) for each in merge_problems(located))
 
 
-def _finding(manifest: Manifest, subject: Subject, located: Located) -> Finding:
-    said, place = located.said, located.spot.place
-    problem = said.problem
+def _create_finding(manifest: Manifest, subject: FindingSubject, located: LocatedProblem) -> Finding:
+    reported, position = located.reported, located.location.place
+    problem = reported.problem
     return Finding(
         manifest.file,
-        place.line,
-        place.column,
-        said.level,
+        position.line,
+        position.column,
+        reported.severity,
         problem.code,
         problem.message,
-        said.by,
+        reported.reporter,
         problem.field,
         subject,
-        said.why,
+        reported.why,
     )

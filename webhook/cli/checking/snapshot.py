@@ -22,8 +22,8 @@ from webhook.objects.meta import PartialObjectMetadata
 if TYPE_CHECKING:
     from webhook.accounting.cluster.cluster import Cluster
 
-BOUNDS = Bounds(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
-HOW = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
+SNAPSHOT_LIMITS = Bounds(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
+SNAPSHOT_HINT = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
 _LIST = "List"
 
 
@@ -35,7 +35,7 @@ class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
     resource_version: str = ""
 
 
-class _Listed(msgspec.Struct, frozen=True):
+class _ListOrObject(msgspec.Struct, frozen=True):
     """A list, or an object by itself."""
 
     kind: str | None = None
@@ -43,107 +43,109 @@ class _Listed(msgspec.Struct, frozen=True):
     metadata: _ListMeta | None = None
 
 
-Take = Callable[[str, msgspec.Raw], bool]
+ItemHandler = Callable[[str, msgspec.Raw], bool]
 """Takes one object of this kind, if it is for anything, and says whether it is."""
 
 
 @dataclass(slots=True)
-class Snapshot:
+class SnapshotContents:
     """What is needed of it: pods, each namespace's labels, and the whole in columns, where pods are to be placed."""
 
     pods: list[Pod] = field(default_factory=list)
-    labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    labels_by_namespace: dict[str, Mapping[str, str]] = field(default_factory=dict)
     cluster: "Cluster | None" = None
 
 
-def read(path: Path, *, placing: bool = False) -> Snapshot:
+def read_snapshot(path: Path, *, with_cluster: bool = False) -> SnapshotContents:
     """Read a snapshot, JSON or YAML; `placing` when it will be asked where pods could run.
 
     Raises:
         SnapshotError: the file cannot be read, or holds something else.
     """
-    snapshot = Snapshot(cluster=_columns() if placing else None)
+    snapshot = SnapshotContents(cluster=_create_cluster() if with_cluster else None)
     try:
-        walk(path, lambda kind, item: _add(snapshot, item, kind))
+        read_items(path, lambda kind, item: _add_item(snapshot, item, kind))
     except QuantityError as error:
         raise SnapshotError(f"{path}: it has a quantity that no API server would have stored: {error}") from error
     return snapshot
 
 
-def walk(path: Path, take: Take) -> str:
+def read_items(path: Path, handle: ItemHandler) -> str:
     """Hand out every object of a snapshot; the resource version that its list says, if it says one.
 
     Raises:
         SnapshotError: the file cannot be read, holds none of what is taken, or `take` said so or raised ValueError.
     """
     try:
-        return _walked(_bytes(path), take)
+        return _handle_items(_read_bytes(path), handle)
     except SnapshotError as error:
-        raise SnapshotError(f"{path}: {error}; {HOW}") from error
+        raise SnapshotError(f"{path}: {error}; {SNAPSHOT_HINT}") from error
     except OSError as error:
         raise SnapshotError(f"{path}: cannot be read: {error.strerror}") from error
-    except Fault as fault:
-        raise SnapshotError(f"{path}:{fault.place.line}:{fault.place.column}: {fault.message}; {HOW}") from fault
+    except Fault as error:
+        raise SnapshotError(
+            f"{path}:{error.place.line}:{error.place.column}: {error.message}; {SNAPSHOT_HINT}"
+        ) from error
     except (ValueError, RecursionError) as error:  # msgspec's and unicode's errors are ValueErrors
-        raise SnapshotError(f"{path}: no snapshot: {error}; {HOW}") from error
+        raise SnapshotError(f"{path}: no snapshot: {error}; {SNAPSHOT_HINT}") from error
 
 
-def _columns() -> "Cluster":
+def _create_cluster() -> "Cluster":
     from webhook.accounting.cluster.cluster import Cluster  # noqa: PLC0415  see the module's docstring
 
     return Cluster()
 
 
-def _bytes(path: Path) -> bytes:
-    if path.stat().st_size > BOUNDS.size:
-        raise SnapshotError(f"larger than {BOUNDS.size // 1024**2} MiB")
+def _read_bytes(path: Path) -> bytes:
+    if path.stat().st_size > SNAPSHOT_LIMITS.size:
+        raise SnapshotError(f"larger than {SNAPSHOT_LIMITS.size // 1024**2} MiB")
     return path.read_bytes()
 
 
-def _walked(data: bytes, take: Take) -> str:
-    known, seen, revision = 0, 0, ""
-    for document in _documents(data):
-        listed = msgspec.json.decode(document, type=_Listed)
-        if listed.items is None:
-            items, kind = [msgspec.Raw(document)], listed.kind or ""
+def _handle_items(data: bytes, handle: ItemHandler) -> str:
+    accepted_count, item_count, revision = 0, 0, ""
+    for document in _iterate_documents(data):
+        parsed = msgspec.json.decode(document, type=_ListOrObject)
+        if parsed.items is None:
+            items, kind = [msgspec.Raw(document)], parsed.kind or ""
         else:
-            items, kind = listed.items, (listed.kind or "").removesuffix(_LIST)
-            revision = listed.metadata.resource_version if listed.metadata else revision
+            items, kind = parsed.items, (parsed.kind or "").removesuffix(_LIST)
+            revision = parsed.metadata.resource_version if parsed.metadata else revision
         for item in items:
-            seen += 1
-            known += take(msgspec.json.decode(item, type=PartialObjectMetadata).kind or kind, item)
-    if seen and not known:
+            item_count += 1
+            accepted_count += handle(msgspec.json.decode(item, type=PartialObjectMetadata).kind or kind, item)
+    if item_count and not accepted_count:
         raise SnapshotError("it holds neither pods nor namespaces nor nodes")
     return revision
 
 
-def _documents(data: bytes) -> Iterator[bytes]:
+def _iterate_documents(data: bytes) -> Iterator[bytes]:
     """Each document as JSON. One JSON object, the usual case, is not parsed twice."""
     if data.lstrip()[:1] == b"{":
         yield data
         return
-    for document in documents(data.decode(), BOUNDS):
-        yield to_json(document.root, BOUNDS.expanded)
+    for document in documents(data.decode(), SNAPSHOT_LIMITS):
+        yield to_json(document.root, SNAPSHOT_LIMITS.expanded)
 
 
-def _taken(cluster: "Cluster", kind: str, item: msgspec.Raw) -> bool:
+def _ingest_item(cluster: "Cluster", kind: str, item: msgspec.Raw) -> bool:
     from webhook.accounting.cluster.ingest import ingest  # noqa: PLC0415  see the module's docstring
 
     return ingest(cluster, kind, item)
 
 
-def _add(snapshot: Snapshot, item: msgspec.Raw, kind: str) -> bool:
+def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
     """Take what an item is for, if for anything."""
-    taken = snapshot.cluster is not None and _taken(snapshot.cluster, kind, item)
+    is_ingested = snapshot.cluster is not None and _ingest_item(snapshot.cluster, kind, item)
     match kind:
         case "Pod":
             snapshot.pods.append(msgspec.json.decode(item, type=Pod))
         case "Namespace":
             namespace = msgspec.json.decode(item, type=Namespace).metadata
             if namespace is not None and namespace.name:
-                snapshot.labels[namespace.name] = namespace.labels or {}
+                snapshot.labels_by_namespace[namespace.name] = namespace.labels or {}
         case "Node":
             pass
         case _:
-            return taken
+            return is_ingested
     return True

@@ -11,7 +11,7 @@ import msgspec
 
 from webhook.accounting.cluster.ingest import STORAGE_TYPES
 from webhook.accounting.cluster.storage_index import StorageObject
-from webhook.cli.cluster.ledgers import PATH
+from webhook.cli.cluster.ledgers import LEDGERS_PATH
 from webhook.cli.cluster.seen import PODS_PATH
 from webhook.objects.core import Namespace
 from webhook.objects.meta import ObjectMeta
@@ -20,7 +20,7 @@ from webhook.state.kubernetes import naming, wire
 from webhook.state.watch.wire import Reading, revision_of
 
 
-class Item(NamedTuple):
+class SnapshotItem(NamedTuple):
     """One object; `content` is its JSON, empty for a CapLedger that a newer tallygate has written."""
 
     uid: str
@@ -31,10 +31,10 @@ class Item(NamedTuple):
     kind: str = ""
 
 
-Other = StorageObject | PriorityClass | PodDisruptionBudget | DeviceClass
+SchedulingObject = StorageObject | PriorityClass | PodDisruptionBudget | DeviceClass
 """What says something about where pods can run, besides pods, nodes and namespaces."""
 
-_ANNOTATIONS = frozenset(
+_KEPT_ANNOTATIONS = frozenset(
     {
         "volume.beta.kubernetes.io/storage-class",
         "volume.kubernetes.io/selected-node",
@@ -44,19 +44,19 @@ _ANNOTATIONS = frozenset(
 )
 
 
-def _pod(pod: SchedulingPod) -> Item:
-    return _item("Pod", pod.metadata, spec=pod.spec, status=pod.status)
+def _create_pod_item(pod: SchedulingPod) -> SnapshotItem:
+    return _create_item("Pod", pod.metadata, spec=pod.spec, status=pod.status)
 
 
-def _node(node: SchedulingNode) -> Item:
-    return _item("Node", node.metadata, spec=node.spec, status=node.status)
+def _create_node_item(node: SchedulingNode) -> SnapshotItem:
+    return _create_item("Node", node.metadata, spec=node.spec, status=node.status)
 
 
-def _namespace(namespace: Namespace) -> Item:
-    return _item("Namespace", namespace.metadata)
+def _create_namespace_item(namespace: Namespace) -> SnapshotItem:
+    return _create_item("Namespace", namespace.metadata)
 
 
-def _item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: Any) -> Item:
+def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: Any) -> SnapshotItem:
     """A stored object.
 
     Raises:
@@ -64,8 +64,8 @@ def _item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: An
     """
     if meta is None or not meta.uid or not meta.name:
         raise ValueError(f"a {kind.lower()} without uid or name")
-    annotations = {key: value for key, value in (meta.annotations or {}).items() if key in _ANNOTATIONS}
-    kept = type(meta)(
+    annotations = {key: value for key, value in (meta.annotations or {}).items() if key in _KEPT_ANNOTATIONS}
+    metadata = type(meta)(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
@@ -76,36 +76,36 @@ def _item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: An
         annotations=annotations or None,
         owner_references=meta.owner_references if kind in STORAGE_TYPES else None,
     )
-    body = {"apiVersion": version, "kind": kind, "metadata": kept}
-    body |= {name: each for name, each in content.items() if each}
+    body = {"apiVersion": version, "kind": kind, "metadata": metadata}
+    body |= {name: value for name, value in content.items() if value}
     revision = revision_of(meta.resource_version or "")
-    return Item(meta.uid, meta.namespace or "", meta.name, revision, _ENCODER.encode(body), kind)
+    return SnapshotItem(meta.uid, meta.namespace or "", meta.name, revision, _ENCODER.encode(body), kind)
 
 
-def _ledger(item: msgspec.Raw) -> Item:
-    meta = _STORED.decode(item).metadata
+def _create_ledger_item(item: msgspec.Raw) -> SnapshotItem:
+    meta = _METADATA_DECODER.decode(item).metadata
     try:
-        content = _ENCODER.encode(_LEDGER.decode(item))
+        content = _ENCODER.encode(_LEDGER_DECODER.decode(item))
     except ValueError:
         content = b""
-    return Item(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version), content)
+    return SnapshotItem(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version), content)
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _StoredObject(msgspec.Struct, frozen=True):
     metadata: wire.Metadata
 
 
 _ENCODER = msgspec.json.Encoder()
-_STORED = msgspec.json.Decoder(_Stored)
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_LEDGER = msgspec.json.Decoder(wire.CapLedger)
+_METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
+_FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LEDGER_DECODER = msgspec.json.Decoder(wire.CapLedger)
 
-PODS = Reading("pods", PODS_PATH, SchedulingPod, _pod)
-NODES = Reading("nodes", "/api/v1/nodes", SchedulingNode, _node)
-NAMESPACES = Reading("namespaces", "/api/v1/namespaces", Namespace, _namespace)
-LEDGERS = Reading(naming.PLURAL, PATH, msgspec.Raw, _ledger)
+POD_CODEC = Reading("pods", PODS_PATH, SchedulingPod, _create_pod_item)
+NODE_CODEC = Reading("nodes", "/api/v1/nodes", SchedulingNode, _create_node_item)
+NAMESPACE_CODEC = Reading("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_item)
+LEDGER_CODEC = Reading(naming.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
 
-_PLACES: Sequence[tuple[str, str, str]] = (
+_RESOURCES: Sequence[tuple[str, str, str]] = (
     ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     ("v1", "persistentvolumes", "PersistentVolume"),
     ("storage.k8s.io/v1", "storageclasses", "StorageClass"),
@@ -117,7 +117,7 @@ _PLACES: Sequence[tuple[str, str, str]] = (
     ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
 )
-_TYPES: dict[str, type[Other]] = {
+_TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     **STORAGE_TYPES,
     "PriorityClass": PriorityClass,
     "PodDisruptionBudget": PodDisruptionBudget,
@@ -125,24 +125,26 @@ _TYPES: dict[str, type[Other]] = {
 }
 
 
-def _reading(version: str, plural: str, kind: str) -> Reading[Other, Item]:
+def _create_codec(version: str, plural: str, kind: str) -> Reading[SchedulingObject, SnapshotItem]:
     """How objects of a kind are read of which all fields that are read are kept."""
 
-    def keep(found: Other) -> Item:
-        content = _FIELDS.decode(_ENCODER.encode(found))
+    def create_item(obj: SchedulingObject) -> SnapshotItem:
+        content = _FIELDS_DECODER.decode(_ENCODER.encode(obj))
         content.pop("metadata", None)
-        return _item(kind, found.metadata, version, **content)
+        return _create_item(kind, obj.metadata, version, **content)
 
     path = f"/apis/{version}/{plural}" if "/" in version else f"/api/{version}/{plural}"
-    return Reading(plural, path, _TYPES[kind], keep)
+    return Reading(plural, path, _TYPES_BY_KIND[kind], create_item)
 
 
-VOLUMES = tuple(_reading(*place) for place in _PLACES if place[2] in STORAGE_TYPES)
+VOLUME_CODECS = tuple(_create_codec(*place) for place in _RESOURCES if place[2] in STORAGE_TYPES)
 """What says something about volumes: all of it, or none, for a claim without its volume says what is not so."""
 
-RANKS = tuple(_reading(*place) for place in _PLACES if place[2] not in STORAGE_TYPES)
+SCHEDULING_CODECS = tuple(_create_codec(*place) for place in _RESOURCES if place[2] not in STORAGE_TYPES)
 """What else says where pods can run: priorities and budgets."""
 
-VOLUMES_KIND = "PersistentVolumeClaimList"
-VOLUMES_KNOWN = Item("", "", "", 0, f'{{"apiVersion":"v1","kind":"{VOLUMES_KIND}","items":[]}}'.encode())
+VOLUMES_LISTED_KIND = "PersistentVolumeClaimList"
+VOLUMES_LISTED_ITEM = SnapshotItem(
+    "", "", "", 0, f'{{"apiVersion":"v1","kind":"{VOLUMES_LISTED_KIND}","items":[]}}'.encode()
+)
 """Says in a snapshot that all there is of volumes is in it, even if that is nothing."""

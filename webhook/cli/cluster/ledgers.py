@@ -13,9 +13,9 @@ from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError
 from webhook.state.watch.wire import Reading, revision_of
 
-PAGE = 50
+LEDGER_PAGE_SIZE = 50
 """Ledgers in a page of a list: one may have 1.5 MiB, and a page no more than 128 (state.watch.pool)."""
-PATH = f"/apis/{naming.GROUP}/{naming.VERSION}/{naming.PLURAL}"
+LEDGERS_PATH = f"/apis/{naming.GROUP}/{naming.VERSION}/{naming.PLURAL}"
 """Where the API server lists them, of all namespaces."""
 
 
@@ -28,7 +28,7 @@ class _Status(msgspec.Struct, frozen=True):
     shown: wire.Shown = wire.Shown()
 
 
-class _Bare(msgspec.Struct, frozen=True):
+class _PartialCapLedger(msgspec.Struct, frozen=True):
     """As much of a CapLedger as every version of it has."""
 
     metadata: wire.Metadata
@@ -36,7 +36,7 @@ class _Bare(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class LedgerRow(NamedTuple):
+class CapLedgerRecord(NamedTuple):
     """One CapLedger; `counted_at` is when it was counted from newer pods last, `fault` why it cannot be read."""
 
     uid: str
@@ -46,65 +46,69 @@ class LedgerRow(NamedTuple):
     key: LedgerKey
     ledger: Ledger | None
     counted_at: datetime | None
-    fault: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Ledgers:
+class CapLedgerList:
     """The ledgers of a cluster by key; `faults` says what is wrong with some.
 
     `absent` says why there are none, `closed` why there cannot be any to be seen.
     """
 
-    rows: Mapping[LedgerKey, LedgerRow] = field(default_factory=lambda: MappingProxyType({}))
-    absent: str = ""
-    closed: str = ""
-    faults: tuple[str, ...] = ()
+    records: Mapping[LedgerKey, CapLedgerRecord] = field(default_factory=lambda: MappingProxyType({}))
+    missing_reason: str = ""
+    unavailable_reason: str = ""
+    problems: tuple[str, ...] = ()
 
 
-def digest(item: msgspec.Raw) -> LedgerRow:
+def create_ledger_record(item: msgspec.Raw) -> CapLedgerRecord:
     """The row of a stored CapLedger.
 
     Raises:
         ValueError: it is none.
     """
-    bare = _BARE.decode(item)
-    metadata, key = bare.metadata, LedgerKey(bare.spec.cap, bare.spec.namespace)
-    who = metadata.uid, metadata.namespace, metadata.name, revision_of(metadata.resource_version), key
+    partial = _PARTIAL_DECODER.decode(item)
+    metadata, key = partial.metadata, LedgerKey(partial.spec.cap, partial.spec.namespace)
+    identity = metadata.uid, metadata.namespace, metadata.name, revision_of(metadata.resource_version), key
     try:
-        found = codec.decode(bytes(item), key)
+        decoded = codec.decode(bytes(item), key)
     except StoreUnavailableError as error:
-        return LedgerRow(*who, None, None, str(error))
+        return CapLedgerRecord(*identity, None, None, str(error))
     if metadata.name != naming.object_name(key):
-        wrong = f"capledger {metadata.namespace}/{metadata.name} has a name that no gate gives, and is passed over"
-        return LedgerRow(*who, None, None, wrong)
-    return LedgerRow(*who, found.ledger, bare.status.shown.counted_at)
+        message = f"capledger {metadata.namespace}/{metadata.name} has a name that no gate gives, and is passed over"
+        return CapLedgerRecord(*identity, None, None, message)
+    return CapLedgerRecord(*identity, decoded.ledger, partial.status.shown.counted_at)
 
 
-def gathered(rows: Iterable[LedgerRow]) -> Ledgers:
+def create_ledger_list(records: Iterable[CapLedgerRecord]) -> CapLedgerList:
     """The ledgers by key. Where several gates have left one for the same key, that counted from the newest pods."""
-    found: dict[LedgerKey, LedgerRow] = {}
-    faults: list[str] = []
-    for row in rows:
-        if row.ledger is None:
-            faults.append(row.fault)
+    records_by_key: dict[LedgerKey, CapLedgerRecord] = {}
+    problems: list[str] = []
+    for record in records:
+        if record.ledger is None:
+            problems.append(record.error)
             continue
-        other = found.get(row.key)
-        if other is not None:
-            faults.append(_twice(row, other))
-        if other is None or other.ledger is None or row.ledger.pods_revision > other.ledger.pods_revision:
-            found[row.key] = row
-    absent = (
-        "" if found or faults else "there are no CapLedgers: the gate keeps its ledgers in memory, or there is none"
+        existing = records_by_key.get(record.key)
+        if existing is not None:
+            problems.append(_describe_duplicate(record, existing))
+        if existing is None or existing.ledger is None or record.ledger.pods_revision > existing.ledger.pods_revision:
+            records_by_key[record.key] = record
+    missing_reason = (
+        ""
+        if records_by_key or problems
+        else "there are no CapLedgers: the gate keeps its ledgers in memory, or there is none"
     )
-    return Ledgers(MappingProxyType(found), absent, faults=tuple(faults))
+    return CapLedgerList(MappingProxyType(records_by_key), missing_reason, problems=tuple(problems))
 
 
-def _twice(row: LedgerRow, other: LedgerRow) -> str:
-    where = " and ".join(sorted({row.namespace, other.namespace}))
-    return f"ledger {row.name} is there twice, in namespaces {where}: that counted from the newest pods is shown"
+def _describe_duplicate(record: CapLedgerRecord, other: CapLedgerRecord) -> str:
+    namespaces = " and ".join(sorted({record.namespace, other.namespace}))
+    return (
+        f"ledger {record.name} is there twice, in namespaces {namespaces}: that counted from the newest pods is shown"
+    )
 
 
-_BARE = msgspec.json.Decoder(_Bare)
+_PARTIAL_DECODER = msgspec.json.Decoder(_PartialCapLedger)
 
-LEDGERS = Reading(naming.PLURAL, PATH, msgspec.Raw, digest)
+LEDGER_RECORD_CODEC = Reading(naming.PLURAL, LEDGERS_PATH, msgspec.Raw, create_ledger_record)

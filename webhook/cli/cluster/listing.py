@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TypeVar
 
-from webhook.cli.progress import growing
+from webhook.cli.progress import track_size
 from webhook.errors import TallygateError
 from webhook.state.watch.events import Replaced, Row
 from webhook.state.watch.failure import LIST_ANEW, Reason, WatchError
@@ -13,14 +13,14 @@ from webhook.state.watch.wire import Page, Reading, refused
 W = TypeVar("W")
 R = TypeVar("R", bound=Row)
 
-_PAGE = 500
-_TIMES = (1, 4, 16)
+_PAGE_SIZE = 500
+_PAGE_SIZE_FACTORS = (1, 4, 16)
 """A list that expires between two pages is begun anew, with pages so many times larger (docs/watching.md)."""
 _OK = 200
 _NOT_FOUND = 404
 
 
-class ListingError(TallygateError):
+class ListError(TallygateError):
     """A resource cannot be listed; `cause` is why."""
 
     def __init__(self, text: str, cause: WatchError) -> None:
@@ -28,11 +28,11 @@ class ListingError(TallygateError):
         self.cause = cause
 
 
-class UnservedError(ListingError):
+class UnknownResourceError(ListError):
     """The API server knows no such resource."""
 
 
-def listed(transport: Transport, reading: Reading[W, R], where: str, page: int = _PAGE) -> Replaced[R]:
+def list_all(transport: Transport, codec: Reading[W, R], server: str, page_size: int = _PAGE_SIZE) -> Replaced[R]:
     """Everything there is of a resource; without a `resourceVersion` in the query this is a quorum read.
 
     `page` is how many objects are asked for at a time.
@@ -41,19 +41,19 @@ def listed(transport: Transport, reading: Reading[W, R], where: str, page: int =
         UnservedError: the API server knows no such resource.
         ListingError: it cannot be listed; the text names it, and `where` that was tried.
     """
-    sizes = (page * times for times in _TIMES)
+    sizes = (page_size * factor for factor in _PAGE_SIZE_FACTORS)
     size = next(sizes)
     while True:
         try:
-            return _whole(_pages(transport, reading, where, size))
+            return _collect(_track_pages(transport, codec, server, size))
         except WatchError as failure:
             larger = next(sizes, None) if failure.reason in LIST_ANEW else None
             if larger is None:
-                raise ListingError(f"{reading.name} cannot be listed at {where}: {failure}", failure) from failure
+                raise ListError(f"{codec.name} cannot be listed at {server}: {failure}", failure) from failure
             size = larger
 
 
-def _whole(pages: Iterator[Page[R]]) -> Replaced[R]:
+def _collect(pages: Iterator[Page[R]]) -> Replaced[R]:
     items: list[R] = []
     revision = 0
     for page in pages:
@@ -62,27 +62,31 @@ def _whole(pages: Iterator[Page[R]]) -> Replaced[R]:
     return Replaced(items, revision)
 
 
-def _pages(transport: Transport, reading: Reading[W, R], where: str, size: int) -> Iterator[Page[R]]:
+def _track_pages(transport: Transport, codec: Reading[W, R], server: str, size: int) -> Iterator[Page[R]]:
     """The pages of one list, told on stderr when they take long."""
-    return growing(f"listing {reading.name}", _asked(transport, reading, where, size), lambda page: len(page.items))
+    return track_size(
+        f"listing {codec.name}", _request_pages(transport, codec, server, size), lambda page: len(page.items)
+    )
 
 
-def _asked(transport: Transport, reading: Reading[W, R], where: str, size: int) -> Iterator[Page[R]]:
-    query, first = {"limit": f"{size}"}, None
+def _request_pages(transport: Transport, codec: Reading[W, R], server: str, size: int) -> Iterator[Page[R]]:
+    query, first_revision = {"limit": f"{size}"}, None
     while True:
-        answer = transport.get(reading.path, query)
-        if answer.status == _NOT_FOUND:
-            failure = refused(answer)
-            raise UnservedError(f"there are no {reading.name} at {where}: {failure}", failure)
-        if answer.status != _OK:
-            raise refused(answer)
-        page = reading.page(answer.body)
-        first = first or page.revision
-        if page.revision != first:
-            raise WatchError(Reason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {first}")
+        response = transport.get(codec.path, query)
+        if response.status == _NOT_FOUND:
+            failure = refused(response)
+            raise UnknownResourceError(f"there are no {codec.name} at {server}: {failure}", failure)
+        if response.status != _OK:
+            raise refused(response)
+        page = codec.page(response.body)
+        first_revision = first_revision or page.revision
+        if page.revision != first_revision:
+            raise WatchError(
+                Reason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {first_revision}"
+            )
         yield page
         if not page.more:
             return
         if page.more == query.get("continue"):
-            raise WatchError(Reason.UNREADABLE, f"a list of {reading.name} that does not end")
+            raise WatchError(Reason.UNREADABLE, f"a list of {codec.name} that does not end")
         query = {"limit": f"{size}", "continue": page.more}

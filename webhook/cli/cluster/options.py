@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from webhook.cli.command import Misuse
+from webhook.cli.command import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,20 +27,22 @@ def connection_options(command: F) -> F:
     return _KUBECONFIG(_CONTEXT(_IN_CLUSTER(command)))
 
 
-def snapshot_option(meaning: str) -> Callable[[F], F]:
+def snapshot_option(help_text: str) -> Callable[[F], F]:
     """`--snapshot`, for what the command means by it."""
-    return click.option("--snapshot", metavar="FILE", type=click.Path(path_type=Path), help=meaning)
+    return click.option("--snapshot", metavar="FILE", type=click.Path(path_type=Path), help=help_text)
 
 
-def only_one(kubeconfig: Path | None, context: str | None, *, in_cluster: bool, snapshot: Path | None = None) -> None:
+def require_one_source(
+    kubeconfig: Path | None, context: str | None, *, in_cluster: bool, snapshot: Path | None = None
+) -> None:
     """Check that the options name one cluster.
 
     Raises:
         Misuse: they name two.
     """
     if in_cluster and (kubeconfig or context):
-        raise Misuse("--in-cluster takes neither --kubeconfig nor --context: it is the cluster that this runs in")
+        raise UsageError("--in-cluster takes neither --kubeconfig nor --context: it is the cluster that this runs in")
     if snapshot and (in_cluster or kubeconfig or context):
-        raise Misuse(
+        raise UsageError(
             "--snapshot takes no --kubeconfig, --context or --in-cluster: a snapshot is read without a cluster"
         )

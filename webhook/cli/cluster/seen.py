@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from webhook.admission.capping import CapIndex, ActiveCap
-from webhook.cli.cluster.ledgers import LEDGERS, PAGE, Ledgers, gathered
-from webhook.cli.cluster.listing import ListingError, UnservedError, listed
+from webhook.admission.capping import ActiveCap, CapIndex
+from webhook.cli.cluster.ledgers import LEDGER_PAGE_SIZE, LEDGER_RECORD_CODEC, CapLedgerList, create_ledger_list
+from webhook.cli.cluster.listing import ListError, UnknownResourceError, list_all
 from webhook.gate.usage_lister import Membership, UsageLister
 from webhook.objects.core import Pod
 from webhook.state.ports import LedgerKey
@@ -24,10 +24,10 @@ from webhook.state.watch.view import PodView
 from webhook.state.watch.wire import Reading
 
 PODS_PATH = "/api/v1/pods"
-_NONE = Membership(frozenset(), "", 0, 0, 0)
+_NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)
 
 
-class Views:
+class ClusterStores:
     """Pods and namespaces as the gate sees them, empty until they are told what there is.
 
     `born` says when pods were created, in seconds since 1970, as far as they were digested here.
@@ -36,79 +36,77 @@ class Views:
     def __init__(self) -> None:
         self.pods = PodView()
         self.namespaces = NamespaceView()
-        self.sight = UsageLister(self.pods, self.namespaces, time.monotonic, lambda: None)
-        self.born: dict[str, float] = {}
-        self._shapes = Shapes()
+        self.usage_lister = UsageLister(self.pods, self.namespaces, time.monotonic, lambda: None)
+        self.creation_times: dict[str, float] = {}
+        self._interner = Shapes()
 
-    def digest(self, pod: Pod) -> PodRow:
+    def create_pod_record(self, pod: Pod) -> PodRow:
         """The row of a stored pod.
 
         Raises:
             ValueError: it lacks what every stored pod has.
         """
-        row = digest(pod, self._shapes)
+        record = digest(pod, self._interner)
         created = pod.metadata.creation_timestamp if pod.metadata else None
         if created:
-            self.born[row.uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
-        return row
+            self.creation_times[record.uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
+        return record
 
 
 @dataclass
-class Seen:
+class ObservedCluster:
     """Pods and namespaces, which have been listed, and CapLedgers. It is asked while the views stay as they are.
 
     `now` is when it was read, in seconds since 1970, unless that is not known.
     """
 
-    views: Views
-    ledgers: Ledgers
-    now: float | None = None
+    stores: ClusterStores
+    ledgers: CapLedgerList
+    read_at: float | None = None
 
     @property
     def pods(self) -> PodView:
         """The pods."""
-        return self.views.pods
+        return self.stores.pods
 
-    def keys(self, counted: ActiveCap) -> list[LedgerKey]:
+    def list_keys(self, cap: ActiveCap) -> list[LedgerKey]:
         """The ledgers that a cap has here: one, or one for each of its namespaces."""
-        if counted.definition.shared:
-            return [LedgerKey(counted.key, "")]
-        return [
-            LedgerKey(counted.key, name) for name in sorted(self.members(counted, LedgerKey(counted.key, "")).names)
-        ]
+        if cap.definition.shared:
+            return [LedgerKey(cap.key, "")]
+        return [LedgerKey(cap.key, name) for name in sorted(self.get_membership(cap, LedgerKey(cap.key, "")).names)]
 
-    def members(self, counted: ActiveCap, key: LedgerKey) -> Membership:
+    def get_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership:
         """The namespaces that draw on a ledger, as the gate finds them."""
-        return self.views.sight.find_membership(counted, key) or _NONE
+        return self.stores.usage_lister.find_membership(cap, key) or _NO_MEMBERS
 
-    def terminating(self, namespaces: Iterable[str]) -> list[str]:
+    def list_terminating(self, namespaces: Iterable[str]) -> list[str]:
         """The UIDs of pods of these namespaces that are being deleted and have not ended."""
-        return [uid for name in namespaces for uid in self._terminating.get(name, ())]
+        return [uid for name in namespaces for uid in self._terminating_by_namespace.get(name, ())]
 
-    def strangers(self, caps: CapIndex) -> list[LedgerKey]:
+    def list_unknown_ledgers(self, caps: CapIndex) -> list[LedgerKey]:
         """The ledgers of caps that are not among these."""
-        known = {counted.key for counted in caps.list_caps()}
+        cap_keys = {counted.key for counted in caps.list_caps()}
         return sorted(
-            (key for key in self.ledgers.rows if key.cap not in known), key=lambda key: (key.cap, key.namespace)
+            (key for key in self.ledgers.records if key.cap not in cap_keys), key=lambda key: (key.cap, key.namespace)
         )
 
-    def bereft(self, caps: CapIndex) -> list[str]:
+    def list_deleted_namespaces(self, caps: CapIndex) -> list[str]:
         """The namespaces that are gone, of which a ledger of these caps is left."""
-        known = {counted.key for counted in caps.list_caps()}
-        named = {key.namespace for key in self.ledgers.rows if key.namespace and key.cap in known}
-        return sorted(name for name in named if self.views.namespaces.row(name) is None)
+        cap_keys = {counted.key for counted in caps.list_caps()}
+        namespaces = {key.namespace for key in self.ledgers.records if key.namespace and key.cap in cap_keys}
+        return sorted(name for name in namespaces if self.stores.namespaces.row(name) is None)
 
     @cached_property
-    def _terminating(self) -> Mapping[str, list[str]]:
-        found: dict[str, list[str]] = defaultdict(list)
-        for row in self.views.namespaces.rows():
-            for place in self.pods.within(row.name):
-                if _is_going(place):
-                    found[row.name].append(place.uid)
-        return found
+    def _terminating_by_namespace(self) -> Mapping[str, list[str]]:
+        uids_by_namespace: dict[str, list[str]] = defaultdict(list)
+        for namespace in self.stores.namespaces.rows():
+            for pod in self.pods.within(namespace.name):
+                if _is_terminating(pod):
+                    uids_by_namespace[namespace.name].append(pod.uid)
+        return uids_by_namespace
 
 
-def live(access: Access) -> Seen:
+def observe_api_server(access: Access) -> ObservedCluster:
     """What is there now. Ledgers are read first, so that pods are no older than what a ledger was counted from.
 
     Raises:
@@ -116,33 +114,35 @@ def live(access: Access) -> Seen:
     """
     transport = PooledTransport(access)
     try:
-        views, ledgers = Views(), ledgers_of(transport, access.server)
-        views.namespaces.apply(listed(transport, NAMESPACES, access.server))
-        views.pods.apply(listed(transport, Reading("pods", PODS_PATH, Pod, views.digest), access.server))
-        return Seen(views, ledgers, time.time())
+        stores, ledgers = ClusterStores(), list_cap_ledgers(transport, access.server)
+        stores.namespaces.apply(list_all(transport, NAMESPACES, access.server))
+        stores.pods.apply(list_all(transport, Reading("pods", PODS_PATH, Pod, stores.create_pod_record), access.server))
+        return ObservedCluster(stores, ledgers, time.time())
     finally:
         transport.close()
 
 
-def ledgers_of(transport: Transport, where: str) -> Ledgers:
+def list_cap_ledgers(transport: Transport, server: str) -> CapLedgerList:
     """The CapLedgers of a cluster, or why there are none to be had.
 
     Raises:
         ListingError: the API server fails in another way than by refusing.
     """
     try:
-        return gathered(listed(transport, LEDGERS, where, PAGE).items)
-    except UnservedError:
-        return _closed("the cluster has no CapLedgers: the gate keeps its ledgers in memory, or there is none")
-    except ListingError as error:
+        return create_ledger_list(list_all(transport, LEDGER_RECORD_CODEC, server, LEDGER_PAGE_SIZE).items)
+    except UnknownResourceError:
+        return _create_unavailable(
+            "the cluster has no CapLedgers: the gate keeps its ledgers in memory, or there is none"
+        )
+    except ListError as error:
         if error.cause.reason is not Reason.FORBIDDEN:
             raise
-        return _closed(f"CapLedgers may not be read: {error.cause}")
+        return _create_unavailable(f"CapLedgers may not be read: {error.cause}")
 
 
-def _closed(why: str) -> Ledgers:
-    return Ledgers(absent=why, closed=why)
+def _create_unavailable(reason: str) -> CapLedgerList:
+    return CapLedgerList(missing_reason=reason, unavailable_reason=reason)
 
 
-def _is_going(place: Place) -> bool:
-    return place.is_terminating and not place.has_ended
+def _is_terminating(pod: Place) -> bool:
+    return pod.is_terminating and not pod.has_ended

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhook.cli.cluster.options import only_one
-from webhook.cli.cluster.seen import Seen, live
-from webhook.cli.cluster.stored import stored
+from webhook.cli.cluster.options import require_one_source
+from webhook.cli.cluster.seen import ObservedCluster, observe_api_server
+from webhook.cli.cluster.stored import observe_snapshot
 from webhook.state.watch.connect import Connection, connect, connect_in_cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ClusterSource:
     """A cluster's API server, or a snapshot.
 
     Raises:
@@ -24,9 +24,9 @@ class Source:
 
     def __post_init__(self) -> None:
         """Check that one is meant."""
-        only_one(self.kubeconfig, self.context, in_cluster=self.in_cluster, snapshot=self.snapshot)
+        require_one_source(self.kubeconfig, self.context, in_cluster=self.in_cluster, snapshot=self.snapshot)
 
-    def connection(self) -> Connection:
+    def connect(self) -> Connection:
         """The API server.
 
         Raises:
@@ -34,7 +34,7 @@ class Source:
         """
         return connect_in_cluster() if self.in_cluster else connect(self.kubeconfig, self.context)
 
-    def read(self) -> Seen:
+    def read(self) -> ObservedCluster:
         """What is there now, or was when the snapshot was taken.
 
         Raises:
@@ -42,4 +42,4 @@ class Source:
             ListingError: it does not say what is there.
             SnapshotError: the snapshot cannot be read.
         """
-        return stored(self.snapshot) if self.snapshot else live(self.connection())
+        return observe_snapshot(self.snapshot) if self.snapshot else observe_api_server(self.connect())

@@ -12,70 +12,74 @@ from cryptography.exceptions import InvalidSignature
 
 from webhook.errors import TallygateError
 
-_MOST = 20  # certificates in a file
+_MAX_CERTIFICATES = 20  # certificates in a file
 
 
-class ChainError(TallygateError):
+class CertificateChainError(TallygateError):
     """What should be certificates is none."""
 
 
-def certificates(pem: bytes) -> list[x509.Certificate]:
+def load_certificates(pem: bytes) -> list[x509.Certificate]:
     """Those of a file.
 
     Raises:
         ChainError: it is none.
     """
     try:
-        return x509.load_pem_x509_certificates(pem)[:_MOST]
+        return x509.load_pem_x509_certificates(pem)[:_MAX_CERTIFICATES]
     except ValueError as error:
-        raise ChainError(f"no certificate: {error}") from None
+        raise CertificateChainError(f"no certificate: {error}") from None
 
 
-def distrust(chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], host: str, now: datetime) -> str:
+def find_distrust(
+    chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], host: str, now: datetime
+) -> str:
     """Why who trusts `trusted` would not talk to `host` that shows this chain; empty when it would."""
-    leaf = chain[0]
-    if not now <= leaf.not_valid_after_utc:
-        return f"the certificate has expired on {leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-    if now < leaf.not_valid_before_utc:
-        return f"the certificate is not valid before {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
-    if not _names(leaf, host):
+    serving_certificate = chain[0]
+    if not now <= serving_certificate.not_valid_after_utc:
+        return f"the certificate has expired on {serving_certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    if now < serving_certificate.not_valid_before_utc:
+        return f"the certificate is not valid before {serving_certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+    if not _is_valid_for(serving_certificate, host):
         return f"the certificate is not for {host}"
-    return "" if _leads(chain, trusted, now) else "no authority in caBundle has signed the certificate"
+    return "" if _is_trusted(chain, trusted, now) else "no authority in caBundle has signed the certificate"
 
 
-def _leads(chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime) -> bool:
-    valid = [each for each in trusted if each.not_valid_before_utc <= now <= each.not_valid_after_utc]
-    step = chain[0]
-    for _ in range(_MOST):
-        if step in valid or any(_signs(authority, step) for authority in valid):
+def _is_trusted(chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime) -> bool:
+    valid_cas = [
+        candidate for candidate in trusted if candidate.not_valid_before_utc <= now <= candidate.not_valid_after_utc
+    ]
+    certificate = chain[0]
+    for _ in range(_MAX_CERTIFICATES):
+        if certificate in valid_cas or any(_is_issuer(ca, certificate) for ca in valid_cas):
             return True
-        above = next((each for each in chain[1:] if each != step and _signs(each, step)), None)
-        if above is None:
+        issuer = next((each for each in chain[1:] if each != certificate and _is_issuer(each, certificate)), None)
+        if issuer is None:
             return False
-        step = above
+        certificate = issuer
     return False
 
 
-def _signs(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+def _is_issuer(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
-        certificate.verify_directly_issued_by(authority)
+        certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
 
 
-def _names(leaf: x509.Certificate, host: str) -> bool:
+def _is_valid_for(certificate: x509.Certificate, host: str) -> bool:
     try:
-        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
         return False
     try:
         return ip_address(host) in names.get_values_for_type(x509.IPAddress)
     except ValueError:
-        return any(_is(pattern, host) for pattern in names.get_values_for_type(x509.DNSName))
+        return any(_matches_host(pattern, host) for pattern in names.get_values_for_type(x509.DNSName))
 
 
-def _is(pattern: str, host: str) -> bool:
+def _matches_host(pattern: str, host: str) -> bool:
     """A `*` stands for the first label, and for nothing else."""
     if not pattern.startswith("*."):
         return pattern.lower() == host.lower()

@@ -8,85 +8,91 @@ from collections.abc import Iterable
 
 import msgspec
 
-from webhook.cli.doctoring.api import Api
-from webhook.cli.doctoring.facts import Answered, Unseen
-from webhook.cli.doctoring.rights import Right
+from webhook.cli.doctoring.api import DoctorClient
+from webhook.cli.doctoring.facts import PermissionResult, Unavailable
+from webhook.cli.doctoring.rights import Permission
 
-_API = "/apis/authorization.k8s.io/v1"
+_AUTHORIZATION_API = "/apis/authorization.k8s.io/v1"
 _CREATED = 201
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _AccessStatus(msgspec.Struct, frozen=True):
     allowed: bool = False
 
 
-class _Review(msgspec.Struct, frozen=True):
-    status: _Status = _Status()
+class _AccessReview(msgspec.Struct, frozen=True):
+    status: _AccessStatus = _AccessStatus()
 
 
-class _User(msgspec.Struct, frozen=True):
+class _ReviewUser(msgspec.Struct, frozen=True):
     username: str = ""
     groups: tuple[str, ...] = ()
 
 
-class _Me(msgspec.Struct, rename="camel", frozen=True):
-    user_info: _User = _User()
+class _SelfSubjectStatus(msgspec.Struct, rename="camel", frozen=True):
+    user_info: _ReviewUser = _ReviewUser()
 
 
-class _Self(msgspec.Struct, frozen=True):
-    status: _Me = _Me()
+class _SelfSubjectReview(msgspec.Struct, frozen=True):
+    status: _SelfSubjectStatus = _SelfSubjectStatus()
 
 
-def answered(api: Api, namespace: str, account: str, rights: Iterable[Right]) -> tuple[Answered, ...] | Unseen:
+def review_permissions(
+    api: DoctorClient, namespace: str, account: str, permissions: Iterable[Permission]
+) -> tuple[PermissionResult, ...] | Unavailable:
     """Each right, and whether the ServiceAccount has it."""
     user = f"system:serviceaccount:{namespace}:{account}"
-    is_self = _who(api) == user
-    found = []
-    for right in rights:
-        allowed = _is_allowed(api, namespace, right, None if is_self else user)
-        if isinstance(allowed, Unseen):
+    is_self = _get_own_username(api) == user
+    results = []
+    for permission in permissions:
+        allowed = _review_permission(api, namespace, permission, None if is_self else user)
+        if isinstance(allowed, Unavailable):
             return allowed
-        found.append(Answered(right, allowed))
-    return tuple(found)
+        results.append(PermissionResult(permission, allowed))
+    return tuple(results)
 
 
-def _who(api: Api) -> str:
+def _get_own_username(api: DoctorClient) -> str:
     """Who asks; empty where the API server does not say."""
     body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
-    answer = api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
-    if isinstance(answer, Unseen) or answer.status != _CREATED:
+    response = api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
+    if isinstance(response, Unavailable) or response.status != _CREATED:
         return ""
     try:
-        return msgspec.json.decode(answer.body, type=_Self).status.user_info.username
+        return msgspec.json.decode(response.body, type=_SelfSubjectReview).status.user_info.username
     except (ValueError, RecursionError):
         return ""
 
 
-def _is_allowed(api: Api, namespace: str, right: Right, user: str | None) -> bool | Unseen:
+def _review_permission(
+    api: DoctorClient, namespace: str, permission: Permission, user: str | None
+) -> bool | Unavailable:
     kind = "SelfSubjectAccessReview" if user is None else "SubjectAccessReview"
-    answer = api.post(f"{_API}/{kind.lower()}s", json.dumps(_review(kind, namespace, right, user)).encode())
-    if isinstance(answer, Unseen):
-        return answer
-    if answer.status != _CREATED:
-        return answer.refusal()
+    response = api.post(
+        f"{_AUTHORIZATION_API}/{kind.lower()}s", json.dumps(_build_review(kind, namespace, permission, user)).encode()
+    )
+    if isinstance(response, Unavailable):
+        return response
+    if response.status != _CREATED:
+        return response.create_unavailable()
     try:
-        return msgspec.json.decode(answer.body, type=_Review).status.allowed
+        return msgspec.json.decode(response.body, type=_AccessReview).status.allowed
     except (ValueError, RecursionError) as error:
-        return Unseen(f"a review that is none: {error}")
+        return Unavailable(f"a review that is none: {error}")
 
 
-def _review(kind: str, namespace: str, right: Right, user: str | None) -> dict[str, object]:
-    resource, _, part = right.resource.partition("/")
-    attributes = {"verb": right.verb, "group": right.group, "resource": resource}
-    attributes |= {"subresource": part} if part else {}
-    attributes |= {"namespace": namespace} if right.is_own else {}
-    attributes |= {"name": right.name} if right.name else {}
+def _build_review(kind: str, namespace: str, permission: Permission, user: str | None) -> dict[str, object]:
+    resource, _, subresource = permission.resource.partition("/")
+    attributes = {"verb": permission.verb, "group": permission.group, "resource": resource}
+    attributes |= {"subresource": subresource} if subresource else {}
+    attributes |= {"namespace": namespace} if permission.is_namespaced else {}
+    attributes |= {"name": permission.name} if permission.name else {}
     spec: dict[str, object] = {"resourceAttributes": attributes}
     if user is not None:
-        spec |= {"user": user, "groups": _groups(namespace)}
+        spec |= {"user": user, "groups": _list_groups(namespace)}
     return {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
 
 
-def _groups(namespace: str) -> list[str]:
+def _list_groups(namespace: str) -> list[str]:
     """Those of every ServiceAccount (apiserver pkg/authentication/serviceaccount, MakeGroupNames)."""
     return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]

@@ -5,25 +5,29 @@ from typing import Any
 import msgspec
 
 from webhook.admission.registration import ServiceTarget, create_webhook_configurations
-from webhook.cli.doctoring.facts import MUTATING, VALIDATING, Whereabouts
-from webhook.cli.doctoring.records import Configuration, Webhook
+from webhook.cli.doctoring.facts import MUTATING, VALIDATING, GateLocation
+from webhook.cli.doctoring.records import Webhook, WebhookConfiguration
 
 
-class Expected:
+class ExpectedConfigurations:
     """Both configurations of a gate, as `tallygate` registers it."""
 
-    def __init__(self, here: Whereabouts, failure_policy: str = "Fail") -> None:
-        from_table = create_webhook_configurations(ServiceTarget(), failure_policy=failure_policy, own_namespace=here.namespace)
-        self._written = dict(zip((MUTATING, VALIDATING), from_table, strict=True))
+    def __init__(self, location: GateLocation, failure_policy: str = "Fail") -> None:
+        configurations = create_webhook_configurations(
+            ServiceTarget(), failure_policy=failure_policy, own_namespace=location.namespace
+        )
+        self._configurations = dict(zip((MUTATING, VALIDATING), configurations, strict=True))
 
-    def configuration(self, kind: str) -> Configuration:
+    def get_configuration(self, kind: str) -> WebhookConfiguration:
         """One of them, read."""
-        return msgspec.convert(self._written[kind], Configuration)
+        return msgspec.convert(self._configurations[kind], WebhookConfiguration)
 
-    def webhook(self, kind: str, name: str) -> Webhook | None:
+    def find_webhook(self, kind: str, name: str) -> Webhook | None:
         """One webhook of it; None where none is called so."""
-        return next((each for each in self.configuration(kind).webhooks if each.name == name), None)
+        return next((webhook for webhook in self.get_configuration(kind).webhooks if webhook.name == name), None)
 
-    def field(self, kind: str, name: str, field: str) -> Any:
+    def get_field(self, kind: str, name: str, field_name: str) -> Any:
         """What is written in a field of one, as JSON; None where it has none."""
-        return next(each for each in self._written[kind]["webhooks"] if each["name"] == name).get(field)
+        return next(webhook for webhook in self._configurations[kind]["webhooks"] if webhook["name"] == name).get(
+            field_name
+        )

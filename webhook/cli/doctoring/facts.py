@@ -7,30 +7,30 @@ from typing import Any, NamedTuple
 
 from webhook.accounting.amounts import Amounts
 from webhook.cli.doctoring.records import (
-    Budget,
-    Configuration,
-    Definition,
-    Deployment,
+    CustomResourceDefinition,
+    GateDeployment,
+    GateDisruptionBudget,
     GatePod,
-    Lease,
-    Secret,
-    Space,
+    LabelledNamespace,
+    LeaderLease,
+    TlsSecret,
+    WebhookConfiguration,
 )
-from webhook.cli.doctoring.rights import DEFAULT_SECRET, Right
+from webhook.cli.doctoring.rights import DEFAULT_SECRET, Permission
 from webhook.objects.core import ResourceQuota
 
 MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class Unavailable:
     """Something that could not be read, and why."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class GateLocation:
     """What the gate is called here, and how commands name its cluster: `options` go behind kubectl and tallygate.
 
     `name` is that of its webhook configurations, `secret` that of what it serves with.
@@ -38,11 +38,11 @@ class Whereabouts:
 
     namespace: str
     name: str
-    secret: str = DEFAULT_SECRET
+    secret_name: str = DEFAULT_SECRET
     options: tuple[str, ...] = ()
 
 
-class Attempt(NamedTuple):
+class DryRun(NamedTuple):
     """A pod that was sent as a dry run: what was answered to it."""
 
     pod: str
@@ -51,14 +51,14 @@ class Attempt(NamedTuple):
     message: str
 
 
-class Shown(NamedTuple):
+class ServedCertificate(NamedTuple):
     """What a gate that is called by URL shows, as PEM, and why who trusts a bundle would not talk to it, by bundle."""
 
     certificate: bytes
-    refusals: Mapping[bytes, str]
+    trust_failures: Mapping[bytes, str]
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """One series of `/metrics`."""
 
     labels: Mapping[str, str]
@@ -66,18 +66,18 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class ReplicaMetrics:
     """What a replica's `/metrics` says, by name."""
 
-    samples: Mapping[str, tuple[Sample, ...]]
+    samples: Mapping[str, tuple[MetricSample, ...]]
 
-    def of(self, name: str) -> tuple[Sample, ...]:
+    def list_samples(self, name: str) -> tuple[MetricSample, ...]:
         """The series of a metric, its name without `tallygate_`."""
         return self.samples.get(f"tallygate_{name}", ())
 
-    def value(self, name: str) -> float | None:
+    def get_value(self, name: str) -> float | None:
         """The value of one without labels; None where it is not told."""
-        return next((each.value for each in self.of(name)), None)
+        return next((sample.value for sample in self.list_samples(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,38 +85,38 @@ class Replica:
     """One replica of the gate: its `/readyz`, its `/metrics`, and how far its clock is ahead of ours, in seconds."""
 
     name: str
-    readiness: Mapping[str, Any] | Unseen
-    metrics: Metrics | Unseen
-    ahead: float | None = None
+    readiness: Mapping[str, Any] | Unavailable
+    metrics: ReplicaMetrics | Unavailable
+    clock_offset: float | None = None
 
-    def checks(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def list_checks(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The checks of `/readyz` by name; none where it could not be read."""
-        told = {} if isinstance(self.readiness, Unseen) else self.readiness.get("checks")
-        for name, detail in (told if isinstance(told, dict) else {}).items():
+        checks = {} if isinstance(self.readiness, Unavailable) else self.readiness.get("checks")
+        for name, detail in (checks if isinstance(checks, dict) else {}).items():
             yield str(name), detail if isinstance(detail, dict) else {}
 
-    def check(self, name: str) -> Mapping[str, Any] | None:
+    def find_check(self, name: str) -> Mapping[str, Any] | None:
         """One of them; None where there is none."""
-        return dict(self.checks()).get(name)
+        return dict(self.list_checks()).get(name)
 
 
-class Answered(NamedTuple):
+class PermissionResult(NamedTuple):
     """A right that the gate needs, and whether it has it."""
 
-    right: Right
+    permission: Permission
     allowed: bool
 
 
-class Bound(NamedTuple):
+class CapLimits(NamedTuple):
     """What a cap allows a namespace: its name, the namespace, and amounts; `whole`, where it counts every pod there."""
 
     cap: str
     namespace: str
     hard: Amounts
-    whole: bool
+    counts_all_pods: bool
 
 
-class User(NamedTuple):
+class OpaqueNameUser(NamedTuple):
     """Something that uses an opaque name."""
 
     kind: str
@@ -126,7 +126,7 @@ class User(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class GateFacts:
     """What was gathered. `now` is our clock, `ahead` how far the API server's is ahead of it, in seconds.
 
     `version` is that of the tallygate that asks.
@@ -135,44 +135,53 @@ class Facts:
 
     now: datetime
     version: str
-    here: Whereabouts
-    ahead: float | None
-    mutating: Configuration | Unseen | None
-    validating: Configuration | Unseen | None
-    others: tuple[Configuration, ...] | Unseen
-    spaces: tuple[Space, ...] | Unseen
-    attempts: tuple[Attempt, ...] | Unseen
-    secret: Secret | Unseen | None
-    served: Shown | Unseen | None
-    deployment: Deployment | Unseen | None
-    budgets: tuple[Budget, ...] | Unseen
-    pods: tuple[GatePod, ...] | Unseen
-    replicas: tuple[Replica, ...] | Unseen
-    rights: tuple[Answered, ...] | Unseen
-    definition: Definition | Unseen | None
-    lease: Lease | Unseen | None
-    quotas: tuple[ResourceQuota, ...] | Unseen
-    bounds: tuple[Bound, ...] | Unseen
-    users: tuple[User, ...] | Unseen = field(default=())
+    location: GateLocation
+    clock_offset: float | None
+    mutating: WebhookConfiguration | Unavailable | None
+    validating: WebhookConfiguration | Unavailable | None
+    other_configurations: tuple[WebhookConfiguration, ...] | Unavailable
+    namespaces: tuple[LabelledNamespace, ...] | Unavailable
+    dry_runs: tuple[DryRun, ...] | Unavailable
+    secret: TlsSecret | Unavailable | None
+    served_certificate: ServedCertificate | Unavailable | None
+    deployment: GateDeployment | Unavailable | None
+    disruption_budgets: tuple[GateDisruptionBudget, ...] | Unavailable
+    pods: tuple[GatePod, ...] | Unavailable
+    replicas: tuple[Replica, ...] | Unavailable
+    permissions: tuple[PermissionResult, ...] | Unavailable
+    ledger_definition: CustomResourceDefinition | Unavailable | None
+    lease: LeaderLease | Unavailable | None
+    quotas: tuple[ResourceQuota, ...] | Unavailable
+    cap_limits: tuple[CapLimits, ...] | Unavailable
+    opaque_name_users: tuple[OpaqueNameUser, ...] | Unavailable = field(default=())
 
-    def configurations(self) -> Iterator[tuple[str, Configuration]]:
+    def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:
         """Those of the gate's that are there, by what kubectl calls their kind."""
-        if isinstance(self.mutating, Configuration):
+        if isinstance(self.mutating, WebhookConfiguration):
             yield MUTATING, self.mutating
-        if isinstance(self.validating, Configuration):
+        if isinstance(self.validating, WebhookConfiguration):
             yield VALIDATING, self.validating
 
     @property
-    def unregistered(self) -> str:
+    def registration_problem(self) -> str:
         """Why nothing can be said of the registration; empty where one of the two is there."""
-        if any(self.configurations()):
+        if any(self.list_configurations()):
             return ""
-        unseen = next((each.why for each in (self.mutating, self.validating) if isinstance(each, Unseen)), "")
-        return f"the registration cannot be read: {unseen}" if unseen else "nothing of the gate is registered"
+        reason = next(
+            (
+                configuration.reason
+                for configuration in (self.mutating, self.validating)
+                if isinstance(configuration, Unavailable)
+            ),
+            "",
+        )
+        return f"the registration cannot be read: {reason}" if reason else "nothing of the gate is registered"
 
     @property
     def is_called_by_url(self) -> bool:
         """Whether the gate runs elsewhere than behind a Service of this cluster."""
         return any(
-            each.client_config.url for _, configuration in self.configurations() for each in configuration.webhooks
+            webhook.client_config.url
+            for _, configuration in self.list_configurations()
+            for webhook in configuration.webhooks
         )

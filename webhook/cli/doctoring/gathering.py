@@ -8,45 +8,45 @@ from importlib.metadata import version
 from webhook.admission.capping import CapIndex
 from webhook.admission.registration import DEFAULT_NAMESPACE
 from webhook.cli.doctoring import watching
-from webhook.cli.doctoring.api import Api
-from webhook.cli.doctoring.entitlement import answered
+from webhook.cli.doctoring.api import DoctorClient
+from webhook.cli.doctoring.entitlement import review_permissions
 from webhook.cli.doctoring.facts import (
     MUTATING,
     VALIDATING,
-    Answered,
-    Facts,
+    GateFacts,
+    GateLocation,
+    PermissionResult,
     Replica,
-    Shown,
-    Unseen,
-    Whereabouts,
+    ServedCertificate,
+    Unavailable,
 )
-from webhook.cli.doctoring.lists import Lists
-from webhook.cli.doctoring.probing import attempts, where
+from webhook.cli.doctoring.lists import PagedLists
+from webhook.cli.doctoring.probing import choose_namespace, send_dry_runs
 from webhook.cli.doctoring.records import (
-    Account,
-    Budget,
-    Configuration,
-    Definition,
-    Deployment,
+    CustomResourceDefinition,
+    GateDeployment,
+    GateDisruptionBudget,
     GatePod,
-    Lease,
-    Secret,
+    LeaderLease,
+    ServiceAccount,
+    TlsSecret,
+    WebhookConfiguration,
 )
-from webhook.cli.doctoring.rights import DEFAULT_SECRET, LEASE, RIGHTS
-from webhook.cli.doctoring.shown import shown as shown_at
-from webhook.cli.progress import shown
+from webhook.cli.doctoring.rights import DEFAULT_SECRET, LEADER_LEASE_NAME, PERMISSIONS
+from webhook.cli.doctoring.shown import fetch_served_certificate as shown_at
+from webhook.cli.progress import track
 from webhook.state.kubernetes import naming
 from webhook.state.watch.connect import Connection
 from webhook.state.watch.pool import PooledTransport
 
-_REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
+_CONFIGURATIONS_PATH = "/apis/admissionregistration.k8s.io/v1"
 _SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
-_CALLED = "tallygate"  # Deployment, Service and ServiceAccount
-_MOST_PODS = 50
+_OBJECT_NAME = "tallygate"  # Deployment, Service and ServiceAccount
+_MAX_PODS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DoctorRequest:
     """What is asked about: the configurations' name, the gate's namespace if it is not to be found out, and more.
 
     `caps` are those of policy files, `monitors` URLs of monitor ports of replicas that run elsewhere.
@@ -56,110 +56,134 @@ class Wanted:
     namespace: str | None = None
     caps: CapIndex | None = None
     monitors: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    cluster_options: tuple[str, ...] = ()
 
 
-def gathered(connection: Connection, wanted: Wanted) -> Facts:
+def gather_facts(connection: Connection, request: DoctorRequest) -> GateFacts:
     """Everything there is to know.
 
     Raises:
         Misuse: the API server does not answer at all.
     """
-    api, transport = Api(connection), PooledTransport(connection)
-    ahead = api.reached().ahead
+    api, transport = DoctorClient(connection), PooledTransport(connection)
+    clock_offset = api.check_reachable().clock_offset
     try:
-        return _Gathering(api, Lists(transport, api.server), wanted).facts(ahead)
+        return _Gatherer(api, PagedLists(transport, api.server), request).gather(clock_offset)
     finally:
         transport.close()
 
 
-class _Gathering:
+class _Gatherer:
     """One gate's."""
 
-    def __init__(self, api: Api, lists: Lists, wanted: Wanted) -> None:
+    def __init__(self, api: DoctorClient, paged_lists: PagedLists, request: DoctorRequest) -> None:
         self._api = api
-        self._lists = lists
-        self._wanted = wanted
-        self._ours = {kind: self._configuration(kind) for kind in (MUTATING, VALIDATING)}
-        found = [each for each in self._ours.values() if isinstance(each, Configuration)]
-        self._configurations = found
-        self._namespace = wanted.namespace or _called_in(found) or DEFAULT_NAMESPACE
+        self._paged_lists = paged_lists
+        self._request = request
+        self._own_configurations = {kind: self._get_configuration(kind) for kind in (MUTATING, VALIDATING)}
+        configurations = [
+            configuration
+            for configuration in self._own_configurations.values()
+            if isinstance(configuration, WebhookConfiguration)
+        ]
+        self._configurations = configurations
+        self._namespace = request.namespace or _find_service_namespace(configurations) or DEFAULT_NAMESPACE
 
-    def facts(self, ahead: float | None) -> Facts:
-        deployment = self._api.object(f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{_CALLED}", Deployment)
-        pods = self._pods()
-        spaces = self._lists.spaces()
-        here = Whereabouts(self._namespace, self._wanted.name, _secret(deployment), self._wanted.options)
+    def gather(self, clock_offset: float | None) -> GateFacts:
+        deployment = self._api.get_object(
+            f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{_OBJECT_NAME}", GateDeployment
+        )
+        pods = self._list_pods()
+        namespaces = self._paged_lists.list_namespaces()
+        location = GateLocation(
+            self._namespace, self._request.name, _find_secret_name(deployment), self._request.cluster_options
+        )
         definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{naming.PLURAL}.{naming.GROUP}"
-        lease = self._api.object(f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEASE}", Lease)
+        lease = self._api.get_object(
+            f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
+        )
         now = datetime.now(UTC)  # beside the Lease, which is judged by it to the second
-        return Facts(
+        return GateFacts(
             now=now,
             version=version("tallygate"),
-            here=here,
-            ahead=ahead,
-            mutating=self._ours[MUTATING],
-            validating=self._ours[VALIDATING],
-            others=self._others(),
-            spaces=spaces,
-            attempts=attempts(self._api, where(self._configurations, spaces)),
-            secret=self._api.object(f"/api/v1/namespaces/{self._namespace}/secrets/{here.secret}", Secret),
-            served=_served(self._configurations),
+            location=location,
+            clock_offset=clock_offset,
+            mutating=self._own_configurations[MUTATING],
+            validating=self._own_configurations[VALIDATING],
+            other_configurations=self._list_other_configurations(),
+            namespaces=namespaces,
+            dry_runs=send_dry_runs(self._api, choose_namespace(self._configurations, namespaces)),
+            secret=self._api.get_object(
+                f"/api/v1/namespaces/{self._namespace}/secrets/{location.secret_name}", TlsSecret
+            ),
+            served_certificate=_fetch_served_certificate(self._configurations),
             deployment=deployment,
-            budgets=self._api.items(f"/apis/policy/v1/namespaces/{self._namespace}/poddisruptionbudgets", Budget),
+            disruption_budgets=self._api.list_objects(
+                f"/apis/policy/v1/namespaces/{self._namespace}/poddisruptionbudgets", GateDisruptionBudget
+            ),
             pods=pods,
-            replicas=self._replicas(pods),
-            rights=self._rights(),
-            definition=self._api.object(definition, Definition),
+            replicas=self._probe_replicas(pods),
+            permissions=self._review_permissions(),
+            ledger_definition=self._api.get_object(definition, CustomResourceDefinition),
             lease=lease,
-            quotas=self._lists.quotas(),
-            bounds=self._lists.bounds(self._wanted.caps, spaces),
-            users=self._lists.users(),
+            quotas=self._paged_lists.list_quotas(),
+            cap_limits=self._paged_lists.list_cap_limits(self._request.caps, namespaces),
+            opaque_name_users=self._paged_lists.list_opaque_name_users(),
         )
 
-    def _configuration(self, kind: str) -> Configuration | Unseen | None:
-        return self._api.object(f"{_REGISTRATIONS}/{kind}s/{self._wanted.name}", Configuration)
+    def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:
+        return self._api.get_object(f"{_CONFIGURATIONS_PATH}/{kind}s/{self._request.name}", WebhookConfiguration)
 
-    def _others(self) -> tuple[Configuration, ...] | Unseen:
-        found = self._api.items(f"{_REGISTRATIONS}/{MUTATING}s", Configuration)
-        return found if isinstance(found, Unseen) else tuple(each for each in found if each.name != self._wanted.name)
+    def _list_other_configurations(self) -> tuple[WebhookConfiguration, ...] | Unavailable:
+        configurations = self._api.list_objects(f"{_CONFIGURATIONS_PATH}/{MUTATING}s", WebhookConfiguration)
+        return (
+            configurations
+            if isinstance(configurations, Unavailable)
+            else tuple(configuration for configuration in configurations if configuration.name != self._request.name)
+        )
 
-    def _pods(self) -> tuple[GatePod, ...] | Unseen:
-        query = {"labelSelector": _SELECTOR, "limit": f"{_MOST_PODS}"}
-        return self._api.items(f"/api/v1/namespaces/{self._namespace}/pods", GatePod, query)
+    def _list_pods(self) -> tuple[GatePod, ...] | Unavailable:
+        query = {"labelSelector": _SELECTOR, "limit": f"{_MAX_PODS}"}
+        return self._api.list_objects(f"/api/v1/namespaces/{self._namespace}/pods", GatePod, query)
 
-    def _replicas(self, pods: tuple[GatePod, ...] | Unseen) -> tuple[Replica, ...] | Unseen:
-        if self._wanted.monitors:
-            return tuple(watching.elsewhere(self._wanted.monitors))
-        if isinstance(pods, Unseen):
+    def _probe_replicas(self, pods: tuple[GatePod, ...] | Unavailable) -> tuple[Replica, ...] | Unavailable:
+        if self._request.monitors:
+            return tuple(watching.probe_monitors(self._request.monitors))
+        if isinstance(pods, Unavailable):
             return pods
-        if not pods and any(each.client_config.url for found in self._configurations for each in found.webhooks):
-            return Unseen("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
-        return tuple(watching.in_cluster(self._api, shown("asking replicas", pods)))
+        if not pods and any(
+            each.client_config.url for configuration in self._configurations for each in configuration.webhooks
+        ):
+            return Unavailable("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
+        return tuple(watching.probe_pods(self._api, track("asking replicas", pods)))
 
-    def _rights(self) -> tuple[Answered, ...] | Unseen:
-        account = self._api.object(f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{_CALLED}", Account)
+    def _review_permissions(self) -> tuple[PermissionResult, ...] | Unavailable:
+        account = self._api.get_object(
+            f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{_OBJECT_NAME}", ServiceAccount
+        )
         if account is None:
-            return Unseen(f"there is no ServiceAccount {self._namespace}/{_CALLED}")
-        return answered(self._api, self._namespace, _CALLED, shown("asking for rights", RIGHTS))
+            return Unavailable(f"there is no ServiceAccount {self._namespace}/{_OBJECT_NAME}")
+        return review_permissions(self._api, self._namespace, _OBJECT_NAME, track("asking for rights", PERMISSIONS))
 
 
-def _called_in(found: Sequence[Configuration]) -> str:
+def _find_service_namespace(configurations: Sequence[WebhookConfiguration]) -> str:
     """The namespace of the Service by which the gate is called; empty where it is not called so."""
-    services = (webhook.client_config.service for each in found for webhook in each.webhooks)
+    services = (webhook.client_config.service for configuration in configurations for webhook in configuration.webhooks)
     return next((service.namespace for service in services if service), "")
 
 
-def _secret(deployment: Deployment | Unseen | None) -> str:
+def _find_secret_name(deployment: GateDeployment | Unavailable | None) -> str:
     """The Secret that the gate serves with: what it is started with, else what it mounts."""
-    if not isinstance(deployment, Deployment):
+    if not isinstance(deployment, GateDeployment):
         return DEFAULT_SECRET
-    named = [each.rpartition("/")[2] for each in deployment.arguments if each.startswith("--tls-secret=")]
+    secret_arguments = [
+        argument.rpartition("/")[2] for argument in deployment.arguments if argument.startswith("--tls-secret=")
+    ]
     mounted = [each.secret.secret_name for each in deployment.spec.template.spec.volumes if each.secret]
-    return next(iter((*named, *mounted)), DEFAULT_SECRET)
+    return next(iter((*secret_arguments, *mounted)), DEFAULT_SECRET)
 
 
-def _served(found: Sequence[Configuration]) -> Shown | Unseen | None:
-    clients = [webhook.client_config for each in found for webhook in each.webhooks]
+def _fetch_served_certificate(configurations: Sequence[WebhookConfiguration]) -> ServedCertificate | Unavailable | None:
+    clients = [webhook.client_config for configuration in configurations for webhook in configuration.webhooks]
     urls = [each.url for each in clients if each.url]
     return shown_at(urls[0], {each.ca_bundle for each in clients}) if urls else None

@@ -3,59 +3,76 @@
 from enum import Enum, auto
 
 from certs.files import AUTHORITIES, CHAIN, KEY
-from webhook.cli.doctoring.facts import Facts
-from webhook.cli.doctoring.mending import kubectl, own, tallygate
-from webhook.cli.doctoring.records import Deployment
-from webhook.cli.doctoring.rights import Feature, features
+from webhook.cli.doctoring.facts import GateFacts
+from webhook.cli.doctoring.mending import format_kubectl, format_namespaced_kubectl, format_tallygate
+from webhook.cli.doctoring.records import GateDeployment
+from webhook.cli.doctoring.rights import Feature, parse_features
 
-_FOLDER = "certs.d/"  # as deploy/README.md calls it
-_INJECTED = "cert-manager.io/inject-ca-from"
+_CERTIFICATE_DIRECTORY = "certs.d/"  # as deploy/README.md calls it
+_INJECT_ANNOTATION = "cert-manager.io/inject-ca-from"
 
 
-class Issuer(Enum):
+class _Issuer(Enum):
     """Who makes it: somebody by `tallygate certs`, the gate itself, or cert-manager."""
 
-    HAND = auto()
+    MANUAL = auto()
     GATE = auto()
     CERT_MANAGER = auto()
 
 
-def issuer(facts: Facts) -> Issuer:
+def find_issuer(facts: GateFacts) -> _Issuer:
     """Who does here."""
-    if isinstance(facts.deployment, Deployment) and Feature.CERTIFIES in features(facts.deployment.arguments):
-        return Issuer.GATE
-    if any(_INJECTED in (found.metadata.annotations or {}) for _, found in facts.configurations()):
-        return Issuer.CERT_MANAGER
-    return Issuer.HAND
+    if isinstance(facts.deployment, GateDeployment) and Feature.CERTIFICATES in parse_features(
+        facts.deployment.arguments
+    ):
+        return _Issuer.GATE
+    if any(
+        _INJECT_ANNOTATION in (configuration.metadata.annotations or {})
+        for _, configuration in facts.list_configurations()
+    ):
+        return _Issuer.CERT_MANAGER
+    return _Issuer.MANUAL
 
 
-def publish(facts: Facts) -> tuple[str, ...]:
+def list_publish_commands(facts: GateFacts) -> tuple[str, ...]:
     """Let the API server trust what the gate shows; where that is done without anybody, look why it is not."""
-    match issuer(facts):
-        case Issuer.GATE:
-            return (own(facts.here, "logs", "--selector=app.kubernetes.io/component=gate", "--tail=50"),)
-        case Issuer.CERT_MANAGER:
-            return (own(facts.here, "describe", "certificates.cert-manager.io", "tallygate"),)
-        case Issuer.HAND:
-            return (tallygate(facts.here, "certs", "publish", _FOLDER),)
+    match find_issuer(facts):
+        case _Issuer.GATE:
+            return (
+                format_namespaced_kubectl(
+                    facts.location, "logs", "--selector=app.kubernetes.io/component=gate", "--tail=50"
+                ),
+            )
+        case _Issuer.CERT_MANAGER:
+            return (format_namespaced_kubectl(facts.location, "describe", "certificates.cert-manager.io", "tallygate"),)
+        case _Issuer.MANUAL:
+            return (format_tallygate(facts.location, "certs", "publish", _CERTIFICATE_DIRECTORY),)
 
 
-def renew(facts: Facts) -> tuple[str, ...]:
+def list_renew_commands(facts: GateFacts) -> tuple[str, ...]:
     """Have it made anew, trusted, and put where the gate reads it."""
-    match issuer(facts):
-        case Issuer.GATE:
+    match find_issuer(facts):
+        case _Issuer.GATE:
             annotation = "tallygate.dev/renew=certificate"
-            return (own(facts.here, "annotate", "secret", facts.here.secret, annotation, "--overwrite"),)
-        case Issuer.CERT_MANAGER:  # which makes what is gone anew
-            return (own(facts.here, "delete", "secret", facts.here.secret),)
-        case Issuer.HAND:
-            made = f"tallygate certs renew {_FOLDER}"
-            return (made, *publish(facts), *(() if facts.is_called_by_url else (_stored(facts),)))
+            return (
+                format_namespaced_kubectl(
+                    facts.location, "annotate", "secret", facts.location.secret_name, annotation, "--overwrite"
+                ),
+            )
+        case _Issuer.CERT_MANAGER:  # which makes what is gone anew
+            return (format_namespaced_kubectl(facts.location, "delete", "secret", facts.location.secret_name),)
+        case _Issuer.MANUAL:
+            renew_command = f"tallygate certs renew {_CERTIFICATE_DIRECTORY}"
+            return (
+                renew_command,
+                *list_publish_commands(facts),
+                *(() if facts.is_called_by_url else (_format_secret_update(facts),)),
+            )
 
 
-def _stored(facts: Facts) -> str:
+def _format_secret_update(facts: GateFacts) -> str:
     """With the authorities beside, by which one replica knows another (docs/install.md, "The relay")."""
-    files = (f"--from-file={_FOLDER}{name}" for name in (CHAIN, KEY, AUTHORITIES))
-    made = ("create", "secret", "generic", facts.here.secret, "--type=kubernetes.io/tls", *files)
-    written = own(facts.here, *made, "--dry-run=client", "--output=yaml")
-    return f"{written} | {kubectl(facts.here, 'apply', '--filename=-')}"
+    files = (f"--from-file={_CERTIFICATE_DIRECTORY}{name}" for name in (CHAIN, KEY, AUTHORITIES))
+    create_arguments = ("create", "secret", "generic", facts.location.secret_name, "--type=kubernetes.io/tls", *files)
+    create_command = format_namespaced_kubectl(facts.location, *create_arguments, "--dry-run=client", "--output=yaml")
+    return f"{create_command} | {format_kubectl(facts.location, 'apply', '--filename=-')}"

@@ -7,10 +7,10 @@ import msgspec
 
 from webhook.accounting.names import OPAQUE_PREFIX
 from webhook.admission.capping import CapIndex, get_cap_name
-from webhook.cli.cluster.listing import ListingError, UnservedError, listed
-from webhook.cli.cluster.seen import PODS_PATH, ledgers_of
-from webhook.cli.doctoring.facts import Bound, Unseen, User
-from webhook.cli.doctoring.records import Space
+from webhook.cli.cluster.listing import ListError, UnknownResourceError, list_all
+from webhook.cli.cluster.seen import PODS_PATH, list_cap_ledgers
+from webhook.cli.doctoring.facts import CapLimits, OpaqueNameUser, Unavailable
+from webhook.cli.doctoring.records import LabelledNamespace
 from webhook.objects.core import Namespace, Node, ResourceQuota
 from webhook.objects.meta import ObjectMeta, StringMap
 from webhook.policy.model import PodFilter
@@ -23,14 +23,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class _Row(NamedTuple):
+class _ListedRecord(NamedTuple):
     """An object, as a list keeps it: `names` are the opaque ones that it uses."""
 
     uid: str
     namespace: str
     name: str
     revision: int
-    names: tuple[str, ...] = ()
+    opaque_names: tuple[str, ...] = ()
     labels: StringMap = {}  # noqa: RUF012  never changed
     quota: ResourceQuota | None = None
 
@@ -61,73 +61,88 @@ class _Pod(msgspec.Struct, frozen=True):
     status: _PodStatus = _PodStatus()
 
 
-class Lists:
+class PagedLists:
     """Reads them. What cannot be listed is `Unseen`, in the API server's words."""
 
     def __init__(self, transport: PooledTransport, server: str) -> None:
         self._transport: Transport = transport
         self._server = server
 
-    def spaces(self) -> tuple[Space, ...] | Unseen:
+    def list_namespaces(self) -> tuple[LabelledNamespace, ...] | Unavailable:
         """Every namespace."""
-        reading = Reading("namespaces", "/api/v1/namespaces", Namespace, _space)
-        return self._listed(reading, lambda rows: tuple(Space(each.name, each.labels) for each in rows))
-
-    def quotas(self) -> tuple[ResourceQuota, ...] | Unseen:
-        """Every ResourceQuota."""
-        reading = Reading("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, _quota)
-        return self._listed(reading, lambda rows: tuple(each.quota for each in rows if each.quota))
-
-    def users(self) -> tuple[User, ...] | Unseen:
-        """Nodes that advertise opaque names, and pods that ask for them and have not ended."""
-        nodes = self._listed(Reading("nodes", "/api/v1/nodes", Node, _node), _users("Node"))
-        if isinstance(nodes, Unseen):
-            return nodes
-        pods = self._listed(Reading("pods", PODS_PATH, _Pod, _pod), _users("Pod"))
-        return pods if isinstance(pods, Unseen) else (*nodes, *pods)
-
-    def bounds(self, caps: CapIndex | None, spaces: tuple[Space, ...] | Unseen) -> tuple[Bound, ...] | Unseen:
-        """What caps allow namespaces: by these policies, else by the CapLedgers. Shared caps are left out."""
-        if caps is None:
-            return self._by_ledgers()
-        if isinstance(spaces, Unseen):
-            return spaces
-        return tuple(_by_policies(caps, spaces))
-
-    def _by_ledgers(self) -> tuple[Bound, ...] | Unseen:
-        try:
-            found = ledgers_of(self._transport, self._server)
-        except (ListingError, WatchError) as error:
-            return Unseen(str(error))
-        if found.closed:
-            return Unseen(f"{found.closed}; name the policy files by --policies")
-        return tuple(
-            Bound(get_cap_name(key.cap), key.namespace, row.ledger.hard, whole=False)
-            for key, row in found.rows.items()
-            if row.ledger and key.namespace
+        codec = Reading("namespaces", "/api/v1/namespaces", Namespace, _convert_namespace)
+        return self._list(
+            codec, lambda records: tuple(LabelledNamespace(record.name, record.labels) for record in records)
         )
 
-    def _listed(self, reading: Reading[T, _Row], keep: Callable[[list[_Row]], tuple[R, ...]]) -> tuple[R, ...] | Unseen:
+    def list_quotas(self) -> tuple[ResourceQuota, ...] | Unavailable:
+        """Every ResourceQuota."""
+        codec = Reading("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, _convert_quota)
+        return self._list(codec, lambda records: tuple(record.quota for record in records if record.quota))
+
+    def list_opaque_name_users(self) -> tuple[OpaqueNameUser, ...] | Unavailable:
+        """Nodes that advertise opaque names, and pods that ask for them and have not ended."""
+        nodes = self._list(Reading("nodes", "/api/v1/nodes", Node, _convert_node), _create_user_converter("Node"))
+        if isinstance(nodes, Unavailable):
+            return nodes
+        pods = self._list(Reading("pods", PODS_PATH, _Pod, _convert_pod), _create_user_converter("Pod"))
+        return pods if isinstance(pods, Unavailable) else (*nodes, *pods)
+
+    def list_cap_limits(
+        self, caps: CapIndex | None, namespaces: tuple[LabelledNamespace, ...] | Unavailable
+    ) -> tuple[CapLimits, ...] | Unavailable:
+        """What caps allow namespaces: by these policies, else by the CapLedgers. Shared caps are left out."""
+        if caps is None:
+            return self._list_limits_by_ledgers()
+        if isinstance(namespaces, Unavailable):
+            return namespaces
+        return tuple(_list_limits_by_policies(caps, namespaces))
+
+    def _list_limits_by_ledgers(self) -> tuple[CapLimits, ...] | Unavailable:
         try:
-            return keep(list(listed(self._transport, reading, self._server).items))
-        except UnservedError:
+            ledger_list = list_cap_ledgers(self._transport, self._server)
+        except (ListError, WatchError) as error:
+            return Unavailable(str(error))
+        if ledger_list.unavailable_reason:
+            return Unavailable(f"{ledger_list.unavailable_reason}; name the policy files by --policies")
+        return tuple(
+            CapLimits(get_cap_name(key.cap), key.namespace, ledger_record.ledger.hard, counts_all_pods=False)
+            for key, ledger_record in ledger_list.records.items()
+            if ledger_record.ledger and key.namespace
+        )
+
+    def _list(
+        self, codec: Reading[T, _ListedRecord], convert: Callable[[list[_ListedRecord]], tuple[R, ...]]
+    ) -> tuple[R, ...] | Unavailable:
+        try:
+            return convert(list(list_all(self._transport, codec, self._server).items))
+        except UnknownResourceError:
             return ()
-        except (ListingError, WatchError) as error:
-            return Unseen(str(error))
+        except (ListError, WatchError) as error:
+            return Unavailable(str(error))
 
 
-def _by_policies(caps: CapIndex, spaces: tuple[Space, ...]) -> Iterator[Bound]:
-    for space in spaces:
-        for each in caps.find_matching(space.name, space.labels).caps:
-            if not each.definition.shared:
-                yield Bound(each.definition.name, space.name, each.hard, whole=each.definition.pods == PodFilter())
+def _list_limits_by_policies(caps: CapIndex, namespaces: tuple[LabelledNamespace, ...]) -> Iterator[CapLimits]:
+    for namespace in namespaces:
+        for active_cap in caps.find_matching(namespace.name, namespace.labels).caps:
+            if not active_cap.definition.shared:
+                yield CapLimits(
+                    active_cap.definition.name,
+                    namespace.name,
+                    active_cap.hard,
+                    counts_all_pods=active_cap.definition.pods == PodFilter(),
+                )
 
 
-def _users(kind: str) -> Callable[[list[_Row]], tuple[User, ...]]:
-    return lambda rows: tuple(User(kind, each.namespace, each.name, name) for each in rows for name in each.names)
+def _create_user_converter(kind: str) -> Callable[[list[_ListedRecord]], tuple[OpaqueNameUser, ...]]:
+    return lambda records: tuple(
+        OpaqueNameUser(kind, record.namespace, record.name, name) for record in records for name in record.opaque_names
+    )
 
 
-def _row(meta: ObjectMeta | None, names: set[str], quota: ResourceQuota | None = None) -> _Row:
+def _create_record(
+    meta: ObjectMeta | None, resource_names: set[str], quota: ResourceQuota | None = None
+) -> _ListedRecord:
     """The row of a stored object.
 
     Raises:
@@ -135,26 +150,28 @@ def _row(meta: ObjectMeta | None, names: set[str], quota: ResourceQuota | None =
     """
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("an object without uid or name")
-    opaque = tuple(sorted(name for name in names if name.startswith(OPAQUE_PREFIX)))
+    opaque_names = tuple(sorted(name for name in resource_names if name.startswith(OPAQUE_PREFIX)))
     revision = revision_of(meta.resource_version or "")
-    return _Row(meta.uid, meta.namespace or "", meta.name, revision, opaque, meta.labels or {}, quota)
+    return _ListedRecord(meta.uid, meta.namespace or "", meta.name, revision, opaque_names, meta.labels or {}, quota)
 
 
-def _space(namespace: Namespace) -> _Row:
-    return _row(namespace.metadata, set())
+def _convert_namespace(namespace: Namespace) -> _ListedRecord:
+    return _create_record(namespace.metadata, set())
 
 
-def _quota(quota: ResourceQuota) -> _Row:
-    return _row(quota.metadata, set(), quota)
+def _convert_quota(quota: ResourceQuota) -> _ListedRecord:
+    return _create_record(quota.metadata, set(), quota)
 
 
-def _node(node: Node) -> _Row:
+def _convert_node(node: Node) -> _ListedRecord:
     status = node.status
-    return _row(node.metadata, {*((status.capacity if status else None) or {})})
+    return _create_record(node.metadata, {*((status.capacity if status else None) or {})})
 
 
-def _pod(pod: _Pod) -> _Row:
+def _convert_pod(pod: _Pod) -> _ListedRecord:
     if pod.status.phase in {"Succeeded", "Failed"}:
-        return _row(pod.metadata, set())
+        return _create_record(pod.metadata, set())
     containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-    return _row(pod.metadata, {name for each in containers for name in (each.resources.requests or {})})
+    return _create_record(
+        pod.metadata, {name for container in containers for name in (container.resources.requests or {})}
+    )

@@ -6,14 +6,14 @@ As in apiserver pkg/admission/plugin/webhook/predicates (rules, namespace), v1.3
 from typing import NamedTuple
 
 from webhook.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
-from webhook.cli.doctoring.records import Configuration, Rule, Space, Webhook
+from webhook.cli.doctoring.records import LabelledNamespace, Webhook, WebhookConfiguration, WebhookRule
 from webhook.objects.meta import LabelSelector
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _ANY = "*"
 
 
-class Request(NamedTuple):
+class RequestKind(NamedTuple):
     """A kind of request: `resource` with its subresource, as `pods/resize`; `scope` is Namespaced or Cluster."""
 
     group: str
@@ -26,70 +26,70 @@ class Request(NamedTuple):
         return f"{self.operation} {self.resource}{f'.{self.group}' if self.group else ''}"
 
 
-NEW_POD = Request("", "pods", "CREATE", "Namespaced")
-CHANGED_POD = Request("", "pods", "UPDATE", "Namespaced")
+CREATE_POD = RequestKind("", "pods", "CREATE", "Namespaced")
+UPDATE_POD = RequestKind("", "pods", "UPDATE", "Namespaced")
 
 
-def asks(webhook: Webhook, request: Request) -> bool:
+def is_called_for(webhook: Webhook, request: RequestKind) -> bool:
     """Whether one of its rules speaks of such a request, in version v1."""
-    return any(_speaks(rule, request) for rule in webhook.rules)
+    return any(_is_rule_for(rule, request) for rule in webhook.rules)
 
 
-def judges_pods(webhook: Webhook) -> bool:
+def is_called_for_pods(webhook: Webhook) -> bool:
     """Whether it is asked about new pods or changed ones; the gate registers a webhook for each."""
-    return asks(webhook, NEW_POD) or asks(webhook, CHANGED_POD)
+    return is_called_for(webhook, CREATE_POD) or is_called_for(webhook, UPDATE_POD)
 
 
-def covers(configuration: Configuration, request: Request) -> bool:
+def has_webhook_for(configuration: WebhookConfiguration, request: RequestKind) -> bool:
     """Whether one of its webhooks is asked."""
-    return any(asks(webhook, request) for webhook in configuration.webhooks)
+    return any(is_called_for(webhook, request) for webhook in configuration.webhooks)
 
 
-def selects(webhook: Webhook, space: Space) -> bool:
+def is_namespace_selected(webhook: Webhook, namespace: LabelledNamespace) -> bool:
     """Whether it is asked about objects of this namespace. A selector that is none selects all: so it is stored."""
-    return _selector(webhook.namespace_selector).matches({NAME_LABEL: space.name, **space.labels})
+    return _create_selector(webhook.namespace_selector).matches({NAME_LABEL: namespace.name, **namespace.labels})
 
 
-def restricts(selector: LabelSelector | None) -> bool:
+def is_restrictive(selector: LabelSelector | None) -> bool:
     """Whether a selector leaves anything out."""
-    return not _selector(selector).is_empty
+    return not _create_selector(selector).is_empty
 
 
-def requests(rule: Rule) -> tuple[Request, ...]:
+def list_request_kinds(rule: WebhookRule) -> tuple[RequestKind, ...]:
     """Every kind of request that a rule names, which has no `*`."""
     return tuple(
-        Request(group, resource, operation, rule.scope)
+        RequestKind(group, resource, operation, rule.scope)
         for group in rule.api_groups
         for resource in rule.resources
         for operation in rule.operations
     )
 
 
-def _selector(written: LabelSelector | None) -> Selector:
-    if written is None:
+def _create_selector(label_selector: LabelSelector | None) -> Selector:
+    if label_selector is None:
         return MATCH_EVERYTHING
     try:
-        return parse_selector(written)
+        return parse_selector(label_selector)
     except SelectorError:
         return MATCH_EVERYTHING  # no API server stores one
 
 
-def _speaks(rule: Rule, request: Request) -> bool:
+def _is_rule_for(rule: WebhookRule, request: RequestKind) -> bool:
     return (
         rule.scope in {_ANY, request.scope}
-        and _has(rule.operations, request.operation)
-        and _has(rule.api_groups, request.group)
-        and _has(rule.api_versions, "v1")
-        and any(_is(named, request.resource) for named in rule.resources)
+        and _is_listed(rule.operations, request.operation)
+        and _is_listed(rule.api_groups, request.group)
+        and _is_listed(rule.api_versions, "v1")
+        and any(_is_resource_match(pattern, request.resource) for pattern in rule.resources)
     )
 
 
-def _has(named: tuple[str, ...], wanted: str) -> bool:
-    return _ANY in named or wanted in named
+def _is_listed(patterns: tuple[str, ...], value: str) -> bool:
+    return _ANY in patterns or value in patterns
 
 
-def _is(named: str, wanted: str) -> bool:
+def _is_resource_match(pattern: str, requested: str) -> bool:
     """A `*` in front of the slash is any resource, one behind it any subresource, or none."""
-    resource, _, part = named.partition("/")
-    wanted_resource, _, wanted_part = wanted.partition("/")
-    return resource in {_ANY, wanted_resource} and part in {_ANY, wanted_part}
+    resource, _, subresource = pattern.partition("/")
+    requested_resource, _, requested_subresource = requested.partition("/")
+    return resource in {_ANY, requested_resource} and subresource in {_ANY, requested_subresource}

@@ -5,32 +5,32 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from webhook.cli.doctoring.facts import Whereabouts
-from webhook.cli.doctoring.records import Configuration, Webhook
+from webhook.cli.doctoring.facts import GateLocation
+from webhook.cli.doctoring.records import Webhook, WebhookConfiguration
 
 
-def kubectl(here: Whereabouts, *arguments: str) -> str:
+def format_kubectl(location: GateLocation, *arguments: str) -> str:
     """A command of kubectl."""
-    return shlex.join(("kubectl", *here.options, *arguments))
+    return shlex.join(("kubectl", *location.options, *arguments))
 
 
-def own(here: Whereabouts, *arguments: str) -> str:
+def format_namespaced_kubectl(location: GateLocation, *arguments: str) -> str:
     """A command of kubectl within the gate's namespace."""
-    return kubectl(here, f"--namespace={here.namespace}", *arguments)
+    return format_kubectl(location, f"--namespace={location.namespace}", *arguments)
 
 
-def tallygate(here: Whereabouts, *arguments: str) -> str:
+def format_tallygate(location: GateLocation, *arguments: str) -> str:
     """A command of tallygate that takes `--kubeconfig` and `--context`."""
-    return shlex.join(("tallygate", *arguments, *here.options))
+    return shlex.join(("tallygate", *arguments, *location.options))
 
 
-def patched(  # noqa: PLR0913, PLR0917 -- which webhook of which object, and what of it
-    here: Whereabouts, kind: str, configuration: Configuration, webhook: Webhook, field: str, value: Any
+def format_webhook_patch(  # noqa: PLR0913, PLR0917 -- which webhook of which object, and what of it
+    location: GateLocation, kind: str, configuration: WebhookConfiguration, webhook: Webhook, field: str, value: Any
 ) -> str:
     """Set one field of one webhook; the command fails where somebody has put another in its place meanwhile."""
     index = configuration.webhooks.index(webhook)
-    return _patch(
-        here,
+    return _format_patch(
+        location,
         kind,
         configuration.name,
         [
@@ -40,5 +40,5 @@ def patched(  # noqa: PLR0913, PLR0917 -- which webhook of which object, and wha
     )
 
 
-def _patch(here: Whereabouts, kind: str, name: str, operations: Sequence[dict[str, Any]]) -> str:
-    return kubectl(here, "patch", kind, name, "--type=json", f"--patch={json.dumps(operations)}")
+def _format_patch(location: GateLocation, kind: str, name: str, operations: Sequence[dict[str, Any]]) -> str:
+    return format_kubectl(location, "patch", kind, name, "--type=json", f"--patch={json.dumps(operations)}")

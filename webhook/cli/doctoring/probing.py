@@ -5,48 +5,57 @@ from collections.abc import Iterable
 from typing import Any
 
 from webhook.accounting.names import OPAQUE_PREFIX
-from webhook.cli.doctoring.api import Api
-from webhook.cli.doctoring.facts import Attempt, Unseen
-from webhook.cli.doctoring.matching import NEW_POD, asks, selects
-from webhook.cli.doctoring.records import Configuration, Space
-from webhook.cli.progress import shown
+from webhook.cli.doctoring.api import DoctorClient
+from webhook.cli.doctoring.facts import DryRun, Unavailable
+from webhook.cli.doctoring.matching import CREATE_POD, is_called_for, is_namespace_selected
+from webhook.cli.doctoring.records import LabelledNamespace, WebhookConfiguration
+from webhook.cli.progress import track
 
 _FORBIDDEN = 403
-REFUSED, LET_IN = "tallygate-doctor-refused", "tallygate-doctor-let-in"
-_HALVES = {f"{OPAQUE_PREFIX}probes": "1500m"}
-_LITTLE = {"cpu": "1m", "memory": "1Mi"}
-_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
-    (REFUSED, {"requests": _HALVES, "limits": _HALVES}),
-    (LET_IN, {"requests": _LITTLE}),
+DENIED_POD, ALLOWED_POD = "tallygate-doctor-refused", "tallygate-doctor-let-in"
+_FRACTIONAL_AMOUNTS = {f"{OPAQUE_PREFIX}probes": "1500m"}
+_SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
+_DRY_RUN_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (DENIED_POD, {"requests": _FRACTIONAL_AMOUNTS, "limits": _FRACTIONAL_AMOUNTS}),
+    (ALLOWED_POD, {"requests": _SMALL_AMOUNTS}),
 )
 
 
-def attempts(api: Api, namespace: str) -> tuple[Attempt, ...] | Unseen:
+def send_dry_runs(api: DoctorClient, namespace: str) -> tuple[DryRun, ...] | Unavailable:
     """What is answered to one that the shipped rules refuse in the mutating phase, and one that both phases see."""
-    found = []
-    for name, resources in shown("asking the gate about pods", _PODS):
+    dry_runs = []
+    for name, resources in track("asking the gate about pods", _DRY_RUN_PODS):
         path = f"/api/v1/namespaces/{namespace}/pods"
-        answer = api.post(path, json.dumps(_pod(name, resources)).encode(), {"dryRun": "All"})
-        if isinstance(answer, Unseen):
-            return answer
-        message = answer.message()
-        if answer.status == _FORBIDDEN and "cannot create resource" in message:
-            return Unseen(message)
-        found.append(Attempt(name, namespace, answer.status, message))
-    return tuple(found)
+        response = api.post(path, json.dumps(_build_pod(name, resources)).encode(), {"dryRun": "All"})
+        if isinstance(response, Unavailable):
+            return response
+        message = response.parse_message()
+        if response.status == _FORBIDDEN and "cannot create resource" in message:
+            return Unavailable(message)
+        dry_runs.append(DryRun(name, namespace, response.status, message))
+    return tuple(dry_runs)
 
 
-def where(configurations: Iterable[Configuration], spaces: tuple[Space, ...] | Unseen) -> str:
+def choose_namespace(
+    configurations: Iterable[WebhookConfiguration], namespaces: tuple[LabelledNamespace, ...] | Unavailable
+) -> str:
     """A namespace in which the gate is asked about pods: `default`, where that is one."""
-    asking = [each for found in configurations for each in found.webhooks if asks(each, NEW_POD)]
-    known = () if isinstance(spaces, Unseen) else spaces
-    wanted = sorted(known, key=lambda each: (each.name != "default", each.name))
+    pod_webhooks = [
+        each for configuration in configurations for each in configuration.webhooks if is_called_for(each, CREATE_POD)
+    ]
+    known_namespaces = () if isinstance(namespaces, Unavailable) else namespaces
+    candidates = sorted(known_namespaces, key=lambda each: (each.name != "default", each.name))
     return next(
-        (each.name for each in wanted if asking and all(selects(webhook, each) for webhook in asking)), "default"
+        (
+            each.name
+            for each in candidates
+            if pod_webhooks and all(is_namespace_selected(webhook, each) for webhook in pod_webhooks)
+        ),
+        "default",
     )
 
 
-def _pod(name: str, resources: dict[str, Any]) -> dict[str, Any]:
+def _build_pod(name: str, resources: dict[str, Any]) -> dict[str, Any]:
     """A pod that Pod Security lets in wherever it is most strict."""
     container = {
         "name": "main",

@@ -11,7 +11,7 @@ import msgspec
 from webhook.objects.meta import LabelSelector, ObjectMeta, StringMap
 
 
-class Rule(msgspec.Struct, rename="camel", frozen=True):
+class WebhookRule(msgspec.Struct, rename="camel", frozen=True):
     """Which requests a webhook is asked about (RuleWithOperations)."""
 
     api_groups: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class Rule(msgspec.Struct, rename="camel", frozen=True):
     scope: str = "*"
 
 
-class ServiceReference(msgspec.Struct, rename="camel", frozen=True):
+class _ServiceReference(msgspec.Struct, rename="camel", frozen=True):
     """A Service of the cluster, and the path behind it."""
 
     namespace: str
@@ -29,15 +29,15 @@ class ServiceReference(msgspec.Struct, rename="camel", frozen=True):
     path: str = ""
 
 
-class ClientConfig(msgspec.Struct, rename="camel", frozen=True):
+class _WebhookClientConfig(msgspec.Struct, rename="camel", frozen=True):
     """How an API server reaches a webhook, and whom it trusts there: PEM, none of its own where that is empty."""
 
     url: str | None = None
-    service: ServiceReference | None = None
+    service: _ServiceReference | None = None
     ca_bundle: bytes = b""
 
 
-class Condition(msgspec.Struct, rename="camel", frozen=True):
+class MatchCondition(msgspec.Struct, rename="camel", frozen=True):
     """A CEL expression without which nobody is asked."""
 
     name: str = ""
@@ -48,18 +48,18 @@ class Webhook(msgspec.Struct, rename="camel", frozen=True):
     """One webhook of a configuration, of either kind."""
 
     name: str
-    client_config: ClientConfig = ClientConfig()
-    rules: tuple[Rule, ...] = ()
+    client_config: _WebhookClientConfig = _WebhookClientConfig()
+    rules: tuple[WebhookRule, ...] = ()
     failure_policy: str = "Fail"
     match_policy: str = "Equivalent"
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
     timeout_seconds: int = 10
     reinvocation_policy: str = "Never"
-    match_conditions: tuple[Condition, ...] = ()
+    match_conditions: tuple[MatchCondition, ...] = ()
 
 
-class Configuration(msgspec.Struct, rename="camel", frozen=True):
+class WebhookConfiguration(msgspec.Struct, rename="camel", frozen=True):
     """A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration."""
 
     metadata: ObjectMeta
@@ -71,62 +71,62 @@ class Configuration(msgspec.Struct, rename="camel", frozen=True):
         return self.metadata.name or ""
 
 
-class ContainerPort(msgspec.Struct, rename="camel", frozen=True):
+class _GateContainerPort(msgspec.Struct, rename="camel", frozen=True):
     """A port by its name."""
 
     name: str = ""
     container_port: int = 0
 
 
-class Container(msgspec.Struct, rename="camel", frozen=True):
+class _GateContainer(msgspec.Struct, rename="camel", frozen=True):
     """What runs, by which arguments."""
 
     name: str = ""
     image: str = ""
     args: tuple[str, ...] = ()
-    ports: tuple[ContainerPort, ...] = ()
+    ports: tuple[_GateContainerPort, ...] = ()
 
 
-class SecretVolume(msgspec.Struct, rename="camel", frozen=True):
+class _SecretVolume(msgspec.Struct, rename="camel", frozen=True):
     """A Secret that is mounted."""
 
     secret_name: str = ""
 
 
-class Volume(msgspec.Struct, rename="camel", frozen=True):
+class _GateVolume(msgspec.Struct, rename="camel", frozen=True):
     """A volume, as far as it is a Secret."""
 
-    secret: SecretVolume | None = None
+    secret: _SecretVolume | None = None
 
 
-class PodSpec(msgspec.Struct, rename="camel", frozen=True):
+class _GatePodSpec(msgspec.Struct, rename="camel", frozen=True):
     """What a pod of the gate is made of."""
 
-    containers: tuple[Container, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    containers: tuple[_GateContainer, ...] = ()
+    volumes: tuple[_GateVolume, ...] = ()
     service_account_name: str = "default"
 
 
-class PodCondition(msgspec.Struct, rename="camel", frozen=True):
+class _ObjectCondition(msgspec.Struct, rename="camel", frozen=True):
     """One condition of a pod."""
 
     type: str
     status: str
 
 
-class PodStatus(msgspec.Struct, rename="camel", frozen=True):
+class _GatePodStatus(msgspec.Struct, rename="camel", frozen=True):
     """How a pod of the gate is."""
 
     phase: str = ""
-    conditions: tuple[PodCondition, ...] = ()
+    conditions: tuple[_ObjectCondition, ...] = ()
 
 
 class GatePod(msgspec.Struct, rename="camel", frozen=True):
     """A pod of the gate."""
 
     metadata: ObjectMeta
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: _GatePodSpec = _GatePodSpec()
+    status: _GatePodStatus = _GatePodStatus()
 
     @property
     def name(self) -> str:
@@ -136,66 +136,66 @@ class GatePod(msgspec.Struct, rename="camel", frozen=True):
     @property
     def is_ready(self) -> bool:
         """Whether its Service sends it requests."""
-        return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+        return any(condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions)
 
 
-class Template(msgspec.Struct, rename="camel", frozen=True):
+class _GatePodTemplate(msgspec.Struct, rename="camel", frozen=True):
     """What a Deployment makes pods from."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
+    spec: _GatePodSpec = _GatePodSpec()
 
 
-class DeploymentSpec(msgspec.Struct, rename="camel", frozen=True):
+class _GateDeploymentSpec(msgspec.Struct, rename="camel", frozen=True):
     """What a Deployment is to be."""
 
     replicas: int = 1
-    template: Template = Template()
+    template: _GatePodTemplate = _GatePodTemplate()
 
 
-class DeploymentStatus(msgspec.Struct, rename="camel", frozen=True):
+class _GateDeploymentStatus(msgspec.Struct, rename="camel", frozen=True):
     """What a Deployment is."""
 
     ready_replicas: int = 0
 
 
-class Deployment(msgspec.Struct, rename="camel", frozen=True):
+class GateDeployment(msgspec.Struct, rename="camel", frozen=True):
     """The gate's Deployment."""
 
     metadata: ObjectMeta
-    spec: DeploymentSpec = DeploymentSpec()
-    status: DeploymentStatus = DeploymentStatus()
+    spec: _GateDeploymentSpec = _GateDeploymentSpec()
+    status: _GateDeploymentStatus = _GateDeploymentStatus()
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """What the gate is started with: its container is called as the Deployment is, and others may be beside it."""
         containers = self.spec.template.spec.containers
-        own = (each for each in containers if each.name == self.metadata.name)
-        return next(iter((*own, *containers)), Container()).args
+        own_containers = (container for container in containers if container.name == self.metadata.name)
+        return next(iter((*own_containers, *containers)), _GateContainer()).args
 
 
-class BudgetSpec(msgspec.Struct, rename="camel", frozen=True):
+class _GateDisruptionBudgetSpec(msgspec.Struct, rename="camel", frozen=True):
     """Which pods a PodDisruptionBudget holds."""
 
     selector: LabelSelector | None = None
 
 
-class BudgetStatus(msgspec.Struct, rename="camel", frozen=True):
+class _GateDisruptionBudgetStatus(msgspec.Struct, rename="camel", frozen=True):
     """How many of them may be ended now."""
 
     disruptions_allowed: int = 0
     expected_pods: int = 0
 
 
-class Budget(msgspec.Struct, rename="camel", frozen=True):
+class GateDisruptionBudget(msgspec.Struct, rename="camel", frozen=True):
     """A PodDisruptionBudget."""
 
     metadata: ObjectMeta
-    spec: BudgetSpec = BudgetSpec()
-    status: BudgetStatus = BudgetStatus()
+    spec: _GateDisruptionBudgetSpec = _GateDisruptionBudgetSpec()
+    status: _GateDisruptionBudgetStatus = _GateDisruptionBudgetStatus()
 
 
-class DefinitionVersion(msgspec.Struct, rename="camel", frozen=True):
+class ResourceDefinitionVersion(msgspec.Struct, rename="camel", frozen=True):
     """One version of a CustomResourceDefinition."""
 
     name: str
@@ -204,65 +204,65 @@ class DefinitionVersion(msgspec.Struct, rename="camel", frozen=True):
     schema: dict[str, Any] = {}
 
 
-class DefinitionSpec(msgspec.Struct, rename="camel", frozen=True):
+class _ResourceDefinitionSpec(msgspec.Struct, rename="camel", frozen=True):
     """Its versions."""
 
-    versions: tuple[DefinitionVersion, ...] = ()
+    versions: tuple[ResourceDefinitionVersion, ...] = ()
 
 
-class DefinitionStatus(msgspec.Struct, rename="camel", frozen=True):
+class _ResourceDefinitionStatus(msgspec.Struct, rename="camel", frozen=True):
     """In which of them objects are stored, and what the API server says of it; both are null at first.
 
     As in apiextensions.k8s.io/v1 (k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go, v1.36).
     """
 
     stored_versions: tuple[str, ...] | None = None
-    conditions: tuple[PodCondition, ...] | None = None
+    conditions: tuple[_ObjectCondition, ...] | None = None
 
 
-class Definition(msgspec.Struct, rename="camel", frozen=True):
+class CustomResourceDefinition(msgspec.Struct, rename="camel", frozen=True):
     """A CustomResourceDefinition."""
 
     metadata: ObjectMeta
-    spec: DefinitionSpec = DefinitionSpec()
-    status: DefinitionStatus = DefinitionStatus()
+    spec: _ResourceDefinitionSpec = _ResourceDefinitionSpec()
+    status: _ResourceDefinitionStatus = _ResourceDefinitionStatus()
 
 
-class LeaseSpec(msgspec.Struct, rename="camel", frozen=True):
+class _LeaderLeaseSpec(msgspec.Struct, rename="camel", frozen=True):
     """Who holds a Lease, and when he said so last, by his own clock."""
 
     holder_identity: str | None = None
     renew_time: str | None = None
 
 
-class Lease(msgspec.Struct, rename="camel", frozen=True):
+class LeaderLease(msgspec.Struct, rename="camel", frozen=True):
     """A Lease."""
 
     metadata: ObjectMeta
-    spec: LeaseSpec = LeaseSpec()
+    spec: _LeaderLeaseSpec = _LeaderLeaseSpec()
 
 
-class SecretData(msgspec.Struct, rename="camel", frozen=True):
+class _TlsSecretData(msgspec.Struct, rename="camel", frozen=True):
     """Of a TLS Secret what is public: its key is never read into anything that is kept."""
 
     certificate: bytes = msgspec.field(name="tls.crt", default=b"")
-    authorities: bytes = msgspec.field(name="ca.crt", default=b"")
+    ca_bundle: bytes = msgspec.field(name="ca.crt", default=b"")
 
 
-class Secret(msgspec.Struct, rename="camel", frozen=True):
+class TlsSecret(msgspec.Struct, rename="camel", frozen=True):
     """A TLS Secret without its key."""
 
     metadata: ObjectMeta
-    data: SecretData = SecretData()
+    data: _TlsSecretData = _TlsSecretData()
 
 
-class Account(msgspec.Struct, rename="camel", frozen=True):
+class ServiceAccount(msgspec.Struct, rename="camel", frozen=True):
     """A ServiceAccount, as far as that it is there."""
 
     metadata: ObjectMeta
 
 
-class Space(msgspec.Struct, frozen=True):
+class LabelledNamespace(msgspec.Struct, frozen=True):
     """A namespace: its name and its labels."""
 
     name: str

@@ -17,88 +17,98 @@ DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
 class Feature(StrEnum):
     """What a gate may be started with that asks the API server for something."""
 
-    FOLLOWS = "--cluster"
-    KEEPS = "--ledgers"
-    TELLS = "--events"
-    CERTIFIES = "--tls-secret"
-    AUDITS = "--audit-every"
+    CLUSTER = "--cluster"
+    CLUSTER_LEDGERS = "--ledgers"
+    EVENTS = "--events"
+    CERTIFICATES = "--tls-secret"
+    AUDIT = "--audit-every"
 
     @property
-    def grants(self) -> str:
+    def manifest_path(self) -> str:
         """The file that grants what it takes."""
         return f"deploy/kustomize/components/{_COMPONENTS.get(self, 'followed')}/rbac.yaml"
 
 
-_COMPONENTS = {Feature.CERTIFIES: "self-signed", Feature.AUDITS: "audit"}
+_COMPONENTS = {Feature.CERTIFICATES: "self-signed", Feature.AUDIT: "audit"}
 
 
-class Right(NamedTuple):
+class Permission(NamedTuple):
     """A verb on a resource, in the gate's own namespace or everywhere; `name` where it is one object's."""
 
     verb: str
     group: str
     resource: str
     feature: Feature
-    is_own: bool = False
+    is_namespaced: bool = False
     name: str = ""
 
     def __str__(self) -> str:
         """As somebody would say it."""
-        whole = f"{self.resource}.{self.group}" if self.group else self.resource
-        return f"{self.verb} {whole}{f'/{self.name}' if self.name else ''}"
+        full_resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {full_resource}{f'/{self.name}' if self.name else ''}"
 
 
-def _each(verbs: str, group: str, resources: str, feature: Feature, *, name: str = "") -> tuple[Right, ...]:
+def _create_permissions(
+    verbs: str, group: str, resources: str, feature: Feature, *, name: str = ""
+) -> tuple[Permission, ...]:
     """Rights everywhere."""
     return tuple(
-        Right(verb, group, resource, feature, name=name) for resource in resources.split() for verb in verbs.split()
+        Permission(verb, group, resource, feature, name=name)
+        for resource in resources.split()
+        for verb in verbs.split()
     )
 
 
-def _own(verbs: str, group: str, resource: str, feature: Feature, *, name: str = "") -> tuple[Right, ...]:
+def _create_namespaced_permissions(
+    verbs: str, group: str, resource: str, feature: Feature, *, name: str = ""
+) -> tuple[Permission, ...]:
     """Rights in the gate's own namespace."""
-    return tuple(Right(verb, group, resource, feature, is_own=True, name=name) for verb in verbs.split())
+    return tuple(Permission(verb, group, resource, feature, is_namespaced=True, name=name) for verb in verbs.split())
 
 
-_REPORTING = "list get create update delete"
+_REPORT_VERBS = "list get create update delete"
 
-RIGHTS: tuple[Right, ...] = (
-    *_each("get list watch", "", "pods", Feature.FOLLOWS),
-    *_each("list watch", "", "namespaces nodes resourcequotas", Feature.FOLLOWS),
-    *_each("list watch", "resource.k8s.io", "deviceclasses", Feature.FOLLOWS),
-    *_each("get", "apps", "deployments replicasets statefulsets", Feature.FOLLOWS),
-    *_each("get", "", "replicationcontrollers", Feature.FOLLOWS),
-    *_each("create update", "", "events", Feature.TELLS),
-    *_own("get create update delete", naming.GROUP, naming.PLURAL, Feature.KEEPS),
-    *_own("list create update delete", "coordination.k8s.io", "leases", Feature.KEEPS),
-    *_own("get update watch", "", "secrets", Feature.CERTIFIES, name=DEFAULT_SECRET),
-    *_own("create", "", "secrets", Feature.CERTIFIES),
-    *_each(
+PERMISSIONS: tuple[Permission, ...] = (
+    *_create_permissions("get list watch", "", "pods", Feature.CLUSTER),
+    *_create_permissions("list watch", "", "namespaces nodes resourcequotas", Feature.CLUSTER),
+    *_create_permissions("list watch", "resource.k8s.io", "deviceclasses", Feature.CLUSTER),
+    *_create_permissions("get", "apps", "deployments replicasets statefulsets", Feature.CLUSTER),
+    *_create_permissions("get", "", "replicationcontrollers", Feature.CLUSTER),
+    *_create_permissions("create update", "", "events", Feature.EVENTS),
+    *_create_namespaced_permissions("get create update delete", naming.GROUP, naming.PLURAL, Feature.CLUSTER_LEDGERS),
+    *_create_namespaced_permissions(
+        "list create update delete", "coordination.k8s.io", "leases", Feature.CLUSTER_LEDGERS
+    ),
+    *_create_namespaced_permissions("get update watch", "", "secrets", Feature.CERTIFICATES, name=DEFAULT_SECRET),
+    *_create_namespaced_permissions("create", "", "secrets", Feature.CERTIFICATES),
+    *_create_permissions(
         "get patch watch",
         "admissionregistration.k8s.io",
         "mutatingwebhookconfigurations validatingwebhookconfigurations",
-        Feature.CERTIFIES,
+        Feature.CERTIFICATES,
         name=CONFIGURATION_NAME,
     ),
-    *_each("list", "", "nodes podtemplates replicationcontrollers resourcequotas limitranges", Feature.AUDITS),
-    *_each("list", "apps", "daemonsets deployments replicasets statefulsets", Feature.AUDITS),
-    *_each("list", "batch", "cronjobs jobs", Feature.AUDITS),
-    *_each(_REPORTING, "openreports.io", "reports clusterreports", Feature.AUDITS),
-    *_each(_REPORTING, "wgpolicyk8s.io", "policyreports clusterpolicyreports", Feature.AUDITS),
+    *_create_permissions(
+        "list", "", "nodes podtemplates replicationcontrollers resourcequotas limitranges", Feature.AUDIT
+    ),
+    *_create_permissions("list", "apps", "daemonsets deployments replicasets statefulsets", Feature.AUDIT),
+    *_create_permissions("list", "batch", "cronjobs jobs", Feature.AUDIT),
+    *_create_permissions(_REPORT_VERBS, "openreports.io", "reports clusterreports", Feature.AUDIT),
+    *_create_permissions(_REPORT_VERBS, "wgpolicyk8s.io", "policyreports clusterpolicyreports", Feature.AUDIT),
 )
 
-LEASE = LEADER_LEASE
+LEADER_LEASE_NAME = LEADER_LEASE
 """The Lease of who keeps ledgers."""
 
 
-def features(arguments: tuple[str, ...]) -> frozenset[Feature]:
+def parse_features(arguments: tuple[str, ...]) -> frozenset[Feature]:
     """What a gate that is started with these arguments asks for. Events are on unless they are turned off."""
-    given = dict(each.split("=", 1) for each in arguments if each.startswith("--") and "=" in each)
-    found = {feature for feature in (Feature.CERTIFIES, Feature.AUDITS) if given.get(feature)}
-    if given.get(Feature.KEEPS) == "kubernetes":
-        found.add(Feature.KEEPS)
-    if given.get(Feature.FOLLOWS, "none") != "none":
-        found.add(Feature.FOLLOWS)
-        if given.get(Feature.TELLS) != "off":
-            found.add(Feature.TELLS)
-    return frozenset(found)
+    options = dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
+    enabled = {feature for feature in (Feature.CERTIFICATES, Feature.AUDIT) if options.get(feature)}
+    if options.get(Feature.CLUSTER_LEDGERS) == "kubernetes":
+        enabled.add(Feature.CLUSTER_LEDGERS)
+    if options.get(Feature.CLUSTER, "none") != "none":
+        enabled.add(Feature.CLUSTER)
+        if options.get(Feature.EVENTS) != "off":
+            enabled.add(Feature.EVENTS)
+    return frozenset(enabled)

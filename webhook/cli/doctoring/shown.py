@@ -8,24 +8,24 @@ import ssl
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from webhook.cli.doctoring.facts import Shown, Unseen
+from webhook.cli.doctoring.facts import ServedCertificate, Unavailable
 
-_SECONDS = 5.0
-_LONGEST = 300
+_CONNECT_SECONDS = 5.0
+_MAX_MESSAGE_CHARACTERS = 300
 
 
-def shown(url: str, bundles: Iterable[bytes]) -> Shown | Unseen:
+def fetch_served_certificate(url: str, bundles: Iterable[bytes]) -> ServedCertificate | Unavailable:
     """What is shown there, and why who trusts each bundle would not go on; an empty one stands for the world's own."""
     parts = urlsplit(url)
     try:
-        where = (parts.hostname or "", parts.port or 443)
-        leaf = ssl.get_server_certificate(where, timeout=_SECONDS).encode()
-        return Shown(leaf, {bundle: _refusal(where, bundle) for bundle in bundles})
+        address = (parts.hostname or "", parts.port or 443)
+        certificate = ssl.get_server_certificate(address, timeout=_CONNECT_SECONDS).encode()
+        return ServedCertificate(certificate, {bundle: _find_trust_failure(address, bundle) for bundle in bundles})
     except (OSError, ValueError) as error:
-        return Unseen(f"{parts.netloc} cannot be reached from here: {error}"[:_LONGEST])
+        return Unavailable(f"{parts.netloc} cannot be reached from here: {error}"[:_MAX_MESSAGE_CHARACTERS])
 
 
-def _refusal(where: tuple[str, int], bundle: bytes) -> str:
+def _find_trust_failure(address: tuple[str, int], bundle: bytes) -> str:
     """Why a client that trusts this bundle breaks off; empty where it does not.
 
     Raises:
@@ -37,7 +37,10 @@ def _refusal(where: tuple[str, int], bundle: bytes) -> str:
         return "caBundle is no certificate"
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as Go: whatever is in the bundle is trusted
     try:
-        with socket.create_connection(where, _SECONDS) as plain, context.wrap_socket(plain, server_hostname=where[0]):
+        with (
+            socket.create_connection(address, _CONNECT_SECONDS) as raw_socket,
+            context.wrap_socket(raw_socket, server_hostname=address[0]),
+        ):
             return ""
     except ssl.SSLCertVerificationError as error:
         return error.verify_message

@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 
 F = TypeVar("F")
 
-_MOST_NAMED = 5
-_MOST_COMMANDS = 5
+_MAX_NAMES = 5
+_MAX_COMMANDS = 5
 
 
-class Level(StrEnum):
+class CheckStatus(StrEnum):
     """How it stands, from best to worst; UNKNOWN is for what could not be seen."""
 
     PASS = "PASS"  # noqa: S105  no word of entry
@@ -20,16 +20,16 @@ class Level(StrEnum):
     FAIL = "FAIL"
 
 
-_ORDER = tuple(Level)
+_STATUS_ORDER = tuple(CheckStatus)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CheckResult:
     """What one point comes to: `reason` is a sentence with the figures, `mend` what to type, one command each."""
 
-    level: Level
+    status: CheckStatus
     reason: str
-    mend: tuple[str, ...] = ()
+    fix_commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,50 +38,50 @@ class Check(Generic[F]):
 
     name: str
     title: str
-    otherwise: str
-    judge: Callable[[F], Said]
+    failure_conditions: str
+    run: Callable[[F], CheckResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CheckReport:
     """A check and what it came to."""
 
     name: str
     title: str
-    said: Said
+    result: CheckResult
 
 
-def passed(reason: str) -> Said:
+def create_pass(reason: str) -> CheckResult:
     """All is well."""
-    return Said(Level.PASS, reason)
+    return CheckResult(CheckStatus.PASS, reason)
 
 
-def unknown(reason: str, *mend: str) -> Said:
+def create_unknown(reason: str, *fix_commands: str) -> CheckResult:
     """It could not be seen."""
-    return Said(Level.UNKNOWN, reason, mend)
+    return CheckResult(CheckStatus.UNKNOWN, reason, fix_commands)
 
 
-def warned(reason: str, *mend: str) -> Said:
+def create_warning(reason: str, *fix_commands: str) -> CheckResult:
     """It works, and somebody should know."""
-    return Said(Level.WARN, reason, mend)
+    return CheckResult(CheckStatus.WARN, reason, fix_commands)
 
 
-def failed(reason: str, *mend: str) -> Said:
+def create_failure(reason: str, *fix_commands: str) -> CheckResult:
     """It does not work."""
-    return Said(Level.FAIL, reason, mend)
+    return CheckResult(CheckStatus.FAIL, reason, fix_commands)
 
 
-def together(said: Sequence[Said], otherwise: Said) -> Said:
+def combine_results(results: Sequence[CheckResult], default: CheckResult) -> CheckResult:
     """Several things that were found at one point, the worst first; `otherwise` when there are none."""
-    if not said:
-        return otherwise
-    ranked = sorted(said, key=lambda each: -_ORDER.index(each.level))
-    reasons = dict.fromkeys(each.reason for each in ranked)
-    mend = dict.fromkeys(command for each in ranked for command in each.mend)
-    return Said(ranked[0].level, "; ".join(reasons), tuple(mend)[:_MOST_COMMANDS])
+    if not results:
+        return default
+    ranked = sorted(results, key=lambda each: -_STATUS_ORDER.index(each.status))
+    reasons = dict.fromkeys(result.reason for result in ranked)
+    fix_commands = dict.fromkeys(command for each in ranked for command in each.fix_commands)
+    return CheckResult(ranked[0].status, "; ".join(reasons), tuple(fix_commands)[:_MAX_COMMANDS])
 
 
-def named(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Names in a sentence: the first few, and how many more."""
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    remaining = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {remaining} more" if remaining > 0 else "")

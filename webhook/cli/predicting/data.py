@@ -9,113 +9,115 @@ from webhook.accounting.node_fit import Shortfall
 from webhook.accounting.scheduling.prediction import NodeConsumer, NodeDiagnosis
 from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
 from webhook.accounting.scheduling.remedies import EvictionOption
-from webhook.cli.predicting.candidates import Candidate
-from webhook.cli.predicting.outcome import NodeLine, Outcome
-from webhook.cli.predicting.table import answered
+from webhook.cli.predicting.candidates import PodsToPlace
+from webhook.cli.predicting.outcome import NodeLine, PredictionDetails
+from webhook.cli.predicting.table import get_node_feasibility
 
 
-def predictions(made: Iterable[Outcome]) -> dict[str, Any]:
+def predictions_to_dict(predictions: Iterable[PredictionDetails]) -> dict[str, Any]:
     """Every verdict, in order. A change of what a key means is a breaking one."""
-    return {"predictions": [_prediction(each) for each in made]}
+    return {"predictions": [_prediction_to_dict(each) for each in predictions]}
 
 
-def headrooms(found: Iterable[tuple[Candidate, RemainingCapacity]]) -> dict[str, Any]:
+def capacities_to_dict(capacities: Iterable[tuple[PodsToPlace, RemainingCapacity]]) -> dict[str, Any]:
     """The room for each."""
-    return {"headroom": [_headroom(candidate, room) for candidate, room in found]}
+    return {"headroom": [_capacity_to_dict(pods, capacity) for pods, capacity in capacities]}
 
 
-def _headroom(candidate: Candidate, room: RemainingCapacity) -> dict[str, Any]:
+def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[str, Any]:
     return {
-        "object": _object(candidate),
-        "copies": room.total,
-        "nodes": [{"node": name, "copies": copies} for name, copies in room.copies_by_node.items()],
-        "message": room.message,
-        "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in room.limiting_reasons.items()],
-        "unknown": list(room.unmodelled),
+        "object": _object_to_dict(pods),
+        "copies": capacity.total,
+        "nodes": [{"node": name, "copies": copies} for name, copies in capacity.copies_by_node.items()],
+        "message": capacity.message,
+        "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in capacity.limiting_reasons.items()],
+        "unknown": list(capacity.unmodelled),
     }
 
 
-def _prediction(made: Outcome) -> dict[str, Any]:
-    answer, told = made.answer, made.answer.schedule_result
+def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
+    prediction, result = details.prediction, details.prediction.schedule_result
     content = {
-        "object": _object(made.candidate),
-        "verdict": answer.feasibility.value,
-        "copies": answer.count,
-        "placed": answer.placed_count,
-        "of": made.candidate.word,
-        "on": [{"node": name, "copies": copies} for name, copies in made.on.items()],
-        "fitting": made.fitting,
-        "message": told.message if told else None,
-        "nominated": list(told.nominated_nodes) if told else [],
-        "preempts": _leaving(made.made_room) if made.made_room else None,
-        "largest": [_amount(name, amount) for name, amount in answer.largest_allocatable.items()],
-        "meant": [{"resource": name, "meant": meant} for name, meant in made.meant.items()],
-        "unknown": list(answer.unmodelled),
-        "nearest": [_node(each) for each in made.nearest],
-        "leaving": [_leaving(each) for each in made.leaving],
-        "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in made.remedies],
+        "object": _object_to_dict(details.pods),
+        "verdict": prediction.feasibility.value,
+        "copies": prediction.count,
+        "placed": prediction.placed_count,
+        "of": details.pods.noun,
+        "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
+        "fitting": details.feasible_count,
+        "message": result.message if result else None,
+        "nominated": list(result.nominated_nodes) if result else [],
+        "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
+        "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_allocatable.items()],
+        "meant": [{"resource": name, "meant": meant} for name, meant in details.suggestions.items()],
+        "unknown": list(prediction.unmodelled),
+        "nearest": [_diagnosis_to_dict(each) for each in details.closest_nodes],
+        "leaving": [_eviction_to_dict(each) for each in details.evictions],
+        "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
     }
-    return content | ({"nodes": [_line(line) for line in made.nodes]} if made.nodes else {})
+    return content | (
+        {"nodes": [_node_line_to_dict(line) for line in details.node_lines]} if details.node_lines else {}
+    )
 
 
-def _object(candidate: Candidate) -> dict[str, str]:
-    subject = candidate.subject
+def _object_to_dict(pods: PodsToPlace) -> dict[str, str]:
+    subject = pods.subject
     return {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
 
 
-def _line(line: NodeLine) -> dict[str, Any]:
-    scores = {"NodeResourcesFit": line.allocation, "NodeResourcesBalancedAllocation": line.balance}
+def _node_line_to_dict(line: NodeLine) -> dict[str, Any]:
+    scores = {"NodeResourcesFit": line.allocation_score, "NodeResourcesBalancedAllocation": line.balance_score}
     return {
-        **_node(line.said),
-        "answer": answered(line),
+        **_diagnosis_to_dict(line.diagnosis),
+        "answer": get_node_feasibility(line),
         "copies": line.copies,
         "scores": scores,
-        "tightest": _shortfall(line.tightest),
+        "tightest": _shortfall_to_dict(line.tightest),
     }
 
 
-def _node(said: NodeDiagnosis) -> dict[str, Any]:
+def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
     return {
-        "node": said.name,
-        "fits": not said.reasons,
-        "ever": said.can_ever_run,
-        "reasons": list(said.reasons),
-        "shortfalls": [_shortfall(each) for each in said.shortfalls],
-        "holders": [_held(each) for each in said.consumers],
+        "node": diagnosis.name,
+        "fits": not diagnosis.reasons,
+        "ever": diagnosis.can_ever_run,
+        "reasons": list(diagnosis.reasons),
+        "shortfalls": [_shortfall_to_dict(each) for each in diagnosis.shortfalls],
+        "holders": [_consumer_to_dict(each) for each in diagnosis.consumers],
     }
 
 
-def _shortfall(each: Shortfall) -> dict[str, Any]:
+def _shortfall_to_dict(shortfall: Shortfall) -> dict[str, Any]:
     return {
-        "resource": each.resource,
-        "unit": "milli" if is_milli(each.resource) else "whole",
-        "asks": each.requested,
-        "allocatable": each.allocatable,
-        "used": each.used,
-        "free": each.free,
-        "short": max(each.short, 0),
+        "resource": shortfall.resource,
+        "unit": "milli" if is_milli(shortfall.resource) else "whole",
+        "asks": shortfall.requested,
+        "allocatable": shortfall.allocatable,
+        "used": shortfall.used,
+        "free": shortfall.free,
+        "short": max(shortfall.short, 0),
     }
 
 
-def _held(each: NodeConsumer) -> dict[str, Any]:
-    return _pod(each.pod) | {"holds": _amounts(each.amounts)}
+def _consumer_to_dict(consumer: NodeConsumer) -> dict[str, Any]:
+    return _pod_to_dict(consumer.pod) | {"holds": _amounts_to_list(consumer.amounts)}
 
 
-def _leaving(each: EvictionOption) -> dict[str, Any]:
-    return {"node": each.node, "pods": _pods(each.pods)}
+def _eviction_to_dict(eviction: EvictionOption) -> dict[str, Any]:
+    return {"node": eviction.node, "pods": _pods_to_list(eviction.pods)}
 
 
-def _pods(pods: Sequence[PodInfo]) -> list[dict[str, Any]]:
-    return [_pod(each) for each in pods]
+def _pods_to_list(pods: Sequence[PodInfo]) -> list[dict[str, Any]]:
+    return [_pod_to_dict(each) for each in pods]
 
 
-def _pod(pod: PodInfo) -> dict[str, Any]:
+def _pod_to_dict(pod: PodInfo) -> dict[str, Any]:
     return {"namespace": pod.namespace, "name": pod.name, "priority": pod.group.priority}
 
 
-def _amounts(of: Mapping[str, int]) -> list[dict[str, Any]]:
-    return [_amount(name, amount) for name, amount in of.items()]
+def _amounts_to_list(amounts: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [_amount_to_dict(name, amount) for name, amount in amounts.items()]
 
 
-def _amount(name: str, amount: int) -> dict[str, Any]:
+def _amount_to_dict(name: str, amount: int) -> dict[str, Any]:
     return {"resource": name, "unit": "milli" if is_milli(name) else "whole", "amount": amount}

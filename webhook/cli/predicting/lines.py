@@ -11,112 +11,131 @@ from webhook.accounting.amounts import format_amount
 from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.node_fit import Shortfall
 from webhook.accounting.scheduling.prediction import MAX_CONSUMERS, Feasibility, NodeConsumer, NodeDiagnosis
-from webhook.cli.predicting.candidates import Candidate
-from webhook.cli.predicting.outcome import Outcome
-from webhook.cli.report.table import harmless
+from webhook.cli.predicting.candidates import PodsToPlace
+from webhook.cli.predicting.outcome import PredictionDetails
+from webhook.cli.report.table import escape_control
 
-_STYLES = {
+_FEASIBILITY_STYLES = {
     Feasibility.NOW: "green",
     Feasibility.NOT_NOW: "yellow",
     Feasibility.NEVER: "bold red",
     Feasibility.UNKNOWN: "cyan",
 }
-_MOST = 5
+_MAX_NAMES = 5
 """Names in a line, and remedies."""
 
 
-def paragraph(made: Outcome) -> Group:
+def format_prediction(details: PredictionDetails) -> Group:
     """A verdict, and beneath it what there is to say about it."""
-    kind = made.answer.feasibility
-    head = Text.assemble((f"{harmless(str(made.candidate.subject))}: ", "bold"), (kind.value, _STYLES[kind]))
-    head.append(harmless(counted(made)))
-    return Group(head, *(Padding(Text(harmless(line)), (0, 0, 0, 4)) for line in details(made)))
-
-
-def counted(made: Outcome) -> str:
-    """How many copies can run, and where; nothing for a single pod that cannot."""
-    copies, candidate = made.answer.count, made.candidate
-    on = f", {_places(made.on)}" if made.on else ""
-    if candidate.copies is None:
-        return f": {made.answer.placed_count} of {copies} nodes that are to have it take one"
-    if candidate.copies == 1 and candidate.word == "pods":
-        others = f"; {made.fitting} node{'s' * (made.fitting != 1)} would take it"
-        return f"{on.replace(',', ':', 1)}{others}" if on else ""
-    return f": {made.answer.placed_count} of {copies} {candidate.word}{on}"
-
-
-def details(made: Outcome) -> Iterator[str]:
-    """What there is to say beneath the verdict."""
-    told = made.answer.schedule_result
-    if told is not None:
-        yield told.message
-    yield from _gates(made.candidate)
-    yield from (lacking(each) for each in made.nearest)
-    yield from _largest(made.answer.largest_allocatable, made.meant)
-    if made.made_room:
-        yield f"the scheduler makes room on {made.made_room.node}, and asks to leave: {_names(made.made_room.pods)}"
-    others = [each for each in made.leaving if made.made_room is None or each.node != made.made_room.node]
-    yield from (f"would help: if these left {each.node}: {_names(each.pods)}" for each in others)
-    for remedy in made.remedies[:_MOST]:
-        yield f"would help: {remedy.change} (then: {few(remedy.nodes)})"
-    yield from (f"not judged: {question}" for question in made.answer.unmodelled)
-
-
-def lacking(node: NodeDiagnosis) -> str:
-    """What a node lacks, in numbers, and who has it."""
-    short = "; ".join(numbers(each) for each in node.shortfalls)
-    holders = Counter(_holder(each) for each in node.consumers)
-    words = [who if many == 1 else f"{many} pods {who}" for who, many in holders.items()]
-    others = ", among others," if len(node.consumers) >= MAX_CONSUMERS else ""
-    held = f"; held{others} by {few(words)}" if words else ""
-    return f"{node.name} lacks {short}{held}"
-
-
-def numbers(each: Shortfall) -> str:
-    """A shortfall in numbers."""
-    told = (
-        ("asks", each.requested),
-        ("allocatable", each.allocatable),
-        ("used", each.used),
-        ("free", each.free),
-        ("short", each.short),
+    feasibility = details.prediction.feasibility
+    heading = Text.assemble(
+        (f"{escape_control(str(details.pods.subject))}: ", "bold"),
+        (feasibility.value, _FEASIBILITY_STYLES[feasibility]),
     )
-    return f"{each.resource} ({', '.join(f'{word} {format_amount(each.resource, amount)}' for word, amount in told)})"
+    heading.append(escape_control(format_counts(details)))
+    return Group(heading, *(Padding(Text(escape_control(line)), (0, 0, 0, 4)) for line in format_details(details)))
 
 
-def amounts(of: Mapping[str, int]) -> str:
+def format_counts(details: PredictionDetails) -> str:
+    """How many copies can run, and where; nothing for a single pod that cannot."""
+    count, pods = details.prediction.count, details.pods
+    placed_on = f", {_format_nodes(details.copies_by_node)}" if details.copies_by_node else ""
+    if pods.count is None:
+        return f": {details.prediction.placed_count} of {count} nodes that are to have it take one"
+    if pods.count == 1 and pods.noun == "pods":
+        feasible_nodes = f"; {details.feasible_count} node{'s' * (details.feasible_count != 1)} would take it"
+        return f"{placed_on.replace(',', ':', 1)}{feasible_nodes}" if placed_on else ""
+    return f": {details.prediction.placed_count} of {count} {pods.noun}{placed_on}"
+
+
+def format_details(details: PredictionDetails) -> Iterator[str]:
+    """What there is to say beneath the verdict."""
+    result = details.prediction.schedule_result
+    if result is not None:
+        yield result.message
+    yield from _format_gates(details.pods)
+    yield from (format_shortfalls(each) for each in details.closest_nodes)
+    yield from _format_largest(details.prediction.largest_allocatable, details.suggestions)
+    if details.preemption:
+        yield (
+            f"the scheduler makes room on {details.preemption.node}, and asks to leave: "
+            f"{_format_pods(details.preemption.pods)}"
+        )
+    evictions = [
+        each for each in details.evictions if details.preemption is None or each.node != details.preemption.node
+    ]
+    yield from (f"would help: if these left {each.node}: {_format_pods(each.pods)}" for each in evictions)
+    for remedy in details.remedies[:_MAX_NAMES]:
+        yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
+    yield from (f"not judged: {question}" for question in details.prediction.unmodelled)
+
+
+def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
+    """What a node lacks, in numbers, and who has it."""
+    shortfalls = "; ".join(format_shortfall(each) for each in diagnosis.shortfalls)
+    consumer_counts = Counter(_format_consumer(each) for each in diagnosis.consumers)
+    consumers = [
+        consumer if pod_count == 1 else f"{pod_count} pods {consumer}"
+        for consumer, pod_count in consumer_counts.items()
+    ]
+    note = ", among others," if len(diagnosis.consumers) >= MAX_CONSUMERS else ""
+    used_by = f"; held{note} by {format_names(consumers)}" if consumers else ""
+    return f"{diagnosis.name} lacks {shortfalls}{used_by}"
+
+
+def format_shortfall(shortfall: Shortfall) -> str:
+    """A shortfall in numbers."""
+    fields = (
+        ("asks", shortfall.requested),
+        ("allocatable", shortfall.allocatable),
+        ("used", shortfall.used),
+        ("free", shortfall.free),
+        ("short", shortfall.short),
+    )
+    return (
+        f"{shortfall.resource} "
+        f"({', '.join(f'{label} {format_amount(shortfall.resource, amount)}' for label, amount in fields)})"
+    )
+
+
+def format_amounts(amounts: Mapping[str, int]) -> str:
     """Amounts of several resources."""
-    return ", ".join(f"{format_amount(name, amount)} {name}" for name, amount in of.items())
+    return ", ".join(f"{format_amount(name, amount)} {name}" for name, amount in amounts.items())
 
 
-def few(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """The first of them, and how many more there are."""
-    more = len(names) - _MOST
-    return ", ".join(names[:_MOST]) + (f" and {more} more" if more > 0 else "")
+    omitted_count = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
 
 
-def _places(on: Mapping[str, int]) -> str:
-    return f"on {few([name if many == 1 else f'{name} ({many})' for name, many in on.items()])}"
+def _format_nodes(copies_by_node: Mapping[str, int]) -> str:
+    return (
+        f"on {format_names([name if copies == 1 else f'{name} ({copies})' for name, copies in copies_by_node.items()])}"
+    )
 
 
-def _largest(most: Mapping[str, int], meant: Mapping[str, str]) -> Iterator[str]:
-    there = {name: amount for name, amount in most.items() if amount}
-    if there:
-        yield f"the largest there is on any node: {amounts(there)}"
-    for name in most:
-        if name not in there:
-            yield f"no node advertises {name}{f': did you mean {meant[name]}?' if name in meant else ''}"
+def _format_largest(maximums: Mapping[str, int], suggestions: Mapping[str, str]) -> Iterator[str]:
+    available = {name: amount for name, amount in maximums.items() if amount}
+    if available:
+        yield f"the largest there is on any node: {format_amounts(available)}"
+    for name in maximums:
+        if name not in available:
+            yield f"no node advertises {name}{f': did you mean {suggestions[name]}?' if name in suggestions else ''}"
 
 
-def _names(pods: Iterable[PodInfo]) -> str:
-    return few([f"{each.namespace}/{each.name}" for each in pods])
+def _format_pods(pods: Iterable[PodInfo]) -> str:
+    return format_names([f"{each.namespace}/{each.name}" for each in pods])
 
 
-def _holder(each: NodeConsumer) -> str:
-    return f"{each.pod.namespace}/{each.pod.name} ({amounts(each.amounts)})"
+def _format_consumer(consumer: NodeConsumer) -> str:
+    return f"{consumer.pod.namespace}/{consumer.pod.name} ({format_amounts(consumer.amounts)})"
 
 
-def _gates(candidate: Candidate) -> Iterator[str]:
-    gates = (candidate.pod.spec.scheduling_gates if candidate.pod.spec else None) or ()
+def _format_gates(pods: PodsToPlace) -> Iterator[str]:
+    gates = (pods.pod.spec.scheduling_gates if pods.pod.spec else None) or ()
     if gates:
-        yield f"would help: whoever set its scheduling gates takes them away: {few([gate.name for gate in gates])}"
+        yield (
+            "would help: whoever set its scheduling gates takes them away: "
+            f"{format_names([gate.name for gate in gates])}"
+        )

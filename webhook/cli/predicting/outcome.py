@@ -21,11 +21,11 @@ from webhook.accounting.scheduling.prediction import (
 )
 from webhook.accounting.scheduling.remedies import EvictionOption, Remedy, find_eviction_options, find_remedies
 from webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
-from webhook.cli.predicting.candidates import Candidate
+from webhook.cli.predicting.candidates import PodsToPlace
 from webhook.policy.suggest import suggest_resource
 
 _PODS = "pods"
-_NEAREST = 3
+_MAX_CLOSEST_NODES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class NodeLine:
     `tightest` is what the pod asks for of which the node would be the fullest.
     """
 
-    said: NodeDiagnosis
-    allocation: int
-    balance: int
+    diagnosis: NodeDiagnosis
+    allocation_score: int
+    balance_score: int
     tightest: Shortfall
     copies: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PredictionDetails:
     """A candidate's verdict, and how many nodes would have taken a first copy before any was placed.
 
     For one of which not all can run, of the first that cannot: `nearest` are nodes that lack least of those where
@@ -52,117 +52,144 @@ class Outcome:
     before the first copy when all can run, else before the first that cannot.
     """
 
-    candidate: Candidate
-    answer: Prediction
-    fitting: int
-    nearest: tuple[NodeDiagnosis, ...] = ()
-    leaving: tuple[EvictionOption, ...] = ()
+    pods: PodsToPlace
+    prediction: Prediction
+    feasible_count: int
+    closest_nodes: tuple[NodeDiagnosis, ...] = ()
+    evictions: tuple[EvictionOption, ...] = ()
     remedies: tuple[Remedy, ...] = ()
-    made_room: EvictionOption | None = None
-    meant: Mapping[str, str] = field(default_factory=dict)
-    nodes: tuple[NodeLine, ...] = ()
+    preemption: EvictionOption | None = None
+    suggestions: Mapping[str, str] = field(default_factory=dict)
+    node_lines: tuple[NodeLine, ...] = ()
 
     @property
-    def on(self) -> Mapping[str, int]:
+    def copies_by_node(self) -> Mapping[str, int]:
         """How many copies go to each node, the most first."""
-        return dict(Counter(self.answer.nodes).most_common())
+        return dict(Counter(self.prediction.nodes).most_common())
 
 
-def outcome(
-    candidate: Candidate, cluster: Cluster, visit: PlacementSession, scoring: Scoring, *, by_node: bool
-) -> Outcome:
+def predict_pods(
+    pods: PodsToPlace, cluster: Cluster, session: PlacementSession, scoring: Scoring, *, with_node_lines: bool
+) -> PredictionDetails:
     """Place a candidate for as long as the visit lasts.
 
     Raises:
         TallygateError: the candidate is none that an API server would store.
     """
-    pod = candidate.pod if candidate.copies is not None else with_daemon_tolerations(candidate.pod)
+    pod = pods.pod if pods.count is not None else with_daemon_tolerations(pods.pod)
     incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
-    before = run_filters(incoming, cluster)
-    lines = tuple(_lines(incoming, cluster, before, scoring)) if by_node else ()
-    if candidate.copies is None:
-        found = predict_daemon_set(candidate.pod, cluster, visit)
+    first_diagnosis = run_filters(incoming, cluster)
+    lines = tuple(_create_node_lines(incoming, cluster, first_diagnosis, scoring)) if with_node_lines else ()
+    if pods.count is None:
+        prediction = predict_daemon_set(pods.pod, cluster, session)
     else:
-        found = predict_copies(candidate.pod, cluster, visit, candidate.copies)
-    found = _with_questions(found, candidate.unknown)
-    made = Outcome(candidate, found, len(before.feasible), nodes=_counted(lines, found))
-    said = found.schedule_result.diagnosis if found.schedule_result else None
-    if said is None:
-        return made
-    lines = tuple(_lines(incoming, cluster, said, scoring)) if by_node else ()
-    return replace(_explained(made, incoming, cluster, visit, said), nodes=_counted(lines, found))
+        prediction = predict_copies(pods.pod, cluster, session, pods.count)
+    prediction = _add_unmodelled(prediction, pods.unmodelled)
+    details = PredictionDetails(
+        pods, prediction, len(first_diagnosis.feasible), node_lines=_count_copies(lines, prediction)
+    )
+    diagnosis = prediction.schedule_result.diagnosis if prediction.schedule_result else None
+    if diagnosis is None:
+        return details
+    lines = tuple(_create_node_lines(incoming, cluster, diagnosis, scoring)) if with_node_lines else ()
+    return replace(
+        _add_explanation(details, incoming, cluster, session, diagnosis), node_lines=_count_copies(lines, prediction)
+    )
 
 
-def _with_questions(found: Prediction, questions: tuple[str, ...]) -> Prediction:
-    if not questions:
-        return found
-    kind = Feasibility.UNKNOWN if found.feasibility is Feasibility.NOW else found.feasibility
-    return replace(found, feasibility=kind, unmodelled=(*found.unmodelled, *questions))
+def _add_unmodelled(prediction: Prediction, unmodelled: tuple[str, ...]) -> Prediction:
+    if not unmodelled:
+        return prediction
+    feasibility = Feasibility.UNKNOWN if prediction.feasibility is Feasibility.NOW else prediction.feasibility
+    return replace(prediction, feasibility=feasibility, unmodelled=(*prediction.unmodelled, *unmodelled))
 
 
-def _explained(made: Outcome, pod: IncomingPod, cluster: Cluster, visit: PlacementSession, said: Diagnosis) -> Outcome:
+def _add_explanation(
+    details: PredictionDetails, pod: IncomingPod, cluster: Cluster, session: PlacementSession, diagnosis: Diagnosis
+) -> PredictionDetails:
     """With why, and what would help the first copy that has no node."""
-    preemption = made.answer.schedule_result.preemption if made.answer.schedule_result else None
+    preemption = details.prediction.schedule_result.preemption if details.prediction.schedule_result else None
     chosen = preemption.selected if preemption else None
     return replace(
-        made,
-        nearest=tuple(_nearest(pod, cluster, said)),
-        leaving=find_eviction_options(pod, cluster, said, {each.uid for each in visit.placed_pods}),
-        remedies=find_remedies(pod, cluster, said.nodes),
-        made_room=EvictionOption(cluster.nodes.get_name(chosen.place), chosen.victims) if chosen else None,
-        meant=dict(_meant(made.answer, cluster)),
+        details,
+        closest_nodes=tuple(_find_closest_nodes(pod, cluster, diagnosis)),
+        evictions=find_eviction_options(pod, cluster, diagnosis, {each.uid for each in session.placed_pods}),
+        remedies=find_remedies(pod, cluster, diagnosis.nodes),
+        preemption=EvictionOption(cluster.nodes.get_name(chosen.place), chosen.victims) if chosen else None,
+        suggestions=dict(_suggest_resources(details.prediction, cluster)),
     )
 
 
-def _meant(found: Prediction, cluster: Cluster) -> Iterator[tuple[str, str]]:
+def _suggest_resources(prediction: Prediction, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """The names that nodes advertise in place of those of which no node has any."""
-    missing = [name for name, most in found.largest_allocatable.items() if not most]
-    known = [name for name in cluster.nodes.list_advertised_resources() if name != _PODS] if missing else []
+    missing = [name for name, maximum in prediction.largest_allocatable.items() if not maximum]
+    advertised_resources = (
+        [name for name in cluster.nodes.list_advertised_resources() if name != _PODS] if missing else []
+    )
     for name in missing:
-        meant = suggest_resource(name, known)
-        if meant is not None:
-            yield name, meant
+        suggestion = suggest_resource(name, advertised_resources)
+        if suggestion is not None:
+            yield name, suggestion
 
 
-def _nearest(pod: IncomingPod, cluster: Cluster, said: Diagnosis) -> Iterator[NodeDiagnosis]:
+def _find_closest_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> Iterator[NodeDiagnosis]:
     """The nodes that lack least, of those that could run the pod if others left."""
-    helpful = sorted(
-        said.resolvable.tolist(),
+    resolvable = sorted(
+        diagnosis.resolvable.tolist(),
         key=lambda place: (measure_shortfall(pod, cluster, place), cluster.nodes.get_name(place)),
     )
-    answers = (diagnose_node(pod, cluster, said, place) for place in helpful)
-    for _, each in zip(range(_NEAREST), (one for one in answers if one.can_ever_run and one.shortfalls), strict=False):
-        yield each
+    node_diagnoses = (diagnose_node(pod, cluster, diagnosis, node_index) for node_index in resolvable)
+    for _, node_diagnosis in zip(
+        range(_MAX_CLOSEST_NODES),
+        (
+            node_diagnosis
+            for node_diagnosis in node_diagnoses
+            if node_diagnosis.can_ever_run and node_diagnosis.shortfalls
+        ),
+        strict=False,
+    ):
+        yield node_diagnosis
 
 
-def _counted(lines: tuple[NodeLine, ...], found: Prediction) -> tuple[NodeLine, ...]:
-    copies = Counter(found.nodes)
-    return tuple(replace(line, copies=copies[line.said.name]) for line in lines)
+def _count_copies(lines: tuple[NodeLine, ...], prediction: Prediction) -> tuple[NodeLine, ...]:
+    copies = Counter(prediction.nodes)
+    return tuple(replace(line, copies=copies[line.diagnosis.name]) for line in lines)
 
 
-def _lines(pod: IncomingPod, cluster: Cluster, said: Diagnosis, scoring: Scoring) -> Iterator[NodeLine]:
+def _create_node_lines(
+    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, scoring: Scoring
+) -> Iterator[NodeLine]:
     """Every node that was asked, by name."""
-    places = said.nodes
-    allocation = score_allocation(pod, cluster, places, scoring).tolist()
-    balance = score_balance(pod, cluster, places).tolist()
+    nodes = diagnosis.nodes
+    allocation_scores = score_allocation(pod, cluster, nodes, scoring).tolist()
+    balance_scores = score_balance(pod, cluster, nodes).tolist()
     lines = [
-        NodeLine(diagnose_node(pod, cluster, said, place), fit, even, _tightest(pod, cluster, place))
-        for place, fit, even in zip(places.tolist(), allocation, balance, strict=True)
+        NodeLine(
+            diagnose_node(pod, cluster, diagnosis, node_index),
+            allocation_score,
+            balance_score,
+            _find_tightest(pod, cluster, node_index),
+        )
+        for node_index, allocation_score, balance_score in zip(
+            nodes.tolist(), allocation_scores, balance_scores, strict=True
+        )
     ]
-    return iter(sorted(lines, key=lambda line: line.said.name))
+    return iter(sorted(lines, key=lambda line: line.diagnosis.name))
 
 
-def _tightest(pod: IncomingPod, cluster: Cluster, place: int) -> Shortfall:
+def _find_tightest(pod: IncomingPod, cluster: Cluster, node_index: int) -> Shortfall:
     """What the node would be fullest of with the pod."""
     nodes = cluster.nodes
-    has, used = nodes.get_allocatable(place), {**nodes.get_used(place), _PODS: nodes.pods[place]}
-    asked = [
-        Shortfall(name, amount, used.get(name, 0), has.get(name, 0), unresolvable=amount > has.get(name, 0))
+    allocatable, used = nodes.get_allocatable(node_index), {**nodes.get_used(node_index), _PODS: nodes.pods[node_index]}
+    shortfalls = [
+        Shortfall(
+            name, amount, used.get(name, 0), allocatable.get(name, 0), unresolvable=amount > allocatable.get(name, 0)
+        )
         for name, amount in {_PODS: 1, **pod.requests}.items()
     ]
-    return max(asked, key=_fullness)
+    return max(shortfalls, key=_compute_fullness)
 
 
-def _fullness(each: Shortfall) -> tuple[bool, float]:
+def _compute_fullness(shortfall: Shortfall) -> tuple[bool, float]:
     """Whether there is nothing of it at all, and how full it would be."""
-    return each.allocatable <= 0, (each.used + each.requested) / max(each.allocatable, 1)
+    return shortfall.allocatable <= 0, (shortfall.used + shortfall.requested) / max(shortfall.allocatable, 1)

@@ -7,44 +7,46 @@ from rich.text import Text
 
 from webhook.accounting.amounts import format_amount
 from webhook.accounting.node_fit import Shortfall
-from webhook.cli.predicting.lines import numbers
+from webhook.cli.predicting.lines import format_shortfall
 from webhook.cli.predicting.outcome import NodeLine
-from webhook.cli.report.table import aligned, harmless, table
+from webhook.cli.report.table import align_rows, create_table, escape_control
 
 _WIDTH = 10
 """Characters of a bar."""
 _FITS, _NOT_NOW, _NEVER = "fits", "not now", "never"
-_STYLES = {_FITS: "green", _NOT_NOW: "yellow", _NEVER: "red"}
-_HEAD = ("NODE", "ANSWER", "COPIES", "FIT", "BALANCE", "TIGHTEST", "REASON")
+_NODE_STYLES = {_FITS: "green", _NOT_NOW: "yellow", _NEVER: "red"}
+_HEADER = ("NODE", "ANSWER", "COPIES", "FIT", "BALANCE", "TIGHTEST", "REASON")
 
 
-def rows(lines: Sequence[NodeLine]) -> list[str]:
+def format_rows(lines: Sequence[NodeLine]) -> list[str]:
     """One row a node, for pipes."""
-    return aligned(_HEAD, [(*_row(line), reason(line)) for line in lines])
+    return align_rows(_HEADER, [(*_create_row(line), format_reason(line)) for line in lines])
 
 
-def bars(lines: Sequence[NodeLine]) -> RenderableType:
+def create_node_table(lines: Sequence[NodeLine]) -> RenderableType:
     """The same with bars and colours, for terminals."""
-    head = (*_HEAD[:-1], "USED", _HEAD[-1])
-    return table(head, [(*_coloured(line), bar(line.tightest), reason(line)) for line in lines])
+    header = (*_HEADER[:-1], "USED", _HEADER[-1])
+    return create_table(
+        header, [(*_create_styled_row(line), format_bar(line.tightest), format_reason(line)) for line in lines]
+    )
 
 
-def answered(line: NodeLine) -> str:
+def get_node_feasibility(line: NodeLine) -> str:
     """Whether the node takes the pod: now, once others have left, or never as it is."""
-    if not line.said.reasons:
+    if not line.diagnosis.reasons:
         return _FITS
-    return _NOT_NOW if line.said.can_ever_run else _NEVER
+    return _NOT_NOW if line.diagnosis.can_ever_run else _NEVER
 
 
-def reason(line: NodeLine) -> str:
+def format_reason(line: NodeLine) -> str:
     """Why a node does not take it: the scheduler's words, and in numbers what is short."""
-    said = line.said
-    short = {each.reason: f"Insufficient {numbers(each)}" for each in said.shortfalls}
-    words = [short.pop(each, each) for each in said.reasons]
-    return "; ".join([*words, *(f"also {each}" for each in short.values())])
+    diagnosis = line.diagnosis
+    shortfalls = {each.reason: f"Insufficient {format_shortfall(each)}" for each in diagnosis.shortfalls}
+    reasons = [shortfalls.pop(each, each) for each in diagnosis.reasons]
+    return "; ".join([*reasons, *(f"also {each}" for each in shortfalls.values())])
 
 
-def bar(tightest: Shortfall) -> str:
+def format_bar(tightest: Shortfall) -> str:
     """Used, asked for and free, in tenths of what there is; more than there is fills it."""
     if tightest.allocatable <= 0:
         return ""
@@ -53,18 +55,26 @@ def bar(tightest: Shortfall) -> str:
     return "█" * used + "▒" * (full - used) + "░" * (_WIDTH - full)
 
 
-def _row(line: NodeLine) -> tuple[str, ...]:
+def _create_row(line: NodeLine) -> tuple[str, ...]:
     copies = str(line.copies) if line.copies else "-"
-    return line.said.name, answered(line), copies, str(line.allocation), str(line.balance), _tightest(line.tightest)
-
-
-def _coloured(line: NodeLine) -> tuple[str | Text, ...]:
-    name, answer, *more = _row(line)
-    return name, Text(harmless(answer), _STYLES[answer]), *more
-
-
-def _tightest(each: Shortfall) -> str:
-    used, asked, capacity = (
-        format_amount(each.resource, amount) for amount in (each.used, each.requested, each.allocatable)
+    return (
+        line.diagnosis.name,
+        get_node_feasibility(line),
+        copies,
+        str(line.allocation_score),
+        str(line.balance_score),
+        _format_tightest(line.tightest),
     )
-    return f"{each.resource} {used} + {asked} of {capacity}"
+
+
+def _create_styled_row(line: NodeLine) -> tuple[str | Text, ...]:
+    name, feasibility, *other_cells = _create_row(line)
+    return name, Text(escape_control(feasibility), _NODE_STYLES[feasibility]), *other_cells
+
+
+def _format_tightest(shortfall: Shortfall) -> str:
+    used, requested, capacity = (
+        format_amount(shortfall.resource, amount)
+        for amount in (shortfall.used, shortfall.requested, shortfall.allocatable)
+    )
+    return f"{shortfall.resource} {used} + {requested} of {capacity}"

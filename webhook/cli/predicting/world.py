@@ -15,12 +15,12 @@ from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
 from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
 from webhook.accounting.cluster.storage_index import StorageIndex
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.cli.checking.snapshot import SnapshotError, walk
+from webhook.cli.checking.snapshot import SnapshotError, read_items
 from webhook.cli.cluster import kept
-from webhook.cli.cluster.kept import Item, Other
-from webhook.cli.cluster.listing import ListingError, UnservedError, listed
+from webhook.cli.cluster.kept import SchedulingObject, SnapshotItem
+from webhook.cli.cluster.listing import ListError, UnknownResourceError, list_all
 from webhook.cli.cluster.seen import PODS_PATH
-from webhook.cli.cluster.source import Source
+from webhook.cli.cluster.source import ClusterSource
 from webhook.errors import TallygateError
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import SchedulingPod
@@ -29,34 +29,34 @@ from webhook.state.watch.failure import Reason
 from webhook.state.watch.pool import Access, PooledTransport
 from webhook.state.watch.wire import Reading, revision_of
 
-_POD = msgspec.json.Decoder(SchedulingPod)
+_POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 
 
-class WorldError(TallygateError):
+class ClusterInputError(TallygateError):
     """What was read is not as a cluster stores it."""
 
 
 @dataclass(slots=True)
-class World:
+class ClusterInput:
     """A cluster, and its pods without a node by namespace and name; `left_out` says what could not be read."""
 
     cluster: Cluster = field(default_factory=Cluster)
-    pending: dict[tuple[str, str], SchedulingPod] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    pending_pods: dict[tuple[str, str], SchedulingPod] = field(default_factory=dict)
+    omissions: list[str] = field(default_factory=list)
 
 
-class _PodRow(NamedTuple):
+class _PodRecord(NamedTuple):
     """One pod of a list: as it stands on its node, or as it waits for one."""
 
     uid: str
     namespace: str
     name: str
     revision: int
-    on_node: PodInfo | None
+    pod_info: PodInfo | None
     pending: SchedulingPod | None
 
 
-def read(source: Source) -> World:
+def read_cluster(source: ClusterSource) -> ClusterInput:
     """What is there now, or was when the snapshot was taken.
 
     Raises:
@@ -65,72 +65,72 @@ def read(source: Source) -> World:
         SnapshotError: the snapshot cannot be read.
         WorldError: an object is not as a cluster stores it.
     """
-    return _stored(source.snapshot) if source.snapshot else _live(source.connection())
+    return _read_snapshot(source.snapshot) if source.snapshot else _list_cluster(source.connect())
 
 
-def _stored(path: Path) -> World:
-    world = World()
+def _read_snapshot(path: Path) -> ClusterInput:
+    cluster_input = ClusterInput()
 
-    def add(kind: str, item: msgspec.Raw) -> bool:
+    def handle_item(kind: str, item: msgspec.Raw) -> bool:
         if kind == "Pod":
-            _add_pod(world, _row(world.cluster, _identified(_POD.decode(item))))
+            _add_pod(cluster_input, _create_record(cluster_input.cluster, _fill_identity(_POD_DECODER.decode(item))))
             return True
-        if kind == kept.VOLUMES_KIND:
-            world.cluster.storage = world.cluster.storage or StorageIndex()
+        if kind == kept.VOLUMES_LISTED_KIND:
+            cluster_input.cluster.storage = cluster_input.cluster.storage or StorageIndex()
             return True
-        return ingest(world.cluster, kind, item) or kind == naming.KIND
+        return ingest(cluster_input.cluster, kind, item) or kind == naming.KIND
 
     try:
-        walk(path, add)
+        read_items(path, handle_item)
     except QuantityError as error:
         raise SnapshotError(f"{path}: it has a quantity that no API server would have stored: {error}") from error
-    if not len(world.cluster.nodes):
-        world.left_out.append("the snapshot has no nodes")
-    return world
+    if not len(cluster_input.cluster.nodes):
+        cluster_input.omissions.append("the snapshot has no nodes")
+    return cluster_input
 
 
-def _live(access: Access) -> World:
-    world, transport = World(), PooledTransport(access)
-    pods = Reading("pods", PODS_PATH, SchedulingPod, lambda pod: _row(world.cluster, pod))
+def _list_cluster(access: Access) -> ClusterInput:
+    cluster_input, transport = ClusterInput(), PooledTransport(access)
+    pods = Reading("pods", PODS_PATH, SchedulingPod, lambda pod: _create_record(cluster_input.cluster, pod))
     try:
-        _take_all(world, listed(transport, kept.NAMESPACES, access.server).items)
-        _take_all(world, listed(transport, kept.NODES, access.server).items)
-        volumes = [_if_allowed(world, transport, reading, access.server) for reading in kept.VOLUMES]
+        _ingest_all(cluster_input, list_all(transport, kept.NAMESPACE_CODEC, access.server).items)
+        _ingest_all(cluster_input, list_all(transport, kept.NODE_CODEC, access.server).items)
+        volumes = [_list_if_allowed(cluster_input, transport, codec, access.server) for codec in kept.VOLUME_CODECS]
         if None not in volumes:
-            world.cluster.storage = StorageIndex()
-            _take_all(world, chain.from_iterable(filter(None, volumes)))
-        for ranks in kept.RANKS:
-            _take_all(world, _if_allowed(world, transport, ranks, access.server) or ())
-        for row in listed(transport, pods, access.server).items:
-            _add_pod(world, row)
+            cluster_input.cluster.storage = StorageIndex()
+            _ingest_all(cluster_input, chain.from_iterable(filter(None, volumes)))
+        for codec in kept.SCHEDULING_CODECS:
+            _ingest_all(cluster_input, _list_if_allowed(cluster_input, transport, codec, access.server) or ())
+        for record in list_all(transport, pods, access.server).items:
+            _add_pod(cluster_input, record)
     except QuantityError as error:
-        raise WorldError(f"{access.server} has stored a quantity that is none: {error}") from error
+        raise ClusterInputError(f"{access.server} has stored a quantity that is none: {error}") from error
     finally:
         transport.close()
-    return world
+    return cluster_input
 
 
-def _if_allowed(
-    world: World, transport: PooledTransport, reading: Reading[Other, Item], where: str
-) -> Sequence[Item] | None:
+def _list_if_allowed(
+    cluster_input: ClusterInput, transport: PooledTransport, codec: Reading[SchedulingObject, SnapshotItem], server: str
+) -> Sequence[SnapshotItem] | None:
     """What is listed, nothing where there is no such resource, None where we may not."""
     try:
-        return listed(transport, reading, where).items
-    except UnservedError:
+        return list_all(transport, codec, server).items
+    except UnknownResourceError:
         return ()
-    except ListingError as error:
+    except ListError as error:
         if error.cause.reason is not Reason.FORBIDDEN:
             raise
-        world.left_out.append(f"{reading.name} may not be listed: {error.cause}")
+        cluster_input.omissions.append(f"{codec.name} may not be listed: {error.cause}")
         return None
 
 
-def _take_all(world: World, items: Iterable[Item]) -> None:
+def _ingest_all(cluster_input: ClusterInput, items: Iterable[SnapshotItem]) -> None:
     for item in items:
-        ingest(world.cluster, item.kind, item.content)
+        ingest(cluster_input.cluster, item.kind, item.content)
 
 
-def _row(cluster: Cluster, pod: SchedulingPod) -> _PodRow:
+def _create_record(cluster: Cluster, pod: SchedulingPod) -> _PodRecord:
     """A stored pod.
 
     Raises:
@@ -140,21 +140,21 @@ def _row(cluster: Cluster, pod: SchedulingPod) -> _PodRow:
     meta = pod.metadata or ObjectMeta()
     if not meta.uid or not meta.name or not meta.namespace:
         raise ValueError("a pod without uid, namespace or name")
-    waits = not has_ended(pod) and not (pod.spec and pod.spec.node_name) and meta.deletion_timestamp is None
-    on_node, pending = create_pod_info(pod, cluster.groups), pod if waits else None
-    return _PodRow(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version or "1"), on_node, pending)
+    is_pending = not has_ended(pod) and not (pod.spec and pod.spec.node_name) and meta.deletion_timestamp is None
+    pod_info, pending = create_pod_info(pod, cluster.groups), pod if is_pending else None
+    return _PodRecord(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version or "1"), pod_info, pending)
 
 
-def _identified(pod: SchedulingPod) -> SchedulingPod:
+def _fill_identity(pod: SchedulingPod) -> SchedulingPod:
     """A pod of a snapshot, which may be written by hand, with what the API server would have given it."""
     meta = pod.metadata or ObjectMeta()
     namespace = meta.namespace or "default"
-    named = msgspec.structs.replace(meta, namespace=namespace, uid=meta.uid or f"{namespace}/{meta.name}")
-    return msgspec.structs.replace(pod if meta.uid else merge_label_keys(pod), metadata=named)
+    metadata = msgspec.structs.replace(meta, namespace=namespace, uid=meta.uid or f"{namespace}/{meta.name}")
+    return msgspec.structs.replace(pod if meta.uid else merge_label_keys(pod), metadata=metadata)
 
 
-def _add_pod(world: World, row: _PodRow) -> None:
-    if row.on_node is not None:
-        world.cluster.put_pod(row.on_node)
-    if row.pending is not None:
-        world.pending[row.namespace, row.name] = row.pending
+def _add_pod(cluster_input: ClusterInput, record: _PodRecord) -> None:
+    if record.pod_info is not None:
+        cluster_input.cluster.put_pod(record.pod_info)
+    if record.pending is not None:
+        cluster_input.pending_pods[record.namespace, record.name] = record.pending

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Level(StrEnum):
+class FindingSeverity(StrEnum):
     """An error fails the command, a warning does so under `--strict`, a note never."""
 
     ERROR = "error"
@@ -13,7 +13,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Subject:
+class FindingSubject:
     """The object that a finding is about; all empty when it is about the file. `document` counts from 0."""
 
     document: int = 0
@@ -24,8 +24,8 @@ class Subject:
 
     def __str__(self) -> str:
         """`Pod team-a/trainer`, as short as the object is known."""
-        where = "/".join(part for part in (self.namespace, self.name) if part)
-        return f"{self.kind} {where}".strip()
+        qualified_name = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.kind} {qualified_name}".strip()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,25 +40,25 @@ class Finding:
     file: str
     line: int
     column: int
-    level: Level
+    severity: FindingSeverity
     code: str
     message: str
-    by: str = "tallygate"
+    reporter: str = "tallygate"
     field: str = ""
-    subject: Subject = Subject()
+    subject: FindingSubject = FindingSubject()
     why: str = ""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """`file:line:column`, clickable in editors."""
         return f"{self.file}:{self.line}:{self.column}"
 
     @property
-    def sentence(self) -> str:
+    def field_message(self) -> str:
         """The message with the field before it."""
         return f"{self.field}: {self.message}" if self.field else self.message
 
     @property
-    def source(self) -> str:
+    def attribution(self) -> str:
         """Who says it, and the author's reason: `rule whole-gpus: GPUs cannot be split`."""
-        return f"{self.by}: {self.why}" if self.why else self.by
+        return f"{self.reporter}: {self.why}" if self.why else self.reporter

@@ -7,25 +7,25 @@ actions/toolkit `packages/core/src/command.ts`.
 from collections.abc import Sequence
 
 from webhook.cli import catalogue
-from webhook.cli.report.finding import Finding, Level
+from webhook.cli.report.finding import Finding, FindingSeverity
 
-_COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
-_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
-_PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
+_COMMANDS = {FindingSeverity.ERROR: "error", FindingSeverity.WARNING: "warning", FindingSeverity.NOTE: "notice"}
+_DATA_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
 
 
-def lines(findings: Sequence[Finding]) -> list[str]:
+def format_github(findings: Sequence[Finding]) -> list[str]:
     """One command a finding."""
-    return [_command(finding) for finding in findings]
+    return [_format_command(finding) for finding in findings]
 
 
-def _command(finding: Finding) -> str:
+def _format_command(finding: Finding) -> str:
     properties = {
         "file": finding.file,
         "line": str(finding.line),
         "col": str(finding.column),
-        "title": f"{finding.code} {catalogue.of(finding.code).slug}",
+        "title": f"{finding.code} {catalogue.get_code(finding.code).slug}",
     }
-    written = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
-    said = f"{finding.sentence} ({finding.source})"
-    return f"::{_COMMANDS[finding.level]} {written}::{said.translate(_DATA)}"
+    text = ",".join(f"{name}={value.translate(_PROPERTY_ESCAPES)}" for name, value in properties.items())
+    message = f"{finding.field_message} ({finding.attribution})"
+    return f"::{_COMMANDS[finding.severity]} {text}::{message.translate(_DATA_ESCAPES)}"

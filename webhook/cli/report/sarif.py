@@ -11,19 +11,23 @@ from webhook.cli.report.finding import Finding
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def document(findings: Sequence[Finding], version: str) -> dict[str, Any]:
+def create_sarif(findings: Sequence[Finding], version: str) -> dict[str, Any]:
     """One run, with the codes that it found as its rules."""
     numbers = sorted({finding.code for finding in findings})
-    driver = {"name": "tallygate", "version": version, "rules": [_rule(catalogue.of(number)) for number in numbers]}
+    driver = {
+        "name": "tallygate",
+        "version": version,
+        "rules": [_create_rule(catalogue.get_code(number)) for number in numbers],
+    }
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, numbers) for finding in findings],
+        "results": [_create_result(finding, numbers) for finding in findings],
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(code: Code) -> dict[str, Any]:
+def _create_rule(code: Code) -> dict[str, Any]:
     return {
         "id": code.number,
         "name": "".join(word.capitalize() for word in code.slug.split("-")),
@@ -31,27 +35,27 @@ def _rule(code: Code) -> dict[str, Any]:
         "fullDescription": {"text": code.explanation},
         "help": {
             "text": f"{code.explanation}\n\nThis fails:\n{code.invalid_example}\nThis passes:\n{code.valid_example}",
-            "markdown": f"{code.explanation}\n\nThis fails:\n\n{_fenced(code.invalid_example)}\nThis "
-            f"passes:\n\n{_fenced(code.valid_example)}",
+            "markdown": f"{code.explanation}\n\nThis fails:\n\n{_fence(code.invalid_example)}\nThis "
+            f"passes:\n\n{_fence(code.valid_example)}",
         },
     }
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     return f"```yaml\n{text}```\n"
 
 
-def _result(finding: Finding, numbers: list[str]) -> dict[str, Any]:
+def _create_result(finding: Finding, numbers: list[str]) -> dict[str, Any]:
     return {
         "ruleId": finding.code,
         "ruleIndex": numbers.index(finding.code),
-        "level": finding.level.value,
-        "message": {"text": f"{finding.sentence} ({finding.source})"},
-        "locations": [_location(finding)],
+        "level": finding.severity.value,
+        "message": {"text": f"{finding.field_message} ({finding.attribution})"},
+        "locations": [_create_location(finding)],
     }
 
 
-def _location(finding: Finding) -> dict[str, Any]:
+def _create_location(finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {}
     if finding.line:
         location["physicalLocation"] = {

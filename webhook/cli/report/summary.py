@@ -4,59 +4,72 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from webhook.cli.report.finding import Finding, Level
+from webhook.cli.report.finding import Finding, FindingSeverity
 
 
 @dataclass(slots=True)
-class Seen:
+class RunSummary:
     """What was looked at. `things` are counted by `noun`; `passed_over` are kinds that nothing is known about."""
 
     noun: str
-    files: int = 0
-    things: int = 0
-    passed_over: Counter[str] = field(default_factory=Counter)
-    not_objects: int = 0
-    remarks: list[str] = field(default_factory=list)
+    file_count: int = 0
+    item_count: int = 0
+    skipped_kinds: Counter[str] = field(default_factory=Counter)
+    non_object_count: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
-def levels(findings: Sequence[Finding]) -> Counter[Level]:
+def count_severities(findings: Sequence[Finding]) -> Counter[FindingSeverity]:
     """How many findings there are of each level."""
-    return Counter(finding.level for finding in findings)
+    return Counter(finding.severity for finding in findings)
 
 
-def sentences(seen: Seen, findings: Sequence[Finding]) -> list[str]:
+def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list[str]:
     """The summary for a person."""
-    found = levels(findings)
-    said = ", ".join(_count(found[level], level.value) for level in Level if found[level]) or "nothing found"
-    lines = [f"{_count(seen.things, seen.noun)} in {_count(seen.files, 'file')}: {said}"]
-    if seen.passed_over:
-        kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(seen.passed_over.items()))
-        lines.append(f"{_count(seen.passed_over.total(), 'object')} of kinds that ask for nothing passed over: {kinds}")
-    if seen.not_objects:
-        lines.append(f"{_count(seen.not_objects, 'document')} passed over that no API has: neither apiVersion nor kind")
-    return lines + seen.remarks
+    severity_counts = count_severities(findings)
+    counts_text = ", ".join(
+        _format_count(severity_counts[severity], severity.value)
+        for severity in FindingSeverity
+        if severity_counts[severity]
+    ) or ("nothing found")
+    lines = [
+        f"{_format_count(run_summary.item_count, run_summary.noun)} in "
+        f"{_format_count(run_summary.file_count, 'file')}: {counts_text}"
+    ]
+    if run_summary.skipped_kinds:
+        kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(run_summary.skipped_kinds.items()))
+        lines.append(
+            f"{_format_count(run_summary.skipped_kinds.total(), 'object')} of kinds that ask for nothing "
+            f"passed over: {kinds}"
+        )
+    if run_summary.non_object_count:
+        lines.append(
+            f"{_format_count(run_summary.non_object_count, 'document')} passed over that no API has: "
+            "neither apiVersion nor kind"
+        )
+    return lines + run_summary.notes
 
 
-def fails(findings: Sequence[Finding], *, strict: bool) -> bool:
+def is_failure(findings: Sequence[Finding], *, strict: bool) -> bool:
     """Whether the findings make the command fail: errors do, under `strict` warnings too."""
-    found = levels(findings)
-    return bool(found[Level.ERROR] or (strict and found[Level.WARNING]))
+    severity_counts = count_severities(findings)
+    return bool(severity_counts[FindingSeverity.ERROR] or (strict and severity_counts[FindingSeverity.WARNING]))
 
 
-def as_data(seen: Seen, findings: Sequence[Finding]) -> dict[str, object]:
+def summary_to_dict(run_summary: RunSummary, findings: Sequence[Finding]) -> dict[str, object]:
     """The summary for a program."""
-    found = levels(findings)
+    severity_counts = count_severities(findings)
     return {
-        "files": seen.files,
-        f"{seen.noun}s" if not seen.noun.endswith("y") else "policies": seen.things,
-        **{f"{level.value}s": found[level] for level in Level},
-        "passedOver": dict(sorted(seen.passed_over.items())),
-        "notObjects": seen.not_objects,
-        "remarks": seen.remarks,
+        "files": run_summary.file_count,
+        f"{run_summary.noun}s" if not run_summary.noun.endswith("y") else "policies": run_summary.item_count,
+        **{f"{severity.value}s": severity_counts[severity] for severity in FindingSeverity},
+        "passedOver": dict(sorted(run_summary.skipped_kinds.items())),
+        "notObjects": run_summary.non_object_count,
+        "remarks": run_summary.notes,
     }
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{number} {noun}s"

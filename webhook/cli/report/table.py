@@ -7,60 +7,64 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webhook.cli.report.finding import Finding, Level
+from webhook.cli.report.finding import Finding, FindingSeverity
 
-_CONTROL = dict.fromkeys((*range(9), *range(11, 32), 127, *range(128, 160)), "\ufffd")
-_STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
+_CONTROL_CHARACTERS = dict.fromkeys((*range(9), *range(11, 32), 127, *range(128, 160)), "\ufffd")
+_SEVERITY_STYLES = {FindingSeverity.ERROR: "bold red", FindingSeverity.WARNING: "yellow", FindingSeverity.NOTE: "cyan"}
 
 
-def harmless(text: str) -> str:
+def escape_control(text: str) -> str:
     """A text that makes a terminal do nothing but show it."""
-    return text.translate(_CONTROL)
+    return text.translate(_CONTROL_CHARACTERS)
 
 
-def rows(found: Sequence[Finding]) -> Table:
+def create_finding_table(findings: Sequence[Finding]) -> Table:
     """One row a finding, for pipes; where two in a row are about the same object, it is named once."""
-    cells, before = [], ""
-    for finding in found:
-        subject = _subject(finding)
-        cells.append((finding.place, finding.level.value, subject if subject != before else "", _said(finding)))
-        before = subject
-    return table(("WHERE", "LEVEL", "OBJECT", "FINDING"), cells)
+    cells, previous = [], ""
+    for finding in findings:
+        subject = _format_subject(finding)
+        cells.append(
+            (finding.location, finding.severity.value, subject if subject != previous else "", _format_message(finding))
+        )
+        previous = subject
+    return create_table(("WHERE", "LEVEL", "OBJECT", "FINDING"), cells)
 
 
-def paragraphs(found: Sequence[Finding]) -> Group:
+def format_findings(findings: Sequence[Finding]) -> Group:
     """One paragraph a finding, for terminals of any width: where, what and whom, and beneath it the sentence."""
-    return Group(*(part for finding in found for part in _paragraph(finding)))
+    return Group(*(part for finding in findings for part in _format_finding(finding)))
 
 
-def _paragraph(finding: Finding) -> tuple[Text, Padding]:
-    level = (finding.level.value, _STYLES[finding.level])
-    where = [(f"{harmless(finding.place)}  ", "bold")] if finding.line else []
-    head = Text.assemble(*where, level, "  ", (_subject(finding), "dim"), overflow="fold")
-    return head, Padding(_said(finding), (0, 0, 0, 4))
+def _format_finding(finding: Finding) -> tuple[Text, Padding]:
+    severity = (finding.severity.value, _SEVERITY_STYLES[finding.severity])
+    location = [(f"{escape_control(finding.location)}  ", "bold")] if finding.line else []
+    heading = Text.assemble(*location, severity, "  ", (_format_subject(finding), "dim"), overflow="fold")
+    return heading, Padding(_format_message(finding), (0, 0, 0, 4))
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+def create_table(headers: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """Rows beneath a head, without lines; what is too wide is folded, never cut."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in head:
-        made.add_column(title, overflow="fold")
+    rich_table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in headers:
+        rich_table.add_column(title, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(harmless(cell)) if isinstance(cell, str) else cell for cell in row))
-    return made
+        rich_table.add_row(*(Text(escape_control(cell)) if isinstance(cell, str) else cell for cell in row))
+    return rich_table
 
 
-def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def align_rows(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The same as plain lines, which never fold: for very many rows, of which `table` makes three thousand a second."""
-    cells = [head, *([harmless(cell).replace("\n", " ") for cell in row] for row in rows)]
+    cells = [headers, *([escape_control(cell).replace("\n", " ") for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
 
 
-def _subject(finding: Finding) -> str:
+def _format_subject(finding: Finding) -> str:
     origin = f" from {finding.subject.origin}" if finding.subject.origin else ""
-    return harmless(f"{finding.subject}{origin}")
+    return escape_control(f"{finding.subject}{origin}")
 
 
-def _said(finding: Finding) -> Text:
-    return Text.assemble(harmless(finding.sentence), " ", (harmless(f"({finding.code}, {finding.source})"), "dim"))
+def _format_message(finding: Finding) -> Text:
+    return Text.assemble(
+        escape_control(finding.field_message), " ", (escape_control(f"({finding.code}, {finding.attribution})"), "dim")
+    )

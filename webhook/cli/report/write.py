@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 
 from webhook.cli.report import data, github, sarif, summary, table
 from webhook.cli.report.finding import Finding
-from webhook.cli.report.summary import Seen
+from webhook.cli.report.summary import RunSummary
 
 FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
 DATA_FORMATS = ("table", "json", "yaml")
@@ -19,45 +19,45 @@ _PIPE_WIDTH = 10_000
 """Columns of what is no terminal: wide enough that every row stays one line, for grep and awk."""
 
 
-def console(stream: TextIO) -> Console:
+def create_console(stream: TextIO) -> Console:
     """A console for a stream: colours on a terminal unless NO_COLOR is set, full width in a pipe."""
     terminal = Console(file=stream, highlight=False, markup=False)
     return terminal if terminal.is_terminal else Console(file=stream, highlight=False, markup=False, width=_PIPE_WIDTH)
 
 
-def show(content: RenderableType) -> None:
+def print_content(content: RenderableType) -> None:
     """Print a table or a text to stdout, without the blanks that fill rows up."""
-    output = console(sys.stdout)
+    output = create_console(sys.stdout)
     with output.capture() as captured:
         output.print(content)
     for line in captured.get().splitlines():
         click.echo(line.rstrip(), color=output.is_terminal)
 
 
-def show_data(content: Any, form: str) -> None:
+def print_data(content: Any, output_format: str) -> None:
     """Print plain data as JSON or YAML."""
-    if form == "json":
+    if output_format == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
     else:
         click.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=2**31), nl=False)
 
 
-def show_findings(findings: Sequence[Finding], seen: Seen, form: str) -> None:
+def print_findings(findings: Sequence[Finding], run_summary: RunSummary, output_format: str) -> None:
     """Print findings to stdout in one form, and the summary to stderr where the form has no place for it."""
-    match form:
+    match output_format:
         case "table":
             if findings:
-                terminal = console(sys.stdout).is_terminal
-                show(table.paragraphs(findings) if terminal else table.rows(findings))
+                terminal = create_console(sys.stdout).is_terminal
+                print_content(table.format_findings(findings) if terminal else table.create_finding_table(findings))
         case "github":
-            for line in github.lines(findings):
+            for line in github.format_github(findings):
                 click.echo(line)
         case "sarif":
             from importlib.metadata import version  # noqa: PLC0415  an eighth of what a small command takes to start
 
-            show_data(sarif.document(findings, version("tallygate")), "json")
+            print_data(sarif.create_sarif(findings, version("tallygate")), "json")
         case _:
-            show_data(data.document(findings, seen), form)
-    if form not in DATA_FORMATS[1:]:
-        for line in summary.sentences(seen, findings):
+            print_data(data.findings_to_dict(findings, run_summary), output_format)
+    if output_format not in DATA_FORMATS[1:]:
+        for line in summary.format_summary(run_summary, findings):
             click.echo(line, err=True)

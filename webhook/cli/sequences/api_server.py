@@ -15,23 +15,23 @@ from webhook.admission.change import CREATE, UPDATE, Phase, UserInfo
 from webhook.admission.registration import DEFAULT_NAMESPACE
 from webhook.admission.review import REVIEW_API_VERSION, REVIEW_KIND
 from webhook.admission.workloads import REVIEW_TARGETS
-from webhook.cli.checking.api_server import refusals
-from webhook.cli.checking.patching import applied
-from webhook.cli.sequences.defaulting import default_requests
-from webhook.cli.sequences.immutable import not_changeable
-from webhook.cli.sequences.model import Body
-from webhook.cli.sequences.outcome import Outcome, answered, invalid, refused
-from webhook.cli.sequences.store import CLUSTER_SCOPED, Key, Store
+from webhook.cli.checking.api_server import validate_object
+from webhook.cli.checking.patching import apply_patch
+from webhook.cli.sequences.defaulting import set_default_requests
+from webhook.cli.sequences.immutable import find_immutable_change
+from webhook.cli.sequences.model import JsonObject
+from webhook.cli.sequences.outcome import RequestResult, create_invalid, create_rejection, parse_decision
+from webhook.cli.sequences.store import CLUSTER_SCOPED, ApiServerStore, ObjectKey
 from webhook.gate.gate import Gate
 from webhook.objects.meta import PartialObjectMetadata
 
-_BARE: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
-_SECONDS: Final = 5.0  # as registered
-_NOT_ADMITTED: Final = frozenset({"kube-system", DEFAULT_NAMESPACE})
+_DECODE_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
+_WEBHOOK_TIMEOUT_SECONDS: Final = 5.0  # as registered
+_EXCLUDED_NAMESPACES: Final = frozenset({"kube-system", DEFAULT_NAMESPACE})
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """Who asks, in which namespace, and whether in earnest."""
 
     user: UserInfo
@@ -43,128 +43,134 @@ class Request:
 class ApiServer:
     """Takes requests one by one. `monotonic` is the clock of the gate."""
 
-    def __init__(self, gate: Gate, store: Store, monotonic: Callable[[], float]) -> None:
+    def __init__(self, gate: Gate, store: ApiServerStore, monotonic: Callable[[], float]) -> None:
         self._gate = gate
         self._store = store
         self._monotonic = monotonic
-        self._reviews = 0
+        self._review_count = 0
 
-    def create(self, body: Body, request: Request) -> Outcome:
+    def create(self, body: JsonObject, request: ApiRequest) -> RequestResult:
         """Create an object."""
-        body, key = _addressed(body, request, self._store)
+        body, key = _assign_name_and_namespace(body, request, self._store)
         if not key.name:
-            return refused(f"{key.kind}: metadata.name: Required value: name or generateName is required")
-        if key.namespace and Key("Namespace", "", key.namespace) not in self._store:
-            return refused(f'namespaces "{key.namespace}" not found')
+            return create_rejection(f"{key.kind}: metadata.name: Required value: name or generateName is required")
+        if key.namespace and ObjectKey("Namespace", "", key.namespace) not in self._store:
+            return create_rejection(f'namespaces "{key.namespace}" not found')
         if key in self._store:
-            return refused(f"{key} already exists")
-        outcome = self._admitted(body, None, key, request)
-        if outcome.stored is not None and not request.dry_run:
-            self._store.put(key, outcome.stored)
-        return outcome
+            return create_rejection(f"{key} already exists")
+        result = self._admit(body, None, key, request)
+        if result.stored_body is not None and not request.dry_run:
+            self._store.put(key, result.stored_body)
+        return result
 
-    def update(self, body: Body, request: Request) -> Outcome:
+    def update(self, body: JsonObject, request: ApiRequest) -> RequestResult:
         """Replace a stored object."""
-        body, key = _addressed(body, request, self._store)
-        before = self._store.find(key)
-        if before is None:
-            return refused(f"{key} not found")
-        body["metadata"]["uid"] = before["metadata"]["uid"]
-        outcome = self._admitted(body, before, key, request)
-        if outcome.stored is not None and not request.dry_run:
-            self._store.put(key, outcome.stored)
-        return outcome
+        body, key = _assign_name_and_namespace(body, request, self._store)
+        old_body = self._store.find(key)
+        if old_body is None:
+            return create_rejection(f"{key} not found")
+        body["metadata"]["uid"] = old_body["metadata"]["uid"]
+        result = self._admit(body, old_body, key, request)
+        if result.stored_body is not None and not request.dry_run:
+            self._store.put(key, result.stored_body)
+        return result
 
-    def _admitted(self, body: Body, before: Body | None, key: Key, request: Request) -> Outcome:
+    def _admit(
+        self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest
+    ) -> RequestResult:
         """Put an object through everything that may refuse it; `stored` is what would be stored."""
-        target = REVIEW_TARGETS.get((_group(body), key.kind))
+        target = REVIEW_TARGETS.get((_get_group(body), key.kind))
         try:
-            (target.decode if target else _BARE)(msgspec.json.encode(body))
+            (target.decode if target else _DECODE_METADATA)(msgspec.json.encode(body))
         except msgspec.ValidationError as error:
-            return refused(f"{key} in version {body['apiVersion']} cannot be handled: {error}")
+            return create_rejection(f"{key} in version {body['apiVersion']} cannot be handled: {error}")
         if target is None:
-            return self._unjudged(body, before, key, request)
+            return self._admit_without_rules(body, old_body, key, request)
         if key.kind == "Pod":
-            default_requests(body)
-        mutated, patch = self._ask(body, before, key, request, Phase.MUTATING)
-        if not mutated.allowed:
-            return mutated
-        body = json.loads(applied(msgspec.json.encode(body), patch))
+            set_default_requests(body)
+        mutating_result, patch = self._call_webhook(body, old_body, key, request, Phase.MUTATING)
+        if not mutating_result.allowed:
+            return mutating_result
+        body = json.loads(apply_patch(msgspec.json.encode(body), patch))
         if key.kind == "Pod":
-            default_requests(body)
-        self._prepare(body, before, key)
-        judged = target.decode(msgspec.json.encode(body))
-        if problems := refusals(judged, target.find_pod(judged)):
-            return invalid(str(key), problems).after(mutated)
-        if before is not None and (forbidden := not_changeable(judged, before, request.subresource)):
-            return refused(f"{key} is invalid: {forbidden}").after(mutated)
-        validated, _ = self._ask(body, before, key, request, Phase.VALIDATING)
-        outcome = validated.after(mutated)
-        return replace(outcome, stored=body) if outcome.allowed else outcome
+            set_default_requests(body)
+        self._prepare(body, old_body, key)
+        decoded = target.decode(msgspec.json.encode(body))
+        if problems := validate_object(decoded, target.find_pod(decoded)):
+            return create_invalid(str(key), problems).add_earlier(mutating_result)
+        if old_body is not None and (reason := find_immutable_change(decoded, old_body, request.subresource)):
+            return create_rejection(f"{key} is invalid: {reason}").add_earlier(mutating_result)
+        validating_result, _ = self._call_webhook(body, old_body, key, request, Phase.VALIDATING)
+        result = validating_result.add_earlier(mutating_result)
+        return replace(result, stored_body=body) if result.allowed else result
 
-    def _unjudged(self, body: Body, before: Body | None, key: Key, request: Request) -> Outcome:
+    def _admit_without_rules(
+        self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest
+    ) -> RequestResult:
         """A kind that no rule knows. The validating webhook alone is told of a namespace that changes."""
-        self._prepare(body, before, key)
-        if key.kind != "Namespace" or before is None:
-            return Outcome(stored=body)
-        outcome, _ = self._ask(body, before, key, request, Phase.VALIDATING)
-        return replace(outcome, stored=body) if outcome.allowed else outcome
+        self._prepare(body, old_body, key)
+        if key.kind != "Namespace" or old_body is None:
+            return RequestResult(stored_body=body)
+        result, _ = self._call_webhook(body, old_body, key, request, Phase.VALIDATING)
+        return replace(result, stored_body=body) if result.allowed else result
 
-    def _prepare(self, body: Body, before: Body | None, key: Key) -> None:
+    def _prepare(self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey) -> None:
         """Give a new object its uid; its status is nobody's to set in this way, but that of a new node."""
-        body["metadata"].setdefault("uid", self._store.uid())
-        status = (before or {}).get("status")
+        body["metadata"].setdefault("uid", self._store.create_uid())
+        status = (old_body or {}).get("status")
         if status is not None:
             body["status"] = status
-        elif before is not None or key.kind != "Node":
+        elif old_body is not None or key.kind != "Node":
             body.pop("status", None)
 
-    def _ask(
-        self, body: Body, before: Body | None, key: Key, request: Request, phase: Phase
-    ) -> tuple[Outcome, tuple[dict[str, object], ...]]:
+    def _call_webhook(
+        self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest, phase: Phase
+    ) -> tuple[RequestResult, tuple[dict[str, object], ...]]:
         """Ask the gate, as the registered webhooks are asked: not about what runs the cluster or the gate."""
-        if key.namespace in _NOT_ADMITTED:
-            return Outcome(), ()
-        self._reviews += 1
-        body, name = _as_seen(body, key, phase, is_new=before is None)
-        asked = {
-            "uid": f"review-{self._reviews}",
-            "kind": {"group": _group(body), "version": "v1", "kind": key.kind},
-            "operation": CREATE if before is None else UPDATE,
+        if key.namespace in _EXCLUDED_NAMESPACES:
+            return RequestResult(), ()
+        self._review_count += 1
+        body, name = _format_for_webhook(body, key, phase, is_new=old_body is None)
+        review_request = {
+            "uid": f"review-{self._review_count}",
+            "kind": {"group": _get_group(body), "version": "v1", "kind": key.kind},
+            "operation": CREATE if old_body is None else UPDATE,
             "subResource": request.subresource,
             "namespace": key.namespace if key.kind != "Namespace" else key.name,
             "name": name,
             "userInfo": {"username": request.user.name, "groups": request.user.groups},
             "object": body,
-            "oldObject": before,
+            "oldObject": old_body,
             "dryRun": request.dry_run,
         }
-        review = msgspec.json.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "request": asked})
-        return answered(self._gate.admit(review, phase, self._monotonic() + _SECONDS))
+        review = msgspec.json.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "request": review_request})
+        return parse_decision(self._gate.admit(review, phase, self._monotonic() + _WEBHOOK_TIMEOUT_SECONDS))
 
 
-def _addressed(body: Body, request: Request, store: Store) -> tuple[Body, Key]:
+def _assign_name_and_namespace(
+    body: JsonObject, request: ApiRequest, store: ApiServerStore
+) -> tuple[JsonObject, ObjectKey]:
     """A copy of the object with its namespace and name, and its key."""
     metadata = dict(body.get("metadata") or {})
-    kind, group = str(body["kind"]), _group(body)
+    kind, group = str(body["kind"]), _get_group(body)
     if (group, kind) not in REVIEW_TARGETS and (group, kind) != ("", "Namespace"):
         kind = f"{kind}.{group}"
     namespace = "" if kind in CLUSTER_SCOPED else str(metadata.get("namespace") or request.namespace)
     if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = f"{metadata['generateName']}{store.suffix()}"
+        metadata["name"] = f"{metadata['generateName']}{store.create_name_suffix()}"
     if namespace:
         metadata["namespace"] = namespace
-    copied: Body = msgspec.json.decode(msgspec.json.encode({**body, "metadata": metadata}))
-    return copied, Key(kind, namespace, str(metadata.get("name") or ""))
+    body_copy: JsonObject = msgspec.json.decode(msgspec.json.encode({**body, "metadata": metadata}))
+    return body_copy, ObjectKey(kind, namespace, str(metadata.get("name") or ""))
 
 
-def _as_seen(body: Body, key: Key, phase: Phase, *, is_new: bool) -> tuple[Body, str]:
+def _format_for_webhook(body: JsonObject, key: ObjectKey, phase: Phase, *, is_new: bool) -> tuple[JsonObject, str]:
     """The object and its name as a webhook sees them: a name is made from `generateName` after the mutating phase."""
     if not is_new or phase is not Phase.MUTATING or not body["metadata"].get("generateName"):
         return body, key.name
-    metadata = {name: each for name, each in body["metadata"].items() if name != "name"}
+    metadata = {name: value for name, value in body["metadata"].items() if name != "name"}
     return {**body, "metadata": metadata}, ""
 
 
-def _group(body: Body) -> str:
+def _get_group(body: JsonObject) -> str:
     return str(body["apiVersion"]).rpartition("/")[0]

@@ -7,18 +7,18 @@ from typing import Final
 from webhook.accounting.names import REQUESTS_PREFIX
 from webhook.accounting.quantity import Quantity
 from webhook.admission.change import UserInfo
-from webhook.cli.sequences.actions import action
+from webhook.cli.sequences.actions import build_action
 from webhook.cli.sequences.model import (
     Action,
     Create,
-    Expected,
-    LedgerExpected,
-    Sequence,
-    Step,
-    Verdict,
+    Expectation,
+    LedgerExpectation,
+    Scenario,
+    ScenarioStep,
+    ScenarioVerdict,
 )
-from webhook.cli.sequences.objects import ObjectError
-from webhook.cli.sequences.plain import mapping, number, plain
+from webhook.cli.sequences.objects import StepObjectError
+from webhook.cli.sequences.plain import convert_node, get_mapping, parse_count
 from webhook.policy.build import Fields
 from webhook.policy.codes import UNKNOWN_VALUE
 from webhook.policy.finding import LintFinding, Severity
@@ -31,10 +31,10 @@ from webhook.policy.suggest import format_suggestion
 _AUTHENTICATED: Final = "system:authenticated"
 _DEVELOPER: Final = "developer"
 _DEFAULT: Final = "default"
-_LOOKED_AT: Final = ("held", "promised", "free")
+_AMOUNT_KINDS: Final = ("held", "promised", "free")
 
 
-class _Builder:
+class _ScenarioBuilder:
     """Builds one sequence, and notes what is wrong with it."""
 
     def __init__(self, file: str, document: Mapping) -> None:
@@ -44,126 +44,141 @@ class _Builder:
         self.findings: list[LintFinding] = []
         self.usable = False
 
-    def sequence(self) -> Sequence | None:
+    def build(self) -> Scenario | None:
         """The sequence; None when something is wrong with it."""
-        policies = self._policies()
-        namespaces = {name: mapping(Fields(node), "labels") for name, node in self._each("namespaces")}
+        policies = self._read_policies()
+        namespaces = {name: get_mapping(Fields(node), "labels") for name, node in self._list_pairs("namespaces")}
         namespaces = namespaces or {_DEFAULT: {}}
-        steps: list[Step | None] = []
-        known = list(namespaces)
+        steps: list[ScenarioStep | None] = []
+        known_namespaces = list(namespaces)
         for node in self.fields.get_items("steps"):
-            steps.append(self._step(node, policies, known))
-            known += _namespaces(steps[-1])
+            steps.append(self._build_step(node, policies, known_namespaces))
+            known_namespaces += _list_created_namespaces(steps[-1])
         if self.findings:
             return None
-        return Sequence(
+        return Scenario(
             self.fields.get_text("name"),
             policies,
             namespaces,
             tuple(step for step in steps if step is not None),
-            self._source(self.document),
-            {name: plain(node) for name, node in self._each("nodes")},
+            self._create_source(self.document),
+            {name: convert_node(node) for name, node in self._list_pairs("nodes")},
         )
 
-    def _each(self, name: str) -> Iterator[tuple[str, Node]]:
+    def _list_pairs(self, name: str) -> Iterator[tuple[str, Node]]:
         node = self.fields.get_node(name)
         for key, value in node.pairs if isinstance(node, Mapping) else ():
             yield key.text, value
 
-    def _source(self, node: Node) -> SourceLocation:
+    def _create_source(self, node: Node) -> SourceLocation:
         return SourceLocation(self.file, node.line, node.column)
 
-    def _policies(self) -> PolicySet:
-        given = self.fields.get_items("policies")
+    def _read_policies(self) -> PolicySet:
+        policy_nodes = self.fields.get_items("policies")
         folder = Path(self.file).parent
-        paths = [folder / node.text for node in given if isinstance(node, Scalar)]
-        written = [(self.file, node) for node in given if isinstance(node, Mapping)]
-        parsed = load_policies(paths if given else (SHIPPED_POLICIES,), written)
+        paths = [folder / node.text for node in policy_nodes if isinstance(node, Scalar)]
+        inline_policies = [(self.file, node) for node in policy_nodes if isinstance(node, Mapping)]
+        parsed = load_policies(paths if policy_nodes else (SHIPPED_POLICIES,), inline_policies)
         self.usable = parsed.is_usable
-        self.findings += [each for each in parsed.findings if each.severity is Severity.ERROR]
+        self.findings += [finding for finding in parsed.findings if finding.severity is Severity.ERROR]
         return parsed.policies
 
-    def _step(self, node: Node, policies: PolicySet, namespaces: list[str]) -> Step | None:
+    def _build_step(self, node: Node, policies: PolicySet, namespaces: list[str]) -> ScenarioStep | None:
         fields = Fields(node)
-        place = fields.get_node("namespace")
+        namespace_node = fields.get_node("namespace")
         namespace = fields.get_text("namespace", namespaces[0])
-        if place is not None:
-            self._known(place, namespace, namespaces, "namespace")
-        done = self._action(node)
-        expected = self._expected(fields.get_fields("expect"), policies, namespaces, namespace)
-        if done is None:
+        if namespace_node is not None:
+            self._check_known(namespace_node, namespace, namespaces, "namespace")
+        action = self._build_action(node)
+        expectation = self._build_expectation(fields.get_fields("expect"), policies, namespaces, namespace)
+        if action is None:
             return None
         dry_run = fields.get_flag("dryRun", default=False)
-        return Step(done, namespace, _user(fields.get_fields("as")), expected, self._source(node), dry_run)
+        return ScenarioStep(
+            action, namespace, _build_user(fields.get_fields("as")), expectation, self._create_source(node), dry_run
+        )
 
-    def _action(self, node: Node) -> Action | None:
+    def _build_action(self, node: Node) -> Action | None:
         try:
-            return action(node, self._source(node))
-        except ObjectError as error:
+            return build_action(node, self._create_source(node))
+        except StepObjectError as error:
             self.findings.append(error.finding)
             return None
 
-    def _expected(self, fields: Fields, policies: PolicySet, namespaces: list[str], namespace: str) -> Expected:
+    def _build_expectation(
+        self, fields: Fields, policies: PolicySet, namespaces: list[str], namespace: str
+    ) -> Expectation:
         pods = fields.get_fields("pods")
-        return Expected(
-            Verdict(fields.get_text("verdict", Verdict.ALLOWED)),
+        return Expectation(
+            ScenarioVerdict(fields.get_text("verdict", ScenarioVerdict.ALLOWED)),
             fields.get_texts("codes") if fields.get_node("codes") else None,
             fields.get_text("message") if fields.get_node("message") else None,
             fields.get_texts("warnings") if fields.get_node("warnings") else None,
             dict(fields.get_fields("filled").get_pairs()) if fields.get_node("filled") else None,
-            number(pods.get_node("made")),
-            number(pods.get_node("missing")),
-            tuple(self._ledger(item, policies, namespaces, namespace) for item in fields.get_items("ledger")),
+            parse_count(pods.get_node("made")),
+            parse_count(pods.get_node("missing")),
+            tuple(
+                self._build_ledger_expectation(item, policies, namespaces, namespace)
+                for item in fields.get_items("ledger")
+            ),
         )
 
-    def _ledger(self, node: Node, policies: PolicySet, namespaces: list[str], namespace: str) -> LedgerExpected:
+    def _build_ledger_expectation(
+        self, node: Node, policies: PolicySet, namespaces: list[str], namespace: str
+    ) -> LedgerExpectation:
         fields = Fields(node)
         caps = {cap.name: cap for cap in policies.caps}
         name = fields.get_text("cap")
         if self.usable:
-            self._known(fields.get_node("cap") or node, name, list(caps), "cap")
-            self._counted(fields, caps.get(name))
-        place = fields.get_node("namespace")
-        if place is not None:
-            self._known(place, fields.get_text("namespace"), namespaces, "namespace")
+            self._check_known(fields.get_node("cap") or node, name, list(caps), "cap")
+            self._check_resources(fields, caps.get(name))
+        namespace_node = fields.get_node("namespace")
+        if namespace_node is not None:
+            self._check_known(namespace_node, fields.get_text("namespace"), namespaces, "namespace")
         shared = name in caps and caps[name].shared
-        amounts = {each: _quantities(fields.get_fields(each)) for each in _LOOKED_AT if fields.get_node(each) is not None}
-        whose = "" if shared else fields.get_text("namespace", namespace)
-        return LedgerExpected(name, whose, amounts, self._source(node))
+        amounts = {
+            kind: _parse_quantities(fields.get_fields(kind))
+            for kind in _AMOUNT_KINDS
+            if fields.get_node(kind) is not None
+        }
+        ledger_namespace = "" if shared else fields.get_text("namespace", namespace)
+        return LedgerExpectation(name, ledger_namespace, amounts, self._create_source(node))
 
-    def _counted(self, fields: Fields, cap: NamespaceCap | None) -> None:
+    def _check_resources(self, fields: Fields, cap: NamespaceCap | None) -> None:
         """What a cap does not count would be taken for nothing of it."""
-        counted = sorted({*cap.hard, *cap.soft}) if cap is not None else []
-        for each in _LOOKED_AT:
-            below = fields.get_node(each)
-            for key, _ in below.pairs if cap is not None and isinstance(below, Mapping) else ():
-                self._known(key, key.text.removeprefix(REQUESTS_PREFIX), counted, "name that the cap counts")
+        resources = sorted({*cap.hard, *cap.soft}) if cap is not None else []
+        for kind in _AMOUNT_KINDS:
+            value = fields.get_node(kind)
+            for key, _ in value.pairs if cap is not None and isinstance(value, Mapping) else ():
+                self._check_known(key, key.text.removeprefix(REQUESTS_PREFIX), resources, "name that the cap counts")
 
-    def _known(self, node: Node, name: str, known: list[str], what: str) -> None:
-        if name not in known:
-            hint = format_suggestion(name, known) or (f"; there is {', '.join(known[:5])}" if known else "")
-            self._say(node, UNKNOWN_VALUE, f"{quote_text(name)} is no {what} here{hint}")
+    def _check_known(self, node: Node, name: str, known_names: list[str], noun: str) -> None:
+        if name not in known_names:
+            hint = format_suggestion(name, known_names) or (
+                f"; there is {', '.join(known_names[:5])}" if known_names else ""
+            )
+            self._report(node, UNKNOWN_VALUE, f"{quote_text(name)} is no {noun} here{hint}")
 
-    def _say(self, node: Node, code: str, message: str) -> None:
-        self.findings.append(LintFinding.create(self._source(node), code, Severity.ERROR, message))
+    def _report(self, node: Node, code: str, message: str) -> None:
+        self.findings.append(LintFinding.create(self._create_source(node), code, Severity.ERROR, message))
 
 
-def build(file: str, document: Mapping) -> tuple[Sequence | None, list[LintFinding]]:
+def build_scenario(file: str, document: Mapping) -> tuple[Scenario | None, list[LintFinding]]:
     """The sequence that a document says, or everything that is wrong with it beyond its shape."""
-    builder = _Builder(file, document)
-    sequence = builder.sequence()
-    return sequence, builder.findings
+    builder = _ScenarioBuilder(file, document)
+    scenario = builder.build()
+    return scenario, builder.findings
 
 
-def _namespaces(step: Step | None) -> Iterator[str]:
+def _list_created_namespaces(step: ScenarioStep | None) -> Iterator[str]:
     """The namespace that a step creates, if it does."""
     if step is not None and isinstance(step.action, Create) and step.action.body["kind"] == "Namespace":
         yield str((step.action.body.get("metadata") or {}).get("name") or "")
 
 
-def _user(fields: Fields) -> UserInfo:
+def _build_user(fields: Fields) -> UserInfo:
     return UserInfo(fields.get_text("user", _DEVELOPER), (*fields.get_texts("groups"), _AUTHENTICATED))
 
 
-def _quantities(fields: Fields) -> dict[str, Quantity]:
+def _parse_quantities(fields: Fields) -> dict[str, Quantity]:
     return {name: Quantity.parse(text) for name, text in fields.get_pairs().items()}

@@ -13,167 +13,191 @@ import msgspec
 from webhook.admission.replicas import count_replicas
 from webhook.admission.workloads import REVIEW_TARGETS
 from webhook.cli.sequences.api_server import ApiServer
-from webhook.cli.sequences.language import MOST_PODS
-from webhook.cli.sequences.model import Body
-from webhook.cli.sequences.outcome import Outcome
-from webhook.cli.sequences.owners import CONTROLLERS, ENDED, SUCCEEDED, is_owned, owner, phase, reference, request
-from webhook.cli.sequences.store import Key, Store
+from webhook.cli.sequences.language import MAX_PODS
+from webhook.cli.sequences.model import JsonObject
+from webhook.cli.sequences.outcome import RequestResult
+from webhook.cli.sequences.owners import (
+    CONTROLLER_NAMES,
+    ENDED_PHASES,
+    SUCCEEDED,
+    create_owner_reference,
+    create_request,
+    find_owner,
+    get_phase,
+    is_owned,
+)
+from webhook.cli.sequences.store import ApiServerStore, ObjectKey
 from webhook.objects.apps import Workload
 
-_MAKES_PODS: Final = tuple(kind for kind in CONTROLLERS if kind != "Deployment")
+_POD_OWNER_KINDS: Final = tuple(kind for kind in CONTROLLER_NAMES if kind != "Deployment")
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
+class ControllerResult:
     """What controllers came to: events on workloads, pods made, and pods still missing because they were refused."""
 
     events: tuple[str, ...] = ()
-    made: int = 0
-    missing: int = 0
+    pods_created: int = 0
+    pods_missing: int = 0
 
-    def __add__(self, other: "Worked") -> "Worked":
+    def __add__(self, other: "ControllerResult") -> "ControllerResult":
         """One after the other: what is missing is so at the end."""
         events = tuple(dict.fromkeys((*self.events, *other.events)))
-        return Worked(events, self.made + other.made, other.missing)
+        return ControllerResult(events, self.pods_created + other.pods_created, other.pods_missing)
 
 
-class Controllers:
+class WorkloadControllers:
     """Bring what is stored to what workloads ask for."""
 
-    def __init__(self, api: ApiServer, store: Store) -> None:
+    def __init__(self, api: ApiServer, store: ApiServerStore) -> None:
         self._api = api
         self._store = store
-        self._waiting: dict[Key, tuple[object, int]] = {}
-        self.missing = 0
+        self._rejected_at: dict[ObjectKey, tuple[object, int]] = {}
+        self.pods_missing = 0
 
-    def work(self, *, again: bool = False) -> Worked:
+    def reconcile(self, *, retry: bool = False) -> ControllerResult:
         """Let every controller look once at everything of its kind.
 
         What was refused, and has not changed since, is tried only `again`, as after a while.
         """
-        if again:
-            self._waiting.clear()
-        self._collect()
+        if retry:
+            self._rejected_at.clear()
+        self._collect_garbage()
         events: list[str] = []
-        for key, body in list(self._store.every("Deployment")):
-            events += self._rolled_out(key, body)
-        made = missing = 0
-        for kind in _MAKES_PODS:
-            for key, body in list(self._store.every(kind)):
-                worked = self._replicated(key, body)
-                events += worked.events
-                made, missing = made + worked.made, missing + worked.missing
-        self.missing = missing
-        return Worked(tuple(events), made, missing)
+        for key, body in list(self._store.list_objects("Deployment")):
+            events += self._roll_out(key, body)
+        created = missing = 0
+        for kind in _POD_OWNER_KINDS:
+            for key, body in list(self._store.list_objects(kind)):
+                result = self._replicate(key, body)
+                events += result.events
+                created, missing = created + result.pods_created, missing + result.pods_missing
+        self.pods_missing = missing
+        return ControllerResult(tuple(events), created, missing)
 
-    def _collect(self) -> None:
+    def _collect_garbage(self) -> None:
         """Take away what nobody owns any more, as the garbage collector does."""
         for kind in ("ReplicaSet", "Pod"):
-            owners = {str(body["metadata"]["uid"]) for each in CONTROLLERS for _, body in self._store.every(each)}
-            for key, body in list(self._store.every(kind)):
-                owned_by = owner(body)
-                if owned_by is not None and str(owned_by.get("uid")) not in owners:
+            owners = {
+                str(body["metadata"]["uid"])
+                for owner_kind in CONTROLLER_NAMES
+                for _, body in self._store.list_objects(owner_kind)
+            }
+            for key, body in list(self._store.list_objects(kind)):
+                owner_reference = find_owner(body)
+                if owner_reference is not None and str(owner_reference.get("uid")) not in owners:
                     self._store.remove(key)
 
-    def _rolled_out(self, key: Key, deployment: Body) -> Iterator[str]:
+    def _roll_out(self, key: ObjectKey, deployment: JsonObject) -> Iterator[str]:
         """Give a Deployment its ReplicaSet, of as many replicas."""
-        wanted = _count(key.kind, deployment)
-        own = Key("ReplicaSet", key.namespace, key.name)
-        found = self._store.find(own)
-        if found is not None and (not is_owned(found, deployment) or _spec(found).get("replicas") == wanted):
+        desired = _get_replicas(key.kind, deployment)
+        replica_set_key = ObjectKey("ReplicaSet", key.namespace, key.name)
+        replica_set = self._store.find(replica_set_key)
+        if replica_set is not None and (
+            not is_owned(replica_set, deployment) or _get_spec(replica_set).get("replicas") == desired
+        ):
             return
-        spec = {**_spec(found or deployment), "replicas": wanted}
-        made = {name: spec[name] for name in ("replicas", "selector", "template") if name in spec}
-        metadata = {"name": key.name, "ownerReferences": [reference(key, deployment)]}
-        body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": made}
-        asks = request(key)
-        outcome = self._api.create(body, asks) if found is None else self._api.update(body, asks)
-        if not outcome.allowed:
-            yield _event(key, "ReplicaSetCreateError", outcome)
+        spec = {**_get_spec(replica_set or deployment), "replicas": desired}
+        replica_set_spec = {name: spec[name] for name in ("replicas", "selector", "template") if name in spec}
+        metadata = {"name": key.name, "ownerReferences": [create_owner_reference(key, deployment)]}
+        body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": replica_set_spec}
+        api_request = create_request(key)
+        result = self._api.create(body, api_request) if replica_set is None else self._api.update(body, api_request)
+        if not result.allowed:
+            yield _format_event(key, "ReplicaSetCreateError", result)
 
-    def _replicated(self, key: Key, workload: Body) -> Worked:
+    def _replicate(self, key: ObjectKey, workload: JsonObject) -> ControllerResult:
         """Make the pods that a workload lacks, and delete those that it has too many of."""
-        pods = [(name, pod) for name, pod in self._store.every("Pod") if is_owned(pod, workload)]
-        active = [name for name, pod in pods if phase(pod) not in ENDED]
+        pods = [(name, pod) for name, pod in self._store.list_objects("Pod") if is_owned(pod, workload)]
+        active = [name for name, pod in pods if get_phase(pod) not in ENDED_PHASES]
         if key.kind == "DaemonSet":
-            wanted = len(self._nodes(workload))
+            desired = len(self._list_eligible_nodes(workload))
         else:
-            wanted = min(self._wanted(key, workload, [pod for _, pod in pods]), MOST_PODS)
-        for name in reversed(active[wanted:]):
+            desired = min(self._count_desired_pods(key, workload, [pod for _, pod in pods]), MAX_PODS)
+        for name in reversed(active[desired:]):
             self._store.remove(name)
-        return self._made(key, workload, wanted - len(active), len(active))
+        return self._create_pods(key, workload, desired - len(active), len(active))
 
-    def _made(self, key: Key, workload: Body, lacking: int, active: int) -> Worked:
+    def _create_pods(self, key: ObjectKey, workload: JsonObject, missing: int, active_count: int) -> ControllerResult:
         """Create pods until one is refused: the others are as it is, and would be refused as well."""
         version = workload["metadata"]["resourceVersion"]
-        if self._waiting.get(key) == (version, active):
-            return Worked(missing=max(lacking, 0))
-        for made in range(lacking):
-            outcome = self._api.create(self._pod(key, workload), request(key))
-            if not outcome.allowed:
-                self._waiting[key] = (version, active + made)
-                return Worked((_event(key, "FailedCreate", outcome),), made, lacking - made)
-        return Worked(made=max(lacking, 0))
+        if self._rejected_at.get(key) == (version, active_count):
+            return ControllerResult(pods_missing=max(missing, 0))
+        for created in range(missing):
+            result = self._api.create(self._build_pod(key, workload), create_request(key))
+            if not result.allowed:
+                self._rejected_at[key] = (version, active_count + created)
+                return ControllerResult((_format_event(key, "FailedCreate", result),), created, missing - created)
+        return ControllerResult(pods_created=max(missing, 0))
 
-    def _wanted(self, key: Key, workload: Body, pods: list[Body]) -> int:
-        count = _count(key.kind, workload)
+    def _count_desired_pods(self, key: ObjectKey, workload: JsonObject, pods: list[JsonObject]) -> int:
+        count = _get_replicas(key.kind, workload)
         if key.kind != "Job":
             return count
-        spec = _spec(workload)
+        spec = _get_spec(workload)
         completions: int | None = spec.get("completions")
-        done = sum(phase(pod) == SUCCEEDED for pod in pods)
+        succeeded = sum(get_phase(pod) == SUCCEEDED for pod in pods)
         if completions is None:
-            return 0 if done and spec.get("parallelism") is not None else max(count - done, 0)
-        return max(min(count, completions - done), 0)
+            return 0 if succeeded and spec.get("parallelism") is not None else max(count - succeeded, 0)
+        return max(min(count, completions - succeeded), 0)
 
-    def _nodes(self, workload: Body) -> list[Key]:
+    def _list_eligible_nodes(self, workload: JsonObject) -> list[ObjectKey]:
         """The nodes that a DaemonSet's pods may run on, by its node selector."""
-        wanted = (_template(workload).get("spec") or {}).get("nodeSelector") or {}
+        node_selector = (_get_template(workload).get("spec") or {}).get("nodeSelector") or {}
         return [
             key
-            for key, node in self._store.every("Node")
-            if wanted.items() <= (node["metadata"].get("labels") or {}).items()
+            for key, node in self._store.list_objects("Node")
+            if node_selector.items() <= (node["metadata"].get("labels") or {}).items()
         ]
 
-    def _pod(self, key: Key, workload: Body) -> Body:
-        template = _template(workload)
+    def _build_pod(self, key: ObjectKey, workload: JsonObject) -> JsonObject:
+        template = _get_template(workload)
         metadata = {
             **(template.get("metadata") or {}),
-            "name": self._name(key),
+            "name": self._choose_name(key),
             "namespace": key.namespace,
-            "ownerReferences": [reference(key, workload)],
+            "ownerReferences": [create_owner_reference(key, workload)],
         }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}
 
-    def _name(self, key: Key) -> str:
+    def _choose_name(self, key: ObjectKey) -> str:
         """The lowest number that is free; a StatefulSet counts from 0."""
         number = int(key.kind != "StatefulSet")
-        while Key("Pod", key.namespace, f"{key.name}-{number}") in self._store:
+        while ObjectKey("Pod", key.namespace, f"{key.name}-{number}") in self._store:
             number += 1
         return f"{key.name}-{number}"
 
 
-def _count(kind: str, body: Body) -> int:
+def _get_replicas(kind: str, body: JsonObject) -> int:
     group = str(body["apiVersion"]).rpartition("/")[0]
-    judged = REVIEW_TARGETS[group, kind].decode(msgspec.json.encode(body))
-    found = count_replicas(kind, judged) if isinstance(judged, Workload) and judged.spec and judged.spec.template else None
-    return found.count if found else 0
+    decoded = REVIEW_TARGETS[group, kind].decode(msgspec.json.encode(body))
+    parsed_replicas = (
+        count_replicas(kind, decoded)
+        if isinstance(decoded, Workload) and decoded.spec and decoded.spec.template
+        else None
+    )
+    return parsed_replicas.count if parsed_replicas else 0
 
 
-def _spec(body: Body) -> Body:
-    found: Body = body.get("spec") or {}
-    return found
+def _get_spec(body: JsonObject) -> JsonObject:
+    spec: JsonObject = body.get("spec") or {}
+    return spec
 
 
-def _template(workload: Body) -> Body:
-    found: Body = _spec(workload).get("template") or {}
-    return found
+def _get_template(workload: JsonObject) -> JsonObject:
+    template: JsonObject = _get_spec(workload).get("template") or {}
+    return template
 
 
-def _event(key: Key, reason: str, outcome: Outcome) -> str:
-    return f"{key}: {reason}: {outcome.message}"
+def _format_event(key: ObjectKey, reason: str, result: RequestResult) -> str:
+    return f"{key}: {reason}: {result.message}"
 
 
-def with_work(outcome: Outcome, worked: Worked) -> Outcome:
+def add_controller_result(request_result: RequestResult, controller_result: ControllerResult) -> RequestResult:
     """What came of a step, with what controllers made of it."""
-    return replace(outcome, events=worked.events, made=worked.made, missing=worked.missing)
+    return replace(
+        request_result,
+        events=controller_result.events,
+        pods_created=controller_result.pods_created,
+        pods_missing=controller_result.pods_missing,
+    )

@@ -9,31 +9,37 @@ import msgspec
 
 from webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
 from webhook.admission.workloads import DecodedObject
-from webhook.cli.sequences.model import Body
+from webhook.cli.sequences.model import JsonObject
 from webhook.objects.core import Pod, PodSpec
 
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
 
 
-def not_changeable(judged: DecodedObject, before: Body, subresource: str) -> str:
+def find_immutable_change(new_object: DecodedObject, old_body: JsonObject, subresource: str) -> str:
     """Why a pod may not change so; empty when it may, or when it is no pod. Both have passed validation."""
-    if not isinstance(judged, Pod):
+    if not isinstance(new_object, Pod):
         return ""
-    new, old = _asks(judged), _asks(msgspec.json.decode(msgspec.json.encode(before), type=Pod))
+    new, old = (
+        _read_resources(new_object),
+        _read_resources(msgspec.json.decode(msgspec.json.encode(old_body), type=Pod)),
+    )
     if subresource == "resize":
-        same = _fixed(new) == _fixed(old)
-        return "" if same else "spec: Forbidden: only cpu and memory resources are mutable"
+        is_same = _list_fixed_resources(new) == _list_fixed_resources(old)
+        return "" if is_same else "spec: Forbidden: only cpu and memory resources are mutable"
     return "" if new == old else "spec: Forbidden: pod updates may not change what a pod asks for; resize it instead"
 
 
-def _asks(pod: Pod) -> PodResources:
+def _read_resources(pod: Pod) -> PodResources:
     return parse_pod_resources(pod.spec or PodSpec())
 
 
-def _fixed(pod: PodResources) -> list[tuple[str, Quantities, Quantities]]:
+def _list_fixed_resources(pod: PodResources) -> list[tuple[str, Quantities, Quantities]]:
     """What each container asks for that a resize cannot change."""
-    return [(each.name, _rest(each.requests), _rest(each.limits)) for each in (*pod.init, *pod.containers)]
+    return [
+        (container.name, _exclude_resizable(container.requests), _exclude_resizable(container.limits))
+        for container in (*pod.init, *pod.containers)
+    ]
 
 
-def _rest(quantities: Quantities) -> Quantities:
+def _exclude_resizable(quantities: Quantities) -> Quantities:
     return {name: quantity for name, quantity in quantities.items() if name not in _RESIZABLE}

@@ -7,54 +7,60 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from xml.sax.saxutils import quoteattr
 
-from webhook.cli.report.table import harmless
+from webhook.cli.report.table import escape_control
 from webhook.cli.sequences import describe
-from webhook.cli.sequences.play import Done, Played
+from webhook.cli.sequences.play import ScenarioResult, StepResult
 
-_NO_XML = dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd")
+_INVALID_XML_CHARACTERS = dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd")
 
 
-def text(played: Sequence[Played]) -> str:
+def format_junit(results: Sequence[ScenarioResult]) -> str:
     """The whole report."""
-    return "\n".join(_lines(played)) + "\n"
+    return "\n".join(_list_lines(results)) + "\n"
 
 
-def _lines(played: Sequence[Played]) -> Iterator[str]:
+def _list_lines(results: Sequence[ScenarioResult]) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>'
-    yield f"<testsuites {_counts(played)}>"
-    for file, group in groupby(played, key=lambda each: each.sequence.source.file):
+    yield f"<testsuites {_format_counts(results)}>"
+    for file, group in groupby(results, key=lambda each: each.scenario.source.file):
         cases = list(group)
-        yield f'  <testsuite name={_quoted(file)} {_counts(cases)} errors="0" skipped="0">'
-        for each in cases:
-            yield from _case(each, file)
+        yield f'  <testsuite name={_quote(file)} {_format_counts(cases)} errors="0" skipped="0">'
+        for result in cases:
+            yield from _list_case_lines(result, file)
         yield "  </testsuite>"
     yield "</testsuites>"
 
 
-def _case(played: Played, file: str) -> Iterator[str]:
-    name, line = _quoted(played.sequence.name), played.sequence.source.line
-    head = f'    <testcase name={name} classname={_quoted(file)} file={_quoted(file)} line="{line}"'
-    if played.failed is None:
+def _list_case_lines(result: ScenarioResult, file: str) -> Iterator[str]:
+    name, line = _quote(result.scenario.name), result.scenario.source.line
+    head = f'    <testcase name={name} classname={_quote(file)} file={_quote(file)} line="{line}"'
+    if result.failed_step is None:
         yield f"{head}/>"
         return
     yield f"{head}>"
-    yield f"      <failure message={_quoted(_said(played.failed))}/>"
+    yield f"      <failure message={_quote(_format_failure_text(result.failed_step))}/>"
     yield "    </testcase>"
 
 
-def _said(done: Done) -> str:
-    source = done.step.source
-    head = f"{source.file}:{source.line}:{source.column}: step {done.number}: {describe.action(done.step)}"
-    rows = [f"expected {each.what} {each.expected}; happened: {each.happened}" for each in done.differences]
-    rows += [f"event {each}" for each in done.outcome.events]
-    rows += [f"ledger {which}: {amounts}" for which, amounts in describe.ledgers(done.accounts)]
+def _format_failure_text(step_result: StepResult) -> str:
+    source = step_result.step.source
+    head = (
+        f"{source.file}:{source.line}:{source.column}: step {step_result.number}: "
+        f"{describe.format_action(step_result.step)}"
+    )
+    rows = [
+        f"expected {difference.subject} {difference.expected}; happened: {difference.actual}"
+        for difference in step_result.differences
+    ]
+    rows += [f"event {each}" for each in step_result.request_result.events]
+    rows += [f"ledger {which}: {amounts}" for which, amounts in describe.format_ledgers(step_result.cap_usages)]
     return "\n".join((head, *rows))
 
 
-def _counts(played: Sequence[Played]) -> str:
-    return f'tests="{len(played)}" failures="{sum(each.failed is not None for each in played)}"'
+def _format_counts(results: Sequence[ScenarioResult]) -> str:
+    return f'tests="{len(results)}" failures="{sum(result.failed_step is not None for result in results)}"'
 
 
-def _quoted(written: str) -> str:
+def _quote(text: str) -> str:
     """An attribute; line ends are kept, and what XML cannot hold is not."""
-    return quoteattr(harmless(written).translate(_NO_XML))
+    return quoteattr(escape_control(text).translate(_INVALID_XML_CHARACTERS))

@@ -13,33 +13,33 @@ from webhook.policy.nodes import Number
 from webhook.policy.schema import DocumentSchema
 from webhook.server.settings.value_types import DurationError, parse_duration
 
-FILE_NAME = "schema.json"
-MOST_PODS: Final = 1000
+SCHEMA_FILE = "schema.json"
+MAX_PODS: Final = 1000
 """Pods of one workload; each of them goes through the gate."""
 
-LONGEST_WAIT: Final = 86_400.0
+MAX_WAIT_SECONDS: Final = 86_400.0
 """Seconds that one step may wait."""
 
 
 @cache
-def language() -> DocumentSchema:
+def get_scenario_language() -> DocumentSchema:
     """What a sequence may say."""
-    schema = json.loads(files("webhook.cli.sequences").joinpath(FILE_NAME).read_text(encoding="utf-8"))
+    schema = json.loads(files("webhook.cli.sequences").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
     return DocumentSchema(
         schema,
-        formats(),
+        create_scenario_format_checker(),
         required_head="apiVersion: v1 and kind: Pod, say",
         document_form="a sequence must be a mapping with name and steps; `tallygate test --help` shows one",
     )
 
 
-def formats() -> FormatChecker:
+def create_scenario_format_checker() -> FormatChecker:
     """The formats of policies, and three more: where, how many, and how long."""
-    made = create_format_checker()
-    made.checks("path", raises=FormatError)(_is_path)
-    made.checks("count", raises=FormatError)(_is_count)
-    made.checks("duration", raises=FormatError)(_is_duration)
-    return made
+    format_checker = create_format_checker()
+    format_checker.checks("path", raises=FormatError)(_is_path)
+    format_checker.checks("count", raises=FormatError)(_is_count)
+    format_checker.checks("duration", raises=FormatError)(_is_duration)
+    return format_checker
 
 
 def _is_path(instance: Any) -> bool:
@@ -53,8 +53,10 @@ def _is_count(instance: Any) -> bool:
     """A number of pods."""
     if isinstance(instance, Number):
         text = instance.text
-        if not (text.isascii() and text.isdigit()) or len(text) > len(str(MOST_PODS)) or int(text) > MOST_PODS:
-            raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is no number of pods here; write one from 0 to {MOST_PODS}")
+        if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_PODS)) or int(text) > MAX_PODS:
+            raise FormatError(
+                BAD_QUANTITY, f"{quote_text(text)} is no number of pods here; write one from 0 to {MAX_PODS}"
+            )
     return True
 
 
@@ -65,6 +67,8 @@ def _is_duration(instance: Any) -> bool:
             seconds = parse_duration(instance)
         except DurationError as error:
             raise FormatError(BAD_QUANTITY, str(error)) from error
-        if seconds > LONGEST_WAIT:
-            raise FormatError(BAD_LENGTH, f"{quote_text(instance)} is longer than 24h, which is all that one step waits")
+        if seconds > MAX_WAIT_SECONDS:
+            raise FormatError(
+                BAD_LENGTH, f"{quote_text(instance)} is longer than 24h, which is all that one step waits"
+            )
     return True

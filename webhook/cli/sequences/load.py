@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from webhook.cli.manifest.files import find, printable
-from webhook.cli.sequences.build import build
-from webhook.cli.sequences.language import language
-from webhook.cli.sequences.model import Sequence
+from webhook.cli.sequences.build import build_scenario
+from webhook.cli.sequences.language import get_scenario_language
+from webhook.cli.sequences.model import Scenario
 from webhook.policy.bounds import MAX_FILE_BYTES
 from webhook.policy.codes import TOO_LARGE, UNREADABLE
 from webhook.policy.compose import compose
@@ -23,71 +23,81 @@ from webhook.policy.nodes import Mapping, Node, Scalar
 from webhook.policy.parse import check_ambiguous_numbers
 from webhook.policy.shape import check_shape
 
-MOST_SEQUENCES: Final = 2_000
-MOST_FINDINGS: Final = 200
+MAX_SCENARIOS: Final = 2_000
+MAX_FINDINGS: Final = 200
 
 
 @dataclass(slots=True)
-class Loaded:
+class _LoadedScenarios:
     """What files say: sequences in the order written, and what is wrong, which keeps all of them from being run."""
 
-    sequences: list[Sequence] = field(default_factory=list)
+    scenarios: list[Scenario] = field(default_factory=list)
     findings: list[LintFinding] = field(default_factory=list)
     files: int = 0
 
 
-def load(arguments: tuple[str, ...]) -> Loaded:
+def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
     """Read every file; one that is broken does not hide the others."""
-    loaded = Loaded()
+    loaded = _LoadedScenarios()
     for name in find(arguments):
-        if len(loaded.sequences) > MOST_SEQUENCES or len(loaded.findings) > MOST_FINDINGS:
+        if len(loaded.scenarios) > MAX_SCENARIOS or len(loaded.findings) > MAX_FINDINGS:
             break
         loaded.files += 1
-        _read(name, loaded)
-    if len(loaded.sequences) > MOST_SEQUENCES:
-        loaded.findings.append(_error("", TOO_LARGE, f"more than {MOST_SEQUENCES:,} sequences; test them in parts"))
+        _read_file(name, loaded)
+    if len(loaded.scenarios) > MAX_SCENARIOS:
+        loaded.findings.append(
+            _create_finding("", TOO_LARGE, f"more than {MAX_SCENARIOS:,} sequences; test them in parts")
+        )
     for argument in arguments if not loaded.files else ():
-        loaded.findings.append(_error(argument, UNREADABLE, "no sequence here; put a file named *.yaml into it"))
+        loaded.findings.append(
+            _create_finding(argument, UNREADABLE, "no sequence here; put a file named *.yaml into it")
+        )
     return loaded
 
 
-def _read(name: str, loaded: Loaded) -> None:
-    shown, content = printable(name), _bytes(name)
-    text = content if isinstance(content, LintFinding) else decoded(shown, content)
+def _read_file(name: str, loaded: _LoadedScenarios) -> None:
+    printable_name, content = printable(name), _read_bytes(name)
+    text = content if isinstance(content, LintFinding) else decoded(printable_name, content)
     if isinstance(text, LintFinding):
         loaded.findings.append(text)
         return
-    documents, findings = compose(shown, text)
+    documents, findings = compose(printable_name, text)
     loaded.findings += findings
-    written = [each for each in documents if not (isinstance(each, Scalar) and each.value is None)]
-    if not written and not findings:
-        loaded.findings.append(_error(name, UNREADABLE, "no sequence in it; write one with name and steps"))
-    told = {(finding.line, finding.column) for finding in findings}
-    for document in written:
-        _take(shown, document, told, loaded)
+    nonempty = [
+        document_node
+        for document_node in documents
+        if not (isinstance(document_node, Scalar) and document_node.value is None)
+    ]
+    if not nonempty and not findings:
+        loaded.findings.append(_create_finding(name, UNREADABLE, "no sequence in it; write one with name and steps"))
+    reported = {(finding.line, finding.column) for finding in findings}
+    for document in nonempty:
+        _add_document(printable_name, document, reported, loaded)
 
 
-def _take(name: str, document: Node, told: set[tuple[int, int]], loaded: Loaded) -> None:
+def _add_document(name: str, document: Node, reported: set[tuple[int, int]], loaded: _LoadedScenarios) -> None:
     """One document; of a value at a place that was told of already, nothing more is said."""
-    misshapes = check_shape(name, document, language())
-    doubtful = (replace(each, severity=Severity.ERROR) for each in check_ambiguous_numbers(name, document))
-    loaded.findings += sorted({*(one for one in misshapes if (one.line, one.column) not in told), *doubtful})
-    if isinstance(document, Mapping) and not misshapes:
-        sequence, findings = build(name, document)
+    shape_findings = check_shape(name, document, get_scenario_language())
+    ambiguities = (replace(each, severity=Severity.ERROR) for each in check_ambiguous_numbers(name, document))
+    loaded.findings += sorted(
+        {*(finding for finding in shape_findings if (finding.line, finding.column) not in reported), *ambiguities}
+    )
+    if isinstance(document, Mapping) and not shape_findings:
+        scenario, findings = build_scenario(name, document)
         loaded.findings += sorted(findings)
-        loaded.sequences += [sequence] if sequence is not None else []
+        loaded.scenarios += [scenario] if scenario is not None else []
 
 
-def _bytes(name: str) -> bytes | LintFinding:
+def _read_bytes(name: str) -> bytes | LintFinding:
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116  # a name may be any bytes
-            return _error(name, UNREADABLE, "not a regular file; sequences are files and folders of files")
+            return _create_finding(name, UNREADABLE, "not a regular file; sequences are files and folders of files")
         with Path(name).open("rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        return _error(name, UNREADABLE, f"cannot be read: {said}; check that it is there and readable")
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return _create_finding(name, UNREADABLE, f"cannot be read: {reason}; check that it is there and readable")
 
 
-def _error(name: str, code: str, message: str) -> LintFinding:
+def _create_finding(name: str, code: str, message: str) -> LintFinding:
     return LintFinding.create(SourceLocation(printable(name), 1, 1), code, Severity.ERROR, message)

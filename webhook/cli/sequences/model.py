@@ -9,22 +9,22 @@ from webhook.accounting.quantity import Quantity
 from webhook.admission.change import UserInfo
 from webhook.policy.model import PolicySet, SourceLocation
 
-Body = dict[str, Any]
+JsonObject = dict[str, Any]
 """An object as JSON has it; quantities are texts or whole numbers, so that none passes through a float."""
 
 Labels = Mapping[str, str]
 
 
-class Verdict(StrEnum):
+class ScenarioVerdict(StrEnum):
     """What the API server answers in the end."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
-    BUSY = "busy"
+    RETRY = "busy"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class StepTarget:
     """An object by kind and name; its namespace is the step's."""
 
     kind: str
@@ -39,31 +39,31 @@ class Named:
 class Create:
     """An object is sent."""
 
-    body: Body
+    body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
     """An object is sent in place of a stored one."""
 
-    body: Body
+    body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
     """What one container of a running pod asks for changes; `container` is empty for the first."""
 
-    target: Named
+    target: StepTarget
     container: str
-    requests: Body
-    limits: Body
+    requests: JsonObject
+    limits: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
     """A workload is to run so many pods."""
 
-    target: Named
+    target: StepTarget
     replicas: int
 
 
@@ -71,14 +71,14 @@ class Scale:
 class Delete:
     """An object goes."""
 
-    target: Named
+    target: StepTarget
 
 
 @dataclass(frozen=True, slots=True)
 class End:
     """A pod ends, in this phase."""
 
-    target: Named
+    target: StepTarget
     phase: str
 
 
@@ -86,7 +86,7 @@ class End:
 class Label:
     """Labels change; None takes one away."""
 
-    target: Named
+    target: StepTarget
     labels: Mapping[str, str | None]
 
 
@@ -102,7 +102,7 @@ Action = Create | Update | Resize | Scale | Delete | End | Label | Wait
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerExpected:
+class LedgerExpectation:
     """Amounts of one ledger by what is looked at (`held`, `promised`, `free`) and name; `namespace` empty if shared."""
 
     cap: str
@@ -112,38 +112,38 @@ class LedgerExpected:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Expectation:
     """What must come of a step; None is not looked at."""
 
-    verdict: Verdict = Verdict.ALLOWED
+    verdict: ScenarioVerdict = ScenarioVerdict.ALLOWED
     codes: tuple[str, ...] | None = None
     message: str | None = None
     warnings: tuple[str, ...] | None = None
     filled: Mapping[str, str] | None = None
-    made: int | None = None
-    missing: int | None = None
-    ledgers: tuple[LedgerExpected, ...] = ()
+    pods_created: int | None = None
+    pods_missing: int | None = None
+    ledgers: tuple[LedgerExpectation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScenarioStep:
     """One thing that happens."""
 
     action: Action
     namespace: str
     user: UserInfo
-    expected: Expected
+    expectation: Expectation
     source: SourceLocation
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Scenario:
     """One story, and the cluster in which it begins."""
 
     name: str
     policies: PolicySet
     namespaces: Mapping[str, Labels]
-    steps: tuple[Step, ...]
+    steps: tuple[ScenarioStep, ...]
     source: SourceLocation
-    nodes: Mapping[str, Body] = field(default_factory=dict)
+    nodes: Mapping[str, JsonObject] = field(default_factory=dict)

@@ -5,26 +5,26 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.cli.intake import take_in
+from webhook.cli.intake import load_manifests
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.to_json import to_json
-from webhook.cli.sequences.model import Body
-from webhook.cli.sequences.plain import mapping, plain
+from webhook.cli.sequences.model import JsonObject
+from webhook.cli.sequences.plain import convert_node, get_mapping
 from webhook.errors import TallygateError
 from webhook.policy.build import Fields
 from webhook.policy.codes import MISSING_FIELD, UNKNOWN_FIELD, UNREADABLE, WRONG_TYPE
 from webhook.policy.finding import LintFinding, Severity
 from webhook.policy.model import SourceLocation
 
-WORKLOADS: Final = {"deployment": ("apps/v1", "Deployment"), "statefulset": ("apps/v1", "StatefulSet")}
-SHORT: Final = {"pod": ("v1", "Pod"), **WORKLOADS, "job": ("batch/v1", "Job")}
+WORKLOAD_KINDS: Final = {"deployment": ("apps/v1", "Deployment"), "statefulset": ("apps/v1", "StatefulSet")}
+SHORT_FORMS: Final = {"pod": ("v1", "Pod"), **WORKLOAD_KINDS, "job": ("batch/v1", "Job")}
 """How an object is named in short: its API version and kind."""
 
-_BOUNDS = Bounds(size=1 << 20, depth=40, documents=10, nodes=50_000, expanded=10_000)
+_INPUT_LIMITS = Bounds(size=1 << 20, depth=40, documents=10, nodes=50_000, expanded=10_000)
 
-_LONGEST_NUMBER: Final = 18
-_IN_SHORT: Final = (
+_MAX_DIGITS: Final = 18
+_SHORT_FIELDS: Final = (
     "replicas",
     "resources",
     "requests",
@@ -35,7 +35,7 @@ _IN_SHORT: Final = (
 )
 
 
-class ObjectError(TallygateError):
+class StepObjectError(TallygateError):
     """A step does not say which object it sends; the finding tells why."""
 
     def __init__(self, finding: LintFinding) -> None:
@@ -43,90 +43,96 @@ class ObjectError(TallygateError):
         super().__init__(str(finding))
 
 
-def written(fields: Fields, source: SourceLocation) -> Body:
+def build_object(fields: Fields, source: SourceLocation) -> JsonObject:
     """The object of a step.
 
     Raises:
         ObjectError: it is said in no way or in several, or its file holds something else.
     """
-    ways = [name for name in (*SHORT, "manifest", "file") if fields.get_node(name) is not None]
-    if not ways:
-        raise _error(source, f"which object? name one by {', '.join(SHORT)}, manifest or file", MISSING_FIELD)
-    if len(ways) > 1:
-        raise _error(source, f"{ways[0]} and {ways[1]} are two objects; write two steps", UNKNOWN_FIELD)
-    (way,) = ways
-    extra = [name for name in _IN_SHORT if fields.get_node(name) is not None]
-    if way not in SHORT and extra:
-        raise _error(
-            source, f"{extra[0]} stands beside {way}, which says all of the object; write it there", UNKNOWN_FIELD
+    forms = [name for name in (*SHORT_FORMS, "manifest", "file") if fields.get_node(name) is not None]
+    if not forms:
+        raise _create_error(
+            source, f"which object? name one by {', '.join(SHORT_FORMS)}, manifest or file", MISSING_FIELD
         )
-    if way == "pod" and fields.get_node("replicas") is not None:
-        raise _error(source, "replicas: a pod is one; name a deployment, statefulset or job instead", UNKNOWN_FIELD)
-    if way == "manifest":
-        return mapping(fields, "manifest")
-    return _from_file(fields.get_text("file"), source) if way == "file" else _in_short(way, fields)
+    if len(forms) > 1:
+        raise _create_error(source, f"{forms[0]} and {forms[1]} are two objects; write two steps", UNKNOWN_FIELD)
+    (form,) = forms
+    extra = [name for name in _SHORT_FIELDS if fields.get_node(name) is not None]
+    if form not in SHORT_FORMS and extra:
+        raise _create_error(
+            source, f"{extra[0]} stands beside {form}, which says all of the object; write it there", UNKNOWN_FIELD
+        )
+    if form == "pod" and fields.get_node("replicas") is not None:
+        raise _create_error(
+            source, "replicas: a pod is one; name a deployment, statefulset or job instead", UNKNOWN_FIELD
+        )
+    if form == "manifest":
+        return get_mapping(fields, "manifest")
+    return _read_object(fields.get_text("file"), source) if form == "file" else _build_short_form(form, fields)
 
 
-def amounts(fields: Fields) -> tuple[Body, Body]:
+def get_requests_and_limits(fields: Fields) -> tuple[JsonObject, JsonObject]:
     """Requests and limits that are written: `resources` is both."""
-    both = mapping(fields, "resources")
-    return {**both, **mapping(fields, "requests")}, {**both, **mapping(fields, "limits")}
+    resources = get_mapping(fields, "resources")
+    return {**resources, **get_mapping(fields, "requests")}, {**resources, **get_mapping(fields, "limits")}
 
 
-def _in_short(way: str, fields: Fields) -> Body:
-    version, kind = SHORT[way]
-    name = fields.get_text(way)
-    labels, spec = mapping(fields, "labels"), _pod_spec(fields)
+def _build_short_form(form: str, fields: Fields) -> JsonObject:
+    version, kind = SHORT_FORMS[form]
+    name = fields.get_text(form)
+    labels, spec = get_mapping(fields, "labels"), _build_pod_spec(fields)
     head = {"apiVersion": version, "kind": kind}
     if kind == "Pod":
         return {**head, "metadata": {"name": name, "labels": labels}, "spec": spec}
-    replicas = plain(fields.get_node("replicas"))
+    replicas = convert_node(fields.get_node("replicas"))
     template = {"metadata": {"labels": {**labels, "app": name}}, "spec": spec}
-    counts = {} if replicas is None else {"parallelism" if kind == "Job" else "replicas": replicas}
+    replica_fields = {} if replicas is None else {"parallelism" if kind == "Job" else "replicas": replicas}
     if kind == "Job":
-        return {**head, "metadata": {"name": name}, "spec": {**counts, "template": template}}
+        return {**head, "metadata": {"name": name}, "spec": {**replica_fields, "template": template}}
     selector = {"matchLabels": {"app": name}}
-    return {**head, "metadata": {"name": name}, "spec": {**counts, "selector": selector, "template": template}}
+    return {**head, "metadata": {"name": name}, "spec": {**replica_fields, "selector": selector, "template": template}}
 
 
-def _pod_spec(fields: Fields) -> Body:
-    requests, limits = amounts(fields)
-    resources = {name: each for name, each in (("requests", requests), ("limits", limits)) if each}
-    spec: Body = {"containers": [{"name": "main", "resources": resources}]}
+def _build_pod_spec(fields: Fields) -> JsonObject:
+    requests, limits = get_requests_and_limits(fields)
+    resources = {name: amounts for name, amounts in (("requests", requests), ("limits", limits)) if amounts}
+    spec: JsonObject = {"containers": [{"name": "main", "resources": resources}]}
     if fields.get_text("priorityClass"):
         spec["priorityClassName"] = fields.get_text("priorityClass")
-    if selector := mapping(fields, "nodeSelector"):
+    if selector := get_mapping(fields, "nodeSelector"):
         spec["nodeSelector"] = selector
     return spec
 
 
-def _from_file(path: str, source: SourceLocation) -> Body:
-    whole = str(Path(source.file).parent / path)
-    intake = take_in((whole,), io.BytesIO(), _BOUNDS, lambda names: names)
-    for found in intake.findings:
-        raise ObjectError(
-            LintFinding(found.file, found.line, found.column, found.code, Severity.ERROR, found.message),
+def _read_object(path: str, source: SourceLocation) -> JsonObject:
+    full_path = str(Path(source.file).parent / path)
+    intake = load_manifests((full_path,), io.BytesIO(), _INPUT_LIMITS, lambda names: names)
+    for finding in intake.findings:
+        raise StepObjectError(
+            LintFinding(finding.file, finding.line, finding.column, finding.code, Severity.ERROR, finding.message),
         )
     if len(intake.manifests) != 1:
-        raise _error(source, f"{whole} holds {len(intake.manifests)} objects; a step sends one", UNREADABLE)
+        raise _create_error(source, f"{full_path} holds {len(intake.manifests)} objects; a step sends one", UNREADABLE)
     (manifest,) = intake.manifests
     try:
-        body: Any = json.loads(to_json(manifest.node, _BOUNDS.expanded), parse_float=str, parse_int=_whole)
-    except Fault as fault:
-        place = SourceLocation(whole, fault.place.line, fault.place.column)
-        raise _error(place, fault.message, fault.code) from fault
-    found_body: Body = {**body, "apiVersion": manifest.api_version, "kind": manifest.kind}
-    metadata = found_body.get("metadata")
+        body: Any = json.loads(
+            to_json(manifest.node, _INPUT_LIMITS.expanded), parse_float=str, parse_int=_parse_integer
+        )
+    except Fault as error:
+        position = SourceLocation(full_path, error.place.line, error.place.column)
+        raise _create_error(position, error.message, error.code) from error
+    typed_body: JsonObject = {**body, "apiVersion": manifest.api_version, "kind": manifest.kind}
+    metadata = typed_body.get("metadata")
     if not isinstance(metadata, dict | None):
-        place = SourceLocation(whole, manifest.node.place.line, manifest.node.place.column)
-        raise _error(place, "metadata: must be a mapping", WRONG_TYPE)
-    return found_body
+        position = SourceLocation(full_path, manifest.node.place.line, manifest.node.place.column)
+        raise _create_error(position, "metadata: must be a mapping", WRONG_TYPE)
+    return typed_body
 
 
-def _whole(text: str) -> int | str:
+def _parse_integer(text: str) -> int | str:
     """A whole number; one that is longer than any that Kubernetes knows stays a text."""
-    return int(text) if len(text) <= _LONGEST_NUMBER else text
+    return int(text) if len(text) <= _MAX_DIGITS else text
 
 
-def _error(source: SourceLocation, message: str, code: str) -> ObjectError:
-    return ObjectError(LintFinding.create(source, code, Severity.ERROR, message))
+def _create_error(source: SourceLocation, message: str, code: str) -> StepObjectError:
+    return StepObjectError(LintFinding.create(source, code, Severity.ERROR, message))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from webhook.accounting.problem import Problem
 from webhook.admission.answer import TOO_MANY_REQUESTS
 from webhook.admission.verdict import PatchOperation
-from webhook.cli.sequences.model import Body, Verdict
+from webhook.cli.sequences.model import JsonObject, ScenarioVerdict
 from webhook.gate.decisions import Decision
 
 API_SERVER: Final = "the API server"
@@ -17,70 +17,70 @@ GATE: Final = "the gate"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestResult:
     """The verdict, who refused, with which codes and words; what was filled in; and what is stored then, if anything.
 
     `events` are what controllers would write down, `made` how many pods they created.
     """
 
-    verdict: Verdict = Verdict.ALLOWED
-    by: str = ""
+    verdict: ScenarioVerdict = ScenarioVerdict.ALLOWED
+    rejected_by: str = ""
     codes: tuple[str, ...] = ()
     message: str = ""
     warnings: tuple[str, ...] = ()
     filled: Mapping[str, str] = field(default_factory=dict)
-    stored: Body | None = None
+    stored_body: JsonObject | None = None
     events: tuple[str, ...] = ()
-    made: int = 0
-    missing: int = 0
+    pods_created: int = 0
+    pods_missing: int = 0
 
     @property
     def allowed(self) -> bool:
         """Whether the API server said yes."""
-        return self.verdict is Verdict.ALLOWED
+        return self.verdict is ScenarioVerdict.ALLOWED
 
-    def after(self, before: "Outcome") -> "Outcome":
+    def add_earlier(self, earlier: "RequestResult") -> "RequestResult":
         """With what an earlier phase of the same request said."""
-        warnings = tuple(dict.fromkeys((*before.warnings, *self.warnings)))
-        return replace(self, warnings=warnings, filled={**before.filled, **self.filled})
+        warnings = tuple(dict.fromkeys((*earlier.warnings, *self.warnings)))
+        return replace(self, warnings=warnings, filled={**earlier.filled, **self.filled})
 
 
-def refused(message: str, *codes: str) -> Outcome:
+def create_rejection(message: str, *codes: str) -> RequestResult:
     """The API server refuses by itself."""
-    return Outcome(Verdict.DENIED, API_SERVER, codes, message)
+    return RequestResult(ScenarioVerdict.DENIED, API_SERVER, codes, message)
 
 
-def invalid(what: str, problems: Iterable[Problem]) -> Outcome:
+def create_invalid(object_name: str, problems: Iterable[Problem]) -> RequestResult:
     """The API server's validation found these."""
-    found = tuple(problems)
-    codes = tuple(dict.fromkeys(each.code for each in found))
-    return refused(f"{what} is invalid: {'; '.join(map(str, found))}", *codes)
+    all_problems = tuple(problems)
+    codes = tuple(dict.fromkeys(problem.code for problem in all_problems))
+    return create_rejection(f"{object_name} is invalid: {'; '.join(map(str, all_problems))}", *codes)
 
 
-def answered(answer: Decision) -> tuple[Outcome, tuple[PatchOperation, ...]]:
+def parse_decision(decision: Decision) -> tuple[RequestResult, tuple[PatchOperation, ...]]:
     """What the gate answered, and its patch."""
-    said: dict[str, Any] = json.loads(answer.body)["response"]
-    status, warnings = said.get("status") or {}, tuple(said.get("warnings", ()))
-    if said["allowed"]:
-        patch = tuple(json.loads(base64.b64decode(said["patch"]))) if "patch" in said else ()
-        return Outcome(warnings=warnings, filled=dict(_filled(patch))), patch
-    verdict = Verdict.BUSY if status.get("code") == TOO_MANY_REQUESTS else Verdict.DENIED
-    codes = tuple(dict.fromkeys(answer.record.codes))
-    return Outcome(verdict, GATE, codes, str(status.get("message", "")), warnings), ()
+    response: dict[str, Any] = json.loads(decision.body)["response"]
+    status, warnings = response.get("status") or {}, tuple(response.get("warnings", ()))
+    if response["allowed"]:
+        patch = tuple(json.loads(base64.b64decode(response["patch"]))) if "patch" in response else ()
+        return RequestResult(warnings=warnings, filled=dict(_list_filled(patch))), patch
+    verdict = ScenarioVerdict.RETRY if status.get("code") == TOO_MANY_REQUESTS else ScenarioVerdict.DENIED
+    codes = tuple(dict.fromkeys(decision.record.codes))
+    return RequestResult(verdict, GATE, codes, str(status.get("message", "")), warnings), ()
 
 
-def _filled(patch: Iterable[PatchOperation]) -> Iterator[tuple[str, str]]:
+def _list_filled(patch: Iterable[PatchOperation]) -> Iterator[tuple[str, str]]:
     """Each value that a patch adds, by its field as Kubernetes prints it."""
     for operation in patch:
         *steps, last = operation["path"].split("/")[1:]
-        path = _path(steps)
+        path = _format_path(steps)
         if isinstance(operation["value"], Mapping):
             yield from ((f"{path}.{last}[{name}]", str(value)) for name, value in operation["value"].items())
         else:
             yield f"{path}[{last.replace('~1', '/').replace('~0', '~')}]", str(operation["value"])
 
 
-def _path(steps: Iterable[str]) -> str:
+def _format_path(steps: Iterable[str]) -> str:
     path = ""
     for step in steps:
         path += f"[{step}]" if step.isdecimal() else f".{step}"

@@ -3,13 +3,13 @@
 from typing import Final
 
 from webhook.admission.change import UserInfo
-from webhook.cli.sequences.api_server import Request
-from webhook.cli.sequences.model import Body
-from webhook.cli.sequences.store import Key
+from webhook.cli.sequences.api_server import ApiRequest
+from webhook.cli.sequences.model import JsonObject
+from webhook.cli.sequences.store import ObjectKey
 
-ENDED: Final = frozenset({"Succeeded", "Failed"})
+ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 SUCCEEDED: Final = "Succeeded"
-CONTROLLERS: Final = {
+CONTROLLER_NAMES: Final = {
     "Deployment": "deployment-controller",
     "ReplicaSet": "replicaset-controller",
     "StatefulSet": "statefulset-controller",
@@ -20,30 +20,37 @@ CONTROLLERS: Final = {
 _GROUPS: Final = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
 
 
-def request(key: Key) -> Request:
+def create_request(key: ObjectKey) -> ApiRequest:
     """How the controller of a kind asks."""
-    name = CONTROLLERS[key.kind]
-    return Request(UserInfo(f"system:serviceaccount:kube-system:{name}", _GROUPS), key.namespace)
+    name = CONTROLLER_NAMES[key.kind]
+    return ApiRequest(UserInfo(f"system:serviceaccount:kube-system:{name}", _GROUPS), key.namespace)
 
 
-def reference(key: Key, owner: Body) -> Body:
+def create_owner_reference(key: ObjectKey, owner: JsonObject) -> JsonObject:
     """What an owned object says of its owner."""
     uid = owner["metadata"]["uid"]
     return {"apiVersion": owner["apiVersion"], "kind": key.kind, "name": key.name, "uid": uid, "controller": True}
 
 
-def owner(body: Body) -> Body | None:
+def find_owner(body: JsonObject) -> JsonObject | None:
     """The controller that owns an object, where one of ours does."""
     references = body["metadata"].get("ownerReferences") or ()
-    return next((each for each in references if each.get("controller") and str(each.get("kind")) in CONTROLLERS), None)
+    return next(
+        (
+            reference
+            for reference in references
+            if reference.get("controller") and str(reference.get("kind")) in CONTROLLER_NAMES
+        ),
+        None,
+    )
 
 
-def is_owned(pod: Body, workload: Body) -> bool:
+def is_owned(pod: JsonObject, workload: JsonObject) -> bool:
     """Whether this very workload owns a pod."""
-    found = owner(pod)
-    return found is not None and found.get("uid") == workload["metadata"]["uid"]
+    owner_reference = find_owner(pod)
+    return owner_reference is not None and owner_reference.get("uid") == workload["metadata"]["uid"]
 
 
-def phase(pod: Body) -> str:
+def get_phase(pod: JsonObject) -> str:
     """The phase of a pod; empty while nobody has said one."""
     return str((pod.get("status") or {}).get("phase", ""))

@@ -2,138 +2,142 @@
 
 from dataclasses import dataclass
 
-from webhook.cli.sequences.api_server import Request
-from webhook.cli.sequences.compare import Difference, differences
-from webhook.cli.sequences.controllers import with_work
+from webhook.cli.sequences.api_server import ApiRequest
+from webhook.cli.sequences.compare import Difference, find_differences
+from webhook.cli.sequences.controllers import add_controller_result
 from webhook.cli.sequences.model import (
     Action,
-    Body,
     Create,
     Delete,
     End,
+    JsonObject,
     Label,
-    Named,
     Resize,
     Scale,
-    Sequence,
-    Step,
+    Scenario,
+    ScenarioStep,
+    StepTarget,
     Update,
     Wait,
 )
-from webhook.cli.sequences.outcome import Outcome, refused
-from webhook.cli.sequences.store import CLUSTER_SCOPED, Key
-from webhook.cli.sequences.world import Account, World
+from webhook.cli.sequences.outcome import RequestResult, create_rejection
+from webhook.cli.sequences.store import CLUSTER_SCOPED, ObjectKey
+from webhook.cli.sequences.world import CapUsage, SimulatedCluster
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class StepResult:
     """One step: what came of it, the ledgers then, and where that differs from what was expected."""
 
     number: int
-    step: Step
-    outcome: Outcome
-    accounts: tuple[Account, ...]
+    step: ScenarioStep
+    request_result: RequestResult
+    cap_usages: tuple[CapUsage, ...]
     differences: tuple[Difference, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ScenarioResult:
     """A sequence as far as it went: to its end, or to the first step that differs."""
 
-    sequence: Sequence
-    done: tuple[Done, ...]
+    scenario: Scenario
+    steps: tuple[StepResult, ...]
 
     @property
-    def failed(self) -> Done | None:
+    def failed_step(self) -> StepResult | None:
         """The step that differs, if one does."""
-        last = self.done[-1]
+        last = self.steps[-1]
         return last if last.differences else None
 
 
-def play(sequence: Sequence) -> Played:
+def run_scenario(scenario: Scenario) -> ScenarioResult:
     """Play it from the start, in a world of its own."""
-    world, done = World(sequence), list[Done]()
-    for number, step in enumerate(sequence.steps, 1):
-        outcome = Player(world, step).outcome()
-        accounts = tuple(world.accounts())
-        done.append(Done(number, step, outcome, accounts, tuple(differences(step.expected, outcome, accounts))))
-        if done[-1].differences:
+    cluster, step_results = SimulatedCluster(scenario), list[StepResult]()
+    for number, step in enumerate(scenario.steps, 1):
+        result = StepRunner(cluster, step).run()
+        cap_usages = tuple(cluster.list_cap_usages())
+        step_results.append(
+            StepResult(number, step, result, cap_usages, tuple(find_differences(step.expectation, result, cap_usages)))
+        )
+        if step_results[-1].differences:
             break
-    return Played(sequence, tuple(done))
+    return ScenarioResult(scenario, tuple(step_results))
 
 
-class Player:
+class StepRunner:
     """Does one step in a world."""
 
-    def __init__(self, world: World, step: Step) -> None:
-        self.world = world
+    def __init__(self, cluster: SimulatedCluster, step: ScenarioStep) -> None:
+        self.cluster = cluster
         self.step = step
 
-    def outcome(self) -> Outcome:
+    def run(self) -> RequestResult:
         """What came of it, and of what controllers did then."""
         action = self.step.action
         if isinstance(action, Wait):
-            return with_work(Outcome(), self.world.wait(action.seconds))
-        outcome = self._done(action)
-        return outcome if self.step.dry_run else with_work(outcome, self.world.controllers.work())
+            return add_controller_result(RequestResult(), self.cluster.wait(action.seconds))
+        result = self._run_action(action)
+        return result if self.step.dry_run else add_controller_result(result, self.cluster.controllers.reconcile())
 
-    def _done(self, action: Action) -> Outcome:
+    def _run_action(self, action: Action) -> RequestResult:
         match action:
             case Create():
-                return self.world.api.create(action.body, self._request())
+                return self.cluster.api.create(action.body, self._create_request())
             case Update():
-                return self.world.api.update(action.body, self._request())
+                return self.cluster.api.update(action.body, self._create_request())
             case Resize() | Scale() | Delete() | End() | Label():
-                return self._changed(action)
+                return self._change_stored_object(action)
             case Wait():
-                return Outcome()
+                return RequestResult()
 
-    def _changed(self, action: Resize | Scale | Delete | End | Label) -> Outcome:
+    def _change_stored_object(self, action: Resize | Scale | Delete | End | Label) -> RequestResult:
         """What is done to an object that is stored."""
-        key = self._key(action.target)
-        found = self.world.store.find(key)
-        if found is None:
-            return refused(f"{key} not found")
+        key = self._create_key(action.target)
+        stored_object = self.cluster.store.find(key)
+        if stored_object is None:
+            return create_rejection(f"{key} not found")
         match action:
             case Resize():
-                return self._resized(action, found)
+                return self._resize(action, stored_object)
             case Label():
-                return self._labelled(action, found)
+                return self._label(action, stored_object)
             case Scale():
-                found["spec"] = {**(found.get("spec") or {}), "replicas": action.replicas}
+                stored_object["spec"] = {**(stored_object.get("spec") or {}), "replicas": action.replicas}
             case End():
-                found["status"] = {**(found.get("status") or {}), "phase": action.phase}
+                stored_object["status"] = {**(stored_object.get("status") or {}), "phase": action.phase}
             case Delete():
-                return self._deleted(key)
+                return self._delete(key)
         # Neither scaling nor a pod's status passes the gate (webhook.admission.registration).
         if not self.step.dry_run:
-            self.world.store.put(key, found)
-        return Outcome()
+            self.cluster.store.put(key, stored_object)
+        return RequestResult()
 
-    def _deleted(self, key: Key) -> Outcome:
+    def _delete(self, key: ObjectKey) -> RequestResult:
         if not self.step.dry_run:
-            self.world.store.remove(key)
-        return Outcome()
+            self.cluster.store.remove(key)
+        return RequestResult()
 
-    def _resized(self, action: Resize, pod: Body) -> Outcome:
+    def _resize(self, action: Resize, pod: JsonObject) -> RequestResult:
         containers = (pod.get("spec") or {}).get("containers") or []
-        named = [each for each in containers if each.get("name") == action.container or not action.container]
-        if not named:
-            return refused(f"{action.target} has no container {action.container}")
-        resources = dict(named[0].get("resources") or {})
+        containers_to_resize = [
+            container for container in containers if container.get("name") == action.container or not action.container
+        ]
+        if not containers_to_resize:
+            return create_rejection(f"{action.target} has no container {action.container}")
+        resources = dict(containers_to_resize[0].get("resources") or {})
         for field, changes in (("requests", action.requests), ("limits", action.limits)):
             if changes:
                 resources[field] = {**(resources.get(field) or {}), **changes}
-        named[0]["resources"] = resources
-        return self.world.api.update(pod, self._request("resize"))
+        containers_to_resize[0]["resources"] = resources
+        return self.cluster.api.update(pod, self._create_request("resize"))
 
-    def _labelled(self, action: Label, found: Body) -> Outcome:
-        labels = {**(found["metadata"].get("labels") or {}), **action.labels}
-        found["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
-        return self.world.api.update(found, self._request())
+    def _label(self, action: Label, stored_object: JsonObject) -> RequestResult:
+        labels = {**(stored_object["metadata"].get("labels") or {}), **action.labels}
+        stored_object["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
+        return self.cluster.api.update(stored_object, self._create_request())
 
-    def _key(self, target: Named) -> Key:
-        return Key(target.kind, "" if target.kind in CLUSTER_SCOPED else self.step.namespace, target.name)
+    def _create_key(self, target: StepTarget) -> ObjectKey:
+        return ObjectKey(target.kind, "" if target.kind in CLUSTER_SCOPED else self.step.namespace, target.name)
 
-    def _request(self, subresource: str = "") -> Request:
-        return Request(self.step.user, self.step.namespace, self.step.dry_run, subresource)
+    def _create_request(self, subresource: str = "") -> ApiRequest:
+        return ApiRequest(self.step.user, self.step.namespace, self.step.dry_run, subresource)

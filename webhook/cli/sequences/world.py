@@ -15,10 +15,9 @@ import msgspec
 from webhook.accounting.amounts import Amounts
 from webhook.admission.capping import ActiveCap
 from webhook.cli.sequences.api_server import ApiServer
-from webhook.cli.sequences.controllers import Controllers, Worked
-from webhook.cli.sequences.model import Body
-from webhook.cli.sequences.model import Sequence as Story
-from webhook.cli.sequences.store import Key, Store
+from webhook.cli.sequences.controllers import ControllerResult, WorkloadControllers
+from webhook.cli.sequences.model import JsonObject, Scenario
+from webhook.cli.sequences.store import ApiServerStore, ObjectKey
 from webhook.gate.charging import ReadTransition
 from webhook.gate.gate import Gate
 from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
@@ -36,63 +35,65 @@ from webhook.state.watch.placing import ClusterView
 from webhook.state.watch.pods import PodRow
 from webhook.state.watch.view import PodView
 
-_FIRST_VISIT: Final = 0.2  # as the server's keeper: soon after a change, then every second while something is promised
-_NEXT_VISIT: Final = 1.0
-_OPENING: Final = 3  # the bound, a write after it, a look after that (docs/caps.md, rule 7)
-_PLENTY: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
+_FIRST_RECONCILE_SECONDS: Final = (
+    0.2  # as the server's keeper: soon after a change, then every second while something is promised
+)
+_RECONCILE_SECONDS: Final = 1.0
+_ACTIVATION_RECONCILES: Final = 3  # the bound, a write after it, a look after that (docs/caps.md, rule 7)
+_DEFAULT_ALLOCATABLE: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
 _NODE: Final = {"apiVersion": "v1", "kind": "Node"}
 _NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class CapUsage:
     """One ledger as it is now; `hard` may be absent for a name that is only watched."""
 
-    counted: ActiveCap
+    active_cap: ActiveCap
     namespace: str
     ledger: Ledger
 
-    def free(self, name: str) -> int | None:
+    def get_free(self, name: str) -> int | None:
         """What is left of hard; None where nothing bounds it."""
-        hard = self.counted.hard.get(name)
+        hard = self.active_cap.hard.get(name)
         return None if hard is None else max(hard - self.ledger.compute_charged().get(name, 0), 0)
 
 
-class World:
+class SimulatedCluster:
     """Everything that a sequence meets, in the state in which it begins: ledgers open, no pods."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, scenario: Scenario) -> None:
         self.now = 1000.0
-        self._nonces = itertools.count(1)
+        self._nonce_counter = itertools.count(1)
         self._pods, self._namespaces, self._nodes = PodView(), NamespaceView(), NodeView()
-        self._placing = ClusterView(self._nodes, self._namespaces)
-        self._reading = self._placing.reading(self._pods)
-        self.store = Store(self._told)
-        self._sight = UsageLister(self._pods, self._namespaces, self._time, self._time)
+        self._scheduler_cache = ClusterView(self._nodes, self._namespaces)
+        self._pod_codec = self._scheduler_cache.reading(self._pods)
+        self.store = ApiServerStore(self._send_watch_event)
+        self._usage_lister = UsageLister(self._pods, self._namespaces, self._read_clock, self._read_clock)
         self._ledgers = MemoryLedgers(is_standalone=False)
-        telling = TopConsumers(self._time, self._sight)
+        top_consumers = TopConsumers(self._read_clock, self._usage_lister)
         self._gate = Gate(
-            policies=lambda: story.policies,
+            policies=lambda: scenario.policies,
             namespaces=self._namespaces,
             ledgers=self._ledgers,
-            monotonic=self._time,
-            nonce=self._nonce,
-            usage_lister=self._sight,
-            top_consumers=telling,
+            monotonic=self._read_clock,
+            nonce=self._create_nonce,
+            usage_lister=self._usage_lister,
+            top_consumers=top_consumers,
             snapshots=self,
         )
-        self._keeper = LedgerReconciler(
+        self._ledger_reconciler = LedgerReconciler(
             caps=self._gate.get_active_caps,
-            usage_lister=self._sight,
+            usage_lister=self._usage_lister,
             ledgers=self._ledgers,
             reader=self,
-            monotonic=self._time,
-            nonce=self._nonce,
-            ages=telling.ages,
+            monotonic=self._read_clock,
+            nonce=self._create_nonce,
+            ages=top_consumers.ages,
         )
-        self.api = ApiServer(self._gate, self.store, self._time)
-        self.controllers = Controllers(self.api, self.store)
-        self._begin(story)
+        self.api = ApiServer(self._gate, self.store, self._read_clock)
+        self.controllers = WorkloadControllers(self.api, self.store)
+        self._create_initial_objects(scenario)
 
     def is_available(self) -> bool:
         """Always: nothing is ever told too late here."""
@@ -101,92 +102,99 @@ class World:
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """The nodes, and the pods that name one: nobody schedules the others."""
-        with self._placing.held(_FIRST_VISIT) as cluster:
+        with self._scheduler_cache.held(_FIRST_RECONCILE_SECONDS) as cluster:
             yield ClusterSnapshot(cluster, has_pods=pods) if cluster is not None else None
 
     def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
         """The revision of a stored pod, for the keeper; None when there is none of that name, or another one."""
-        found = self.store.find(Key("Pod", namespace, name))
+        found = self.store.find(ObjectKey("Pod", namespace, name))
         return int(found["metadata"]["resourceVersion"]) if found and found["metadata"]["uid"] == uid else None
 
-    def wait(self, seconds: float) -> Worked:
+    def wait(self, seconds: float) -> ControllerResult:
         """Let time pass. Controllers that were refused try again after 1, 2, 4, 8 … seconds."""
-        begun, end = self.now, self.now + seconds
-        worked, again = Worked(missing=self.controllers.missing), 1.0
-        self.now = min(begun + _FIRST_VISIT, end)
-        self._keep()
+        started_at, end = self.now, self.now + seconds
+        result, retry_delay = ControllerResult(pods_missing=self.controllers.pods_missing), 1.0
+        self.now = min(started_at + _FIRST_RECONCILE_SECONDS, end)
+        self._reconcile_ledgers()
         while self.now < end:
-            self.now = min(self.now + _NEXT_VISIT, end)
-            if self.now >= begun + again:
-                worked, again = worked + self.controllers.work(again=True), again * 2
-            self._keep()
-            if not self._keeper.list_pending():
-                self.now = max(self.now, min(begun + again, end))
-        return worked
+            self.now = min(self.now + _RECONCILE_SECONDS, end)
+            if self.now >= started_at + retry_delay:
+                result, retry_delay = result + self.controllers.reconcile(retry=True), retry_delay * 2
+            self._reconcile_ledgers()
+            if not self._ledger_reconciler.list_pending():
+                self.now = max(self.now, min(started_at + retry_delay, end))
+        return result
 
-    def accounts(self) -> list[Account]:
+    def list_cap_usages(self) -> list[CapUsage]:
         """Every ledger that counts the pods of these namespaces, in the order of caps and namespaces."""
-        found = [Account(counted, key.namespace, self._kept(key)) for key, counted in self._keys()]
-        return sorted(found, key=lambda account: (account.counted.definition.name, account.namespace))
+        cap_usages = [
+            CapUsage(active_cap, key.namespace, self._read_ledger(key)) for key, active_cap in self._list_ledger_keys()
+        ]
+        return sorted(cap_usages, key=lambda cap_usage: (cap_usage.active_cap.definition.name, cap_usage.namespace))
 
-    def _begin(self, story: Story) -> None:
-        names = story.namespaces.items()
-        for name, body in story.nodes.items():
-            metadata = {"name": name, "uid": self.store.uid(), "labels": body.get("labels", {})}
+    def _create_initial_objects(self, scenario: Scenario) -> None:
+        names = scenario.namespaces.items()
+        for name, body in scenario.nodes.items():
+            metadata = {"name": name, "uid": self.store.create_uid(), "labels": body.get("labels", {})}
             status = {"allocatable": body.get("allocatable", {}), "capacity": body.get("allocatable", {})}
-            self.store.put(Key("Node", "", name), {**_NODE, "metadata": metadata, "status": status})
+            self.store.put(ObjectKey("Node", "", name), {**_NODE, "metadata": metadata, "status": status})
         for name, labels in names:
-            metadata = {"name": name, "uid": self.store.uid(), "labels": dict(labels)}
-            self.store.put(Key("Namespace", "", name), {**_NAMESPACE, "metadata": metadata})
-        rows = [_row(body) for _, body in self.store.every("Namespace")]
-        self._namespaces.apply(Replaced(rows, self.store.revision))
-        nodes = [NODES.event(_line("ADDED", _equipped(body))) for _, body in self.store.every("Node")]
-        self._nodes.apply(Replaced([each.item for each in nodes if isinstance(each, Changed)], self.store.revision))
-        self._hear(Replaced((), self.store.revision))
-        for _ in range(_OPENING):
+            metadata = {"name": name, "uid": self.store.create_uid(), "labels": dict(labels)}
+            self.store.put(ObjectKey("Namespace", "", name), {**_NAMESPACE, "metadata": metadata})
+        namespace_records = [_create_namespace_record(body) for _, body in self.store.list_objects("Namespace")]
+        self._namespaces.apply(Replaced(namespace_records, self.store.revision))
+        node_events = [
+            NODES.event(_encode_watch_event("ADDED", _add_default_allocatable(body)))
+            for _, body in self.store.list_objects("Node")
+        ]
+        self._nodes.apply(
+            Replaced([event.item for event in node_events if isinstance(event, Changed)], self.store.revision)
+        )
+        self._apply_pod_event(Replaced((), self.store.revision))
+        for _ in range(_ACTIVATION_RECONCILES):
             self.now += IN_FLIGHT_BOUND_SECONDS
-            self._keep()
+            self._reconcile_ledgers()
 
-    def _keep(self) -> None:
-        for key, counted in self._keys():
-            self._keeper.reconcile(key, counted)
+    def _reconcile_ledgers(self) -> None:
+        for key, active_cap in self._list_ledger_keys():
+            self._ledger_reconciler.reconcile(key, active_cap)
 
-    def _keys(self) -> Sequence[tuple[LedgerKey, ActiveCap]]:
-        return list(self._keeper.list_ledgers([row.name for row in self._namespaces.rows()]))
+    def _list_ledger_keys(self) -> Sequence[tuple[LedgerKey, ActiveCap]]:
+        return list(self._ledger_reconciler.list_ledgers([record.name for record in self._namespaces.rows()]))
 
-    def _kept(self, key: LedgerKey) -> Ledger:
+    def _read_ledger(self, key: LedgerKey) -> Ledger:
         return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(Amounts())
 
-    def _told(self, event: str, key: Key, body: Body) -> None:
+    def _send_watch_event(self, event: str, key: ObjectKey, body: JsonObject) -> None:
         """What the watches hear; before the first list they hear nothing."""
         if key.kind == "Pod":
-            self._hear(self._reading.event(_line(event, body)))
+            self._apply_pod_event(self._pod_codec.event(_encode_watch_event(event, body)))
         elif key.kind == "Namespace":
-            self._namespaces.apply(NAMESPACES.event(_line(event, body)))
+            self._namespaces.apply(NAMESPACES.event(_encode_watch_event(event, body)))
         elif key.kind == "Node":
-            self._nodes.apply(NODES.event(_line(event, _equipped(body))))
+            self._nodes.apply(NODES.event(_encode_watch_event(event, _add_default_allocatable(body))))
 
-    def _hear(self, event: Event[PodRow]) -> None:
+    def _apply_pod_event(self, event: Event[PodRow]) -> None:
         self._pods.apply(event)
-        self._placing.apply(event)
+        self._scheduler_cache.apply(event)
 
-    def _time(self) -> float:
+    def _read_clock(self) -> float:
         return self.now
 
-    def _nonce(self) -> str:
-        return f"attempt-{next(self._nonces)}"
+    def _create_nonce(self) -> str:
+        return f"attempt-{next(self._nonce_counter)}"
 
 
-def _line(event: str, body: Body) -> bytes:
+def _encode_watch_event(event: str, body: JsonObject) -> bytes:
     return msgspec.json.encode({"type": event, "object": body})
 
 
-def _equipped(node: Body) -> Body:
+def _add_default_allocatable(node: JsonObject) -> JsonObject:
     """A node with plenty of what every node has and a story seldom says."""
     status = node.get("status") or {}
-    has = status.get("allocatable") or status.get("capacity") or {}
-    return {**node, "status": {**status, "allocatable": {**_PLENTY, **has}}}
+    allocatable = status.get("allocatable") or status.get("capacity") or {}
+    return {**node, "status": {**status, "allocatable": {**_DEFAULT_ALLOCATABLE, **allocatable}}}
 
 
-def _row(body: Body) -> NamespaceRow:
+def _create_namespace_record(body: JsonObject) -> NamespaceRow:
     return digest(msgspec.json.decode(msgspec.json.encode(body), type=Namespace))

@@ -10,168 +10,170 @@ import click
 
 from webhook.admission.capping import CapIndex
 from webhook.cli import progress
-from webhook.cli.cluster.following import following
-from webhook.cli.cluster.seen import Seen
-from webhook.cli.cluster.source import Source
-from webhook.cli.command import Misuse
+from webhook.cli.cluster.following import watch_cluster
+from webhook.cli.cluster.seen import ObservedCluster
+from webhook.cli.cluster.source import ClusterSource
+from webhook.cli.command import UsageError
 from webhook.cli.report import write
-from webhook.cli.report.table import harmless
+from webhook.cli.report.table import escape_control
 from webhook.cli.using import holders, table, verifying
-from webhook.cli.using.choice import Choice, Chosen
-from webhook.cli.using.holders import Behind
-from webhook.cli.using.lines import Line, Usage, usage
+from webhook.cli.using.choice import ChosenLedger, LedgerChoice
+from webhook.cli.using.holders import ResourceConsumers
+from webhook.cli.using.lines import UsageLine, UsageReport, compute_usage
 from webhook.cli.using.verifying import Drift
 
 T = TypeVar("T")
-_LOOKS = 4
-_BETWEEN_LOOKS_SECONDS = 1.5
+_VERIFY_ATTEMPTS = 4
+_VERIFY_INTERVAL_SECONDS = 1.5
 """What differs must do so in every look to be called drift: a gate counts anew within a second or two of a change."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UsageQuery:
     """What is asked of which cluster, and how it is to be printed. Without caps, the ledgers are asked."""
 
-    source: Source
+    source: ClusterSource
     caps: CapIndex
-    choice: Choice
+    choice: LedgerChoice
     output: str
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class _UsageView(Generic[T]):
     """One way to answer: `find` what is so, which can be compared, and `show` it."""
 
-    find: Callable[[Asked, Seen], T]
-    show: Callable[[T, str], None]
+    compute: Callable[[UsageQuery, ObservedCluster], T]
+    render: Callable[[T, str], None]
 
 
-def _usage(asked: Asked, seen: Seen) -> Usage:
-    if not asked.caps and seen.ledgers.absent:
-        raise Misuse(f"no caps are known: name their policy files by --policies ({seen.ledgers.absent})")
-    return usage(seen, asked.caps, asked.choice)
+def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
+    if not query.caps and cluster.ledgers.missing_reason:
+        raise UsageError(f"no caps are known: name their policy files by --policies ({cluster.ledgers.missing_reason})")
+    return compute_usage(cluster, query.caps, query.choice)
 
 
-def _show_usage(found: Usage, output: str) -> None:
+def _print_usage(report: UsageReport, output: str) -> None:
     if output != "table":
-        write.show_data(table.data(found), output)
+        write.print_data(table.convert_report(report), output)
         return
-    if found.lines:
-        _show_lines(found.lines)
+    if report.lines:
+        _print_lines(report.lines)
     else:
         click.echo("no cap counts anything here", err=True)
-    _note(found.notes)
+    _print_notes(report.notes)
 
 
-def _show_lines(lines: Sequence[Line]) -> None:
-    if write.console(sys.stdout).is_terminal:
-        write.show(table.paragraphs(lines))
+def _print_lines(lines: Sequence[UsageLine]) -> None:
+    if write.create_console(sys.stdout).is_terminal:
+        write.print_content(table.render_lines(lines))
     else:
-        click.echo("\n".join(table.rows(lines)))
+        click.echo("\n".join(table.format_rows(lines)))
 
 
-def _behind(asked: Asked, seen: Seen) -> list[Behind]:
-    return [each for chosen in _chosen(asked, seen) for each in holders.behind(seen, chosen)]
+def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> list[ResourceConsumers]:
+    return [
+        consumers for chosen in _choose_ledgers(query, cluster) for consumers in holders.list_consumers(cluster, chosen)
+    ]
 
 
-def _show_behind(found: list[Behind], output: str) -> None:
+def _print_consumers(consumers_by_resource: list[ResourceConsumers], output: str) -> None:
     if output != "table":
-        write.show_data([holders.data(each) for each in found], output)
+        write.print_data([holders.convert_consumers(each) for each in consumers_by_resource], output)
         return
-    for each in found:
-        click.secho(holders.title(each), bold=True)
-        click.echo("\n".join([*holders.rows(each), ""]))
+    for consumers in consumers_by_resource:
+        click.secho(holders.format_title(consumers), bold=True)
+        click.echo("\n".join([*holders.format_rows(consumers), ""]))
 
 
-USAGE = Answer(_usage, _show_usage)
+USAGE_VIEW = _UsageView(_compute_usage, _print_usage)
 """The table of usage. Misuse where no caps are known, or not the one that is meant."""
-EXPLANATION = Answer(_behind, _show_behind)
+CONSUMERS_VIEW = _UsageView(_compute_consumers, _print_consumers)
 """The pods behind the numbers of a cap. Misuse where there is no such cap, or it does not count the namespace."""
 
 
-def once(asked: Asked, answer: Answer[T]) -> None:
+def show_once(query: UsageQuery, view: _UsageView[T]) -> None:
     """Show what is there now.
 
     Raises:
         TallygateError: it cannot be found out.
     """
-    answer.show(answer.find(asked, asked.source.read()), asked.output)
+    view.render(view.compute(query, query.source.read()), query.output)
 
 
-def watch(asked: Asked, answer: Answer[T]) -> None:
+def show_changes(query: UsageQuery, view: _UsageView[T]) -> None:
     """Show what is there, and again when that has changed; until somebody interrupts.
 
     Raises:
         TallygateError: at the beginning it cannot be found out.
     """
-    seen = asked.source.read()
-    before: tuple[T, tuple[str, ...]] = (answer.find(asked, seen), ())
-    _show_anew(asked, answer, *before)
-    with following(asked.source.connection(), seen.ledgers.closed) as cluster:
-        for now, stale in cluster.changes():
-            found = (answer.find(asked, now), stale)
-            if found != before:
-                _show_anew(asked, answer, *found)
-                before = found
+    observed = query.source.read()
+    previous: tuple[T, tuple[str, ...]] = (view.compute(query, observed), ())
+    _show_again(query, view, *previous)
+    with watch_cluster(query.source.connect(), observed.ledgers.unavailable_reason) as cluster:
+        for current, stale in cluster.iterate_changes():
+            content = (view.compute(query, current), stale)
+            if content != previous:
+                _show_again(query, view, *content)
+                previous = content
 
 
-def _show_anew(asked: Asked, answer: Answer[T], found: T, stale: Sequence[str]) -> None:
-    if asked.output == "yaml":
+def _show_again(query: UsageQuery, view: _UsageView[T], content: T, stale: Sequence[str]) -> None:
+    if query.output == "yaml":
         click.echo("---")
-    elif asked.output == "table":
+    elif query.output == "table":
         click.clear()  # only where there is a terminal
         click.echo(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
-    answer.show(found, asked.output)
-    _note(stale)
+    view.render(content, query.output)
+    _print_notes(stale)
 
 
-def _note(notes: Sequence[str]) -> None:
+def _print_notes(notes: Sequence[str]) -> None:
     for note in notes:
-        click.echo(f"note: {harmless(note)}", err=True)
+        click.echo(f"note: {escape_control(note)}", err=True)
 
 
-def verify(asked: Asked) -> bool:
+def print_drift(query: UsageQuery) -> bool:
     """Print what ledgers say otherwise than pods; whether there is anything.
 
     Raises:
         Misuse: there is no such cap, or there are no ledgers.
     """
-    drifts, ledgers = _drifts(asked)
-    if asked.output != "table":
-        write.show_data([verifying.data(each) for each in drifts], asked.output)
+    drifts, ledgers = _find_lasting_drift(query)
+    if query.output != "table":
+        write.print_data([verifying.convert_drift(each) for each in drifts], query.output)
     elif drifts:
-        click.echo("\n".join(verifying.render(drifts)))
-    found = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
-    click.echo(f"{ledgers} ledger{'s' * (ledgers != 1)} compared with the pods: {found}", err=True)
+        click.echo("\n".join(verifying.format_drift(drifts)))
+    result_text = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
+    click.echo(f"{ledgers} ledger{'s' * (ledgers != 1)} compared with the pods: {result_text}", err=True)
     return bool(drifts)
 
 
-def _drifts(asked: Asked) -> tuple[list[Drift], int]:
+def _find_lasting_drift(query: UsageQuery) -> tuple[list[Drift], int]:
     """What differs in the same way in every one of several looks, and how many ledgers were looked at."""
-    found, ledgers = _look(asked)
-    for _ in range(0 if asked.source.snapshot else _LOOKS - 1):
-        if not found:
+    drifts, ledgers = _find_drift_once(query)
+    for _ in range(0 if query.source.snapshot else _VERIFY_ATTEMPTS - 1):
+        if not drifts:
             break
-        time.sleep(_BETWEEN_LOOKS_SECONDS)
-        again, ledgers = _look(asked)
-        lasting = frozenset(again)
-        found = [drift for drift in found if drift in lasting]
-    return found, ledgers
+        time.sleep(_VERIFY_INTERVAL_SECONDS)
+        latest, ledgers = _find_drift_once(query)
+        latest_drifts = frozenset(latest)
+        drifts = [drift for drift in drifts if drift in latest_drifts]
+    return drifts, ledgers
 
 
-def _look(asked: Asked) -> tuple[list[Drift], int]:
-    seen = asked.source.read()
-    if seen.ledgers.absent:
-        raise Misuse(f"there are no ledgers to compare with the pods: {seen.ledgers.absent}")
-    chosen = [each for each in _chosen(asked, seen) if verifying.comparable(seen, each)]
+def _find_drift_once(query: UsageQuery) -> tuple[list[Drift], int]:
+    cluster = query.source.read()
+    if cluster.ledgers.missing_reason:
+        raise UsageError(f"there are no ledgers to compare with the pods: {cluster.ledgers.missing_reason}")
+    chosen = [each for each in _choose_ledgers(query, cluster) if verifying.find_comparable_ledger(cluster, each)]
     return [
-        drift for each in progress.shown("comparing ledgers", chosen) for drift in verifying.verify(seen, each)
+        drift for each in progress.track("comparing ledgers", chosen) for drift in verifying.find_drift(cluster, each)
     ], len(chosen)
 
 
-def _chosen(asked: Asked, seen: Seen) -> list[Chosen]:
-    chosen = list(asked.choice.of(seen, asked.caps))
+def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenLedger]:
+    chosen = list(query.choice.list_ledgers(cluster, query.caps))
     if not chosen:
-        place = f"namespace {asked.choice.namespace}" if asked.choice.namespace else "any namespace that is there"
-        raise Misuse(f"{f'cap {asked.choice.cap} does not count' if asked.choice.cap else 'no cap counts'} {place}")
+        scope = f"namespace {query.choice.namespace}" if query.choice.namespace else "any namespace that is there"
+        raise UsageError(f"{f'cap {query.choice.cap} does not count' if query.choice.cap else 'no cap counts'} {scope}")
     return chosen

@@ -12,18 +12,18 @@ from webhook.accounting.pod_resources import PodResources, parse_pod_resources
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resize import ResizeView, apply_status
 from webhook.admission.capping import ActiveCap
-from webhook.cli.cluster.seen import Seen
-from webhook.cli.report.table import aligned, harmless
-from webhook.cli.using.choice import Chosen
-from webhook.cli.using.table import where
+from webhook.cli.cluster.seen import ObservedCluster
+from webhook.cli.report.table import align_rows, escape_control
+from webhook.cli.using.choice import ChosenLedger
+from webhook.cli.using.table import format_scope
 from webhook.objects.core import Pod, PodSpec
 from webhook.state.ledger.ledger import Ledger, Reservation
 from webhook.state.watch.shapes import Shape
 
-_NOTHING = Amounts()
+_NO_AMOUNTS = Amounts()
 
 
-class Holder(NamedTuple):
+class _PodShare(NamedTuple):
     """What one pod holds of one name, or is promised, and why so much."""
 
     namespace: str
@@ -36,123 +36,148 @@ class Holder(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class ResourceConsumers:
     """Who is behind the numbers of one name of a ledger; `tally` is what the ledger says, None without one."""
 
     cap: str
     namespace: str
     members: int
     name: str
-    tally: int | None
-    holders: tuple[Holder, ...]
+    ledger_used: int | None
+    consumers: tuple[_PodShare, ...]
 
     @property
-    def held(self) -> int:
+    def used(self) -> int:
         """What the pods hold that are there."""
-        return sum(holder.amount for holder in self.holders if holder.state != _PROMISED)
+        return sum(consumer.amount for consumer in self.consumers if consumer.state != _RESERVED)
 
 
-_HELD, _GOING, _PROMISED = "held", "terminating", "promised"
+_USED, _TERMINATING, _RESERVED = "held", "terminating", "promised"
 
 
-def behind(seen: Seen, chosen: Chosen) -> Iterator[Behind]:
+def list_consumers(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[ResourceConsumers]:
     """Who is behind each number of a ledger."""
-    counted, key, members = chosen
-    row = seen.ledgers.rows.get(key)
-    ledger = None if row is None else row.ledger
-    found = [*_holders(seen, counted, members), *(_promised(ledger) if ledger else ())]
-    for name in sorted(counted.resources):
-        tally = None if ledger is None else ledger.used.get(name, 0)
-        holders = tuple(holder for each, holder in found if each == name)
-        yield Behind(counted.definition.name, key.namespace, len(members), name, tally, holders)
+    active_cap, key, members = chosen
+    ledger_record = cluster.ledgers.records.get(key)
+    ledger = None if ledger_record is None else ledger_record.ledger
+    shares = [*_list_pod_shares(cluster, active_cap, members), *(_list_reservations(ledger) if ledger else ())]
+    for name in sorted(active_cap.resources):
+        ledger_used = None if ledger is None else ledger.used.get(name, 0)
+        consumers = tuple(share for each, share in shares if each == name)
+        yield ResourceConsumers(active_cap.definition.name, key.namespace, len(members), name, ledger_used, consumers)
 
 
-def title(each: Behind) -> str:
+def format_title(consumers: ResourceConsumers) -> str:
     """What the pods are behind of."""
-    said = "" if each.tally is None else f", by the ledger {format_amount(each.name, each.tally)}"
-    held = f"held {format_amount(each.name, each.held)}{said}"
-    return harmless(f"{each.cap}  {where(each.namespace, each.members)}  {each.name}: {held}")
+    ledger_text = (
+        ""
+        if consumers.ledger_used is None
+        else (f", by the ledger {format_amount(consumers.name, consumers.ledger_used)}")
+    )
+    used_text = f"held {format_amount(consumers.name, consumers.used)}{ledger_text}"
+    return escape_control(
+        f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members)}  {consumers.name}: {used_text}"
+    )
 
 
-def rows(each: Behind) -> list[str]:
+def format_rows(consumers: ResourceConsumers) -> list[str]:
     """The pods, a line each."""
     cells = [
-        (f"{held.namespace}/{held.pod}", held.node, held.state, format_amount(each.name, held.amount), held.how)
-        for held in each.holders
+        (
+            f"{share.namespace}/{share.pod}",
+            share.node,
+            share.state,
+            format_amount(consumers.name, share.amount),
+            share.how,
+        )
+        for share in consumers.consumers
     ]
-    return aligned(("POD", "NODE", "STATE", "AMOUNT", "HOW"), cells) if cells else ["no pod"]
+    return align_rows(("POD", "NODE", "STATE", "AMOUNT", "HOW"), cells) if cells else ["no pod"]
 
 
-def data(each: Behind) -> dict[str, Any]:
+def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
     """The same for a program; amounts are milli-cpu for cpu and whole units otherwise."""
     return {
-        "cap": each.cap,
-        "namespace": each.namespace or None,
-        "namespaces": each.members,
-        "resource": each.name,
-        "held": each.held,
-        "tally": each.tally,
-        "pods": [holder._asdict() for holder in each.holders],
+        "cap": consumers.cap,
+        "namespace": consumers.namespace or None,
+        "namespaces": consumers.members,
+        "resource": consumers.name,
+        "held": consumers.used,
+        "tally": consumers.ledger_used,
+        "pods": [share._asdict() for share in consumers.consumers],
     }
 
 
-class _Why(NamedTuple):
+class _ResourceUsage(NamedTuple):
     """What every pod of one shape holds of a name, and how that adds up."""
 
     name: str
     amount: int
-    how: str
+    calculation: str
 
 
-def _holders(seen: Seen, counted: ActiveCap, members: frozenset[str]) -> Iterator[tuple[str, Holder]]:
+def _list_pod_shares(
+    cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str]
+) -> Iterator[tuple[str, _PodShare]]:
     """By name counted, the pods in the order of their names."""
-    known: dict[Shape, list[_Why]] = {}
+    usage_by_group: dict[Shape, list[_ResourceUsage]] = {}
     for namespace in sorted(members):
-        for place in sorted(seen.pods.within(namespace), key=lambda place: place.name):
-            if place.has_ended:
+        for pod in sorted(cluster.pods.within(namespace), key=lambda place: place.name):
+            if pod.has_ended:
                 continue
-            if place.shape not in known:
-                known[place.shape] = list(_whys(counted, place.shape.pod()))
-            state = _GOING if place.is_terminating else _HELD
-            for why in known[place.shape]:
-                who = place.namespace, place.name, place.uid, place.node
-                yield why.name, Holder(*who, state, why.amount, why.how)
+            if pod.shape not in usage_by_group:
+                usage_by_group[pod.shape] = list(_compute_usage(active_cap, pod.shape.pod()))
+            state = _TERMINATING if pod.is_terminating else _USED
+            for usage in usage_by_group[pod.shape]:
+                identity = pod.namespace, pod.name, pod.uid, pod.node
+                yield usage.name, _PodShare(*identity, state, usage.amount, usage.calculation)
 
 
-def _whys(counted: ActiveCap, pod: Pod) -> Iterator[_Why]:
+def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[_ResourceUsage]:
     try:
-        held = counted.compute_charge(pod).amounts
-        ask = _asked(pod)
+        used = active_cap.compute_charge(pod).amounts
+        resources = _read_charged_resources(pod)
     except QuantityError as error:
-        yield from (_Why(name, 0, f"cannot be read: {error}") for name in counted.resources)
+        yield from (_ResourceUsage(name, 0, f"cannot be read: {error}") for name in active_cap.resources)
         return
-    yield from (_Why(name, amount, _how(ask, name)) for name, amount in held.items())
+    yield from (_ResourceUsage(name, amount, _explain_amount(resources, name)) for name, amount in used.items())
 
 
-def _asked(pod: Pod) -> PodResources:
+def _read_charged_resources(pod: Pod) -> PodResources:
     """What a cap charges for (accounting.caps)."""
     return apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
 
 
-def _how(ask: PodResources, name: str) -> str:
+def _explain_amount(resources: PodResources, name: str) -> str:
     if name == PODS:
         return "one pod"
     resource = name.removeprefix(LIMITS_PREFIX)
-    effective = compute_requests(ask) if resource == name else compute_limits(ask)
+    effective = compute_requests(resources) if resource == name else compute_limits(resources)
     return explain_request(effective, resource).removeprefix(f"{resource} = ")
 
 
-def _promised(ledger: Ledger) -> Iterator[tuple[str, Holder]]:
-    for uid, row in sorted(ledger.reservations.items(), key=lambda each: (each[1].namespace, each[1].name)):
-        for name, amount in row.compute_reserved().items():
-            yield name, Holder(row.namespace, row.name, uid, "", _PROMISED, amount, _promise(row, name))
+def _list_reservations(ledger: Ledger) -> Iterator[tuple[str, _PodShare]]:
+    for uid, reservation in sorted(ledger.reservations.items(), key=lambda each: (each[1].namespace, each[1].name)):
+        for name, amount in reservation.compute_reserved().items():
+            yield (
+                name,
+                _PodShare(
+                    reservation.namespace,
+                    reservation.name,
+                    uid,
+                    "",
+                    _RESERVED,
+                    amount,
+                    _explain_reservation(reservation, name),
+                ),
+            )
 
 
-def _promise(row: Reservation, name: str) -> str:
-    if name in row.counted:
+def _explain_reservation(reservation: Reservation, name: str) -> str:
+    if name in reservation.counted:
         return (
-            f"to {row.operation}: {format_amount(name, row.requested[name])}, of which "
-            f"{format_amount(name, row.counted[name])} "
+            f"to {reservation.operation}: {format_amount(name, reservation.requested[name])}, of which "
+            f"{format_amount(name, reservation.counted[name])} "
             "are counted"
         )
-    return f"to {row.operation}: not counted yet"
+    return f"to {reservation.operation}: not counted yet"

@@ -7,27 +7,27 @@ from enum import StrEnum
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.admission.capping import CapIndex
-from webhook.cli.cluster.ledgers import LedgerRow
-from webhook.cli.cluster.seen import Seen
-from webhook.cli.using.choice import Choice, Chosen
+from webhook.cli.cluster.ledgers import CapLedgerRecord
+from webhook.cli.cluster.seen import ObservedCluster
+from webhook.cli.using.choice import ChosenLedger, LedgerChoice
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.view import Count
 
-_NOTHING = Amounts()
-_CONVERGING = "converging: promises nothing yet"
+_NO_AMOUNTS = Amounts()
+_INITIALIZING = "converging: promises nothing yet"
 
 
-class Over(StrEnum):
+class ExceededLimit(StrEnum):
     """Which bound is passed."""
 
-    NEITHER = ""
+    NONE = ""
     SOFT = "soft"
     HARD = "hard"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class UsageLine:
     """How it stands with one name of a ledger, in the amounts of accounting.
 
     `namespace` is empty for a shared ledger, of which `members` says how many namespaces draw on it; None when that is
@@ -42,17 +42,17 @@ class Line:
     name: str
     hard: int | None
     soft: int | None
-    held: int
-    promised: int | None
+    used: int
+    reserved: int | None
     terminating: int = 0
-    since: datetime | None = None
-    converging: bool = False
+    counted_at: datetime | None = None
+    is_initializing: bool = False
     remarks: tuple[str, ...] = ()
 
     @property
     def charged(self) -> int:
         """What counts against the cap."""
-        return self.held + (self.promised or 0)
+        return self.used + (self.reserved or 0)
 
     @property
     def free(self) -> int | None:
@@ -60,127 +60,139 @@ class Line:
         return None if self.hard is None else max(0, self.hard - self.charged)
 
     @property
-    def over(self) -> Over:
+    def exceeded_limit(self) -> ExceededLimit:
         """Which bound is passed."""
         if self.hard is not None and self.charged > self.hard:
-            return Over.HARD
-        return Over.SOFT if self.soft is not None and self.charged > self.soft else Over.NEITHER
+            return ExceededLimit.HARD
+        return ExceededLimit.SOFT if self.soft is not None and self.charged > self.soft else ExceededLimit.NONE
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageReport:
     """All lines, and what is to be said once."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[UsageLine, ...]
     notes: tuple[str, ...]
 
 
-def usage(seen: Seen, caps: CapIndex, choice: Choice) -> Usage:
+def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> UsageReport:
     """How it stands with the caps that are meant; without any caps, with the ledgers that are there.
 
     Raises:
         Misuse: there is no such cap.
     """
-    notes = list(seen.ledgers.faults)
+    notes = list(cluster.ledgers.problems)
     if not caps:
-        return Usage(tuple(_unexplained(seen, choice)), tuple(notes))
-    if seen.ledgers.absent:
-        notes.append(f"held is counted from pods, and promised is not known: {seen.ledgers.absent}")
-    strangers = sorted({cap_name(key) for key in seen.strangers(caps)})
-    if strangers:
+        return UsageReport(tuple(_list_lines_without_caps(cluster, choice)), tuple(notes))
+    if cluster.ledgers.missing_reason:
+        notes.append(f"held is counted from pods, and promised is not known: {cluster.ledgers.missing_reason}")
+    unknown_caps = sorted({get_cap_name(key) for key in cluster.list_unknown_ledgers(caps)})
+    if unknown_caps:
         notes.append(
-            f"the ledgers of caps that these policies do not have, or not so, are not shown: {_few(strangers)}"
+            "the ledgers of caps that these policies do not have, or not so, are not shown: "
+            f"{_format_first_names(unknown_caps)}"
         )
-    gone = [] if choice.cap or choice.namespace else seen.bereft(caps)
-    if gone:
-        notes.append(f"the ledgers of namespaces that are gone are not shown: {_few(gone)}")
-    lines = tuple(line for chosen in choice.of(seen, caps) for line in _lines(seen, chosen))
-    return Usage(lines, tuple(notes))
+    deleted_namespaces = [] if choice.cap or choice.namespace else cluster.list_deleted_namespaces(caps)
+    if deleted_namespaces:
+        notes.append(
+            f"the ledgers of namespaces that are gone are not shown: {_format_first_names(deleted_namespaces)}"
+        )
+    lines = tuple(line for chosen in choice.list_ledgers(cluster, caps) for line in _list_lines(cluster, chosen))
+    return UsageReport(lines, tuple(notes))
 
 
-def cap_name(key: LedgerKey) -> str:
+def get_cap_name(key: LedgerKey) -> str:
     """The cap's name: its key has a hash behind it."""
     return key.cap.rpartition("-")[0] or key.cap
 
 
-def _lines(seen: Seen, chosen: Chosen) -> Iterator[Line]:
-    counted, key, members = chosen
-    row = seen.ledgers.rows.get(key)
-    ledger = None if row is None else row.ledger
-    going = seen.terminating(members)
-    count = seen.pods.count(counted, members, going)
-    leaving = sum((count.there[uid] for uid in going if uid in count.there), _NOTHING)
-    counts = frozenset() if ledger is None or ledger.initializer else ledger.resources
-    tally = _NOTHING if ledger is None else ledger.used
-    bounds = counted.hard if ledger is None else _smaller(counted.hard, ledger.hard)
-    for name in sorted(counted.resources):
-        yield Line(
-            cap=counted.definition.name,
+def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[UsageLine]:
+    active_cap, key, members = chosen
+    ledger_record = cluster.ledgers.records.get(key)
+    ledger = None if ledger_record is None else ledger_record.ledger
+    terminating_uids = cluster.list_terminating(members)
+    count = cluster.pods.count(active_cap, members, terminating_uids)
+    terminating = sum((count.there[uid] for uid in terminating_uids if uid in count.there), _NO_AMOUNTS)
+    counted_resources = frozenset() if ledger is None or ledger.initializer else ledger.resources
+    ledger_used = _NO_AMOUNTS if ledger is None else ledger.used
+    limits = active_cap.hard if ledger is None else _take_smaller_limits(active_cap.hard, ledger.hard)
+    for name in sorted(active_cap.resources):
+        yield UsageLine(
+            cap=active_cap.definition.name,
             namespace=key.namespace,
             members=len(members),
             name=name,
-            hard=bounds.get(name),
-            soft=counted.soft.get(name),
-            held=(tally if name in counts else count.tally).get(name, 0),
-            promised=None if ledger is None else ledger.reserved.get(name, 0),
-            terminating=leaving.get(name, 0),
-            since=row.counted_at if row is not None and name in counts else None,
-            converging=bool(ledger and ledger.initializer),
-            remarks=tuple(_remarks(seen, chosen, ledger, count, name)),
+            hard=limits.get(name),
+            soft=active_cap.soft.get(name),
+            used=(ledger_used if name in counted_resources else count.tally).get(name, 0),
+            reserved=None if ledger is None else ledger.reserved.get(name, 0),
+            terminating=terminating.get(name, 0),
+            counted_at=ledger_record.counted_at if ledger_record is not None and name in counted_resources else None,
+            is_initializing=bool(ledger and ledger.initializer),
+            remarks=tuple(_list_remarks(cluster, chosen, ledger, count, name)),
         )
 
 
-def _smaller(own: Amounts, written: Amounts) -> Amounts:
+def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amounts:
     """What is kept to: the smaller of both bounds, where both are (docs/caps.md, rule 8)."""
-    return Amounts({name: min(most, written.get(name, most)) for name, most in own.items()})
+    return Amounts({name: min(limit, ledger_limits.get(name, limit)) for name, limit in policy_limits.items()})
 
 
-def _remarks(seen: Seen, chosen: Chosen, ledger: Ledger | None, count: Count, name: str) -> Iterator[str]:
+def _list_remarks(
+    cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: Count, name: str
+) -> Iterator[str]:
     """What is odd about a line."""
     if ledger is None:
-        if not seen.ledgers.absent:
+        if not cluster.ledgers.missing_reason:
             yield "no ledger yet: counted from pods"
     else:
         if ledger.initializer:
-            yield f"{_CONVERGING}, and is counted from pods"
+            yield f"{_INITIALIZING}, and is counted from pods"
         elif name not in ledger.resources:
             yield "the ledger does not count it yet: counted from pods"
-        written, own = ledger.hard.get(name), chosen.counted.hard.get(name)
-        if written is not None and own is not None and written != own:
-            yield f"the policies say {format_amount(name, own)}, the ledger {format_amount(name, written)}"
+        ledger_limit, policy_limit = ledger.hard.get(name), chosen.active_cap.hard.get(name)
+        if ledger_limit is not None and policy_limit is not None and ledger_limit != policy_limit:
+            yield (
+                f"the policies say {format_amount(name, policy_limit)}, the ledger {format_amount(name, ledger_limit)}"
+            )
     if count.unreadable:
-        yield f"counted with nothing for a quantity that is none: {_few(_names(seen, count.unreadable))}"
+        yield (
+            "counted with nothing for a quantity that is none: "
+            f"{_format_first_names(_list_pod_names(cluster, count.unreadable))}"
+        )
 
 
-def _unexplained(seen: Seen, choice: Choice) -> Iterator[Line]:
+def _list_lines_without_caps(cluster: ObservedCluster, choice: LedgerChoice) -> Iterator[UsageLine]:
     """What the ledgers themselves say, where nobody says what the caps are."""
-    for key, row in sorted(seen.ledgers.rows.items(), key=lambda each: (each[0].cap, each[0].namespace)):
-        if row.ledger is not None and choice.takes(cap_name(key), key, frozenset()):
-            yield from _written(key, row, row.ledger)
+    for key, ledger_record in sorted(
+        cluster.ledgers.records.items(), key=lambda each: (each[0].cap, each[0].namespace)
+    ):
+        if ledger_record.ledger is not None and choice.is_chosen(get_cap_name(key), key, frozenset()):
+            yield from _list_lines_of_ledger(key, ledger_record, ledger_record.ledger)
 
 
-def _written(key: LedgerKey, row: LedgerRow, ledger: Ledger) -> Iterator[Line]:
+def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger: Ledger) -> Iterator[UsageLine]:
     for name in sorted(ledger.hard.keys() | ledger.resources):
-        yield Line(
-            cap=cap_name(key),
+        yield UsageLine(
+            cap=get_cap_name(key),
             namespace=key.namespace,
             members=None,
             name=name,
             hard=ledger.hard.get(name),
             soft=None,
-            held=ledger.used.get(name, 0),
-            promised=ledger.reserved.get(name, 0),
-            since=row.counted_at,
-            converging=bool(ledger.initializer),
-            remarks=(_CONVERGING,) if ledger.initializer else (),
+            used=ledger.used.get(name, 0),
+            reserved=ledger.reserved.get(name, 0),
+            counted_at=ledger_record.counted_at,
+            is_initializing=bool(ledger.initializer),
+            remarks=(_INITIALIZING,) if ledger.initializer else (),
         )
 
 
-def _names(seen: Seen, uids: Iterable[str]) -> list[str]:
-    return sorted(f"{place.namespace}/{place.name}" for place in map(seen.pods.find, uids) if place is not None)
+def _list_pod_names(cluster: ObservedCluster, uids: Iterable[str]) -> list[str]:
+    return sorted(f"{pod.namespace}/{pod.name}" for pod in map(cluster.pods.find, uids) if pod is not None)
 
 
-def _few(names: list[str]) -> str:
+def _format_first_names(names: list[str]) -> str:
     """The first ten of them, and how many more there are."""
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""  # noqa: PLR2004 -- ten fit into a line
-    return ", ".join(names[:10]) + more
+    remainder = f" and {len(names) - 10} more" if len(names) > 10 else ""  # noqa: PLR2004 -- ten fit into a line
+    return ", ".join(names[:10]) + remainder

@@ -8,99 +8,104 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from webhook.accounting.amounts import format_amount, is_milli
-from webhook.cli.report.table import aligned, harmless
-from webhook.cli.using.lines import Line, Over, Usage
+from webhook.cli.report.table import align_rows, escape_control
+from webhook.cli.using.lines import ExceededLimit, UsageLine, UsageReport
 
 _UNKNOWN = "-"
 _HEAD = ("RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "USED")
-_WIDTH = 10
+_BAR_WIDTH = 10
 """Characters of a bar."""
-_STYLES = {Over.NEITHER: "", Over.SOFT: "yellow", Over.HARD: "bold red"}
+_STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.HARD: "bold red"}
 
 
-def rows(lines: Sequence[Line]) -> list[str]:
+def format_rows(lines: Sequence[UsageLine]) -> list[str]:
     """One row a line, for pipes."""
-    head = ("CAP", "NAMESPACE", "RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "SINCE", "NOTE")
-    return aligned(head, [_row(line) for line in lines])
+    header = ("CAP", "NAMESPACE", "RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "SINCE", "NOTE")
+    return align_rows(header, [_format_row(line) for line in lines])
 
 
-def paragraphs(lines: Sequence[Line]) -> RenderableType:
+def render_lines(lines: Sequence[UsageLine]) -> RenderableType:
     """One paragraph a ledger, with bars and colours, for terminals: what is too wide for one is the note alone."""
-    cells = [(line.name, *_numbers(line), _bar(line)) for line in lines]
+    cells = [(line.name, *_format_amounts(line), _format_bar(line)) for line in lines]
     widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
-    parts = [Text(_spaced(_HEAD, widths), "bold")]
-    before: Line | None = None
-    for line, row in zip(lines, cells, strict=True):
-        if before is None or (before.cap, before.namespace) != (line.cap, line.namespace):
-            parts.append(_title(line))
-        parts.append(Text(f"{_spaced(row, widths)}{harmless('; '.join(_notes(line)))}", _STYLES[line.over]))
-        before = line
+    parts = [Text(_pad_cells(_HEAD, widths), "bold")]
+    previous: UsageLine | None = None
+    for line, line_cells in zip(lines, cells, strict=True):
+        if previous is None or (previous.cap, previous.namespace) != (line.cap, line.namespace):
+            parts.append(_render_title(line))
+        parts.append(
+            Text(
+                f"{_pad_cells(line_cells, widths)}{escape_control('; '.join(_list_notes(line)))}",
+                _STYLES[line.exceeded_limit],
+            )
+        )
+        previous = line
     return Group(*parts)
 
 
-def data(usage: Usage) -> dict[str, Any]:
+def convert_report(report: UsageReport) -> dict[str, Any]:
     """Everything for a program; amounts are milli-cpu for cpu and whole units otherwise."""
-    return {"usage": [_data(line) for line in usage.lines], "notes": list(usage.notes)}
+    return {"usage": [_convert_line(line) for line in report.lines], "notes": list(report.notes)}
 
 
-def where(namespace: str, members: int | None) -> str:
+def format_scope(namespace: str, members: int | None) -> str:
     """Whose ledger it is."""
     if namespace:
         return namespace
     return "shared" if members is None else f"shared, {members} namespace{'s' * (members != 1)}"
 
 
-def _row(line: Line) -> list[str]:
-    since = _UNKNOWN if line.since is None else _time(line.since)
+def _format_row(line: UsageLine) -> list[str]:
+    counted_at = _UNKNOWN if line.counted_at is None else _format_time(line.counted_at)
     return [
         line.cap,
-        where(line.namespace, line.members),
+        format_scope(line.namespace, line.members),
         line.name,
-        *_numbers(line),
-        since,
-        "; ".join(_notes(line)),
+        *_format_amounts(line),
+        counted_at,
+        "; ".join(_list_notes(line)),
     ]
 
 
-def _numbers(line: Line) -> list[str]:
-    amounts = (line.hard, line.soft, line.held, line.promised, line.free)
+def _format_amounts(line: UsageLine) -> list[str]:
+    amounts = (line.hard, line.soft, line.used, line.reserved, line.free)
     return [_UNKNOWN if amount is None else format_amount(line.name, amount) for amount in amounts]
 
 
-def _title(line: Line) -> Text:
-    since = f", counted {_time(line.since)}" if line.since else ""
-    place = harmless(where(line.namespace, line.members))
-    return Text.assemble((f"{harmless(line.cap)}  {place}", "bold"), (since, "dim"))
+def _render_title(line: UsageLine) -> Text:
+    counted_text = f", counted {_format_time(line.counted_at)}" if line.counted_at else ""
+    scope = escape_control(format_scope(line.namespace, line.members))
+    return Text.assemble((f"{escape_control(line.cap)}  {scope}", "bold"), (counted_text, "dim"))
 
 
-def _spaced(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  " + "".join(f"{harmless(cell):{width + 2}}" for cell, width in zip(cells, widths, strict=True))
+def _pad_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  " + "".join(f"{escape_control(cell):{width + 2}}" for cell, width in zip(cells, widths, strict=True))
 
 
-def _notes(line: Line) -> list[str]:
+def _list_notes(line: UsageLine) -> list[str]:
     notes = list(line.remarks)
-    if line.over is not Over.NEITHER:
-        bound = (line.hard if line.over is Over.HARD else line.soft) or 0
-        notes.append(f"{format_amount(line.name, line.charged - bound)} over {line.over}")
+    if line.exceeded_limit is not ExceededLimit.NONE:
+        limit = (line.hard if line.exceeded_limit is ExceededLimit.HARD else line.soft) or 0
+        notes.append(f"{format_amount(line.name, line.charged - limit)} over {line.exceeded_limit}")
     if line.terminating:
         notes.append(f"{format_amount(line.name, line.terminating)} of them terminating")
     return notes
 
 
-def _bar(line: Line) -> str:
+def _format_bar(line: UsageLine) -> str:
     """Held, promised and free, in tenths of what is allowed."""
     if not line.hard:
         return ""
-    held = min(_WIDTH, -(-line.held * _WIDTH // line.hard))
-    charged = min(_WIDTH, max(held, -(-line.charged * _WIDTH // line.hard)))
-    return "█" * held + "▒" * (charged - held) + "░" * (_WIDTH - charged)
+    used = min(_BAR_WIDTH, -(-line.used * _BAR_WIDTH // line.hard))
+    charged = min(_BAR_WIDTH, max(used, -(-line.charged * _BAR_WIDTH // line.hard)))
+    return "█" * used + "▒" * (charged - used) + "░" * (_BAR_WIDTH - charged)
 
 
-def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _format_time(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _data(line: Line) -> dict[str, Any]:
+def _convert_line(line: UsageLine) -> dict[str, Any]:
     return {
         "cap": line.cap,
         "namespace": line.namespace or None,
@@ -109,12 +114,12 @@ def _data(line: Line) -> dict[str, Any]:
         "unit": "milli" if is_milli(line.name) else "whole",
         "hard": line.hard,
         "soft": line.soft,
-        "held": line.held,
-        "promised": line.promised,
+        "held": line.used,
+        "promised": line.reserved,
         "free": line.free,
         "terminating": line.terminating,
-        "since": None if line.since is None else _time(line.since),
-        "over": line.over.value or None,
-        "converging": line.converging,
+        "since": None if line.counted_at is None else _format_time(line.counted_at),
+        "over": line.exceeded_limit.value or None,
+        "converging": line.is_initializing,
         "remarks": list(line.remarks),
     }

@@ -19,19 +19,19 @@ from typing import Any, NamedTuple
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.capping import ActiveCap
-from webhook.cli.cluster.ledgers import LedgerRow
-from webhook.cli.cluster.seen import Seen
-from webhook.cli.report.table import aligned
-from webhook.cli.using.choice import Chosen
-from webhook.cli.using.table import where
+from webhook.cli.cluster.ledgers import CapLedgerRecord
+from webhook.cli.cluster.seen import ObservedCluster
+from webhook.cli.report.table import align_rows
+from webhook.cli.using.choice import ChosenLedger
+from webhook.cli.using.table import format_scope
 from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.watch.columns import Place
 from webhook.state.watch.shapes import Shape
 
-_NOTHING = Amounts()
-_SKEW_SECONDS = 10.0
+_NO_AMOUNTS = Amounts()
+_CLOCK_SKEW_SECONDS = 10.0
 """What the clocks of gate and API server may be apart, beside the second to which both are told."""
-_COUNTED_WITHIN_SECONDS = 60.0
+_MAX_COUNT_DELAY_SECONDS = 60.0
 """A gate that runs counts a pod within a second or two; the rest is for many ledgers, and for clocks."""
 
 
@@ -45,127 +45,145 @@ class Drift(NamedTuple):
     name: str
     ledger: int
     pods: int
-    why: str
+    reason: str
 
 
 @dataclass
-class _Sums:
+class _CountedAmounts:
     """What pods hold that are as they were counted, and what those may have been counted with that are not."""
 
-    settled: Counter[str] = field(default_factory=Counter)
-    changed: Counter[str] = field(default_factory=Counter)
-    known: dict[str, Amounts] = field(default_factory=dict)
+    certain: Counter[str] = field(default_factory=Counter)
+    uncertain: Counter[str] = field(default_factory=Counter)
+    by_uid: dict[str, Amounts] = field(default_factory=dict)
 
 
-def comparable(seen: Seen, chosen: Chosen) -> LedgerRow | None:
+def find_comparable_ledger(cluster: ObservedCluster, chosen: ChosenLedger) -> CapLedgerRecord | None:
     """The ledger, if there is one that has been counted."""
-    row = seen.ledgers.rows.get(chosen.key)
-    return row if row and row.ledger and row.ledger.pods_revision and not row.ledger.initializer else None
+    ledger_record = cluster.ledgers.records.get(chosen.key)
+    return (
+        ledger_record
+        if ledger_record
+        and ledger_record.ledger
+        and ledger_record.ledger.pods_revision
+        and not ledger_record.ledger.initializer
+        else None
+    )
 
 
-def verify(seen: Seen, chosen: Chosen) -> Iterator[Drift]:
+def find_drift(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Drift]:
     """What a ledger says otherwise than the pods; nothing where it is not `comparable`."""
-    row = comparable(seen, chosen)
-    if row is None or row.ledger is None:
+    ledger_record = find_comparable_ledger(cluster, chosen)
+    if ledger_record is None or ledger_record.ledger is None:
         return
-    ledger, sums = row.ledger, _sums(seen, chosen, row)
-    names = sorted(ledger.resources & chosen.counted.resources)
-    yield from _tally(chosen, ledger, sums, names)
-    yield from _rows(chosen, ledger, sums.known, names)
+    ledger, counted = ledger_record.ledger, _sum_pods(cluster, chosen, ledger_record)
+    names = sorted(ledger.resources & chosen.active_cap.resources)
+    yield from _compare_used(chosen, ledger, counted, names)
+    yield from _compare_reservations(chosen, ledger, counted.by_uid, names)
 
 
-def render(drifts: list[Drift]) -> list[str]:
+def format_drift(drifts: list[Drift]) -> list[str]:
     """The same for a person."""
-    head = ("CAP", "NAMESPACE", "RESOURCE", "POD", "LEDGER", "PODS", "WHAT")
-    return aligned(
-        head,
+    header = ("CAP", "NAMESPACE", "RESOURCE", "POD", "LEDGER", "PODS", "WHAT")
+    return align_rows(
+        header,
         [
             (
-                each.cap,
-                where(each.namespace, each.members),
-                each.name,
-                each.pod or "(tally)",
-                format_amount(each.name, each.ledger),
-                format_amount(each.name, each.pods),
-                each.why,
+                drift.cap,
+                format_scope(drift.namespace, drift.members),
+                drift.name,
+                drift.pod or "(tally)",
+                format_amount(drift.name, drift.ledger),
+                format_amount(drift.name, drift.pods),
+                drift.reason,
             )
-            for each in drifts
+            for drift in drifts
         ],
     )
 
 
-def data(each: Drift) -> dict[str, Any]:
+def convert_drift(drift: Drift) -> dict[str, Any]:
     """The same for a program; amounts are milli-cpu for cpu and whole units otherwise."""
     return {
-        "cap": each.cap,
-        "namespace": each.namespace or None,
-        "namespaces": each.members,
-        "resource": each.name,
-        "pod": each.pod or None,
-        "ledger": each.ledger,
-        "pods": each.pods,
-        "why": each.why,
+        "cap": drift.cap,
+        "namespace": drift.namespace or None,
+        "namespaces": drift.members,
+        "resource": drift.name,
+        "pod": drift.pod or None,
+        "ledger": drift.ledger,
+        "pods": drift.pods,
+        "why": drift.reason,
     }
 
 
-def _tally(chosen: Chosen, ledger: Ledger, sums: _Sums, names: list[str]) -> Iterator[Drift]:
+def _compare_used(chosen: ChosenLedger, ledger: Ledger, counted: _CountedAmounts, names: list[str]) -> Iterator[Drift]:
     for name in names:
-        said, least, more = ledger.used.get(name, 0), sums.settled[name], sums.changed[name]
-        if said < least:
-            why = f"{format_amount(name, least - said)} less than pods hold that must have been counted"
-            yield _drift(chosen, "", name, said, least, why)
-        elif said > least + more:
-            gone = f"{format_amount(name, said - least - more)} more than pods hold"
-            why = f"{gone}; pods may have been deleted while no gate counts"
-            yield _drift(chosen, "", name, said, least + more, why)
+        ledger_used, minimum, margin = ledger.used.get(name, 0), counted.certain[name], counted.uncertain[name]
+        if ledger_used < minimum:
+            reason = f"{format_amount(name, minimum - ledger_used)} less than pods hold that must have been counted"
+            yield _create_drift(chosen, "", name, ledger_used, minimum, reason)
+        elif ledger_used > minimum + margin:
+            excess_text = f"{format_amount(name, ledger_used - minimum - margin)} more than pods hold"
+            reason = f"{excess_text}; pods may have been deleted while no gate counts"
+            yield _create_drift(chosen, "", name, ledger_used, minimum + margin, reason)
 
 
-def _rows(chosen: Chosen, ledger: Ledger, known: Mapping[str, Amounts], names: list[str]) -> Iterator[Drift]:
-    for uid, row in ledger.reservations.items():
-        if uid not in known:
+def _compare_reservations(
+    chosen: ChosenLedger, ledger: Ledger, amounts_by_uid: Mapping[str, Amounts], names: list[str]
+) -> Iterator[Drift]:
+    for uid, reservation in ledger.reservations.items():
+        if uid not in amounts_by_uid:
             continue
-        holds, pod = known[uid], f"{row.namespace}/{row.name}"
+        pod_amounts, pod = amounts_by_uid[uid], f"{reservation.namespace}/{reservation.name}"
         for name in names:
-            held, base, to = holds.get(name, 0), row.counted.get(name, 0), row.requested.get(name, 0)
-            if row.operation is Operation.CREATE and to > base:
-                why = "a promise to create a pod that is counted already: it is charged twice"
-                yield _drift(chosen, pod, name, to, held, why)
-            elif row.operation is Operation.UPDATE and base != held:
-                why = "a promise to change a pod that is counted with another amount than it holds"
-                yield _drift(chosen, pod, name, base, held, why)
+            used, counted, requested = (
+                pod_amounts.get(name, 0),
+                reservation.counted.get(name, 0),
+                reservation.requested.get(name, 0),
+            )
+            if reservation.operation is Operation.CREATE and requested > counted:
+                reason = "a promise to create a pod that is counted already: it is charged twice"
+                yield _create_drift(chosen, pod, name, requested, used, reason)
+            elif reservation.operation is Operation.UPDATE and counted != used:
+                reason = "a promise to change a pod that is counted with another amount than it holds"
+                yield _create_drift(chosen, pod, name, counted, used, reason)
 
 
-def _drift(chosen: Chosen, pod: str, name: str, ledger: int, pods: int, why: str) -> Drift:  # noqa: PLR0913, PLR0917 -- a Drift, field by field
-    return Drift(chosen.counted.definition.name, chosen.key.namespace, len(chosen.members), pod, name, ledger, pods, why)
+def _create_drift(chosen: ChosenLedger, pod: str, name: str, ledger: int, pods: int, reason: str) -> Drift:  # noqa: PLR0913, PLR0917 -- a Drift, field by field
+    return Drift(
+        chosen.active_cap.definition.name, chosen.key.namespace, len(chosen.members), pod, name, ledger, pods, reason
+    )
 
 
-def _sums(seen: Seen, chosen: Chosen, row: LedgerRow) -> _Sums:
-    sums, costs = _Sums(), dict[Shape, Amounts]()
-    as_of, before = row.ledger.pods_revision if row.ledger else 0, _must_be_born_before(seen, row)
+def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: CapLedgerRecord) -> _CountedAmounts:
+    counted, charges = _CountedAmounts(), dict[Shape, Amounts]()
+    pods_revision, created_before = (
+        ledger_record.ledger.pods_revision if ledger_record.ledger else 0,
+        _get_creation_limit(cluster, ledger_record),
+    )
     for namespace in chosen.members:
-        for place in seen.pods.within(namespace):
-            if place.shape not in costs:
-                costs[place.shape] = _cost(chosen.counted, place)
-            cost = costs[place.shape]
-            if place.revision <= as_of:
-                sums.known[place.uid] = _NOTHING if place.has_ended else cost
-                sums.settled.update(sums.known[place.uid])
-            elif not place.has_ended and seen.views.born.get(place.uid, before) < before:
-                sums.settled.update(cost)
+        for pod in cluster.pods.within(namespace):
+            if pod.shape not in charges:
+                charges[pod.shape] = _compute_charge(chosen.active_cap, pod)
+            charge = charges[pod.shape]
+            if pod.revision <= pods_revision:
+                counted.by_uid[pod.uid] = _NO_AMOUNTS if pod.has_ended else charge
+                counted.certain.update(counted.by_uid[pod.uid])
+            elif not pod.has_ended and cluster.stores.creation_times.get(pod.uid, created_before) < created_before:
+                counted.certain.update(charge)
             else:
-                sums.changed.update(cost)
-    return sums
+                counted.uncertain.update(charge)
+    return counted
 
 
-def _must_be_born_before(seen: Seen, row: LedgerRow) -> float:
+def _get_creation_limit(cluster: ObservedCluster, ledger_record: CapLedgerRecord) -> float:
     """Pods created before that are in the tally, whatever of them has changed since."""
-    counted = row.counted_at.timestamp() - _SKEW_SECONDS if row.counted_at else 0.0
-    return max(counted, seen.now - _COUNTED_WITHIN_SECONDS if seen.now else 0.0)
+    counted_before = ledger_record.counted_at.timestamp() - _CLOCK_SKEW_SECONDS if ledger_record.counted_at else 0.0
+    return max(counted_before, cluster.read_at - _MAX_COUNT_DELAY_SECONDS if cluster.read_at else 0.0)
 
 
-def _cost(counted: ActiveCap, place: Place) -> Amounts:
+def _compute_charge(active_cap: ActiveCap, pod: Place) -> Amounts:
     """What a pod of this shape holds, unless it has ended; one that cannot be read is counted with nothing."""
     try:
-        return counted.compute_charge(place.shape.pod()).amounts
+        return active_cap.compute_charge(pod.shape.pod()).amounts
     except QuantityError:
-        return _NOTHING
+        return _NO_AMOUNTS

@@ -8,10 +8,10 @@ from threading import Event, Thread
 from typing import Final
 
 from webhook.admission.selection import RuleIndex
-from webhook.audit.audit import Audit, AuditResult, AuditScope, AuditInput, list_objects
+from webhook.audit.audit import Audit, AuditInput, AuditResult, AuditScope, list_objects
 from webhook.audit.nodes import list_nodes
 from webhook.audit.pages import PageReader
-from webhook.audit.reports import NO_REPORT_API, ReportWriter, ReportCounts
+from webhook.audit.reports import NO_REPORT_API, ReportCounts, ReportWriter
 from webhook.errors import TallygateError
 from webhook.policy.model import PolicySet
 from webhook.server.controllers.informers import GateInformers

@@ -10,8 +10,8 @@ from webhook.admission.codes import (
     NO_LIMIT_UNDER_CAP,
     OVER_CAP,
     WORKLOAD_OVER_CAP,
-    WORKLOAD_ROLLOUT,
     WORKLOAD_OVER_FREE,
+    WORKLOAD_ROLLOUT,
 )
 from webhook.errors import TallygateError
 from webhook.gate.charging import ChargeMode, TrackedReservation
@@ -122,7 +122,9 @@ class CountedLedgers:
             self._rejections.count_rejection(get_cap_name(key.cap), _find_reason(error))
             raise
         if isinstance(result, Deferred):
-            self._rejections.count_rejection(get_cap_name(key.cap), _REASON_BY_PREREQUISITE.get(result.prerequisite, OTHER))
+            self._rejections.count_rejection(
+                get_cap_name(key.cap), _REASON_BY_PREREQUISITE.get(result.prerequisite, OTHER)
+            )
         return result
 
 

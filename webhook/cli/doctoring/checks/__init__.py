@@ -13,27 +13,27 @@ from webhook.cli.doctoring.checks import (
     replicas,
     rights,
 )
-from webhook.cli.doctoring.facts import Facts
-from webhook.cli.doctoring.verdict import Check, Result, Said
+from webhook.cli.doctoring.facts import GateFacts
+from webhook.cli.doctoring.verdict import Check, CheckReport, CheckResult
 
-CHECKS: tuple[Check[Facts], ...] = (
+CHECKS: tuple[Check[GateFacts], ...] = (
     *registration.CHECKS,
     *reach.CHECKS,
     *certificates.CHECKS,
     *locking.CHECKS,
     *replicas.CHECKS,
     *ledgers.CHECKS,
-    *rights.CHECKS,
-    *clocks.CHECKS,
+    *rights.PERMISSION_CHECKS,
+    *clocks.CLOCK_CHECKS,
     *cluster.CHECKS,
 )
 
 
-def results(facts: Facts) -> list[Result]:
+def run_checks(facts: GateFacts) -> list[CheckReport]:
     """What every check comes to."""
-    return [Result(check.name, check.title, _on_one_line(check.judge(facts))) for check in CHECKS]
+    return [CheckReport(check.name, check.title, _collapse_whitespace(check.run(facts))) for check in CHECKS]
 
 
-def _on_one_line(said: Said) -> Said:
+def _collapse_whitespace(result: CheckResult) -> CheckResult:
     """Whatever others have written into what is told."""
-    return replace(said, reason=" ".join(said.reason.split()))
+    return replace(result, reason=" ".join(result.reason.split()))

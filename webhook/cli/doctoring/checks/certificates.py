@@ -7,155 +7,202 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from webhook.cli.doctoring.chains import ChainError, certificates, distrust
-from webhook.cli.doctoring.facts import Facts, Shown, Unseen
-from webhook.cli.doctoring.issuing import publish, renew
-from webhook.cli.doctoring.mending import own, patched
-from webhook.cli.doctoring.records import Configuration, Secret, Webhook
-from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
+from webhook.cli.doctoring.chains import CertificateChainError, find_distrust, load_certificates
+from webhook.cli.doctoring.facts import GateFacts, ServedCertificate, Unavailable
+from webhook.cli.doctoring.issuing import list_publish_commands, list_renew_commands
+from webhook.cli.doctoring.mending import format_namespaced_kubectl, format_webhook_patch
+from webhook.cli.doctoring.records import TlsSecret, Webhook, WebhookConfiguration
+from webhook.cli.doctoring.verdict import (
+    Check,
+    CheckResult,
+    combine_results,
+    create_failure,
+    create_pass,
+    create_unknown,
+    create_warning,
+    format_names,
+)
 
-SOON = timedelta(days=7)
+WARN_BEFORE = timedelta(days=7)
 """Of a certificate that lives long; of one that does not, a tenth of its life."""
-_PARTS = 10
-_DAY = 86400.0
-_APART = 2.0  # seconds; both are whole
-_NEVER = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+_LIFETIME_PARTS = 10
+_DAY_SECONDS = 86400.0
+_TOLERANCE_SECONDS = 2.0  # seconds; both are whole
+_MAX_TIMESTAMP = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
-_Found = tuple[str, Configuration, Webhook]
-
-
-def _webhooks(facts: Facts) -> list[_Found]:
-    return [(kind, found, webhook) for kind, found in facts.configurations() for webhook in found.webhooks]
+_RegisteredWebhook = tuple[str, WebhookConfiguration, Webhook]
 
 
-def _chain(facts: Facts) -> list[x509.Certificate] | Unseen:
+def _list_webhooks(facts: GateFacts) -> list[_RegisteredWebhook]:
+    return [
+        (kind, configuration, webhook)
+        for kind, configuration in facts.list_configurations()
+        for webhook in configuration.webhooks
+    ]
+
+
+def _load_served_chain(facts: GateFacts) -> list[x509.Certificate] | Unavailable:
     """What the gate shows, as far as it can be had: where it is called by URL that, else what its Secret holds."""
-    if isinstance(facts.served, Unseen):
-        return facts.served
-    if facts.served is not None:
-        pem: bytes | Unseen = facts.served.certificate
+    if isinstance(facts.served_certificate, Unavailable):
+        return facts.served_certificate
+    if facts.served_certificate is not None:
+        pem: bytes | Unavailable = facts.served_certificate.certificate
     elif facts.secret is None:
-        return Unseen(f"there is no Secret {facts.here.namespace}/{facts.here.secret}")
+        return Unavailable(f"there is no Secret {facts.location.namespace}/{facts.location.secret_name}")
     else:
-        pem = facts.secret if isinstance(facts.secret, Unseen) else facts.secret.data.certificate
-    if isinstance(pem, Unseen):
+        pem = facts.secret if isinstance(facts.secret, Unavailable) else facts.secret.data.certificate
+    if isinstance(pem, Unavailable):
         return pem
     try:
-        return certificates(pem)
-    except ChainError as error:
-        return Unseen(f"what the gate should serve with is {error}")
+        return load_certificates(pem)
+    except CertificateChainError as error:
+        return Unavailable(f"what the gate should serve with is {error}")
 
 
-def _trusted(facts: Facts) -> Said:
-    found = _webhooks(facts)
-    if facts.unregistered:
-        return unknown(facts.unregistered)
-    chain = _chain(facts)
-    if isinstance(chain, Unseen):
-        empty = [webhook.name for _, _, webhook in found if not webhook.client_config.ca_bundle]
-        if empty and not facts.is_called_by_url:
-            return failed(f"no caBundle, so that nobody is trusted: {named(empty)}", *publish(facts))
-        return unknown(f"what the gate shows cannot be seen: {chain.why}")
-    wrong = [(each, why) for each in found if (why := _distrust(facts, each[2], chain))]
-    said = [failed(f"{each[2].name}: {why}", *_mend(facts, each, chain)) for each, why in wrong]
-    return together(said, passed(f"all {len(found)} webhooks trust what the gate shows"))
+def _check_trust(facts: GateFacts) -> CheckResult:
+    webhooks = _list_webhooks(facts)
+    if facts.registration_problem:
+        return create_unknown(facts.registration_problem)
+    chain = _load_served_chain(facts)
+    if isinstance(chain, Unavailable):
+        without_bundle = [webhook.name for _, _, webhook in webhooks if not webhook.client_config.ca_bundle]
+        if without_bundle and not facts.is_called_by_url:
+            return create_failure(
+                f"no caBundle, so that nobody is trusted: {format_names(without_bundle)}", *list_publish_commands(facts)
+            )
+        return create_unknown(f"what the gate shows cannot be seen: {chain.reason}")
+    distrusting = [
+        (registered, reason)
+        for registered in webhooks
+        if (reason := _find_webhook_distrust(facts, registered[2], chain))
+    ]
+    results = [
+        create_failure(f"{each[2].name}: {why}", *_list_fix_commands(facts, each, chain)) for each, why in distrusting
+    ]
+    return combine_results(results, create_pass(f"all {len(webhooks)} webhooks trust what the gate shows"))
 
 
-def _distrust(facts: Facts, webhook: Webhook, chain: list[x509.Certificate]) -> str:
+def _find_webhook_distrust(facts: GateFacts, webhook: Webhook, chain: list[x509.Certificate]) -> str:
     bundle = webhook.client_config.ca_bundle
-    if isinstance(facts.served, Shown) and webhook.client_config.url:
-        return facts.served.refusals.get(bundle, "")
+    if isinstance(facts.served_certificate, ServedCertificate) and webhook.client_config.url:
+        return facts.served_certificate.trust_failures.get(bundle, "")
     if not bundle:
         return "caBundle is empty"
     try:
-        trusted = certificates(bundle)
-    except ChainError as error:
+        trusted = load_certificates(bundle)
+    except CertificateChainError as error:
         return f"caBundle is {error}"
-    return distrust(chain, trusted, _host(webhook), facts.now)
+    return find_distrust(chain, trusted, _get_host(webhook), facts.now)
 
 
-def _host(webhook: Webhook) -> str:
+def _get_host(webhook: Webhook) -> str:
     service = webhook.client_config.service
     if service:
         return f"{service.name}.{service.namespace}.svc"
     return urlsplit(webhook.client_config.url or "").hostname or ""
 
 
-def _mend(facts: Facts, each: _Found, chain: list[x509.Certificate]) -> tuple[str, ...]:
+def _list_fix_commands(
+    facts: GateFacts, registered: _RegisteredWebhook, chain: list[x509.Certificate]
+) -> tuple[str, ...]:
     """The bundle of another webhook, or of the Secret, where one is right; else have it published, or made anew."""
-    kind, found, webhook = each
-    others = [other.client_config.ca_bundle for _, _, other in _webhooks(facts)]
-    if isinstance(facts.secret, Secret):
-        others.append(facts.secret.data.authorities)
-    for bundle in filter(None, others):
+    kind, configuration, webhook = registered
+    bundles = [other_webhook.client_config.ca_bundle for _, _, other_webhook in _list_webhooks(facts)]
+    if isinstance(facts.secret, TlsSecret):
+        bundles.append(facts.secret.data.ca_bundle)
+    for bundle in filter(None, bundles):
         try:
-            right = not distrust(chain, certificates(bundle), _host(webhook), facts.now)
-        except ChainError:
+            is_trusted = not find_distrust(chain, load_certificates(bundle), _get_host(webhook), facts.now)
+        except CertificateChainError:
             continue
-        if right:
-            trust = base64.b64encode(bundle).decode()
-            return (patched(facts.here, kind, found, webhook, "clientConfig/caBundle", trust),)
-    return renew(facts) if chain[0].not_valid_after_utc < facts.now else publish(facts)
+        if is_trusted:
+            encoded_bundle = base64.b64encode(bundle).decode()
+            return (
+                format_webhook_patch(
+                    facts.location, kind, configuration, webhook, "clientConfig/caBundle", encoded_bundle
+                ),
+            )
+    return list_renew_commands(facts) if chain[0].not_valid_after_utc < facts.now else list_publish_commands(facts)
 
 
-def _certificate(facts: Facts) -> Said:
-    chain = _chain(facts)
-    if isinstance(chain, Unseen):
-        return together([*_served(facts, chain)], unknown(f"what the gate shows cannot be seen: {chain.why}"))
-    leaf = chain[0]
-    said = [*_lasting(facts, "the certificate", leaf), *_authorities(facts), *_served(facts, chain)]
-    days = (leaf.not_valid_after_utc - facts.now) / timedelta(days=1)
-    return together(said, passed(f"{days:.0f} days left, until {leaf.not_valid_after_utc:%Y-%m-%d}"))
+def _check_certificate(facts: GateFacts) -> CheckResult:
+    chain = _load_served_chain(facts)
+    if isinstance(chain, Unavailable):
+        return combine_results(
+            [*_check_replica_certificates(facts, chain)],
+            create_unknown(f"what the gate shows cannot be seen: {chain.reason}"),
+        )
+    certificate = chain[0]
+    results = [
+        *_check_lifetime(facts, "the certificate", certificate),
+        *_check_ca_bundles(facts),
+        *_check_replica_certificates(facts, chain),
+    ]
+    days = (certificate.not_valid_after_utc - facts.now) / timedelta(days=1)
+    return combine_results(
+        results, create_pass(f"{days:.0f} days left, until {certificate.not_valid_after_utc:%Y-%m-%d}")
+    )
 
 
-def _authorities(facts: Facts) -> Iterator[Said]:
+def _check_ca_bundles(facts: GateFacts) -> Iterator[CheckResult]:
     """A bundle may hold one that has been succeeded; what counts is the one that lasts longest."""
-    for bundle in {webhook.client_config.ca_bundle for _, _, webhook in _webhooks(facts)} - {b""}:
+    for bundle in {webhook.client_config.ca_bundle for _, _, webhook in _list_webhooks(facts)} - {b""}:
         try:
-            longest = max(certificates(bundle), key=lambda each: each.not_valid_after_utc)
-        except (ChainError, ValueError):
+            longest_lived = max(load_certificates(bundle), key=lambda each: each.not_valid_after_utc)
+        except (CertificateChainError, ValueError):
             continue  # `trusted` tells of it
-        yield from _lasting(facts, "the authority in caBundle", longest)
+        yield from _check_lifetime(facts, "the authority in caBundle", longest_lived)
 
 
-def _lasting(facts: Facts, what: str, found: x509.Certificate) -> Iterator[Said]:
-    left = found.not_valid_after_utc - facts.now
-    until = f"{found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-    soon = min(SOON, (found.not_valid_after_utc - found.not_valid_before_utc) / _PARTS)
-    if left < timedelta():
-        yield failed(f"{what} has expired on {until}", *renew(facts))
-    elif left < soon:
-        yield warned(f"{what} expires on {until}, in {_days(left)}", *renew(facts))
+def _check_lifetime(facts: GateFacts, noun: str, certificate: x509.Certificate) -> Iterator[CheckResult]:
+    remaining = certificate.not_valid_after_utc - facts.now
+    until = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    threshold = min(WARN_BEFORE, (certificate.not_valid_after_utc - certificate.not_valid_before_utc) / _LIFETIME_PARTS)
+    if remaining < timedelta():
+        yield create_failure(f"{noun} has expired on {until}", *list_renew_commands(facts))
+    elif remaining < threshold:
+        yield create_warning(
+            f"{noun} expires on {until}, in {_format_remaining(remaining)}", *list_renew_commands(facts)
+        )
 
 
-def _days(left: timedelta) -> str:
-    seconds = left.total_seconds()
-    return f"{seconds / _DAY:.1f} days" if seconds >= _DAY else f"{seconds / 3600:.1f} hours"
+def _format_remaining(remaining: timedelta) -> str:
+    seconds = remaining.total_seconds()
+    return f"{seconds / _DAY_SECONDS:.1f} days" if seconds >= _DAY_SECONDS else f"{seconds / 3600:.1f} hours"
 
 
-def _served(facts: Facts, chain: list[x509.Certificate] | Unseen) -> Iterator[Said]:
+def _check_replica_certificates(facts: GateFacts, chain: list[x509.Certificate] | Unavailable) -> Iterator[CheckResult]:
     """What replicas themselves say that they serve with."""
-    if isinstance(facts.replicas, Unseen):
+    if isinstance(facts.replicas, Unavailable):
         return
     for replica in facts.replicas:
-        if isinstance(replica.metrics, Unseen):
+        if isinstance(replica.metrics, Unavailable):
             continue
-        ends = replica.metrics.value("certificate_not_after_timestamp_seconds")
-        if not ends or not 0 < ends < _NEVER:
+        not_after = replica.metrics.get_value("certificate_not_after_timestamp_seconds")
+        if not not_after or not 0 < not_after < _MAX_TIMESTAMP:
             continue
-        if ends < facts.now.timestamp():
-            yield failed(f"replica {replica.name} serves with a certificate that has expired", *renew(facts))
-        elif not isinstance(chain, Unseen) and abs(ends - _end(chain)) > _APART:
-            told = f"replica {replica.name} serves with another certificate than it should, good until "
-            yield warned(f"{told}{datetime.fromtimestamp(ends, facts.now.tzinfo):%Y-%m-%d}", *_restart(facts))
+        if not_after < facts.now.timestamp():
+            yield create_failure(
+                f"replica {replica.name} serves with a certificate that has expired", *list_renew_commands(facts)
+            )
+        elif not isinstance(chain, Unavailable) and abs(not_after - _get_not_after(chain)) > _TOLERANCE_SECONDS:
+            reason = f"replica {replica.name} serves with another certificate than it should, good until "
+            yield create_warning(
+                f"{reason}{datetime.fromtimestamp(not_after, facts.now.tzinfo):%Y-%m-%d}",
+                *_list_restart_commands(facts),
+            )
 
 
-def _end(chain: list[x509.Certificate]) -> float:
+def _get_not_after(chain: list[x509.Certificate]) -> float:
     return chain[0].not_valid_after_utc.timestamp()
 
 
-def _restart(facts: Facts) -> tuple[str, ...]:
-    return () if facts.is_called_by_url else (own(facts.here, "rollout", "restart", "deployment/tallygate"),)
+def _list_restart_commands(facts: GateFacts) -> tuple[str, ...]:
+    return (
+        ()
+        if facts.is_called_by_url
+        else (format_namespaced_kubectl(facts.location, "rollout", "restart", "deployment/tallygate"),)
+    )
 
 
 CHECKS = (
@@ -163,13 +210,14 @@ CHECKS = (
         "trusted",
         "caBundle trusts what the gate shows",
         "FAIL: a webhook's caBundle is empty, or has not signed the gate's certificate, or not for its name",
-        _trusted,
+        _check_trust,
     ),
     Check(
         "certificate",
         "The certificate lasts",
-        f"FAIL: it has expired, or its authority; WARN: less than {SOON.days} days or a tenth of its life left, or a "
+        f"FAIL: it has expired, or its authority; WARN: less than {WARN_BEFORE.days} days or a tenth of its life "
+        "left, or a "
         "replica serves with another one",
-        _certificate,
+        _check_certificate,
     ),
 )

@@ -1,45 +1,62 @@
 """Whether clocks agree: by the Date that the API server and each replica answer with."""
 
-from webhook.cli.doctoring.checks.ledgers import moment
-from webhook.cli.doctoring.facts import Facts, Unseen
-from webhook.cli.doctoring.records import Lease
-from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
+from webhook.cli.doctoring.checks.ledgers import parse_time
+from webhook.cli.doctoring.facts import GateFacts, Unavailable
+from webhook.cli.doctoring.records import LeaderLease
+from webhook.cli.doctoring.verdict import (
+    Check,
+    CheckResult,
+    combine_results,
+    create_failure,
+    create_pass,
+    create_unknown,
+    create_warning,
+    format_names,
+)
 
-APART, FAR = 5.0, 300.0
+WARN_OFFSET_SECONDS, FAIL_OFFSET_SECONDS = 5.0, 300.0
 """Seconds. A Date has no fractions, and takes its time to come; from five minutes on tokens and certificates that are
 new are not valid yet."""
 
 
-def _clocks(facts: Facts) -> Said:
-    if facts.ahead is None:
-        return unknown("the API server answers without a Date")
-    apart = {"this machine's": -facts.ahead}
-    if not isinstance(facts.replicas, Unseen):
-        apart |= {f"{each.name}'s": each.ahead - facts.ahead for each in facts.replicas if each.ahead is not None}
-    apart |= _holder(facts, facts.ahead)
-    said = [_judged(whose, seconds) for whose, seconds in apart.items() if abs(seconds) > APART]
-    return together(said, passed(f"within {APART:.0f} s of the API server's: {named([*apart])}"))
+def _check_clocks(facts: GateFacts) -> CheckResult:
+    if facts.clock_offset is None:
+        return create_unknown("the API server answers without a Date")
+    offsets = {"this machine's": -facts.clock_offset}
+    if not isinstance(facts.replicas, Unavailable):
+        offsets |= {
+            f"{replica.name}'s": replica.clock_offset - facts.clock_offset
+            for replica in facts.replicas
+            if replica.clock_offset is not None
+        }
+    offsets |= _measure_leader_offset(facts, facts.clock_offset)
+    results = [
+        _create_result(owner, seconds) for owner, seconds in offsets.items() if abs(seconds) > WARN_OFFSET_SECONDS
+    ]
+    return combine_results(
+        results, create_pass(f"within {WARN_OFFSET_SECONDS:.0f} s of the API server's: {format_names([*offsets])}")
+    )
 
 
-def _holder(facts: Facts, ahead: float) -> dict[str, float]:
+def _measure_leader_offset(facts: GateFacts, clock_offset: float) -> dict[str, float]:
     """Of a Lease it can only be told that its holder is ahead: when it was to be renewed, nobody else knows."""
-    if not isinstance(facts.lease, Lease) or (renewed := moment(facts.lease.spec.renew_time)) is None:
+    if not isinstance(facts.lease, LeaderLease) or (renewed_at := parse_time(facts.lease.spec.renew_time)) is None:
         return {}
-    seconds = (renewed - facts.now).total_seconds() - ahead
-    return {"the keeper's": seconds} if seconds > APART else {}
+    seconds = (renewed_at - facts.now).total_seconds() - clock_offset
+    return {"the keeper's": seconds} if seconds > WARN_OFFSET_SECONDS else {}
 
 
-def _judged(whose: str, seconds: float) -> Said:
-    way = "ahead of" if seconds > 0 else "behind"
-    said = failed if abs(seconds) > FAR else warned
-    return said(f"{whose} clock is {abs(seconds):.0f} s {way} the API server's", "timedatectl status")
+def _create_result(owner: str, seconds: float) -> CheckResult:
+    direction = "ahead of" if seconds > 0 else "behind"
+    create_result = create_failure if abs(seconds) > FAIL_OFFSET_SECONDS else create_warning
+    return create_result(f"{owner} clock is {abs(seconds):.0f} s {direction} the API server's", "timedatectl status")
 
 
-CHECKS = (
+CLOCK_CHECKS = (
     Check(
         "clocks",
         "Clocks agree",
-        f"FAIL: more than {FAR:.0f} s apart; WARN: more than {APART:.0f} s",
-        _clocks,
+        f"FAIL: more than {FAIL_OFFSET_SECONDS:.0f} s apart; WARN: more than {WARN_OFFSET_SECONDS:.0f} s",
+        _check_clocks,
     ),
 )

@@ -4,197 +4,253 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from webhook.cli.doctoring.asked_for import asked_for
-from webhook.cli.doctoring.facts import Facts, Metrics, Unseen
-from webhook.cli.doctoring.mending import kubectl, own, tallygate
-from webhook.cli.doctoring.records import Definition, DefinitionVersion, Deployment, Lease
+from webhook.cli.doctoring.asked_for import detect_features
+from webhook.cli.doctoring.facts import GateFacts, ReplicaMetrics, Unavailable
+from webhook.cli.doctoring.mending import format_kubectl, format_namespaced_kubectl, format_tallygate
+from webhook.cli.doctoring.records import (
+    CustomResourceDefinition,
+    GateDeployment,
+    LeaderLease,
+    ResourceDefinitionVersion,
+)
 from webhook.cli.doctoring.rights import Feature
-from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
+from webhook.cli.doctoring.verdict import (
+    Check,
+    CheckResult,
+    combine_results,
+    create_failure,
+    create_pass,
+    create_unknown,
+    create_warning,
+    format_names,
+)
 from webhook.gate.leader_election import LEADER_LEASE, LEASE_DURATION_SECONDS
 from webhook.state.kubernetes import naming
 from webhook.state.kubernetes.definition import definition
 
 _IN_MEMORY = "ledgers are kept in the gate's memory"
-_FILE = "deploy/kustomize/components/followed/crd.yaml"
-_NAME = f"{naming.PLURAL}.{naming.GROUP}"
-_TWO = 2
-_UNRENEWED = 4 * LEASE_DURATION_SECONDS
+_CRD_FILE = "deploy/kustomize/components/followed/crd.yaml"
+_CRD_NAME = f"{naming.PLURAL}.{naming.GROUP}"
+_MIN_REPLICAS = 2
+_MAX_LEASE_AGE_SECONDS = 4 * LEASE_DURATION_SECONDS
 """Seconds: by then another replica would have taken the Lease over."""
 
 
-def _are_in_cluster(facts: Facts) -> bool | None:
-    features = asked_for(facts)
-    return None if features is None else Feature.KEEPS in features
+def _has_cluster_ledgers(facts: GateFacts) -> bool | None:
+    features = detect_features(facts)
+    return None if features is None else Feature.CLUSTER_LEDGERS in features
 
 
-def _definition(facts: Facts) -> Said:
-    found = facts.definition
-    if isinstance(found, Unseen):
-        return unknown(f"the CustomResourceDefinition {_NAME} cannot be read: {found.why}")
-    if found is None:
-        return _without(facts)
-    said = list(_as_written(facts, found))
-    return together(said, passed(f"{_NAME} serves and stores {naming.VERSION}, as this version writes it"))
+def _check_definition(facts: GateFacts) -> CheckResult:
+    stored_definition = facts.ledger_definition
+    if isinstance(stored_definition, Unavailable):
+        return create_unknown(f"the CustomResourceDefinition {_CRD_NAME} cannot be read: {stored_definition.reason}")
+    if stored_definition is None:
+        return _report_missing_definition(facts)
+    results = list(_check_version(facts, stored_definition))
+    return combine_results(
+        results, create_pass(f"{_CRD_NAME} serves and stores {naming.VERSION}, as this version writes it")
+    )
 
 
-def _without(facts: Facts) -> Said:
-    why = f"there is no CustomResourceDefinition {_NAME}"
-    match _are_in_cluster(facts):
+def _report_missing_definition(facts: GateFacts) -> CheckResult:
+    reason = f"there is no CustomResourceDefinition {_CRD_NAME}"
+    match _has_cluster_ledgers(facts):
         case True:
-            return failed(
-                f"{why}, and the gate is to keep its ledgers in the cluster: no cap lets anything in", _apply(facts)
+            return create_failure(
+                f"{reason}, and the gate is to keep its ledgers in the cluster: no cap lets anything in",
+                _format_apply(facts),
             )
         case False:
-            return passed(f"none is needed: {_IN_MEMORY}")
+            return create_pass(f"none is needed: {_IN_MEMORY}")
         case _:
-            return unknown(f"{why}, and whether the gate needs one cannot be seen")
+            return create_unknown(f"{reason}, and whether the gate needs one cannot be seen")
 
 
-def _as_written(facts: Facts, found: Definition) -> Iterator[Said]:
-    ours = next((each for each in found.spec.versions if each.name == naming.VERSION), None)
-    if ours is None or not ours.served or not ours.storage:
-        state = "is not there" if ours is None else "is not served" if not ours.served else "is not what is stored"
-        yield failed(f"version {naming.VERSION} of {_NAME} {state}", _apply(facts))
+def _check_version(facts: GateFacts, stored_definition: CustomResourceDefinition) -> Iterator[CheckResult]:
+    stored_version = next((each for each in stored_definition.spec.versions if each.name == naming.VERSION), None)
+    if stored_version is None or not stored_version.served or not stored_version.storage:
+        state = (
+            "is not there"
+            if stored_version is None
+            else "is not served"
+            if not stored_version.served
+            else ("is not what is stored")
+        )
+        yield create_failure(f"version {naming.VERSION} of {_CRD_NAME} {state}", _format_apply(facts))
         return
-    if not any(each.type == "Established" and each.status == "True" for each in found.status.conditions or ()):
-        yield failed(
-            f"{_NAME} is not established: the API server does not serve it",
-            kubectl(facts.here, "describe", "crd", _NAME),
+    if not any(
+        each.type == "Established" and each.status == "True" for each in stored_definition.status.conditions or ()
+    ):
+        yield create_failure(
+            f"{_CRD_NAME} is not established: the API server does not serve it",
+            format_kubectl(facts.location, "describe", "crd", _CRD_NAME),
         )
-    lacking = sorted(_lacking(_schema(definition()["spec"]["versions"][0]), _schema_of(ours)))
-    if lacking:
-        yield failed(
-            f"{_NAME} is of an older version: what it does not know is lost on each write: {named(lacking)}",
-            _apply(facts),
+    missing_fields = sorted(
+        _find_missing_fields(_get_own_schema(definition()["spec"]["versions"][0]), _get_stored_schema(stored_version))
+    )
+    if missing_fields:
+        yield create_failure(
+            f"{_CRD_NAME} is of an older version: what it does not know is lost on each write: "
+            f"{format_names(missing_fields)}",
+            _format_apply(facts),
         )
-    old = [each for each in found.status.stored_versions or () if each != naming.VERSION]
-    if old:
-        yield warned(f"objects of {named(old)} may still be stored")
+    old_versions = [version for version in stored_definition.status.stored_versions or () if version != naming.VERSION]
+    if old_versions:
+        yield create_warning(f"objects of {format_names(old_versions)} may still be stored")
 
 
-def _apply(facts: Facts) -> str:
-    return kubectl(facts.here, "apply", "--server-side", "--force-conflicts", f"--filename={_FILE}")
+def _format_apply(facts: GateFacts) -> str:
+    return format_kubectl(facts.location, "apply", "--server-side", "--force-conflicts", f"--filename={_CRD_FILE}")
 
 
-def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
+def _get_own_schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
     schema: Mapping[str, Any] = version["schema"]["openAPIV3Schema"]
     return schema
 
 
-def _schema_of(version: DefinitionVersion) -> Mapping[str, Any]:
-    found = version.schema.get("openAPIV3Schema")
-    return found if isinstance(found, dict) else {}
+def _get_stored_schema(version: ResourceDefinitionVersion) -> Mapping[str, Any]:
+    schema = version.schema.get("openAPIV3Schema")
+    return schema if isinstance(schema, dict) else {}
 
 
-def _lacking(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def _find_missing_fields(
+    own_schema: Mapping[str, Any], stored_schema: Mapping[str, Any], path: str = ""
+) -> Iterator[str]:
     """Fields that this version writes and the stored schema would prune."""
-    there = theirs.get("properties") if isinstance(theirs, dict) else None
-    there = there if isinstance(there, dict) else {}
-    for name, schema in (ours.get("properties") or {}).items():
-        where = f"{path}{name}"
-        if name not in there:
-            yield where
+    stored_properties = stored_schema.get("properties") if isinstance(stored_schema, dict) else None
+    stored_properties = stored_properties if isinstance(stored_properties, dict) else {}
+    for name, schema in (own_schema.get("properties") or {}).items():
+        field_path = f"{path}{name}"
+        if name not in stored_properties:
+            yield field_path
         else:
-            yield from _lacking(schema, there[name], f"{where}.")
+            yield from _find_missing_fields(schema, stored_properties[name], f"{field_path}.")
 
 
-def _keeper(facts: Facts) -> Said:
-    if _are_in_cluster(facts) is False:
-        return _alone(facts)
+def _check_leader(facts: GateFacts) -> CheckResult:
+    if _has_cluster_ledgers(facts) is False:
+        return _check_standalone(facts)
     lease = facts.lease
-    if isinstance(lease, Unseen):
-        return unknown(f"the Lease {LEADER_LEASE} cannot be read: {lease.why}")
+    if isinstance(lease, Unavailable):
+        return create_unknown(f"the Lease {LEADER_LEASE} cannot be read: {lease.reason}")
     if lease is None:
-        why = f"there is no Lease {facts.here.namespace}/{LEADER_LEASE}"
-        if _are_in_cluster(facts) is None or not _anybody(facts):
-            return unknown(f"{why}: the gate keeps its ledgers in memory, or does not run")
-        return warned(f"{why}: every replica keeps ledgers, and each thing is done more than once", *_can_lease(facts))
-    return _held(facts, lease)
+        reason = f"there is no Lease {facts.location.namespace}/{LEADER_LEASE}"
+        if _has_cluster_ledgers(facts) is None or not _has_running_replica(facts):
+            return create_unknown(f"{reason}: the gate keeps its ledgers in memory, or does not run")
+        return create_warning(
+            f"{reason}: every replica keeps ledgers, and each thing is done more than once",
+            *_list_permission_commands(facts),
+        )
+    return _check_lease_age(facts, lease)
 
 
-def _alone(facts: Facts) -> Said:
+def _check_standalone(facts: GateFacts) -> CheckResult:
     """Who keeps ledgers in memory must be the only one."""
-    wanted = facts.deployment.spec.replicas if isinstance(facts.deployment, Deployment) else 0
-    seen = 0 if isinstance(facts.replicas, Unseen) else len(facts.replicas)
-    if max(wanted, seen) < _TWO:
-        return passed(f"none is needed: {_IN_MEMORY}")
-    why = f"{max(wanted, seen)} replicas keep ledgers in memory, each its own: each lets in all that a cap allows"
-    mend = () if facts.is_called_by_url else (own(facts.here, "scale", "deployment/tallygate", "--replicas=1"),)
-    return failed(why, *mend)
+    desired = facts.deployment.spec.replicas if isinstance(facts.deployment, GateDeployment) else 0
+    observed = 0 if isinstance(facts.replicas, Unavailable) else len(facts.replicas)
+    if max(desired, observed) < _MIN_REPLICAS:
+        return create_pass(f"none is needed: {_IN_MEMORY}")
+    reason = (
+        f"{max(desired, observed)} replicas keep ledgers in memory, each its own: each lets in all that a cap allows"
+    )
+    fix_commands = (
+        ()
+        if facts.is_called_by_url
+        else (format_namespaced_kubectl(facts.location, "scale", "deployment/tallygate", "--replicas=1"),)
+    )
+    return create_failure(reason, *fix_commands)
 
 
-def _anybody(facts: Facts) -> bool:
+def _has_running_replica(facts: GateFacts) -> bool:
     """Whether a replica was seen to run."""
-    replicas = () if isinstance(facts.replicas, Unseen) else facts.replicas
-    return any(not isinstance(each.readiness, Unseen) for each in replicas)
+    replicas = () if isinstance(facts.replicas, Unavailable) else facts.replicas
+    return any(not isinstance(replica.readiness, Unavailable) for replica in replicas)
 
 
-def _held(facts: Facts, lease: Lease) -> Said:
-    renewed = moment(lease.spec.renew_time)
-    if not lease.spec.holder_identity or renewed is None:
-        why = f"nobody holds the Lease {LEADER_LEASE}, as for some seconds after a rollout: ask again"
-        return warned(f"{why}; if nobody takes it, promises that came to nothing keep their room", *_logs(facts))
-    ago = (facts.now + timedelta(seconds=facts.ahead or 0.0) - renewed).total_seconds()
-    if ago > _UNRENEWED:
-        why = (
-            f"{lease.spec.holder_identity} has not renewed the Lease {LEADER_LEASE} for {ago:.0f} s, and nobody "
+def _check_lease_age(facts: GateFacts, lease: LeaderLease) -> CheckResult:
+    renewed_at = parse_time(lease.spec.renew_time)
+    if not lease.spec.holder_identity or renewed_at is None:
+        reason = f"nobody holds the Lease {LEADER_LEASE}, as for some seconds after a rollout: ask again"
+        return create_warning(
+            f"{reason}; if nobody takes it, promises that came to nothing keep their room", *_list_log_commands(facts)
+        )
+    age_seconds = (facts.now + timedelta(seconds=facts.clock_offset or 0.0) - renewed_at).total_seconds()
+    if age_seconds > _MAX_LEASE_AGE_SECONDS:
+        reason = (
+            f"{lease.spec.holder_identity} has not renewed the Lease {LEADER_LEASE} for {age_seconds:.0f} s, and "
+            "nobody "
             "has taken it"
         )
-        return failed(f"{why}: promises that came to nothing keep their room", *_logs(facts))
-    return passed(f"{lease.spec.holder_identity} keeps the ledgers, and said so {max(ago, 0):.0f} s ago")
+        return create_failure(f"{reason}: promises that came to nothing keep their room", *_list_log_commands(facts))
+    return create_pass(f"{lease.spec.holder_identity} keeps the ledgers, and said so {max(age_seconds, 0):.0f} s ago")
 
 
-def moment(text: str | None) -> datetime | None:
+def parse_time(text: str | None) -> datetime | None:
     """A time as Kubernetes writes it; None for what is none."""
     try:
-        found = datetime.fromisoformat(text or "")
+        time = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _can_lease(facts: Facts) -> tuple[str, ...]:
+def _list_permission_commands(facts: GateFacts) -> tuple[str, ...]:
     if facts.is_called_by_url:
         return ()
-    account = f"--as=system:serviceaccount:{facts.here.namespace}:tallygate"
-    return (own(facts.here, "auth", "can-i", "create", "leases", account),)
+    account = f"--as=system:serviceaccount:{facts.location.namespace}:tallygate"
+    return (format_namespaced_kubectl(facts.location, "auth", "can-i", "create", "leases", account),)
 
 
-def _logs(facts: Facts) -> tuple[str, ...]:
+def _list_log_commands(facts: GateFacts) -> tuple[str, ...]:
     if facts.is_called_by_url:
         return ()
-    return (own(facts.here, "logs", "--selector=app.kubernetes.io/component=gate", "--tail=50"),)
+    return (
+        format_namespaced_kubectl(facts.location, "logs", "--selector=app.kubernetes.io/component=gate", "--tail=50"),
+    )
 
 
-def _ledgers(facts: Facts) -> Said:
-    if isinstance(facts.replicas, Unseen):
-        return unknown(facts.replicas.why)
-    seen = [(each.name, each.metrics) for each in facts.replicas if not isinstance(each.metrics, Unseen)]
-    if not seen:
-        return unknown("no replica's metrics can be read")
-    said = [each for name, metrics in seen for each in _told(facts, name, metrics)]
-    kept = max((metrics.value("policy_caps") or 0.0 for _, metrics in seen), default=0.0)
-    return together(said, passed(f"no drift was found since the start; caps in force: {kept:.0f}"))
+def _check_ledgers(facts: GateFacts) -> CheckResult:
+    if isinstance(facts.replicas, Unavailable):
+        return create_unknown(facts.replicas.reason)
+    readable = [(each.name, each.metrics) for each in facts.replicas if not isinstance(each.metrics, Unavailable)]
+    if not readable:
+        return create_unknown("no replica's metrics can be read")
+    results = [each for name, metrics in readable for each in _check_ledger_metrics(facts, name, metrics)]
+    cap_count = max((metrics.get_value("policy_caps") or 0.0 for _, metrics in readable), default=0.0)
+    return combine_results(results, create_pass(f"no drift was found since the start; caps in force: {cap_count:.0f}"))
 
 
-def _told(facts: Facts, name: str, metrics: Metrics) -> Iterator[Said]:
-    drifted = [
-        f"{each.labels.get('cap')} ({each.value:.0f})" for each in metrics.of("ledger_drifts_total") if each.value
+def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) -> Iterator[CheckResult]:
+    drifted_caps = [
+        f"{sample.labels.get('cap')} ({sample.value:.0f})"
+        for sample in metrics.list_samples("ledger_drifts_total")
+        if sample.value
     ]
-    if drifted:
-        why = f"{name} has found pods that came past the gate, by cap and how often since its start: {named(drifted)}"
-        yield warned(why, tallygate(facts.here, "usage", "--verify", "--policies", "policies/"))
+    if drifted_caps:
+        reason = (
+            f"{name} has found pods that came past the gate, by cap and how often since its start: "
+            f"{format_names(drifted_caps)}"
+        )
+        yield create_warning(reason, format_tallygate(facts.location, "usage", "--verify", "--policies", "policies/"))
     for state, meaning in (("converging", "promise nothing yet"), ("over", "hold more than they allow")):
         caps = [
             f"{each.labels.get('cap')} ({each.value:.0f})"
-            for each in metrics.of("cap_ledgers")
+            for each in metrics.list_samples("cap_ledgers")
             if each.labels.get("state") == state and each.value
         ]
         if caps:
-            yield warned(f"ledgers {meaning}: {named(caps)}", tallygate(facts.here, "usage", "--policies", "policies/"))
-    failures = sum(each.value for each in metrics.of("ledger_visits_total") if each.labels.get("result") == "failed")
+            yield create_warning(
+                f"ledgers {meaning}: {format_names(caps)}",
+                format_tallygate(facts.location, "usage", "--policies", "policies/"),
+            )
+    failures = sum(
+        each.value for each in metrics.list_samples("ledger_visits_total") if each.labels.get("result") == "failed"
+    )
     if failures:
-        yield warned(f"{name} could not look at ledgers {failures:.0f} times since its start", *_logs(facts))
+        yield create_warning(
+            f"{name} could not look at ledgers {failures:.0f} times since its start", *_list_log_commands(facts)
+        )
 
 
 CHECKS = (
@@ -202,19 +258,20 @@ CHECKS = (
         "ledger-definition",
         "CapLedgers can be stored as this version writes them",
         "FAIL: the definition is missing though ledgers are in the cluster, does not store v1alpha1, or lacks a field",
-        _definition,
+        _check_definition,
     ),
     Check(
         "keeper",
         "Somebody keeps the ledgers",
-        f"FAIL: the Lease was not renewed for {_UNRENEWED:.0f} s, or several replicas keep ledgers in memory; "
+        f"FAIL: the Lease was not renewed for {_MAX_LEASE_AGE_SECONDS:.0f} s, or several replicas keep ledgers in "
+        "memory; "
         "WARN: nobody holds it",
-        _keeper,
+        _check_leader,
     ),
     Check(
         "ledgers",
         "Ledgers say what pods hold",
         "WARN: pods came past the gate, a cap is over or converging, ledgers could not be looked at",
-        _ledgers,
+        _check_ledgers,
     ),
 )

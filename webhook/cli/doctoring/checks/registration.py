@@ -3,142 +3,203 @@
 from collections.abc import Iterator
 
 from webhook.admission.change import Phase
-from webhook.cli.doctoring.expected import Expected
-from webhook.cli.doctoring.facts import MUTATING, VALIDATING, Facts, Unseen
-from webhook.cli.doctoring.matching import NEW_POD, Request, covers, judges_pods, requests, restricts
-from webhook.cli.doctoring.mending import kubectl, patched
-from webhook.cli.doctoring.records import Condition, Configuration, Webhook
-from webhook.cli.doctoring.verdict import Check, Said, failed, named, passed, together, unknown, warned
+from webhook.cli.doctoring.expected import ExpectedConfigurations
+from webhook.cli.doctoring.facts import MUTATING, VALIDATING, GateFacts, Unavailable
+from webhook.cli.doctoring.matching import (
+    CREATE_POD,
+    RequestKind,
+    has_webhook_for,
+    is_called_for_pods,
+    is_restrictive,
+    list_request_kinds,
+)
+from webhook.cli.doctoring.mending import format_kubectl, format_webhook_patch
+from webhook.cli.doctoring.records import MatchCondition, Webhook, WebhookConfiguration
+from webhook.cli.doctoring.verdict import (
+    Check,
+    CheckResult,
+    combine_results,
+    create_failure,
+    create_pass,
+    create_unknown,
+    create_warning,
+    format_names,
+)
 
-SHORTEST, LONGEST = 3, 10
+MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10
 """Seconds within which a webhook's timeout does no harm: a write to a ledger in a busy cluster takes up to two, and
 what waits for a gate that hangs waits for the whole of it."""
 
 _PHASES = {MUTATING: Phase.MUTATING, VALIDATING: Phase.VALIDATING}
 
 
-def _registered(facts: Facts) -> Said:
-    said = []
-    for kind, found in ((MUTATING, facts.mutating), (VALIDATING, facts.validating)):
-        if isinstance(found, Unseen):
-            said.append(unknown(f"the {kind} {facts.here.name} cannot be read: {found.why}"))
-        elif found is None:
-            without = "requests pass unjudged" if kind == VALIDATING else "nothing is filled in, and words are not ours"
-            said.append(failed(f"there is no {kind} {facts.here.name}: {without}", _register(facts)))
-        elif not covers(found, NEW_POD):
-            said.append(failed(f"the {kind} {facts.here.name} does not speak of pods", *_rules_of(facts, kind, found)))
-    return together(said, passed(f"both are there: {', '.join(kind for kind, _ in facts.configurations())}"))
-
-
-def _rules(facts: Facts) -> Said:
-    said = []
-    expected = Expected(facts.here)
-    for kind, found in facts.configurations():
-        missing = [str(each) for each in _requests(expected.configuration(kind)) if not covers(found, each)]
-        if missing:
-            said.append(
-                failed(
-                    f"in the {_PHASES[kind]} phase nobody asks about {named(missing)}", *_rules_of(facts, kind, found)
+def _check_registered(facts: GateFacts) -> CheckResult:
+    results = []
+    for kind, configuration in ((MUTATING, facts.mutating), (VALIDATING, facts.validating)):
+        if isinstance(configuration, Unavailable):
+            results.append(create_unknown(f"the {kind} {facts.location.name} cannot be read: {configuration.reason}"))
+        elif configuration is None:
+            consequence = (
+                "requests pass unjudged" if kind == VALIDATING else ("nothing is filled in, and words are not ours")
+            )
+            results.append(
+                create_failure(f"there is no {kind} {facts.location.name}: {consequence}", _format_register(facts))
+            )
+        elif not has_webhook_for(configuration, CREATE_POD):
+            results.append(
+                create_failure(
+                    f"the {kind} {facts.location.name} does not speak of pods",
+                    *_list_rule_fixes(facts, kind, configuration),
                 )
             )
-    several = ", ".join(f"{len(list(_requests(expected.configuration(kind))))} in {kind}s" for kind in _PHASES)
-    return _when_registered(facts, together(said, passed(f"every kind of request that is judged is sent: {several}")))
+    return combine_results(
+        results, create_pass(f"both are there: {', '.join(kind for kind, _ in facts.list_configurations())}")
+    )
 
 
-def _conditions(facts: Facts) -> Said:
-    said = [
-        each
-        for kind, found in facts.configurations()
-        for webhook in found.webhooks
-        for each in _ways_past(facts, kind, found, webhook)
+def _check_rules(facts: GateFacts) -> CheckResult:
+    results = []
+    expected = ExpectedConfigurations(facts.location)
+    for kind, configuration in facts.list_configurations():
+        missing = [
+            str(request)
+            for request in _list_all_request_kinds(expected.get_configuration(kind))
+            if not has_webhook_for(configuration, request)
+        ]
+        if missing:
+            results.append(
+                create_failure(
+                    f"in the {_PHASES[kind]} phase nobody asks about {format_names(missing)}",
+                    *_list_rule_fixes(facts, kind, configuration),
+                )
+            )
+    counts_text = ", ".join(
+        f"{len(list(_list_all_request_kinds(expected.get_configuration(kind))))} in {kind}s" for kind in _PHASES
+    )
+    return _require_registration(
+        facts, combine_results(results, create_pass(f"every kind of request that is judged is sent: {counts_text}"))
+    )
+
+
+def _check_conditions(facts: GateFacts) -> CheckResult:
+    results = [
+        result
+        for kind, configuration in facts.list_configurations()
+        for webhook in configuration.webhooks
+        for result in _find_bypasses(facts, kind, configuration, webhook)
     ]
-    return _when_registered(facts, together(said, passed("nothing that a tenant writes decides whether we are asked")))
+    return _require_registration(
+        facts, combine_results(results, create_pass("nothing that a tenant writes decides whether we are asked"))
+    )
 
 
-def _ways_past(facts: Facts, kind: str, found: Configuration, webhook: Webhook) -> Iterator[Said]:
-    def mend(field: str, value: object) -> str:
-        return patched(facts.here, kind, found, webhook, field, value)
+def _find_bypasses(
+    facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook
+) -> Iterator[CheckResult]:
+    def format_fix(field: str, value: object) -> str:
+        return format_webhook_patch(facts.location, kind, configuration, webhook, field, value)
 
-    if restricts(webhook.object_selector):
-        why = f"{webhook.name} has an objectSelector: who labels his object gets past it"
-        yield failed(why, mend("objectSelector", {}))
+    if is_restrictive(webhook.object_selector):
+        reason = f"{webhook.name} has an objectSelector: who labels his object gets past it"
+        yield create_failure(reason, format_fix("objectSelector", {}))
     if webhook.match_policy != "Equivalent":
-        why = f"{webhook.name} has matchPolicy {webhook.match_policy}: another version of an API gets past it"
-        yield warned(why, mend("matchPolicy", "Equivalent"))
-    expected = Expected(facts.here)
-    ours = expected.webhook(kind, webhook.name)
-    if ours is not None and (strange := _strange(ours.match_conditions, webhook.match_conditions)):
-        why = f"{webhook.name} has match conditions of its own, which may pass over what is to be judged: {strange}"
-        yield warned(why, mend("matchConditions", expected.field(kind, webhook.name, "matchConditions") or []))
+        reason = f"{webhook.name} has matchPolicy {webhook.match_policy}: another version of an API gets past it"
+        yield create_warning(reason, format_fix("matchPolicy", "Equivalent"))
+    expected = ExpectedConfigurations(facts.location)
+    expected_webhook = expected.find_webhook(kind, webhook.name)
+    if expected_webhook is not None and (
+        unexpected := _format_unexpected(expected_webhook.match_conditions, webhook.match_conditions)
+    ):
+        reason = (
+            f"{webhook.name} has match conditions of its own, which may pass over what is to be judged: {unexpected}"
+        )
+        yield create_warning(
+            reason, format_fix("matchConditions", expected.get_field(kind, webhook.name, "matchConditions") or [])
+        )
 
 
-def _strange(ours: tuple[Condition, ...], found: tuple[Condition, ...]) -> str:
-    return named([each.name for each in found if each not in ours])
+def _format_unexpected(expected: tuple[MatchCondition, ...], conditions: tuple[MatchCondition, ...]) -> str:
+    return format_names([condition.name for condition in conditions if condition not in expected])
 
 
-def _timeouts(facts: Facts) -> Said:
-    said = []
-    for kind, found in facts.configurations():
-        for webhook in found.webhooks:
+def _check_timeouts(facts: GateFacts) -> CheckResult:
+    results = []
+    for kind, configuration in facts.list_configurations():
+        for webhook in configuration.webhooks:
             seconds = webhook.timeout_seconds
-            if seconds < SHORTEST:
-                why = f"{webhook.name} is given {seconds} s: under load a write to a ledger takes longer"
-            elif seconds > LONGEST:
-                why = f"{webhook.name} is given {seconds} s: with a gate that hangs, every create hangs for so long"
+            if seconds < MIN_TIMEOUT_SECONDS:
+                reason = f"{webhook.name} is given {seconds} s: under load a write to a ledger takes longer"
+            elif seconds > MAX_TIMEOUT_SECONDS:
+                reason = f"{webhook.name} is given {seconds} s: with a gate that hangs, every create hangs for so long"
             else:
                 continue
-            said.append(warned(why, patched(facts.here, kind, found, webhook, "timeoutSeconds", 5)))
-    given = sorted({each.timeout_seconds for _, found in facts.configurations() for each in found.webhooks})
-    return _when_registered(facts, together(said, passed(f"{', '.join(map(str, given))} s")))
+            results.append(
+                create_warning(
+                    reason, format_webhook_patch(facts.location, kind, configuration, webhook, "timeoutSeconds", 5)
+                )
+            )
+    timeouts = sorted({each.timeout_seconds for _, found in facts.list_configurations() for each in found.webhooks})
+    return _require_registration(facts, combine_results(results, create_pass(f"{', '.join(map(str, timeouts))} s")))
 
 
-def _mutated_after(facts: Facts) -> Said:
+def _check_reinvocation(facts: GateFacts) -> CheckResult:
     """Mutating webhooks are called by the names of their configurations (apiserver, mutating_webhook_manager.go)."""
-    if not isinstance(facts.mutating, Configuration):
-        return unknown(facts.unregistered or "the gate's own mutating configuration cannot be seen")
-    if isinstance(facts.others, Unseen):
-        return unknown(f"other configurations cannot be read: {facts.others.why}")
-    ours = facts.mutating
-    later = sorted(each.name for each in facts.others if each.name > ours.name and covers(each, NEW_POD))
-    if not later:
-        return passed("no other mutating webhook sees pods after the gate")
-    said = [
-        warned(
-            f"{named(later)} may change pods after {webhook.name}, which is not asked again (reinvocationPolicy "
+    if not isinstance(facts.mutating, WebhookConfiguration):
+        return create_unknown(facts.registration_problem or "the gate's own mutating configuration cannot be seen")
+    if isinstance(facts.other_configurations, Unavailable):
+        return create_unknown(f"other configurations cannot be read: {facts.other_configurations.reason}")
+    own_configuration = facts.mutating
+    later_names = sorted(
+        configuration.name
+        for configuration in facts.other_configurations
+        if configuration.name > own_configuration.name and has_webhook_for(configuration, CREATE_POD)
+    )
+    if not later_names:
+        return create_pass("no other mutating webhook sees pods after the gate")
+    results = [
+        create_warning(
+            f"{format_names(later_names)} may change pods after {webhook.name}, which is not asked again "
+            "(reinvocationPolicy "
             "Never): what is then missing is refused instead of filled in",
-            patched(facts.here, MUTATING, ours, webhook, "reinvocationPolicy", "IfNeeded"),
+            format_webhook_patch(
+                facts.location, MUTATING, own_configuration, webhook, "reinvocationPolicy", "IfNeeded"
+            ),
         )
-        for webhook in ours.webhooks
-        if judges_pods(webhook) and webhook.reinvocation_policy != "IfNeeded"
+        for webhook in own_configuration.webhooks
+        if is_called_for_pods(webhook) and webhook.reinvocation_policy != "IfNeeded"
     ]
-    return together(said, passed(f"{named(later)} may change pods after the gate, which is then asked again"))
+    return combine_results(
+        results, create_pass(f"{format_names(later_names)} may change pods after the gate, which is then asked again")
+    )
 
 
-def _when_registered(facts: Facts, said: Said) -> Said:
-    return unknown(facts.unregistered) if facts.unregistered else said
+def _require_registration(facts: GateFacts, result: CheckResult) -> CheckResult:
+    return create_unknown(facts.registration_problem) if facts.registration_problem else result
 
 
-def _requests(configuration: Configuration) -> Iterator[Request]:
+def _list_all_request_kinds(configuration: WebhookConfiguration) -> Iterator[RequestKind]:
     for webhook in configuration.webhooks:
         for rule in webhook.rules:
-            yield from requests(rule)
+            yield from list_request_kinds(rule)
 
 
-def _rules_of(facts: Facts, kind: str, found: Configuration) -> Iterator[str]:
+def _list_rule_fixes(facts: GateFacts, kind: str, configuration: WebhookConfiguration) -> Iterator[str]:
     """Commands that let every webhook have the rules that it is registered with."""
-    expected = Expected(facts.here)
-    for webhook in found.webhooks:
-        ours = expected.webhook(kind, webhook.name)
-        if ours is not None and ours.rules != webhook.rules:
-            yield patched(facts.here, kind, found, webhook, "rules", expected.field(kind, webhook.name, "rules"))
-    names = {webhook.name for webhook in found.webhooks}
-    if any(each.name not in names for each in expected.configuration(kind).webhooks):
-        yield _register(facts)
+    expected = ExpectedConfigurations(facts.location)
+    for webhook in configuration.webhooks:
+        expected_webhook = expected.find_webhook(kind, webhook.name)
+        if expected_webhook is not None and expected_webhook.rules != webhook.rules:
+            yield format_webhook_patch(
+                facts.location, kind, configuration, webhook, "rules", expected.get_field(kind, webhook.name, "rules")
+            )
+    names = {webhook.name for webhook in configuration.webhooks}
+    if any(each.name not in names for each in expected.get_configuration(kind).webhooks):
+        yield _format_register(facts)
 
 
-def _register(facts: Facts) -> str:
+def _format_register(facts: GateFacts) -> str:
     """The overlay that deploy/README.md lets everybody write."""
-    return kubectl(facts.here, "apply", "-k", "deploy/kustomize/mine")
+    return format_kubectl(facts.location, "apply", "-k", "deploy/kustomize/mine")
 
 
 CHECKS = (
@@ -146,27 +207,30 @@ CHECKS = (
         "registered",
         "Both webhook configurations are there",
         "FAIL: one is missing, or does not speak of pods",
-        _registered,
+        _check_registered,
     ),
     Check(
         "rules",
         "They speak of every kind of request that is judged, resize and status included",
         "FAIL: something that is judged is not sent",
-        _rules,
+        _check_rules,
     ),
     Check(
         "conditions",
         "No label of an object and no condition lets a request past",
         "FAIL: an objectSelector; WARN: conditions that are not ours, matchPolicy Exact",
-        _conditions,
+        _check_conditions,
     ),
     Check(
-        "timeouts", "The time that is given fits", f"WARN: less than {SHORTEST} s or more than {LONGEST} s", _timeouts
+        "timeouts",
+        "The time that is given fits",
+        f"WARN: less than {MIN_TIMEOUT_SECONDS} s or more than {MAX_TIMEOUT_SECONDS} s",
+        _check_timeouts,
     ),
     Check(
         "mutated-after",
         "What others change after us we see again",
         "WARN: others change pods after us, and reinvocationPolicy is Never",
-        _mutated_after,
+        _check_reinvocation,
     ),
 )
