@@ -11,18 +11,33 @@ from e2e.bench.calls import Calls
 from e2e.bench.client import Created
 from e2e.bench.figures import Over, figures, refusal_figures
 from e2e.bench.ground import Ground, ground
-from e2e.bench.measure import ALONE, SELDOM, WAYS, Round, Sample, Way, one_round, refusals
+from e2e.bench.measure import (
+    ALONE,
+    RESERVING_WAYS,
+    SELDOM,
+    WAYS,
+    Round,
+    Sample,
+    Way,
+    beside_reservations,
+    one_round,
+    refusals,
+)
 from e2e.bench.table import refusal_table, table
 from e2e.bench.variants import (
     CAP,
+    EVERY,
     FLASK,
+    FLASK_TWICE,
     FLOOR,
     FLOOR_HTTP2,
     FLOOR_KEPT,
     KEPT,
     NONE,
+    OPEN,
     QUOTA,
     REFUSING,
+    RESERVING,
     RULES,
     VARIANTS,
     Variant,
@@ -48,7 +63,9 @@ def taken(made: Ground) -> dict[Way, Round]:
     return one_round(made, _CREATES)
 
 
-def test_a_server_is_asked_in_both_phases_and_a_gate_once_about_a_complete_pod(taken: dict[Way, Round]) -> None:
+def test_a_gate_is_called_once_about_a_complete_pod_as_the_webhook_is_that_it_is_compared_with(
+    taken: dict[Way, Round],
+) -> None:
     for each in taken.values():
         asked = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
         assert asked == {
@@ -56,7 +73,8 @@ def test_a_server_is_asked_in_both_phases_and_a_gate_once_about_a_complete_pod(t
             FLOOR: 1,
             FLOOR_HTTP2: 1,
             FLOOR_KEPT: 1,
-            FLASK: 2,
+            FLASK: 1,
+            FLASK_TWICE: 2,
             RULES: 1,
             CAP: 1,
             KEPT: 1,
@@ -66,15 +84,35 @@ def test_a_server_is_asked_in_both_phases_and_a_gate_once_about_a_complete_pod(t
 
 def test_all_pods_of_a_round_are_gone_after_it(made: Ground, taken: dict[Way, Round]) -> None:
     assert all(len(sample.latencies) >= _CREATES for each in taken.values() for sample in each.values())
-    assert [_stored_pods(made, variant) for variant in VARIANTS] == [0] * len(VARIANTS)
+    assert [_stored_pods(made, variant) for variant in EVERY] == [0] * len(EVERY)
 
 
 def test_only_tallygate_refuses_one_and_a_half_opaque_bananas(made: Ground) -> None:
-    said = {variant: _create(made, variant, {_OPAQUE: "1500m"}) for variant in VARIANTS}
+    said = {variant: _create(made, variant, {_OPAQUE: "1500m"}) for variant in EVERY}
     refused = {variant for variant, each in said.items() if each.status == 422 and b"TG101" in each.said}
     stored = {variant for variant, each in said.items() if each.status == 201}
-    assert refused == {RULES, CAP, KEPT}
-    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, QUOTA}
+    assert refused == {RULES, CAP, KEPT, OPEN}
+    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, QUOTA}
+
+
+def test_every_gate_has_an_in_flight_bound_under_which_caps_are_never_exceeded(made: Ground) -> None:
+    warned = [variant.name for variant, gate in made.gates.items() if "in-flight-bound-too-short" in gate.log()]
+    assert warned == []
+
+
+def test_reservations_stay_open_of_pods_that_are_refused_after_the_gate_has_reserved(made: Ground) -> None:
+    taken, after = beside_reservations(made, _CREATES, reservations=5)
+    assert list(taken) == list(RESERVING_WAYS)
+    for each in taken.values():
+        calls = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
+        assert calls == {NONE: 0, QUOTA: 0, KEPT: 1, OPEN: 1}
+    assert len(after) == len(RESERVING_WAYS)
+    assert min(after) >= 5
+    assert _stored_pods(made, OPEN) == 0
+    found = [figure for way, each in taken.items() for figure in figures([each], way)]
+    _, _, *rows = table(found)
+    cells = [row.split("|")[1:3] for row in rows]
+    assert cells == [[f" {way.title} ", f" {variant.title} "] for way in RESERVING_WAYS for variant in RESERVING]
 
 
 def test_the_cap_is_charged_and_a_new_one_begins_empty(made: Ground) -> None:
@@ -150,7 +188,8 @@ def test_who_is_full_refuses_and_a_refusal_is_compared_with_that_of_resource_quo
         asked = {variant: sample.calls.number for variant, sample in taken.items()}
         assert asked == {FLOOR: _CREATES, FLOOR_HTTP2: _CREATES, CAP: _CREATES, KEPT: _CREATES, QUOTA: 0}
         found = refusal_figures([taken], way)
-        assert _rounded(found[-1].p50_ratio) == {"middle": 1.0, "least": 1.0, "most": 1.0}
+        (quota,) = (each for each in found if each.variant == QUOTA.name)
+        assert _rounded(quota.p50_ratio) == {"middle": 1.0, "least": 1.0, "most": 1.0}
         _, _, *rows = refusal_table(found)
         assert [row.split("|")[1:3] for row in rows] == [[f" {way.title} ", f" {each.title} "] for each in REFUSING]
 

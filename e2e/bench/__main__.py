@@ -1,72 +1,125 @@
-"""`python -m e2e.bench [-o json]`: what webhooks cost a create on the local control plane; minutes on two cores."""
+"""`python -m e2e.bench [-o json] [--rounds N]`: what webhooks cost a create on the local control plane."""
 
 import json
 import os
 import platform
 import signal
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 
 import click
 
 from e2e.bench.figures import Figure, Refusal, figures, refusal_figures
 from e2e.bench.ground import ground
-from e2e.bench.measure import ALONE, SELDOM, WAYS, Round, Way, one_round, refusals
+from e2e.bench.measure import (
+    ALONE,
+    RESERVATIONS,
+    RESERVING_WAYS,
+    SELDOM,
+    WAYS,
+    Round,
+    Way,
+    beside_reservations,
+    one_round,
+    refusals,
+)
 from e2e.bench.table import refusal_table, table
 from e2e.errors import BuildError, ClusterError
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
 from webhook.cli.command import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
-_ROUNDS = 10
-_CREATES = 200  # in each variant, in each round, in each way
-
 
 @click.command()
+@click.option("--rounds", type=click.IntRange(1), default=10, show_default=True, help="Rounds of each table.")
+@click.option("--creates", type=click.IntRange(1), default=200, show_default=True, help="Creates in each variant.")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print the figures.")
-def main(output: str) -> None:
+def main(rounds: int, creates: int, output: str) -> None:
     """Measure what webhooks add to the creation of a pod; progress on stderr."""
     try:
         load = os.getloadavg()
-        taken, refused = _rounds()
+        measured = _rounds(rounds, creates)
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
         sys.exit(EXIT_USAGE_ERROR if isinstance(error, BuildError) else EXIT_INTERNAL_ERROR)
-    found = [figure for way in WAYS for figure in figures([each[way] for each in taken], way)]
-    told = [told for way in (ALONE, SELDOM) for told in refusal_figures([each[way] for each in refused], way)]
-    click.echo(_as_json(found, told, load) if output == "json" else _as_table(found, told, load))
+    found = _Found(
+        [figure for way in WAYS for figure in figures([each[way] for each in measured.taken], way)],
+        [told for way in (ALONE, SELDOM) for told in refusal_figures([each[way] for each in measured.refused], way)],
+        [each for way in RESERVING_WAYS for each in figures([taken[way] for taken in measured.reserving], way)],
+        min(measured.open_reservations),
+    )
+    run = _Run(rounds, creates, load[0])
+    click.echo(_as_json(found, run) if output == "json" else _as_table(found, run))
 
 
-def _rounds() -> tuple[list[dict[Way, Round]], list[dict[Way, Round]]]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The size of a run: rounds, creates in each variant in each round and way; and the load before it."""
+
+    rounds: int
+    creates: int
+    load: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """All rounds, those with refusals, those with reservations, and how many of these were open after each way."""
+
+    taken: list[dict[Way, Round]] = field(default_factory=list)
+    refused: list[dict[Way, Round]] = field(default_factory=list)
+    reserving: list[dict[Way, Round]] = field(default_factory=list)
+    open_reservations: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The figures of all tables, and the least number of reservations that were open."""
+
+    figures: list[Figure]
+    refusals: list[Refusal]
+    reserving: list[Figure]
+    least_open: int
+
+
+def _rounds(rounds: int, creates: int) -> _Measured:
     click.echo("starting a control plane …", err=True)
+    measured = _Measured()
     with LocalCluster() as cluster, ground(cluster) as made:
-        taken, refused = [], []
-        for number in range(_ROUNDS):
-            click.echo(f"round {number + 1} of {_ROUNDS} …", err=True)
-            taken.append(one_round(made, _CREATES))
-            refused.append(refusals(made, _CREATES))
-    return taken, refused
+        for number in range(rounds):
+            click.echo(f"round {number + 1} of {rounds} …", err=True)
+            measured.taken.append(one_round(made, creates))
+            measured.refused.append(refusals(made, creates))
+        for number in range(rounds):  # at last: while reservations expire the gate reads and writes for them
+            click.echo(f"round {number + 1} of {rounds} with {RESERVATIONS:,} open reservations …", err=True)
+            taken, after = beside_reservations(made, creates)
+            measured.reserving.append(taken)
+            measured.open_reservations.extend(after)
+    return measured
 
 
-def _as_table(found: list[Figure], refused: list[Refusal], load: tuple[float, float, float]) -> str:
+def _as_table(found: _Found, run: _Run) -> str:
     machine = (
         f"Kubernetes {kubernetes_version()} and everything else on {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}; load before: {load[0]:.1f}. {_ROUNDS} rounds of {_CREATES} creates."
+        f"{platform.python_version()}; load before: {run.load:.1f}. {run.rounds} rounds of {run.creates} creates."
     )
-    return "\n".join([machine, "", *table(found), "", *refusal_table(refused)])
+    reserving = f"Beside open reservations, {found.least_open:,} at least:"
+    lines = [machine, "", *table(found.figures), "", *refusal_table(found.refusals), "", reserving, ""]
+    return "\n".join([*lines, *table(found.reserving)])
 
 
-def _as_json(found: list[Figure], refused: list[Refusal], load: tuple[float, float, float]) -> str:
+def _as_json(found: _Found, run: _Run) -> str:
     return json.dumps(
         {
             "kubernetes": kubernetes_version(),
             "python": platform.python_version(),
             "cores": os.cpu_count(),
-            "load": load[0],
-            "rounds": _ROUNDS,
-            "creates": _CREATES,
-            "figures": [asdict(figure) for figure in found],
-            "refusals": [asdict(refusal) for refusal in refused],
+            "load": run.load,
+            "rounds": run.rounds,
+            "creates": run.creates,
+            "figures": [asdict(figure) for figure in found.figures],
+            "refusals": [asdict(refusal) for refusal in found.refusals],
+            "reserving": [asdict(figure) for figure in found.reserving],
+            "least_open": found.least_open,
         },
         indent=2,
     )

@@ -28,10 +28,10 @@ class Figure:
     """One variant, created in one way.
 
     Times are in milliseconds, ratios to the variant without a webhook. `added` is what the median is longer than
-    there, `added_ratio` that beside what the trivial webhook adds, and `quota_ratio` beside what a ResourceQuota adds,
-    over the rounds in which that added something; None where there is nothing to compare. `per_second_of_quota` is the
-    ratio to the creates a second under a ResourceQuota. `calls` and `call` are the API server's own count of calls for
-    each create, and its own mean of one.
+    there, `added_ratio` that beside what the trivial webhook adds, which is called once as a gate is, and `quota_ratio`
+    beside what a ResourceQuota adds, over the rounds in which that added something; None where there is nothing to
+    compare. `per_second_of_quota` is the ratio to the creates a second under a ResourceQuota. `calls` and `call` are
+    the API server's own count of calls for each create, and its own mean of one.
     """
 
     clients: int

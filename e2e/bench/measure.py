@@ -12,7 +12,8 @@ from time import perf_counter
 from e2e.bench.calls import Calls
 from e2e.bench.client import Client, Created
 from e2e.bench.ground import Ground
-from e2e.bench.variants import REFUSING, VARIANTS, Variant
+from e2e.bench.objects import LEFT
+from e2e.bench.variants import OPEN, REFUSING, RESERVING, VARIANTS, Variant
 from e2e.errors import ClusterError
 
 _CREATED = 201
@@ -50,6 +51,12 @@ class Way:
 ALONE = Way(1)
 SELDOM = Way(1, seldom=True)
 WAYS = (ALONE, SELDOM, Way(8), Way(32))
+RESERVING_WAYS = (ALONE, Way(8), Way(32))
+
+RESERVATIONS = 1_000
+"""Open in one ledger where that is measured."""
+
+_SPARE = 100  # reservations, since some expire while others are measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,41 @@ def one_round(ground: Ground, creates: int) -> dict[Way, Round]:
         with _asking(ground, way) as block:
             taken[way] = _measured(ground, partial(_by_turns, way, VARIANTS, block), creates)
     return taken
+
+
+def beside_reservations(
+    ground: Ground, creates: int, reservations: int = RESERVATIONS
+) -> tuple[dict[Way, Round], Sequence[int]]:
+    """The same beside a ledger with so many open reservations; and how many were open after each way.
+
+    A reservation stays open for the in-flight bound and longer where something else refuses the pod. As many are made
+    before each way as have expired.
+
+    Raises:
+        ClusterError: a pod is not answered as it should be, or the cluster does not come to rest.
+    """
+    taken, after = {}, []
+    for way in RESERVING_WAYS:
+        _leave_open(ground, reservations + _SPARE - ground.open_reservations())
+        with _asking(ground, way) as block:
+            taken[way] = _measured(ground, partial(_by_turns, way, RESERVING, block), creates)
+        after.append(ground.open_reservations())
+    return taken, after
+
+
+def _leave_open(ground: Ground, reservations: int) -> None:
+    """Create pods that the gate reserves for and something else refuses."""
+    clients = 8
+    with ExitStack() as ends:
+        threads = ends.enter_context(ThreadPoolExecutor(clients))
+
+        def run(pods: list[bytes]) -> None:
+            with closing(Client(ground.access)) as client:
+                for pod in pods:
+                    _took(client.create(OPEN.namespace, pod), _FORBIDDEN)
+
+        pods = ground.pods(max(0, reservations), LEFT)
+        list(threads.map(run, (pods[first::clients] for first in range(clients))))
 
 
 def refusals(ground: Ground, creates: int) -> dict[Way, Round]:

@@ -17,6 +17,10 @@ _GPU = "nvidia.com/gpu"
 _ROWS = 8  # promises that a gate leaves in a ledger before it takes a recount along
 
 
+LEFT = "bench-left"
+"""The label of pods that are refused after a gate has reserved for them, and how their names begin."""
+
+
 def pod(name: str) -> bytes:
     """A pod that every rule looks at; its scheduler does not exist, so it stays as it was created."""
     resources = {"cpu": "100m", "memory": "64Mi", _GPU: "1"}
@@ -29,7 +33,7 @@ def pod(name: str) -> bytes:
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "labels": {LEFT: "true"} if name.startswith(LEFT) else {}},
             "spec": {"schedulerName": "nobody", "containers": [container]},
         }
     ).encode()

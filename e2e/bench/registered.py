@@ -8,7 +8,8 @@ nobody's webhook is a loopback URL. The Services are of type ExternalName, since
 import base64
 from typing import Any
 
-from e2e.bench.variants import FLOOR_HTTP2, FLOOR_KEPT, Variant
+from e2e.bench.objects import LEFT
+from e2e.bench.variants import FLOOR, FLOOR_HTTP2, FLOOR_KEPT, PHASES, Variant
 from webhook.admission.registration import ServiceTarget, create_webhook_configurations
 
 SERVERS = "bench-servers"
@@ -16,6 +17,9 @@ SERVERS = "bench-servers"
 
 LOOPBACK = "127.0.0.1"
 """As the API server calls what it speaks HTTP/2 to."""
+
+LEFTOVERS = "bench-leftovers"
+"""The configuration that leaves reservations open."""
 
 _HOST = "localhost"
 _KINDS = (("mutating", "MutatingWebhookConfiguration"), ("validating", "ValidatingWebhookConfiguration"))
@@ -70,8 +74,20 @@ def constant(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
     }
 
 
+def leftovers(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
+    """Let the constant answer refuse the labelled pods of a variant, beside its gate, whose reservation stays open."""
+    _, configuration = create_webhook_configurations(ServiceTarget(SERVERS, FLOOR.name, port), ca_bundle=authority)
+    refusing = configuration["webhooks"][0] | {
+        "name": "leftover.example.com",
+        "clientConfig": _client(FLOOR, port, authority, "/refuse"),
+        "namespaceSelector": _within(variant.namespace),
+        "objectSelector": {"matchLabels": {LEFT: "true"}},
+    }
+    return configuration | {"metadata": {"name": LEFTOVERS}, "webhooks": [refusing]}
+
+
 def trivial(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
-    """Both configurations of a webhook that allows every pod, as somebody would write them by hand."""
+    """The configurations of a webhook that allows every pod, as somebody would write them by hand, for its phases."""
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE", "UPDATE"]}
     return [
         {
@@ -91,6 +107,7 @@ def trivial(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any
             ],
         }
         for phase, kind in _KINDS
+        if phase in PHASES[variant]
     ]
 
 

@@ -23,13 +23,13 @@ _WITHIN = 30.0  # seconds
 _NOWHERE = ""  # they have no health answer
 
 
-def flask_port(folder: Path, ends: ExitStack) -> int:
-    """Run the trivial webhook until `ends`, with the certificate in the folder; the port that it chose.
+def flask_port(name: str, folder: Path, ends: ExitStack) -> int:
+    """Run a trivial webhook until `ends`, with the certificate in the folder; the port that it chose.
 
     Raises:
         ClusterError: it ends by itself, or names no port in time.
     """
-    return _port("flask", (sys.executable, "-m", "tests.bench.bare", str(folder)), folder, ends)
+    return _port(name, (sys.executable, "-m", "tests.bench.bare", str(folder)), folder, ends)
 
 
 def floor_port(folder: Path, kubeconfig: Path, ledger: Path, ends: ExitStack) -> int:

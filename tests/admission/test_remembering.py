@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,25 +106,82 @@ _PODS = st.fixed_dictionaries(
 )
 
 
-@given(st.lists(_PODS, min_size=2, max_size=6))
-def test_what_was_found_of_others_changes_no_verdict(pods: list[dict[str, Any]]) -> None:
-    remembers = RuleIndex(policies(RULES))
-    for pod in pods * 2:
-        asks = change({"object": pod})
-        found = evaluate_request(asks, remembers, None, Phase.VALIDATING)
-        assert found == evaluate_request(asks, RuleIndex(policies(RULES)), None, Phase.VALIDATING)
+_CHANGES = st.lists(st.fixed_dictionaries({"object": _PODS}, optional={"old": _PODS}), min_size=2, max_size=6)
 
 
-def test_a_pod_that_another_rule_is_for_is_not_spared_for_one_that_asks_for_the_same() -> None:
-    resources = {"requests": {"example.com/a": "2"}, "limits": {"example.com/a": "2"}}
-    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "resources": resources}]}}
-    labelled = {**pod, "metadata": {"name": "b", "labels": {"strict": "yes"}}}
+@given(_CHANGES)
+def test_what_was_found_of_others_changes_no_verdict(changes: list[dict[str, Any]]) -> None:
     remembers = RuleIndex(policies(RULES))
-    said = [
-        evaluate_request(change({"object": each}), remembers, None, Phase.VALIDATING).is_allowed
-        for each in (pod, labelled, pod)
-    ]
-    assert said == [True, False, True]
+    for asks in changes * 2:
+        found = evaluate_request(change(asks), remembers, None, Phase.VALIDATING)
+        assert found == evaluate_request(change(asks), RuleIndex(policies(RULES)), None, Phase.VALIDATING)
+
+
+def test_a_stored_bad_pod_that_is_relabelled_spares_no_new_pod_of_its_shape() -> None:
+    resources = {"limits": {"example.com/a": "1500m"}, "requests": {"example.com/a": "1500m"}}
+    bad = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "resources": resources}]}}
+    relabelled = {**bad, "metadata": {"name": "a", "labels": {"x": "y"}}}
+    remembers = RuleIndex(policies(RULES))
+    assert evaluate_request(change({"old": bad, "object": relabelled}), remembers, None, Phase.VALIDATING).is_allowed
+    created = evaluate_request(change({"object": bad}), remembers, None, Phase.VALIDATING)
+    assert [problem.code for problem in created.problems] == ["TG101"]
+
+
+BY_LABEL = """
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: pods}
+spec: {resources: [example.com/a], match: {kinds: [Pod]}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: teams}
+spec:
+  resources: [example.com/b]
+  match: {namespaces: {include: [team-*], selector: {matchLabels: {gpu: "yes"}}}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: others}
+spec:
+  resources: [example.com/c]
+  match: {namespaces: {exclude: [team-*], selector: {matchLabels: {gpu: "yes"}}}}
+"""
+_LABELLED = {"gpu": "yes"}
+_ASKED: dict[str, tuple[tuple[str, str, dict[str, str] | None], list[str], list[str]]] = {
+    "a pod of a team with the label": (("Pod", "team-a", _LABELLED), ["pods", "teams"], []),
+    "a pod of a team without it": (("Pod", "team-b", {}), ["pods"], []),
+    "a pod of a team whose labels are unknown": (("Pod", "team-c", None), ["pods"], ["teams"]),
+    "a pod of others with the label": (("Pod", "d", _LABELLED), ["pods", "others"], []),
+    "a pod of others without it": (("Pod", "e", {}), ["pods"], []),
+    "a pod of others whose labels are unknown": (("Pod", "f", None), ["pods"], ["others"]),
+    "a Job of a team with the label": (("Job", "team-a", _LABELLED), ["teams"], []),
+    "a Job of a team without it": (("Job", "team-b", {}), [], []),
+    "a Job of a team whose labels are unknown": (("Job", "team-c", None), [], ["teams"]),
+}
+
+
+@pytest.mark.parametrize("second", _ASKED)
+@pytest.mark.parametrize("first", _ASKED)
+def test_nothing_is_judged_by_the_rules_for_what_was_asked_about_before(first: str, second: str) -> None:
+    index = RuleIndex(policies(BY_LABEL))
+    for asked, rules, unknown in (_ASKED[first], _ASKED[second]):
+        found = index.select(*asked)
+        assert [rule.name for rule in found.rules] == rules
+        assert [rule.name for rule in found.unknown] == unknown
+
+
+@pytest.mark.parametrize("labels", [_LABELLED, {}, None], ids=["label", "no label", "labels unknown"])
+def test_namespaces_with_the_same_rules_share_one_selection(labels: dict[str, str] | None) -> None:
+    index = RuleIndex(policies(BY_LABEL))
+    assert index.select("Pod", "a", labels) is index.select("Pod", "b", labels)
+
+
+def test_labels_that_no_rule_asks_for_take_no_room_in_the_cache() -> None:
+    index = RuleIndex(policies(WHOLE))
+    for number in range(10):
+        index.select("Pod", "team-a", {"number": str(number)})
+    assert index._select.cache_info().currsize == 1  # noqa: SLF001  # the size shows nowhere else
 
 
 @given(st.lists(_PODS, min_size=2, max_size=6))

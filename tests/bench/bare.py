@@ -1,7 +1,8 @@
 """The webhook that somebody writes in an afternoon: a Flask view that parses the review and allows it.
 
-`python -m tests.bench.bare FOLDER` serves it by granian as granian's own command does, with one worker, the
-certificate in the folder, and granian's defaults: no rule, no log, no metric.
+`python -m tests.bench.bare FOLDER [THREADS]` serves it by granian as granian's own command does, with one worker, the
+certificate in the folder, and granian's defaults: no rule, no log, no metric. THREADS is the number of threads that run
+the view (`--blocking-threads`); granian's default is half its backlog, 512.
 """
 
 import socket
@@ -27,7 +28,7 @@ def validate() -> ResponseReturnValue:
     }
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, threads: int | None = None) -> None:
     """Serve until a signal comes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -38,6 +39,7 @@ def main(folder: Path) -> None:
         address="127.0.0.1",
         port=port,
         interface=Interfaces.WSGI,
+        blocking_threads=threads,
         ssl_cert=folder / "tls.crt",
         ssl_key=folder / "tls.key",
         log_enabled=False,
@@ -45,4 +47,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -39,10 +39,11 @@ def compare(servers: Mapping[str, Running], effort: Effort, folder: Path) -> dic
     return middle
 
 
-def ratio(mine: Measured, theirs: Measured, connections: int) -> str:
+def ratio(title: str, mine: Measured, theirs: Measured, connections: int) -> str:
     """A row with one over the other."""
+    rate = mine.per_second / theirs.per_second
     return (
-        f"| {connections} | *ratio* | **{mine.per_second / theirs.per_second:.2f} ×** | {mine.p50 / theirs.p50:.2f} | "
+        f"| {connections} | *{title}* | **{rate:.2f} ×** | {mine.p50 / theirs.p50:.2f} | "
         f"**{mine.p99 / theirs.p99:.2f}** | {mine.cpu / theirs.cpu:.2f} | |"
     )
 

@@ -1,7 +1,8 @@
-"""What one step more costs: a gate, the same behind its relay, and behind HAProxy where that is installed.
+"""The cost of one step more: a gate, the same behind its relay, and behind HAProxy where that is installed.
 
-HAProxy (Debian's package) is what somebody would put there instead: it ends TLS, keeps connections to the gate, and
-asks again when a connection breaks.
+HAProxy (Debian's package) is what somebody would put there instead. It is configured to do what the relay does: it ends
+TLS, keeps connections to the gate, asks whether the gate is ready, sends a review again when a connection breaks or the
+gate is too busy, bounds the time for a whole request, and takes another certificate by its runtime API.
 """
 
 import shutil
@@ -17,22 +18,30 @@ from tests.bench.compared import HEAD, Effort, compare, ratio
 from tests.bench.pipeline import CONNECTIONS, serve_arguments
 from tests.bench.servers import Running, accepts, certificate, serving
 
+_PROXY = "behind HAProxy"
 _HAPROXY = """\
 global
   nbthread 2
+  tune.bufsize 131072
+  stats socket {folder}/haproxy.sock level admin
 defaults
   mode http
   timeout connect 1s
   timeout client 120s
+  timeout http-request 10s
   timeout server 5s
+  option http-buffer-request
+  option redispatch 1
   retries 10
-  retry-on conn-failure empty-response
+  retry-on conn-failure empty-response response-timeout 503
   http-reuse always
 frontend relay
   bind 127.0.0.1:{port} ssl crt {folder}/both.pem ssl-min-ver TLSv1.3
   default_backend gate
 backend gate
-  server own 127.0.0.1:{gate} ssl verify none
+  option httpchk GET /readyz
+  http-check expect status 200
+  server own 127.0.0.1:{gate} ssl verify none check
 """
 
 
@@ -44,13 +53,15 @@ def main(rounds: int = 3, seconds: int = 4) -> None:
         gate = ends.enter_context(serving(serve_arguments(folder)))
         servers = {"gate": gate, "behind its relay": ends.enter_context(serving(_relay_arguments(folder, gate)))}
         if shutil.which("haproxy"):
-            servers["behind HAProxy"] = ends.enter_context(_haproxy(folder, gate))
+            servers[_PROXY] = ends.enter_context(_haproxy(folder, gate))
         print(HEAD)
         for connections in CONNECTIONS:
             found = compare(servers, Effort(rounds, seconds, connections), folder)
-            print(ratio(found["behind its relay"], found["gate"], connections))
+            print(ratio("ratio of relay to gate", found["behind its relay"], found["gate"], connections))
+            if _PROXY in servers:
+                print(ratio("ratio of HAProxy to gate", found[_PROXY], found["gate"], connections))
         for label, server in servers.items():
-            print(f"\n{label}: {server.rss_mib():.0f} MiB")
+            print(f"\n{label}: {server.pss_mib():.0f} MiB (PSS)")
 
 
 def _relay_arguments(folder: Path, gate: Running) -> list[str]:
@@ -71,6 +82,8 @@ def _haproxy(folder: Path, gate: Running) -> Iterator[Running]:
     process = subprocess.Popen(command)  # noqa: S603  # our own arguments
     try:
         while not accepts(port):
+            if process.poll() is not None:
+                raise RuntimeError(f"HAProxy ended with {process.returncode}")
             time.sleep(0.01)
         yield Running(process.pid, port, time.monotonic() - begun)
     finally:

@@ -1,4 +1,4 @@
-"""Starting what is measured: tallygate, and the Flask view that somebody would write instead, on the same server."""
+"""Start a server, and read its processor time and memory: tallygate, or the Flask view that is compared with it."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from certs.renewal import issue
 
 _PORT = re.compile(rb'"port": ?(\d+)')
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PSS = re.compile(r"^Pss: +(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,26 @@ class Running:
 
     def cpu_seconds(self) -> float:
         """Processor time so far, of all its threads and of its worker processes."""
-        return sum(int(fields[11]) + int(fields[12]) for fields in self._stats()) / _TICKS
+        return sum(int(fields[11]) + int(fields[12]) for _, fields in self._stats()) / _TICKS
 
-    def rss_mib(self) -> float:
-        """Memory that it holds now, its worker processes included."""
-        return sum(int(fields[21]) for fields in self._stats()) * _PAGE / 2**20
+    def pss_mib(self) -> float:
+        """Memory in use now, of the process and its workers (PSS, /proc/PID/smaps_rollup).
 
-    def _stats(self) -> Iterator[list[str]]:
-        """The fields of `/proc/PID/stat` from the state on, of the process and its children."""
+        A page that several processes share is divided among them. RSS counts it in each of them, and so takes a server
+        with workers for larger than it is.
+        """
+        rollups = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid, _ in self._stats())
+        return sum(int(kib) for rollup in rollups for kib in _PSS.findall(rollup)) / 2**10
+
+    def _stats(self) -> Iterator[tuple[int, list[str]]]:
+        """The process and its children: the id of each, and the fields of `/proc/PID/stat` from the state on."""
         for path in Path("/proc").glob("[0-9]*/stat"):
-            pid, _, fields = path.read_text().rpartition(")")
-            split = fields.split()
-            if self.pid in (int(pid.split()[0]), int(split[1])):
-                yield split
+            with suppress(FileNotFoundError, ProcessLookupError):  # another process that ends just now
+                pid, _, fields = path.read_text().rpartition(")")
+                split = fields.split()
+                number = int(pid.split()[0])
+                if self.pid in (number, int(split[1])):
+                    yield number, split
 
 
 def certificate(folder: Path) -> None:

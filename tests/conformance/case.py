@@ -16,11 +16,12 @@ class Outcome:
     """How a case went: every difference in a sentence, none when both agree.
 
     `beyond_int64` tells that Kubernetes' answer shows its integers wrapping around. Then the differences are those
-    from the right answer.
+    from the right answer. `is_judged` is false where tallygate itself names something that it does not judge.
     """
 
     differences: tuple[str, ...] = ()
     beyond_int64: bool = False
+    is_judged: bool = True
 
 
 class CaseFileError(Exception):

@@ -8,14 +8,21 @@ from tests.conformance.typed import typed
 from webhook.accounting.node_fit import find_shortfalls
 from webhook.objects.core import Node, Pod
 
-_FIELDS = ("requested", "used", "capacity", "never", "reason")
+_ATTRIBUTES = {
+    "requested": "requested",
+    "used": "used",
+    "capacity": "allocatable",
+    "never": "unresolvable",
+    "reason": "reason",
+}
+"""The attribute of a shortfall by its name in the recorded answers."""
 
 
 def compare(case: Case) -> Outcome:
     """Compare the set of insufficient resources with all that is said of each, whatever their order."""
     pods = case["pods"] or []
     found = find_shortfalls(typed(case["pod"], Pod), typed(case["node"], Node), [typed(each, Pod) for each in pods])
-    ours = {each.resource: tuple(str(getattr(each, field)) for field in _FIELDS) for each in found}
+    ours = {each.resource: tuple(str(getattr(each, attribute)) for attribute in _ATTRIBUTES.values()) for each in found}
     theirs = {each["resource"]: _answer(each) for each in case["answer"]["insufficient"] or ()}
     wrapping = wrapping_names(case["pod"], case["node"], pods)
     differences = [
@@ -27,4 +34,4 @@ def compare(case: Case) -> Outcome:
 
 
 def _answer(said: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(str(said[field]) for field in _FIELDS)
+    return tuple(str(said[field]) for field in _ATTRIBUTES)

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.accounting.fit.deciding import decided
-from tests.accounting.scheduling import plain
 from tests.conformance import fit, name, node, pod, quantity, resourcequota, schedule, workload
 from tests.conformance.case import Case, Outcome
 
@@ -18,7 +16,7 @@ KINDS: Mapping[str, Compare] = {
     "quantity sum": quantity.compare_sum,
     "quantity token": quantity.compare_token,
     "resourcequota": resourcequota.compare,
-    "schedule": schedule.comparing(schedule.unless_devices(decided, plain.schedule)),
+    "schedule": schedule.compare,
     "workload": workload.compare,
 }
 """The kinds that are compared."""

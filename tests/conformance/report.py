@@ -17,18 +17,22 @@ class Report:
 
     path: Path
     cases: int = 0
+    not_judged: int = 0
     beyond_int64: int = 0
     disagreements: list[tuple[int, Case, Outcome]] = field(default_factory=list)
 
     def __str__(self) -> str:
         """One line of counts, then the first disagreements, each with its case."""
         wrong = len(self.disagreements)
-        counts = f"{self.path}: {self.cases} cases, {wrong} disagreements, {self.beyond_int64} beyond int64"
-        return "\n".join([counts, *(_shown(*each) for each in self.disagreements[:SHOWN])])
+        counts = f"{self.path}: {self.cases} cases, {wrong} disagreements, {self.not_judged} not judged"
+        beyond = f", {self.beyond_int64} beyond int64" if self.beyond_int64 else ""
+        return "\n".join([counts + beyond, *(_shown(*each) for each in self.disagreements[:SHOWN])])
 
 
 def run(path: Path) -> Report:
-    """Compare every case of a file. A case beyond int64 where tallygate is right is counted apart.
+    """Compare every case of a file.
+
+    Cases that agree are counted apart where tallygate does not judge, and where Kubernetes' integers wrap around.
 
     Raises:
         CaseFileError: the file cannot be read, or holds a case of an unknown kind.
@@ -39,6 +43,8 @@ def run(path: Path) -> Report:
         outcome = _outcome(path, report.cases, case)
         if outcome.differences:
             report.disagreements.append((report.cases, case, outcome))
+        elif not outcome.is_judged:
+            report.not_judged += 1
         elif outcome.beyond_int64:
             report.beyond_int64 += 1
     return report

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
+from tests.accounting.fit.deciding import decided
 from tests.conformance.case import Case, Outcome
 
 Objects = Sequence[dict[str, Any]]
@@ -24,56 +25,57 @@ class Said(Protocol):
         """The message of the condition PodScheduled, empty where there is none."""
 
 
-_DEVICES = ("DeviceClass", "ResourceClaim")
-
 Answering = Callable[[Objects, Objects, Objects, dict[str, Any]], Said]
 """An implementation: given nodes, bound pods, all other objects and the new pod."""
 
 
+def compare(case: Case) -> Outcome:
+    """Compare the product's answer.
+
+    Where the product names something that it does not judge, it still says for certain that a pod fits nowhere.
+    """
+    said = decided(*_parts(case))
+    if not said.unknown:
+        return Outcome(tuple(_differences(case, said)))
+    wrong = case["result"]["scheduled"] and not said.nodes
+    differences = (f"scheduled: Kubernetes True, tallygate False, not judged: {said.unknown}",) if wrong else ()
+    return Outcome(differences, is_judged=False)
+
+
 def comparing(answering: Answering) -> Callable[[Case], Outcome]:
-    """Compare this one: the verdict, the chosen and the nominated node among its own, the message exactly.
+    """Compare another implementation, which judges everything."""
+    return lambda case: Outcome(tuple(_differences(case, answering(*_parts(case)))))
 
-    Where the case says how many nodes were feasible, that number too; the scheduler looks at all of fewer than 100.
+
+def _parts(case: Case) -> tuple[Objects, Objects, Objects, dict[str, Any]]:
+    return case["nodes"] or [], case["pods"] or [], case.get("objects") or [], case["pod"]
+
+
+def _differences(case: Case, said: Said) -> list[str]:
+    """Every part in which they differ, in a sentence.
+
+    Where the case names all choices of the scheduler, they are compared exactly. Where it does not, the node that was
+    chosen must be among ours, of which there are as many as the case says, if it does. (The scheduler looks at all of
+    fewer than 100 nodes.)
     """
-
-    def compare(case: Case) -> Outcome:
-        said = answering(case["nodes"] or [], case["pods"] or [], case.get("objects") or [], case["pod"])
-        return Outcome(tuple(_differences(case["result"], said)))
-
-    return compare
-
-
-def unless_devices(answering: Answering, otherwise: Answering) -> Answering:
-    """An implementation that leaves pods that ask for devices, by claim or by class, to another.
-
-    The product names them as not judged, so that there is nothing to compare.
-    """
-
-    def answer(nodes: Objects, pods: Objects, others: Objects, pod: dict[str, Any]) -> Said:
-        has_devices = any(each.get("kind") in _DEVICES for each in others)
-        asks = bool((pod.get("spec") or {}).get("resourceClaims"))
-        return (otherwise if has_devices or asks else answering)(nodes, pods, others, pod)
-
-    return answer
-
-
-def _differences(result: dict[str, Any], said: Said) -> list[str]:
-    """Every part in which they differ, in a sentence."""
-    nominated, ours = result.get("nominated", ""), sorted(said.nodes)
-    both = result["scheduled"] and bool(said.nodes)
+    result, choices = case["result"], case.get("choices")
+    fitting, nominated = sorted(said.nodes), sorted(said.nominated)
+    both, message = result["scheduled"] and bool(fitting), result["message"]
     differences = {
-        f"scheduled: Kubernetes {result['scheduled']}, tallygate {bool(ours)}": result["scheduled"] != bool(ours),
-        f"node: Kubernetes {result['node']}, tallygate one of {ours}": both and result["node"] not in ours,
-        f"feasible: Kubernetes {result.get('feasible')} nodes, tallygate {ours}": both
-        and result.get("feasible", len(ours)) != len(ours),
-        f"nominated: Kubernetes {nominated!r}, tallygate one of {sorted(said.nominated)}": not _is_among(
-            nominated, said.nominated
-        ),
-        f"message: Kubernetes {result['message']!r}, tallygate {said.message!r}": result["message"] != said.message,
+        f"scheduled: Kubernetes {result['scheduled']}, tallygate {bool(fitting)}": result["scheduled"] != bool(fitting),
+        f"message: Kubernetes {message!r}, tallygate {said.message!r}": message != said.message,
     }
+    if choices is not None:
+        nodes, candidates = choices["nodes"], choices["nominated"]
+        differences |= {
+            f"node: Kubernetes one of {nodes}, tallygate one of {fitting}": both and nodes != fitting,
+            f"nominated: Kubernetes one of {candidates}, tallygate one of {nominated}": candidates != nominated,
+        }
+    else:
+        chosen, count = result.get("nominated", ""), result.get("feasible", len(fitting))
+        differences |= {
+            f"node: Kubernetes {result['node']}, tallygate one of {fitting}": both and result["node"] not in fitting,
+            f"feasible: Kubernetes {count} nodes, tallygate {fitting}": both and count != len(fitting),
+            f"nominated: Kubernetes {chosen!r}, tallygate one of {nominated}": chosen not in (nominated or [""]),
+        }
     return [sentence for sentence, differs in differences.items() if differs]
-
-
-def _is_among(name: str, names: Collection[str]) -> bool:
-    """Whether a node is one of those; no node is right where there are none."""
-    return name in names if names else not name

@@ -142,6 +142,25 @@ def test_a_rollout_is_told_how_it_will_go(strategy: dict[str, Any] | None, said:
 
 
 @pytest.mark.parametrize(
+    ("gpus", "replicas", "strategy", "said"),
+    [
+        pytest.param(1, 3, rolling(1, 0), "", id="room for its one pod more is enough"),
+        pytest.param(1, 4, rolling(1, 0), "a rollout can never go on", id="no room for one more"),
+        pytest.param(1, 3, rolling(2, 0), "it goes on only as old pods end", id="room for one of two more"),
+        pytest.param(2, 1, rolling(1, 0), "", id="room for one more of two GPUs"),
+        pytest.param(2, 2, rolling(1, 0), "a rollout can never go on", id="no room for one more of two GPUs"),
+        pytest.param(2, 1, rolling(2, 0), "it goes on only as old pods end", id="room for one of two more of two GPUs"),
+    ],
+)
+def test_a_rollout_that_may_end_no_pod_first_needs_room_for_one_more(
+    gpus: int, replicas: int, strategy: dict[str, Any], said: str
+) -> None:
+    new, old = (workload(gpus, image=image, replicas=replicas, strategy=strategy) for image in "ba")
+    warnings = told(Scene(), new, oldObject=old)
+    assert [said in warning for warning in warnings] == ([True] if said else [])
+
+
+@pytest.mark.parametrize(
     ("strategy", "held", "asks", "end"),
     [
         (rolling(1, 0), 3, "2 replicas ask 2", "0 free: no new pod starts until others end"),

@@ -34,6 +34,14 @@ def test_a_rule_speaks_before_a_cap_and_nothing_is_promised() -> None:
     assert scene.promised() == {}
 
 
+def test_an_update_of_a_stored_pod_lets_no_later_create_of_its_shape_pass_the_rules() -> None:
+    scene = Scene(WHOLE)
+    stored = pod("u", "1500m")
+    relabelled = stored | {"metadata": stored["metadata"] | {"labels": {"x": "y"}}}
+    assert response(scene.admit(relabelled, oldObject=stored))["allowed"]
+    assert response(scene.admit(pod("v", "1500m")))["status"]["code"] == 422
+
+
 def test_a_rule_by_label_is_judged_though_no_cap_asks_for_labels() -> None:
     rule = WHOLE.replace("[extended]", "[extended], match: {namespaces: {selector: {matchLabels: {gpu: 'yes'}}}}")
     scene = Scene(rule + CAP, labels={"team-a": {"gpu": "yes"}, "team-b": {}})

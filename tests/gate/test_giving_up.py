@@ -6,18 +6,23 @@ import pytest
 
 from tests.gate.scene import CAP, GPU, TWO, Scene, pod, response
 from tests.state.attempts import Look
+from tests.state.batching.script import Done, ScriptedStore
+from webhook.accounting.amounts import Amounts
 from webhook.errors import TallygateError
 from webhook.gate.gate import UndecidedError
+from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError, Transition
 
 T = TypeVar("T")
+Then = tuple[str, TallygateError]
 
 
 class Failing(MemoryLedgers):
     """A store that gives the ledgers of one cap up: before they are written, or after."""
 
-    def __init__(self, cap: str, failure: TallygateError, *, written: bool = False, then: str = "") -> None:
+    def __init__(self, cap: str, failure: TallygateError, *, written: bool = False, then: Then | None = None) -> None:
         super().__init__()
         self.cap = cap
         self.failure = failure
@@ -26,9 +31,9 @@ class Failing(MemoryLedgers):
         self.failed = False
 
     def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
-        """Fail once where it is to; from then on the ledgers of the cap named `then` are out of reach."""
-        if self.failed and self.then and self.then in key.cap:
-            raise StoreUnavailableError("no route to host")
+        """Fail once where it is to; from then on the ledgers of the cap named by `then` fail as it says."""
+        if self.failed and self.then and self.then[0] in key.cap:
+            raise self.then[1]
         if self.cap in key.cap and not self.failed and attempt(super().transact(key, Look(), deadline)).ledger:
             self.failed = True
             if self.written:
@@ -68,14 +73,35 @@ def test_a_promise_whose_answer_was_lost_is_taken_back() -> None:
     assert scene.promised() == {}
 
 
-def test_a_ledger_out_of_reach_keeps_nobody_from_taking_back_the_others() -> None:
-    store = Failing("b-second", StoreUnavailableError("connection reset"), written=True, then="a-first")
+@pytest.mark.parametrize(
+    "then", [StoreUnavailableError("no route to host"), RetryLaterError("busy")], ids=["out of reach", "busy"]
+)
+def test_a_ledger_that_cannot_be_written_keeps_nobody_from_taking_back_the_others(then: TallygateError) -> None:
+    store = Failing("b-second", StoreUnavailableError("connection reset"), written=True, then=("a-first", then))
     scene = Scene(TWO, ledgers=store)
     with pytest.raises(UndecidedError, match="connection reset"):
         scene.create(1)
     assert scene.promised("b-second") == {}
-    store.then = ""
+    store.then = None
     assert scene.promised("a-first") == {GPU: 1}
+
+
+@pytest.mark.parametrize(
+    ("ends", "reserved"),
+    [(5.0, {}), (5.9, {}), (6.0, {GPU: 1})],
+    ids=["at the deadline", "within a second of it", "a second later"],
+)
+def test_a_reservation_that_was_written_too_late_is_taken_back_within_a_second_and_then_left_to_expire(
+    ends: float, reserved: dict[str, int]
+) -> None:
+    def late(_: ScriptedStore) -> None:
+        scene.now = ends
+        raise Done
+
+    store = ScriptedStore(Ledger(Amounts({GPU: 4}), resources=frozenset({GPU})), writes=(late,))
+    scene = Scene(ledgers=BatchedLedgers(store, lambda: scene.now))
+    assert response(scene.create(1))["status"]["code"] == 429
+    assert store.now.reserved == reserved
 
 
 class Taken(MemoryLedgers):

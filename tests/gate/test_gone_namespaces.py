@@ -64,6 +64,36 @@ def test_a_ledger_that_may_not_be_taken_away_is_tried_again_after_a_minute() -> 
     assert world.found() is None
 
 
+def test_a_reservation_does_not_expire_while_its_pod_is_in_a_namespace_that_this_replica_does_not_know() -> None:
+    """Another namespace of that name has come, unseen for long: no count includes its pods, however new it is."""
+    world = opened(SHARED)
+    world.labelled("team-b")
+    world.keep()
+    assert world.code("u1", 2) == 200
+    world.pass_away("team-a")
+    world.store("u1", 2)
+    world.see("u1")
+    for _ in range(5):
+        world.keep(BOUND)
+    assert world.sums() == (0, 2)
+    assert world.code("u2", 3, "team-b") == 403
+    world.labelled("team-a")
+    world.keep()
+    assert world.sums() == (2, 0)
+
+
+def test_a_reservation_expires_where_its_namespace_is_gone_and_its_pod_never_came() -> None:
+    world = opened(SHARED)
+    world.labelled("team-b")
+    world.keep()
+    assert world.code("u1", 2) == 200
+    world.pass_away("team-a")
+    for _ in range(3):
+        world.keep(BOUND)
+    assert world.sums() == (0, 0)
+    assert world.code("u2", 4, "team-b") == 200
+
+
 def test_a_namespace_that_comes_again_finds_room() -> None:
     world = opened()
     world.keep()

@@ -1,6 +1,10 @@
 """Promises become tally, or come to nothing: the gate and its keeper over a cluster that is seen late."""
 
+import pytest
+
+from tests.gate.scene import CAP, SHARED
 from tests.gate.world import BOUND, World, opened
+from tests.state.watch.pods import pod as stored_pod
 from webhook.accounting.amounts import Amounts
 from webhook.state.ports import LedgerKey
 
@@ -51,6 +55,23 @@ def test_a_pod_that_is_stored_late_and_not_seen_is_not_forgotten() -> None:
     world.relist()
     world.keep()
     assert world.sums() == (4, 0)
+
+
+@pytest.mark.parametrize("text", [CAP, SHARED], ids=["in a namespace", "in a shared ledger"])
+def test_a_reservation_of_a_change_that_never_came_expires_though_its_pod_is_there(text: str) -> None:
+    world = opened(text)
+    world.store("u1", 1)
+    world.see("u1")
+    world.keep()
+    assert world.code("u1", 4, oldObject=stored_pod("u1", 0, "1", "team-a")) == 200
+    assert world.sums() == (1, 3)
+    world.keep()
+    world.keep(BOUND - 1)
+    assert world.code("u2") == 403
+    world.keep(1)
+    world.keep()
+    assert world.sums() == (1, 0)
+    assert world.code("u2", 3) == 200
 
 
 def test_a_deletion_that_was_missed_frees_its_room_after_the_list() -> None:

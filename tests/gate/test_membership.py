@@ -41,6 +41,7 @@ def test_a_namespace_that_leaves_a_cap_and_comes_back_brings_what_it_took_in_mea
     world = World(BY_LABEL)
     world.labelled("team-a", gpu="yes")
     world.open()
+    assert world.code("u0", dryRun=True) == 200, "from here on nothing need be counted because the cap is new here"
     world.labelled("team-a")
     world.store("u1", 4)
     world.see("u1")
@@ -51,6 +52,40 @@ def test_a_namespace_that_leaves_a_cap_and_comes_back_brings_what_it_took_in_mea
     assert world.code("u2", 4) == 200
     world.labelled("team-a", gpu="yes", other="label")
     assert world.code("u3", 1) == 403
+
+
+def test_a_shared_cap_counts_what_a_namespace_that_left_and_returned_took_in_meanwhile() -> None:
+    world = World(BY_LABEL.replace("hard:", "shared: true\n  hard:"), namespaces=("team-a", "team-b"))
+    for name in ("team-a", "team-b"):
+        world.labelled(name, gpu="yes")
+    world.open()
+    assert world.code("u0", dryRun=True) == 200
+    world.labelled("team-b")
+    world.store("u1", 3, "team-b")
+    world.see("u1")
+    world.labelled("team-b", gpu="yes")
+    assert world.code("u2", 2) == 403
+    assert world.code("u3", 1) == 200
+    assert world.sums() == (3, 1)
+
+
+def test_a_replica_whose_view_of_pods_is_behind_the_count_reserves_unless_its_namespace_has_changed_since() -> None:
+    """It cannot recount. A bookmark, or a change of another namespace, is no reason to."""
+    world = World(BY_LABEL)
+    world.labelled("team-a", gpu="yes")
+    world.open()
+    (counted,) = world.caps.list_caps()
+    newer = Put(lambda found: replace(found or Ledger(counted.hard), pods_revision=world.at + 100))
+    world.ledgers.transact(LedgerKey(counted.key, "team-a"), newer, 0.0)
+    assert world.code("u1") == 200
+    world.labelled("team-b", gpu="yes")
+    world.namespaces.apply(Bookmark(world.at + 50))
+    assert world.code("u2") == 200
+    world.at += 50
+    world.labelled("team-a", gpu="yes", other="label")
+    assert world.code("u3") == 429
+    assert world.code("u4", 0) == 200, "what asks for nothing needs no count"
+    assert world.sums() == (0, 2)
 
 
 def test_a_ledger_whose_namespace_has_left_is_told_so() -> None:

@@ -31,6 +31,11 @@ def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
     return result
 
 
+def remains(condition: Callable[[], bool], seconds: float = 0.2) -> bool:
+    """Return whether a condition stays true for as long as a thread that was called by mistake needs to wake."""
+    return not eventually(lambda: not condition(), seconds)
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """At once, as a kubelet does: half a file is another fault than the one meant."""
     whole = path.with_name(f".{path.name}.whole")
@@ -107,6 +112,11 @@ class ServerProcess:
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         (number,) = re.findall(rf"^{field}:\s+(\d+)", text, re.MULTILINE)
         return int(number)
+
+    def page_faults_of_children(self) -> int:
+        """Return the minor page faults of all child processes that have ended: 0 if there was no child (proc(5))."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[8])
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tests.server.building import MUTATE, VALIDATE, Built, review
 from webhook.server.web.admission_middleware import RequestLimits
+from webhook.server.web.request_body import BodyReader
 
 
 @pytest.mark.parametrize(("path", "phase"), [(MUTATE, "mutate"), (VALIDATE, "validate")])
@@ -168,6 +169,52 @@ def test_large_bodies_wait_for_a_place_and_give_up_in_the_end() -> None:
     built.client.post(MUTATE, input_stream=Nested(large), content_length=len(large))
     assert (inner.count(503), inner.count(400)) == (1, 15)
     assert built.client.post(MUTATE, data=large).status_code == 400
+
+
+class Body(io.BytesIO):
+    """A large body; its read raises an error if there is one."""
+
+    def __init__(self, size: int, error: BaseException | None = None) -> None:
+        super().__init__(review().ljust(size))
+        self._error = error
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read, or raise the error."""
+        if self._error:
+            raise self._error
+        return super().read(size)
+
+
+LARGE = 1 << 17
+CHUNKED: dict[str, object] = {"wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
+ANNOUNCED: dict[str, object] = {"CONTENT_LENGTH": str(LARGE)}
+FAILED_READS = {
+    "chunked, larger than the limit": (CHUNKED, LARGE + 1, None, 413),
+    "shorter than announced": (ANNOUNCED, LARGE - 1, None, 400),
+    "chunked, the connection breaks": (CHUNKED, LARGE, ConnectionResetError("reset"), 500),
+    "announced, the connection breaks": (ANNOUNCED, LARGE, ConnectionResetError("reset"), 500),
+}
+
+
+@pytest.mark.parametrize("case", FAILED_READS)
+def test_large_bodies_whose_read_fails_leave_every_place_free(case: str) -> None:
+    environ, size, error, code = FAILED_READS[case]
+    built = Built(limits=RequestLimits(max_body_bytes=LARGE, timeout=0.01))
+
+    def post(body: Body) -> int:
+        return built.client.post(MUTATE, environ_overrides={**environ, "wsgi.input": body}).status_code
+
+    assert [post(Body(size, error)) for _ in range(17)] == [code] * 17
+    assert post(Body(LARGE)) == 200
+
+
+def test_a_read_that_ends_by_more_than_an_error_leaves_every_place_free() -> None:
+    """A panic in the server's library is no `Exception`."""
+    reader = BodyReader(LARGE, 0.01, max_large=1)
+    with pytest.raises(KeyboardInterrupt):
+        reader.read({**CHUNKED, "wsgi.input": Body(LARGE, KeyboardInterrupt())}, 0.0)
+    assert len(reader.read({**CHUNKED, "wsgi.input": Body(LARGE)}, 0.0)) == LARGE
+    assert reader.find_oldest_read() is None
 
 
 DEADLINES = {

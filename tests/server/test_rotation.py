@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import select
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from certs.renewal import issue
 from tests.server.building import MUTATE, review
-from tests.server.process import NAMES, ServerProcess, eventually, every, replace_file
+from tests.server.process import NAMES, ServerProcess, eventually, every, remains, replace_file
 from webhook.server.https.certificate_trial import try_certificates
 from webhook.server.https.granian_worker import HttpsSettings, HttpsStartError
 from webhook.server.https.tls_files import CertificateError, ServingCertificates, read_certificates
@@ -43,6 +44,11 @@ class KeepAlive:
         assert (answer.status, body["response"]["allowed"]) == (200, True)
         self._seen["answers"] += 1
         self._connection = None if answer.will_close else connection
+
+    def is_cut(self) -> bool:
+        """Return whether the server has closed the connection, on which nothing was asked since the last answer."""
+        assert self._connection
+        return bool(select.select([self._connection.sock], [], [], 0)[0])
 
     def close(self) -> None:
         """Hang up."""
@@ -99,6 +105,34 @@ def test_an_old_generation_ends_when_idle_connections_have_been_given_up(tmp_pat
             issue(tmp_path, NAMES, datetime.now(UTC))
             assert eventually(lambda: len(server.logged("certificate-renewed")) == number + 1)  # noqa: B023 - called at once
         assert eventually(lambda: server.status("Threads") <= threads)
+
+
+def test_beyond_four_old_generations_the_oldest_ends_although_its_connections_are_idle(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, idle_timeout="1h") as server:
+        clients: list[KeepAlive] = []
+        for number in range(6):
+            clients.append(KeepAlive(server, Counter()))
+            clients[number].post()
+            issue(tmp_path, NAMES, datetime.now(UTC))
+            assert eventually(lambda: len(server.logged("certificate-renewed")) == number + 1)  # noqa: B023 - called at once
+        oldest, others = clients[:2], clients[2:]
+        assert eventually(lambda: all(client.is_cut() for client in oldest))
+        assert remains(lambda: not any(client.is_cut() for client in others))
+        for client in others:
+            client.post()
+        for client in clients:
+            client.close()
+
+
+def test_certificates_are_tried_out_at_each_exchange_but_not_at_the_start(tmp_path: Path) -> None:
+    """A start has nothing to lose, and a trial takes as long again."""
+    with ServerProcess(tmp_path) as server:
+        assert server.page_faults_of_children() == 0
+        for number in range(2):
+            before = server.page_faults_of_children()
+            issue(tmp_path, NAMES, datetime.now(UTC))
+            assert eventually(lambda: len(server.logged("certificate-renewed")) == number + 1)  # noqa: B023 - called at once
+            assert server.page_faults_of_children() > before
 
 
 def test_files_that_do_not_belong_together_change_nothing(tmp_path: Path) -> None:

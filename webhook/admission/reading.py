@@ -22,7 +22,7 @@ def decode_object(target: ReviewTarget, request: AdmissionRequest, raw: object) 
 class DecodedRequest:
     """One change; `target` is None where no rule and no cap has anything to say about it."""
 
-    __slots__ = ("_object", "_fingerprint", "request", "target")
+    __slots__ = ("_fingerprint", "_object", "request", "target")
 
     def __init__(self, request: AdmissionRequest) -> None:
         self.request = request

@@ -163,14 +163,14 @@ def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
     """A cap that names `X` and `requests.X` side by side."""
     spec = Fields(document).get_fields("spec")
-    for field in ("hard", "soft"):
-        amounts = spec.get_node(field)
+    for limit in ("hard", "soft"):
+        amounts = spec.get_node(limit)
         keys = [key for key, _ in amounts.pairs] if isinstance(amounts, Mapping) else []
         plain = {key.text for key in keys}
         for key in keys:
             prefix, bare = split_counted_name(key.text)
             if prefix == "requests." and bare in plain:
-                message = f'spec.{field}: "{bare}" and "{key.text}" both mean what is requested; keep one'
+                message = f'spec.{limit}: "{bare}" and "{key.text}" both mean what is requested; keep one'
                 state.add_finding(SourceLocation(name, key.line, key.column), NAMED_TWICE, message)
 
 

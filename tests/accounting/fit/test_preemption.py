@@ -9,15 +9,16 @@ from tests.accounting.fit.clusters import node, pod, pod_of
 from tests.accounting.fit.deciding import whole
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import NodeIndices
+from webhook.accounting.scheduling import filters as filtering
 from webhook.accounting.scheduling.filter_status import FilterStatus, mark_unschedulable
-from webhook.accounting.scheduling.filters import FILTERS
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.preemption import PreemptionResult
 from webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
 
 Json = dict[str, Any]
 
-EARLY, LATE = "2026-01-01T10:00:00Z", "2026-01-02T10:00:00Z"
+EARLY, MIDDLE, LATE = "2026-01-01T10:00:00Z", "2026-01-01T22:00:00Z", "2026-01-02T10:00:00Z"
+LEAVING = {"deletionTimestamp": LATE}
 PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
 
 
@@ -81,20 +82,54 @@ def test_those_whose_leaving_breaks_a_budget_stay_first(allowed: int, victims: l
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        pytest.param({"labels": {"app": "kept"}}, {"priority": 9}, id="fewer broken budgets"),
-        pytest.param({"priority": 9}, {"priority": 8}, id="a less important victim"),
-        pytest.param({"started": EARLY}, {"started": LATE}, id="a younger victim"),
+        pytest.param([{"labels": {"app": "kept"}}], [{"priority": 9}], id="fewer broken budgets before priority"),
+        pytest.param([{"labels": {"app": "kept"}}], [{}, {}], id="fewer broken budgets before fewer victims"),
+        pytest.param([{"priority": 9}], [{"priority": 8}], id="a lower highest priority"),
+        pytest.param(
+            [{"priority": 9}], [{"priority": 8}, {"priority": 8}], id="a lower highest priority before the sum"
+        ),
+        pytest.param([{"priority": 9}, {"priority": 5}], [{"priority": 9}, {}], id="a smaller sum of priorities"),
+        pytest.param([{}, {}], [{}, {"priority": -9}], id="a smaller sum with a negative priority"),
+        pytest.param(
+            [{}, {}],
+            [{}, {"priority": -(1 << 30)}, {"priority": -(1 << 30) - 1}],
+            id="a smaller sum before fewer victims",
+        ),
+        pytest.param(
+            [{"priority": -9}, {"priority": -9}], [{"priority": -9}], id="fewer victims of a negative priority"
+        ),
+        pytest.param([{}, {"priority": -(1 << 31)}], [{}], id="fewer victims of the same sum"),
+        pytest.param(
+            [{"started": LATE}, {"started": LATE, "priority": -(1 << 31)}],
+            [{"started": EARLY}],
+            id="fewer victims of the same sum before a later start",
+        ),
+        pytest.param(
+            [{"started": LATE}, {"started": LATE}], [{"started": EARLY}], id="a smaller sum before a later start"
+        ),
+        pytest.param([{"started": EARLY}], [{"started": LATE}], id="a later start"),
+        pytest.param(
+            [{"started": EARLY}, {"started": LATE}],
+            [{"started": MIDDLE}, {"started": MIDDLE}],
+            id="a later first start",
+        ),
+        pytest.param(
+            [{"priority": 9, "started": EARLY}, {"started": LATE}],
+            [{"priority": 9, "started": MIDDLE}, {"started": EARLY}],
+            id="a later start of the highest priority",
+        ),
     ],
 )
-def test_a_node_is_chosen_by_who_has_to_leave(one: Json, other: Json) -> None:
-    pods = [_pod("a", "n0", **one), _pod("b", "n1", **other)]
+def test_of_two_nodes_the_one_with_the_better_victims_is_nominated(one: list[Json], other: list[Json]) -> None:
+    """All pods of a node have to leave; the second node is better."""
+    pods = [
+        _pod(f"{on}-{number}", on, cpu="100m", **each)
+        for on, victims in {"n0": one, "n1": other}.items()
+        for number, each in enumerate(victims)
+    ]
     said = _said([node("n0", cpu="2"), node("n1", cpu="2")], pods, [_budget("kept", 0)])
     assert said.nominated_nodes == ("n1",)
-
-
-def test_fewer_victims_are_better_than_more_of_less_priority_in_sum() -> None:
-    pods = [_pod("a", "n0", -9), _pod("b", "n0", -9), _pod("c", "n1", -9, cpu="2")]
-    assert _said([node("n0", cpu="2"), node("n1", cpu="2")], pods).nominated_nodes == ("n1",)
+    assert len(_victims(said)) == len(other)
 
 
 def test_of_nodes_alike_each_may_be_chosen() -> None:
@@ -121,11 +156,63 @@ def test_a_pod_that_drives_nobody_out_says_so_and_keeps_its_promise() -> None:
 
 
 def test_while_victims_leave_no_others_are_sought() -> None:
-    leaving = _pod("a", "n0", metadata={"deletionTimestamp": LATE}, conditions=[PREEMPTED])
+    leaving = _pod("a", "n0", metadata=LEAVING, conditions=[PREEMPTED])
     nodes, status = [node("n0", cpu="2"), node("n1", cpu="2")], {"nominatedNodeName": "n0"}
     said = _said(nodes, [leaving, _pod("b", "n1")], status=status)
     assert said.message.endswith("preemption: not eligible due to a terminating pod on the nominated node.")
     assert said.nominated_nodes == ("n0",)
+
+
+def test_one_victim_that_leaves_is_enough_for_no_others_to_be_sought() -> None:
+    leaving = _pod("a", "n0", metadata=LEAVING, conditions=[PREEMPTED])
+    nodes, status = [node("n0", cpu="2"), node("n1", cpu="2")], {"nominatedNodeName": "n0"}
+    said = _said(nodes, [_pod("stays", "n0"), leaving, _pod("b", "n1")], status=status)
+    assert said.message.endswith("preemption: not eligible due to a terminating pod on the nominated node.")
+
+
+@pytest.mark.parametrize(
+    ("on_nominated", "new"),
+    [
+        pytest.param({"conditions": [PREEMPTED]}, {}, id="a pod that does not leave yet"),
+        pytest.param({"metadata": LEAVING}, {}, id="a pod that leaves without a reason"),
+        pytest.param(
+            {"metadata": LEAVING, "conditions": [PREEMPTED | {"reason": "DeletionByTaintManager"}]},
+            {},
+            id="a pod that leaves for another reason",
+        ),
+        pytest.param(
+            {"metadata": LEAVING, "conditions": [PREEMPTED | {"status": "False"}]}, {}, id="a pod that was spared"
+        ),
+        pytest.param(
+            {"metadata": LEAVING, "conditions": [PREEMPTED], "priority": 100}, {}, id="a victim of the same priority"
+        ),
+        pytest.param(
+            {"metadata": LEAVING, "conditions": [PREEMPTED], "priority": 101}, {}, id="a victim of a higher priority"
+        ),
+        pytest.param(
+            {"metadata": LEAVING, "conditions": [PREEMPTED]},
+            {"nodeSelector": {"host": "n1"}},
+            id="a victim on a node that would not help",
+        ),
+        pytest.param(
+            {"metadata": LEAVING, "conditions": [PREEMPTED]},
+            {"status": {"nominatedNodeName": "n2"}},
+            id="a victim on another node",
+        ),
+        pytest.param(
+            {"metadata": LEAVING, "conditions": [PREEMPTED]},
+            {"status": {"nominatedNodeName": "gone"}},
+            id="a victim on another node than one that is gone",
+        ),
+    ],
+)
+def test_others_are_sought_unless_a_lesser_victim_leaves_the_nominated_node(on_nominated: Json, new: Json) -> None:
+    nodes = [node(name, cpu="2") for name in ("n0", "n1", "n2")]
+    pods = [_pod("a", "n0", **{"priority": 9} | on_nominated), _pod("b", "n1"), _pod("c", "n2", 9)]
+    asked: Json = {"status": {"nominatedNodeName": "n0"}} | new
+    said = _said(nodes, pods, **asked)
+    assert said.nominated_nodes == ("n1",)
+    assert _victims(said) == ["b"]
 
 
 def test_a_node_promised_to_others_must_take_the_pod_beside_them() -> None:
@@ -170,7 +257,7 @@ def test_the_scheduler_is_at_fault_when_all_can_stay_after_all(monkeypatch: pyte
         asked.append(places)
         return [mark_unschedulable("not yet", np.full(len(places), len(asked) == 1))]
 
-    monkeypatch.setattr("webhook.accounting.scheduling.filters.FILTERS", {"Hesitant": reject_at_first})
+    monkeypatch.setattr(filtering, "FILTERS", {"Hesitant": reject_at_first})
     said = _said([node("n0", cpu="9")], [_pod("a", "n0")], status={"nominatedNodeName": "n0"})
     assert said.message == (
         '0/1 nodes are available: 1 not yet. preemption: expected at least one victim pod on node "n0"'
@@ -186,8 +273,8 @@ def test_a_cluster_is_as_it_was_though_a_filter_fails(monkeypatch: pytest.Monkey
             raise ZeroDivisionError
         return []
 
-    filters = {**FILTERS, "Failing": fail_once_alone}
-    monkeypatch.setattr("webhook.accounting.scheduling.filters.FILTERS", filters)
+    filters = {**filtering.FILTERS, "Failing": fail_once_alone}
+    monkeypatch.setattr(filtering, "FILTERS", filters)
     with pytest.raises(ZeroDivisionError):
         schedule_one(pod_of(pod("new", asks={"cpu": "2"}, priority=100)), cluster)
     assert [each.name for each in cluster.get_node_pods(0).values()] == ["a", "b"]

@@ -8,17 +8,13 @@ import pytest
 from tests.accounting.fit.clusters import cluster_of, node, pod, pod_of
 from tests.accounting.fit.deciding import decided, whole
 from tests.conformance.case import read_cases
-from tests.conformance.schedule import comparing
+from tests.conformance.schedule import compare
 from webhook.accounting.scheduling.incoming_pod import NoPriorityClassError
 from webhook.accounting.scheduling.schedule import schedule_one
 
 Json = dict[str, Any]
 
-CASES = [
-    each
-    for each in sorted((Path(__file__).parents[2] / "conformance" / "cases").glob("*schedule*.jsonl*"))
-    if "claims" not in each.name  # devices are named as unknown, and not judged
-]
+CASES = sorted((Path(__file__).parents[2] / "conformance" / "cases").glob("*schedule*.jsonl*"))
 NOT_HELPFUL = (
     "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 )
@@ -31,7 +27,6 @@ def test_there_are_cases() -> None:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
 def test_it_agrees_with_the_real_scheduler(path: Path) -> None:
-    compare = comparing(decided)
     outcomes = {number: compare(case).differences for number, case in enumerate(read_cases(path), start=1)}
     assert outcomes
     assert {number: differences for number, differences in outcomes.items() if differences} == {}

@@ -44,7 +44,7 @@ class ApiServer:
     def _attempt(self, task: Task, request: Request, replica: Replica) -> None:
         who = ChargedPod(request.uid, request.namespace, f"pod-{request.uid}", replica.nonce(), request.kind)
         promised: frozenset[LedgerKey] = frozenset()
-        loaded = replica.loaded
+        loaded, seen = replica.loaded, replica.seen()
         try:
             granted, keys = replica.charge(who, request.old, request.new)
             promised = frozenset(keys)
@@ -53,10 +53,10 @@ class ApiServer:
         if request.task is not task or request.state is not State.CALLING or request not in self._requests:
             return  # nobody waits for it
         if granted:
-            request.state, request.promised = State.ALLOWED, promised
+            request.state, request.promised, request.judged = State.ALLOWED, promised, seen.namespaces
             for key in promised:
                 self._ground.looking.at(key)
-                self._ground.looking.granted(key, who, loaded.get(key.cap, 0))
+                self._ground.looking.granted(key, who, loaded.get(key.cap, 0), seen)
         else:
             self._requests.remove(request)
 
@@ -89,4 +89,4 @@ class ApiServer:
             return
         self._requests.remove(request)
         self._truth.put(new)
-        self._ground.looking.stored(new.uid, request.promised)
+        self._ground.looking.stored(new.uid, request.promised, request.judged)

@@ -1,15 +1,19 @@
-"""The caps of this world: one of each namespace, and one of all together, which may be taken out."""
+"""The caps of this world: one of each namespace, and one of all together, which may be taken out.
+
+Each selects namespaces by a label of its own name, so that a namespace may leave one of them and return.
+"""
 
 from tests.admission.case import policies
 from webhook.admission.capping import CapIndex
 
+NAMES = ("each", "together")
 _EACH, _TOGETHER = 4, 9
 _CAPS = """
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
 metadata: {{name: {name}}}
 spec:
-  namespaces: {{include: ["team-*"]}}
+  namespaces: {{include: ["team-*"], selector: {{matchLabels: {{{name}: "yes"}}}}}}
   shared: {shared}
   hard: {{nvidia.com/gpu: {hard}}}
 """

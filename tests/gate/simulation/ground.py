@@ -8,7 +8,7 @@ from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.requests import Request, State
 from tests.gate.simulation.store import Store
 from tests.gate.simulation.tasks import Task, Tasks
-from tests.gate.simulation.truth import Truth, membership, under
+from tests.gate.simulation.truth import Truth, membership
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
@@ -39,9 +39,9 @@ class Ground:
 
     def claims(self, key: LedgerKey) -> dict[str, int]:
         """What each pod holds under a ledger, or may come to hold by an attempt that was granted."""
-        claims = {uid: pod.holds for uid, pod in self.truth.pods.items() if under(key, pod)}
+        claims = {pod.uid: pod.holds for pod in self.truth.pods_under(key)}
         for request in self.requests:
-            if key in request.promised and self._may_be_stored(request):
+            if key in request.promised and self._may_be_stored(key, request):
                 claims[request.uid] = max(claims.get(request.uid, 0), request.new)
         return claims
 
@@ -61,8 +61,11 @@ class Ground:
         self.under_way.append(task)
         return task
 
-    def _may_be_stored(self, request: Request) -> bool:
+    def _may_be_stored(self, key: LedgerKey, request: Request) -> bool:
+        """Return whether a request may yet be stored under the cap of a ledger."""
         if request.state is State.ALLOWED and self.truth.now - request.arrived >= BOUND:
+            return False
+        if self.truth.has_left(key, request.namespace):
             return False
         pod = self.truth.pods.get(request.uid)
         seen = pod.revision if pod else 0

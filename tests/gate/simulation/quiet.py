@@ -2,7 +2,6 @@
 
 from tests.gate.simulation.caps import WITH
 from tests.gate.simulation.replica import BOUND, Replica
-from tests.gate.simulation.truth import under
 from tests.gate.simulation.world import World
 from tests.state.simulation.violation import ViolationError
 from tests.state.watch.pods import GPU
@@ -59,9 +58,9 @@ def _visit_all(world: World, replica: Replica) -> None:
 
 def _look(world: World) -> None:
     for key, (ledger, _) in world.truth.books.items():
-        if key.namespace and key.namespace not in world.truth.namespaces:
-            continue  # who has not seen the namespace knows nothing of its ledger
-        held = sum(pod.holds for pod in world.truth.pods.values() if under(key, pod))
+        if not world.truth.members(key):
+            continue  # who has not seen the namespace knows nothing of its ledger, and one that has left needs none
+        held = sum(pod.holds for pod in world.truth.pods_under(key))
         if ledger.initializer or ledger.reservations or ledger.compute_charged().get(GPU, 0) != held:
             raise ViolationError(f"lost room: {_told(ledger)} in {key.namespace or 'all'}, where pods hold {held}")
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tests.gate.simulation.store import Store
 from tests.gate.simulation.tasks import Tasks
@@ -14,7 +15,7 @@ from webhook.gate.charging import CapCharge, ChargedPod, PodCharger
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.usage_lister import UsageLister
 from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.ports import LedgerKey
+from webhook.state.ports import LedgerKey, RetryLaterError
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
 from webhook.state.watch.freshness import Freshness
 from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
@@ -24,6 +25,13 @@ BOUND = 8.0
 """B in seconds of this world."""
 _PATIENCE = 4.0
 _DAY = 86_400.0
+
+
+class Seen(NamedTuple):
+    """The revisions up to which the views of a replica show pods and namespaces."""
+
+    pods: int
+    namespaces: int
 
 
 class Replica:
@@ -92,12 +100,15 @@ class Replica:
         """One attempt of the product's own; whether it was granted, and by which ledgers.
 
         Raises:
-            BusyError: nothing is decided.
+            BusyError: nothing is decided, or the namespace is not known any more.
             StoreUnavailableError: the ledgers are out of reach.
         """
+        labels = self.namespaces.labels(who.namespace)
+        if labels is None:
+            raise RetryLaterError(f"namespace {who.namespace} is not known here")
         asked = [
             CapCharge(counted, current=_gpus(counted, old), requested=_gpus(counted, new), may_exceed=False)
-            for counted in self.caps.find_matching(who.namespace, {}).caps
+            for counted in self.caps.find_matching(who.namespace, labels).caps
         ]
         outcome = PodCharger(self._ledgers, who, self.clock() + _PATIENCE, self.sight).charge(asked)
         return not outcome.exceeded, [each.ledger_key(who.namespace) for each in asked]
@@ -113,6 +124,10 @@ class Replica:
         )
 
     # What it sees
+
+    def seen(self) -> Seen:
+        """Return how far its views go."""
+        return Seen(self.pods.revision or 0, self.namespaces.revision or 0)
 
     def relist(self) -> None:
         """List pods by quorum, as after a 410."""
@@ -186,7 +201,8 @@ def _gpus(counted: ActiveCap, size: int) -> Amounts:
 
 
 def _namespace(told: Namespace) -> NamespaceRow:
-    body = {"metadata": {"name": told.name, "uid": told.uid, "resourceVersion": str(told.revision)}}
+    meta = {"name": told.name, "uid": told.uid, "resourceVersion": str(told.revision)}
+    body = {"metadata": meta | {"labels": dict.fromkeys(told.caps, "yes")}}
     event = NAMESPACES.event(json.dumps({"type": "ADDED", "object": body}).encode())
     assert isinstance(event, Changed)
     row: NamespaceRow = event.item

@@ -18,7 +18,10 @@ class State(StrEnum):
 
 @dataclass(eq=False)
 class Request:
-    """A creation or a change; `seen` is the revision of the pod that it would replace."""
+    """A creation or a change; `seen` is the revision of the pod that it would replace.
+
+    It was judged by the namespaces as of revision `judged`.
+    """
 
     kind: Operation
     uid: str
@@ -31,3 +34,4 @@ class Request:
     state: State = State.CALLING
     task: Task | None = None
     promised: frozenset[LedgerKey] = frozenset()
+    judged: int = 0

@@ -27,6 +27,8 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     | {"store": 9, "stall": 3, "commit": 3, "watch": 2, "delete": 0, "lose": 0, "bear": 0, "bury": 0},
     "passing namespaces": _STORMS
     | {"create": 8, "store": 16, "watch": 20, "names": 12, "visit": 24, "bear": 4, "bury": 3, "publish": 0, "tick": 6},
+    "moving namespaces": _STORMS
+    | {"create": 8, "store": 16, "watch": 20, "names": 12, "visit": 4, "relabel": 4, "publish": 0, "lose": 0},
     "lost ledgers": _QUIETER
     | {
         "create": 6,

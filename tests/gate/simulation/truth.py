@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from tests.gate.simulation.caps import NAMES
 from tests.state.watch.pods import pod as stored_pod
+from webhook.admission.capping import get_cap_name
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
@@ -32,12 +34,16 @@ class Pod(NamedTuple):
 
 
 class Namespace(NamedTuple):
-    """What a watch of namespaces tells: one is there, or `gone`; another of the same name has another uid."""
+    """What a watch of namespaces tells: one is there, or `gone`; another of the same name has another uid.
+
+    `caps` are the names of the caps that its labels select.
+    """
 
     revision: int
     name: str
     uid: str
     gone: bool = False
+    caps: frozenset[str] = frozenset(NAMES)
 
 
 class Told(NamedTuple):
@@ -61,6 +67,8 @@ class Truth:
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     told_namespaces: list[Namespace] = field(default_factory=list)
     memberships: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
+    entered: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The revision at which a namespace last returned to a cap by its labels, by the names of both."""
     books: dict[LedgerKey, tuple[Ledger, int]] = field(default_factory=dict)
     waiting: list[Callable[[], None]] = field(default_factory=list)
     late: list[Callable[[], None]] = field(default_factory=list)
@@ -107,13 +115,43 @@ class Truth:
         self.revision += 1
         self._tell_namespace(self.namespaces.pop(namespace)._replace(revision=self.revision, gone=True))
 
+    def relabel(self, namespace: str, cap: str) -> bool:
+        """Change the label that a cap selects by, and return whether the namespace is a member of the cap then."""
+        self.revision += 1
+        before = self.namespaces[namespace]
+        after = before._replace(revision=self.revision, caps=before.caps ^ {cap})
+        self.namespaces[namespace] = after
+        self._tell_namespace(after)
+        if cap in after.caps:
+            self.entered[namespace, cap] = self.revision
+        return cap in after.caps
+
+    def is_member(self, key: LedgerKey, namespace: str) -> bool:
+        """Return whether a namespace exists and its labels make it a member of the ledger's cap."""
+        found = self.namespaces.get(namespace)
+        return found is not None and get_cap_name(key.cap) in found.caps
+
+    def members(self, key: LedgerKey) -> list[str]:
+        """Return the namespaces whose pods a ledger is to count now."""
+        return [name for name in self.namespaces if key.namespace in {"", name} and self.is_member(key, name)]
+
+    def has_left(self, key: LedgerKey, namespace: str) -> bool:
+        """Return whether a namespace exists and its labels do not make it a member of the ledger's cap."""
+        return namespace in self.namespaces and not self.is_member(key, namespace)
+
+    def pods_under(self, key: LedgerKey) -> list[Pod]:
+        """Return the pods that a ledger is to count now."""
+        members = self.members(key)
+        return [pod for pod in self.pods.values() if pod.namespace in members]
+
     def pods_at(self, revision: int) -> Mapping[str, Pod]:
         """The pods as they were then."""
         return self._moments[bisect_right(self._moments, revision, key=lambda moment: moment[0]) - 1][1]
 
     def _tell_namespace(self, told: Namespace) -> None:
         self.told_namespaces.append(told)
-        self.memberships.append(frozenset(self.namespaces))
+        for cap in NAMES:
+            self.memberships.append(frozenset(each.name for each in self.namespaces.values() if cap in each.caps))
 
     def _tell(self, kind: str, pod: Pod) -> None:
         self.told.append(Told(self.revision, kind, pod))
@@ -124,10 +162,10 @@ class Truth:
 
 
 def under(key: LedgerKey, pod: Pod) -> bool:
-    """Whether a ledger counts a pod: caps here are of every namespace."""
+    """Return whether a ledger counts a pod as long as the pod's namespace is a member of the ledger's cap."""
     return key.namespace in {"", pod.namespace}
 
 
 def membership(names: Collection[str]) -> str:
-    """What a ledger says of the namespaces that it was counted with (`webhook.gate.usage_lister`)."""
+    """What a ledger says of the namespaces that it was counted with (`webhook.gate.sight`)."""
     return sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]

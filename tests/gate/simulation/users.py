@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.gate.simulation.caps import WITH, WITHOUT
+from tests.gate.simulation.caps import NAMES, WITH, WITHOUT
 from tests.gate.simulation.ground import Act, Ground
 from tests.gate.simulation.requests import Request
 from webhook.state.ledger.ledger import Operation
@@ -12,7 +12,7 @@ _NEW_NAMESPACES = ("team-2", "team-3")
 
 
 class Users:
-    """Pods are asked for, changed, deleted and end; namespaces come and go; a policy is published."""
+    """Pods are asked for, changed, deleted and end; namespaces come, go and are relabelled; a policy is published."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -26,6 +26,7 @@ class Users:
             "end": self._end,
             "bear": self._bear,
             "bury": self._bury,
+            "relabel": self._relabel,
             "publish": self._publish,
         }
 
@@ -81,6 +82,16 @@ class Users:
         name = names[a % len(names)]
         self._truth.bury(name)
         return f"{name} is deleted (revision {self._truth.revision})"
+
+    def _relabel(self, a: int, b: int) -> str:
+        """A namespace leaves a cap, or returns to it with the pods that it took in meanwhile."""
+        if self._truth.stalled:
+            return ""
+        name, cap = list(self._truth.namespaces)[a % len(self._truth.namespaces)], NAMES[b % len(NAMES)]
+        returns = self._truth.relabel(name, cap)
+        if returns:
+            self._ground.looking.returned(name, cap)
+        return f"{name} {'returns to' if returns else 'leaves'} cap {cap} (revision {self._truth.revision})"
 
     def _publish(self, _a: int, _b: int) -> str:
         """The shared cap is taken out of the policies, or put back."""

@@ -69,6 +69,15 @@ VARIANTS: Mapping[str, Variant] = {
         mix="passing namespaces",
         seed=750,
     ),
+    "never_left": Variant(
+        5,
+        "reserves by a count from before a namespace left its cap and returned",
+        UsageLister,
+        "find_membership",
+        wrong.never_left,
+        mix="moving namespaces",
+        seed=31,
+    ),
     "marks_unwritten": Variant(
         6,
         "takes a visit that wrote nothing for a write",

@@ -3,15 +3,18 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from webhook.admission.capping import ActiveCap
 from webhook.gate.charging import ReserveTransition
 from webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
-from webhook.gate.usage_lister import UsageLister
+from webhook.gate.usage_lister import Membership, UsageLister
 from webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
 from webhook.state.ledger.expire import ReservationAges
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 
+_members = UsageLister.find_membership
 _write = BatchedLedgers._write
 _remember = LedgerReconciler._cache_result
 
@@ -62,3 +65,8 @@ def takes_promising(ledger: Ledger) -> bool:
 
 def counts_torn(_sight: UsageLister, _counted: ActiveCap, _key: LedgerKey) -> bool:
     return False
+
+
+def never_left(sight: UsageLister, counted: ActiveCap, key: LedgerKey) -> Membership | None:
+    members = _members(sight, counted, key)
+    return members and replace(members, last_change=0)

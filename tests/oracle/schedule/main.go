@@ -1,6 +1,6 @@
 // Command schedule asks the scheduler of Kubernetes 1.36 itself: each line on standard input is a case of tests/conformance
-// (nodes, pods, objects, pod), and is written again with what kube-scheduler says of the pod under `result`. Its code runs
-// here over a fake client: no API server, one attempt, nothing is bound or evicted.
+// (nodes, pods, objects, pod), and is written again with the answer of kube-scheduler under `result`, and under `choices`
+// all nodes among which it chooses. Its code runs here over a fake client: no API server, nothing is bound or evicted.
 package main
 
 import (
@@ -46,6 +46,10 @@ var versions = map[string]string{
 	"DeviceClass": "resource.k8s.io/v1", "ResourceClaim": "resource.k8s.io/v1",
 }
 
+// attempts is how often a pod that gets a nomination is tried. The scheduler walks through a map of its candidates and
+// takes the first of equals: one of nine is missed by all attempts once in a hundred thousand times.
+const attempts = 100
+
 type question struct {
 	Nodes, Pods, Objects []map[string]any
 	Pod                  map[string]any
@@ -58,6 +62,27 @@ type result struct {
 	Nominated string `json:"nominated"`
 	Feasible  int    `json:"feasible"`
 	Message   string `json:"message"`
+
+	fitting []string
+}
+
+// choices holds the names of all nodes that fit, and of all nodes of which the scheduler nominates one, in order.
+type choices struct {
+	Nodes     []string `json:"nodes"`
+	Nominated []string `json:"nominated"`
+}
+
+// recording is a framework that notes the nodes that fit. It is not asked to score where only one node does.
+type recording struct {
+	framework.Framework
+	fitting *[]string
+}
+
+func (r recording) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, p *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	for _, each := range nodes {
+		*r.fitting = append(*r.fitting, each.Node().Name)
+	}
+	return r.Framework.RunPreScorePlugins(ctx, state, p, nodes)
 }
 
 // read keeps numbers as they were written.
@@ -232,9 +257,13 @@ func onlyPod(sched *scheduler.Scheduler, p *corev1.Pod) {
 func listen(sched *scheduler.Scheduler, said *result) {
 	schedule := sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, f framework.Framework, state fwk.CycleState, queued *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
-		found, err := schedule(ctx, f, state, queued)
+		var fitting []string
+		found, err := schedule(ctx, recording{f, &fitting}, state, queued)
 		if err == nil {
-			*said = result{Scheduled: true, Node: found.SuggestedHost, Feasible: found.FeasibleNodes}
+			if found.FeasibleNodes == 1 {
+				fitting = []string{found.SuggestedHost}
+			}
+			*said = result{Scheduled: true, Node: found.SuggestedHost, Feasible: found.FeasibleNodes, fitting: fitting}
 			return found, errors.New("found, and not to be bound")
 		}
 		return found, err
@@ -250,16 +279,42 @@ func listen(sched *scheduler.Scheduler, said *result) {
 	}
 }
 
-func answered(line []byte) ([]byte, error) {
+// choose asks until every choice of the scheduler's has come up.
+func choose(line []byte) (result, choices, error) {
 	said, err := ask(line)
 	if err != nil {
+		return said, choices{}, err
+	}
+	nominated := sets.New[string]()
+	if said.Nominated != "" {
+		nominated.Insert(said.Nominated)
+		for range attempts - 1 {
+			again, err := ask(line)
+			if err != nil {
+				return said, choices{}, err
+			}
+			if again.Message != said.Message || again.Nominated == "" {
+				return said, choices{}, fmt.Errorf("two attempts differ: %+v, %+v", said, again)
+			}
+			nominated.Insert(again.Nominated)
+		}
+	}
+	return said, choices{Nodes: sets.List(sets.New(said.fitting...)), Nominated: sets.List(nominated)}, nil
+}
+
+func answered(line []byte) ([]byte, error) {
+	said, found, err := choose(line)
+	if err != nil {
 		return nil, err
+	}
+	if len(found.Nodes) != said.Feasible {
+		return nil, fmt.Errorf("%d nodes fit, and these are named: %v", said.Feasible, found.Nodes)
 	}
 	var whole map[string]any
 	if err := read(line, &whole); err != nil {
 		return nil, err
 	}
-	whole["result"] = said
+	whole["result"], whole["choices"] = said, found
 	return json.Marshal(whole)
 }
 

@@ -31,11 +31,10 @@ def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list
         _format_count(severity_counts[severity], severity.value)
         for severity in FindingSeverity
         if severity_counts[severity]
-    ) or ("nothing found")
-    lines = [
-        f"{_format_count(run_summary.item_count, run_summary.noun)} in "
-        f"{_format_count(run_summary.file_count, 'file')}: {counts_text}"
-    ]
+    )
+    items = _format_count(run_summary.item_count, run_summary.noun)
+    files = _format_count(run_summary.file_count, "file")
+    lines = [f"{items} in {files}: {counts_text or 'nothing found'}"]
     if run_summary.skipped_kinds:
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(run_summary.skipped_kinds.items()))
         lines.append(
