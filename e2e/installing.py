@@ -13,7 +13,7 @@ import yaml
 
 from e2e.ports import Cluster
 from e2e.said import said
-from webhook.admission.registration import ServiceTarget
+from webhook.admission.webhook_configuration import ServiceTarget
 
 _ROOT = Path(__file__).parents[1]
 _BASE = _ROOT / "deploy" / "kustomize" / "base"

@@ -10,7 +10,7 @@ from e2e.api import api
 from e2e.ports import Cluster
 from e2e.said import said
 from e2e.waiting import until
-from webhook.admission.registration import DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 CASES = "case-"
 """Begins the names of cases' namespaces."""

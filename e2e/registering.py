@@ -15,8 +15,8 @@ from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
-from webhook.admission.change import Phase
-from webhook.admission.registration import CONFIGURATION_NAME, create_webhook_configurations
+from webhook.admission.request import Phase
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME, create_webhook_configurations
 
 CONFIGURATIONS = {
     kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{CONFIGURATION_NAME}"

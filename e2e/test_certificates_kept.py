@@ -27,7 +27,7 @@ from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import CONFIGURATIONS, unregister
 from e2e.typed import tallygate
 from e2e.waiting import until
-from webhook.admission.registration import UrlTarget, create_webhook_configurations
+from webhook.admission.webhook_configuration import UrlTarget, create_webhook_configurations
 
 _WITHIN = 120.0
 _ROTATIONS = 10

@@ -9,7 +9,7 @@ from typing import Any
 
 from e2e.ports import Gate, Site
 from e2e.waiting import until
-from webhook.admission.registration import ServiceTarget
+from webhook.admission.webhook_configuration import ServiceTarget
 
 _ROOT = Path(__file__).parents[1]
 _WITHIN = 120.0

@@ -17,7 +17,7 @@ from e2e.pods import create, pod, sent, stored
 from e2e.ports import Cluster, Gate, Site
 from e2e.registering import registered
 from e2e.waiting import until
-from webhook.admission.registration import DEFAULT_NAMESPACE, UrlTarget
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE, UrlTarget
 
 _BAD_NAME = "Bad_Name!"  # for a resource; Kubernetes stores it in a node
 _WITHIN = 240.0  # seconds, for the gate to answer again

@@ -30,7 +30,7 @@ from e2e.said import said
 from e2e.waiting import until
 from tests.state.attempts import Put, room
 from tests.state.contract import soon
-from webhook.admission.registration import create_webhook_configurations
+from webhook.admission.webhook_configuration import create_webhook_configurations
 from webhook.cli.lint import lint
 from webhook.cli.policies import load_usable_policies
 from webhook.policy.load import SHIPPED_POLICIES

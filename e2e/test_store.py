@@ -20,7 +20,7 @@ from e2e.waiting import until
 from tests.state.attempts import GPU, Look, Put, Take, room
 from tests.state.contract import LedgersContract, Opened, soon
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import CapIndex
+from webhook.admission.cap_index import CapIndex
 from webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, PodCharger
 from webhook.policy.parse import parse
 from webhook.state.batched_ledgers import BatchedLedgers

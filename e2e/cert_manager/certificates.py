@@ -14,7 +14,7 @@ from e2e.load import Answer, until_more
 from e2e.ports import Cluster
 from e2e.said import said
 from e2e.waiting import until
-from webhook.admission.registration import DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 SERVED: Final = "tallygate-tls"
 """The Secret of the certificate that the gate serves with."""

@@ -14,7 +14,7 @@ from e2e.local.component import from_nothing
 from e2e.local.ports import free_ports
 from e2e.policy_files import SHIPPED_FILES, put
 from e2e.waiting import until
-from webhook.admission.registration import UrlTarget
+from webhook.admission.webhook_configuration import UrlTarget
 
 
 class GateProcess(RunningGate):

@@ -6,7 +6,7 @@ from e2e.installation.rendered import KUSTOMIZE, listed, own_overlay, registers
 from e2e.ledgers import forget_ledgers
 from e2e.ports import Cluster
 from e2e.said import said
-from webhook.admission.registration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 _COMPONENTS: Final = ("ha", "self-signed", "network", "flow-control", "dashboard", "audit", "token")
 """All whose kinds every cluster knows."""

@@ -15,7 +15,7 @@ from e2e.installing import install
 from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import unregister
 from e2e.said import said
-from webhook.admission.registration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from e2e.installing import installed
 from e2e.lent_node import lent_node
 from e2e.ports import Gate, NotHereError, Site
 from e2e.registering import unregister
-from webhook.admission.registration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 _REGISTRATIONS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
 

@@ -13,7 +13,7 @@ from e2e.forwarder import Forwarder
 from e2e.gates.process import GateProcess
 from e2e.gates.relay import RelayedGate
 from e2e.gates.running import HERE, LOOPBACK
-from webhook.admission.registration import UrlTarget
+from webhook.admission.webhook_configuration import UrlTarget
 
 Front = Callable[[Sequence[GateProcess]], Forwarder]
 """Makes what passes connections on to these."""

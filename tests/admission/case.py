@@ -9,11 +9,11 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from webhook.accounting.problem import Problem
-from webhook.admission.change import AdmissionRequest, Phase, UserInfo
-from webhook.admission.decide import evaluate_request
-from webhook.admission.selection import RuleIndex
+from webhook.admission.evaluate import evaluate_request
+from webhook.admission.request import AdmissionRequest, Phase, UserInfo
+from webhook.admission.rule_index import RuleIndex
 from webhook.admission.verdict import Verdict
-from webhook.policy.finding import Severity
+from webhook.policy.lint_findings import Severity
 from webhook.policy.model import PolicySet
 from webhook.policy.parse import parse
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.admission.case import Case, change, policies, read, said
 from webhook.accounting.quantity_parser import INT64_MAX
-from webhook.admission.change import Phase
-from webhook.admission.decide import evaluate_request
-from webhook.admission.examine import MAX_VIOLATIONS
-from webhook.admission.selection import RuleIndex
+from webhook.admission.evaluate import evaluate_request
+from webhook.admission.object_checks import MAX_VIOLATIONS
+from webhook.admission.request import Phase
+from webhook.admission.rule_index import RuleIndex
 
 CASES = read()
 

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from tests.admission.case import change, policies, said
 from tests.effort import examples
-from webhook.admission.change import Phase
-from webhook.admission.decide import evaluate_request
-from webhook.admission.review import ReviewError
-from webhook.admission.selection import RuleIndex
+from webhook.admission.evaluate import evaluate_request
+from webhook.admission.request import Phase, ReviewError
+from webhook.admission.rule_index import RuleIndex
 from webhook.admission.verdict import Verdict
 
 FILLING = RuleIndex(

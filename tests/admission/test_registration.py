@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from webhook.admission.change import AdmissionRequest
-from webhook.admission.registration import ServiceTarget, UrlTarget, create_webhook_configurations
-from webhook.admission.workloads import REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
+from webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
+from webhook.admission.request import AdmissionRequest
+from webhook.admission.webhook_configuration import ServiceTarget, UrlTarget, create_webhook_configurations
 
 SERVICE = ServiceTarget("gates", "gate", 8443)
 

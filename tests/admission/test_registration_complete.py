@@ -17,7 +17,7 @@ from tests.admission.test_registration_spares import EVERY_RULE
 from tests.effort import examples
 from tests.gate.scene import Scene, response
 from webhook.accounting.validation.pods import validate_pod
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.objects.core import Pod
 
 SCENE = Scene(EVERY_RULE)

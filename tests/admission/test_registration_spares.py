@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.gate.scene import Scene, response
-from webhook.admission.change import Phase
-from webhook.admission.registration import ServiceTarget, create_webhook_configurations
-from webhook.admission.workloads import REVIEW_TARGETS
+from webhook.admission.kinds import REVIEW_TARGETS
+from webhook.admission.request import Phase
+from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 GPU = "nvidia.com/gpu"
 EVERY_RULE = """

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.admission.case import change, policies
 from webhook.accounting.fingerprint import compute_fingerprint
-from webhook.admission.capping import CapIndex
-from webhook.admission.change import Phase
-from webhook.admission.decide import evaluate_request
-from webhook.admission.selection import RuleIndex, RuleSelection
+from webhook.admission.cap_index import CapIndex
+from webhook.admission.evaluate import evaluate_request
+from webhook.admission.request import Phase
+from webhook.admission.rule_index import RuleIndex, RuleSelection
 from webhook.objects.core import Pod
 
 WHOLE = """

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from tests.effort import examples
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.answer import (
+from webhook.admission.request import AdmissionRequest, Phase, ReviewError, decode_review
+from webhook.admission.response import (
     ResponseSubject,
     create_denial_status,
     create_retry_status,
     encode_response,
+    encode_review_response,
     encode_rule_response,
 )
-from webhook.admission.change import AdmissionRequest, Phase
-from webhook.admission.review import ReviewError, decode_review, encode_review_response
 from webhook.admission.verdict import ALLOWED, Verdict
 
 POD = {"kind": "Pod", "metadata": {"name": "p"}}

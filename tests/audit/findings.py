@@ -1,7 +1,7 @@
 """Findings to keep and to report."""
 
 from webhook.accounting.problem import Problem, Reason
-from webhook.audit.finding import AuditFinding, ObjectRef
+from webhook.audit.audit_findings import AuditFinding, ObjectRef
 from webhook.policy.model import Enforcement
 
 

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.audit.findings import finding
-from webhook.audit.finding import ENFORCEMENTS_BY_STRICTNESS
-from webhook.audit.kept import AuditFindings, PolicyKey
+from webhook.audit.audit_findings import ENFORCEMENTS_BY_STRICTNESS, AuditFindings, PolicyKey
 from webhook.policy.model import Enforcement
 
 HOMES = st.sampled_from(["", "team-a", "team-b"])

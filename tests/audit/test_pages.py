@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.state.kubernetes.server import Play, hang_up, says, sends, server
-from webhook.audit.pages import AuditError, PageReader
+from webhook.audit.listing import AuditError, PageReader
 from webhook.state.watch.pool import PooledTransport
 
 PATH = "/apis/apps/v1/deployments"

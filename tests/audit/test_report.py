@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.audit.findings import finding
-from webhook.audit.report import (
+from webhook.audit.policy_report import (
     DIGEST_ANNOTATION,
     MAX_RESULT_BYTES,
     MAX_RESULTS,

@@ -7,9 +7,9 @@ import pytest
 
 from tests.audit.findings import finding
 from tests.state.kubernetes.server import Play, Scripted, hang_up, says, sends, server
-from webhook.audit.kept import AuditFindings
-from webhook.audit.report import DIGEST_ANNOTATION, REPORT_APIS, ReportApi, create_content
-from webhook.audit.reports import ReportCounts, ReportsError, ReportWriter
+from webhook.audit.audit_findings import AuditFindings
+from webhook.audit.policy_report import DIGEST_ANNOTATION, REPORT_APIS, ReportApi, create_content
+from webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter
 
 NEWER, OLDER = REPORT_APIS
 FOUND = says(200, kind="APIResourceList")

@@ -5,7 +5,7 @@ import statistics
 import time
 
 from tests.bench.compared import REVIEW
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED_POLICIES, load_policies
 from webhook.policy.model import PolicySet

@@ -13,8 +13,7 @@ import yaml
 
 from certs.names import Names
 from certs.renewal import issue
-from webhook.admission.change import CREATE
-from webhook.admission.review import decode_review
+from webhook.admission.request import CREATE, decode_review
 from webhook.cli.demonstration import Demonstration, NoDecisionError, create_review, format_kubectl_output
 from webhook.cli.serving_files import DEMO_PODS, DemoFiles
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cli.terminal import printed
 from tests.effort import examples
-from webhook.admission.workloads import REVIEW_TARGETS
+from webhook.admission.kinds import REVIEW_TARGETS
 from webhook.cli.app import root
 
 QUANTITIES: st.SearchStrategy[Any] = st.sampled_from(

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tests.conformance.errors import is_resource_field
 from tests.conformance.sums import wrapping_names
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.cli.app import root
 from webhook.cli.policies import load_usable_policies
 from webhook.gate.gate import Gate

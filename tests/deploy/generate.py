@@ -9,7 +9,7 @@ import yaml
 
 from tests.deploy.dashboard import dashboard
 from tests.deploy.values import documented
-from webhook.admission.registration import ServiceTarget, create_webhook_configurations
+from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 ROOT: Final = Path(__file__).parents[2]
 KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"
@@ -21,7 +21,7 @@ RULES: Final = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
 
 _MADE = "# Made by `python -m tests.deploy.generate`; "
 _WEBHOOKS = f"""\
-{_MADE}webhook/admission/registration.py says why it is so.
+{_MADE}webhook/admission/webhook_configuration.py says why it is so.
 # Without caBundle, which `tallygate certs publish` fills in.
 """
 _POLICIES = f"{_MADE}the original is policies/default.yaml."

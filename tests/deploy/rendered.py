@@ -15,7 +15,7 @@ import yaml
 
 from e2e.helm.build import built
 from tests.deploy.generate import BASE, CHART, COMPONENTS
-from webhook.admission.registration import DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 Object = dict[str, Any]
 Objects = dict[tuple[str, str], Object]

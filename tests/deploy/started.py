@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from tests.deploy.rendered import Object, Objects
-from webhook.admission.registration import DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from webhook.cli.relay import relay
 from webhook.cli.serve import serve
 from webhook.server.relay.failover import PeerService

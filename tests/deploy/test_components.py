@@ -9,7 +9,7 @@ import yaml
 from tests.deploy.generate import COMPONENTS, KUSTOMIZE
 from tests.deploy.rendered import composed, kustomized
 from tests.deploy.started import container, gate_settings, pod
-from webhook.admission.registration import DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from webhook.state.kubernetes import naming
 
 OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.deploy.generate import BASE, ROOT, generated
-from webhook.admission.registration import ServiceTarget, create_webhook_configurations
+from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 
 @pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)

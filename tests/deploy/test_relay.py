@@ -11,7 +11,7 @@ from certs.folder import Folder
 from certs.names import service_names
 from tests.deploy.rendered import Objects, composed, overlaid
 from tests.deploy.started import container, gate_settings, pod, relay_settings
-from webhook.admission.registration import DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 SIZES = ("", "followed", "ha")
 CERTIFICATES = ("", "self-signed", "cert-manager")

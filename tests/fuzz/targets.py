@@ -6,8 +6,7 @@ from pathlib import Path
 
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.change import Phase
-from webhook.admission.review import ReviewError
+from webhook.admission.request import Phase, ReviewError
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.policy.parse import parse

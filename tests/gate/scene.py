@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from tests.admission.case import policies
 from tests.state.attempts import Look, Put
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import Gate
 from webhook.gate.scale_requests import WorkloadReader

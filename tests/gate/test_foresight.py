@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.gate.scene import CAP, GPU, Scene, pod, response
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.state.ports import LedgerKey, StoreUnavailableError, Transition
 
 T = TypeVar("T")

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.gate.scene import CAP, GPU, Scene, pod, response
-from webhook.admission.change import Phase
-from webhook.admission.review import ReviewError
+from webhook.admission.request import Phase, ReviewError
 
 WHOLE = """
 apiVersion: tallygate.dev/v1alpha1

@@ -6,8 +6,7 @@ import pytest
 
 from tests.gate.scene import CAP, Scene, response
 from tests.gate.world import World
-from webhook.admission.change import Phase
-from webhook.admission.review import ReviewError
+from webhook.admission.request import Phase, ReviewError
 
 BY_LABEL = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {gpu: 'yes'}}")
 SHARED = BY_LABEL.replace("hard:", "shared: true\n  hard:")

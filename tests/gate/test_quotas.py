@@ -8,7 +8,7 @@ import pytest
 
 from tests.gate.scene import CAP, GPU, Scene
 from tests.gate.test_foresight import refusal, rolling, told, workload
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.objects.core import ResourceQuota
 from webhook.state.watch.events import Replaced
 from webhook.state.watch.quotas import QUOTAS, QuotaView

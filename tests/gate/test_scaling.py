@@ -8,7 +8,7 @@ import pytest
 
 from tests.gate.scene import CAP, GPU, Scene, pod, response
 from tests.gate.test_quotas import NO_CAPS, gpus, quotas
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.errors import TallygateError
 from webhook.gate.decisions import Decision
 from webhook.gate.scale_requests import WorkloadReader

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.policy import cases
-from webhook.policy.codes import CODES
-from webhook.policy.finding import LintFinding
-from webhook.policy.lint import lint_policies
+from webhook.policy.lint_findings import LintFinding
+from webhook.policy.lint_policies import lint_policies
 from webhook.policy.parse import parse
+from webhook.policy.policy_codes import CODES
 
 
 def _title(path: Path) -> str:

@@ -3,9 +3,10 @@
 import pytest
 
 from webhook.accounting.quantity import Quantity
-from webhook.policy.amounts_allowed import find_min_allowed, is_allowed_amount
 from webhook.policy.coverage import (
     can_share_request,
+    find_min_allowed,
+    is_allowed_amount,
     is_countable_pattern,
     is_every_user,
     list_excluded,

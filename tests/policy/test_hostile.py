@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from webhook.policy import bounds
-from webhook.policy.finding import Severity
+from webhook.policy.lint_findings import Severity
 from webhook.policy.parse import ParseResult, parse
 
 RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\nspec: {resources: [a.b/c]}\n"

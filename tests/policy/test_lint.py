@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from webhook.accounting.quantity import Quantity
-from webhook.policy.amounts_allowed import find_min_allowed, is_allowed_amount
 from webhook.policy.coverage import (
     classify_pattern,
+    find_min_allowed,
+    is_allowed_amount,
     namespaces_cover,
     namespaces_overlap,
     resources_cover,
@@ -19,10 +20,10 @@ from webhook.policy.coverage import (
     selector_covers,
     selectors_overlap,
 )
-from webhook.policy.lint import lint_policies
+from webhook.policy.lint_policies import lint_policies
+from webhook.policy.matching import matches_labels, matches_namespace, matches_resource
 from webhook.policy.model import AmountBounds, LabelRequirement, LabelSelector, NamespaceSelector, Operator
 from webhook.policy.parse import parse
-from webhook.policy.resolve import matches_labels, matches_namespace, matches_resource
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 NAMES = ("cpu", "a.b/c", "a.b/d", "a.c/c", "kubernetes.io/c", f"{OPAQUE}c", f"{OPAQUE}d", "nota.b/c")

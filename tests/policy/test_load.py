@@ -7,7 +7,7 @@ import pytest
 
 from tests.policy.files import mount, rule_text
 from webhook.policy import bounds
-from webhook.policy.finding import Severity
+from webhook.policy.lint_findings import Severity
 from webhook.policy.load import load_policies
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.policy.lint import lint_policies
+from webhook.policy.lint_policies import lint_policies
 from webhook.policy.parse import parse
 
 HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.policy.lint_names import lint_names
+from webhook.policy.lint_policies import lint_names
 from webhook.policy.parse import parse
 from webhook.policy.suggest import WELL_KNOWN_RESOURCES, find_nearest, format_suggestion, suggest_resource
 

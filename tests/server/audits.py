@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from tests.audit.findings import finding
 from webhook.audit.audit import AuditResult
-from webhook.audit.kept import AuditFindings
-from webhook.audit.looked import AuditCoverage
+from webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from webhook.server.telemetry.controller_metrics import LastAudit
 
 

@@ -9,8 +9,8 @@ from tests.gate.scene import CAP
 from tests.server.audits import last
 from tests.server.building import Log
 from tests.state.ledger.ledgers import empty, gpus, granted, wants
-from webhook.admission.capping import CapIndex
-from webhook.admission.change import Phase
+from webhook.admission.cap_index import CapIndex
+from webhook.admission.request import Phase
 from webhook.cli.certificate_figures import CertificateMetrics
 from webhook.server.events.event_correlator import Event
 from webhook.server.events.event_recorder import EventRecorder

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from tests.server.audits import last
 from tests.server.building import Log
 from tests.server.test_figures import shown
-from webhook.audit.reports import ReportCounts
+from webhook.audit.report_writer import ReportCounts
 from webhook.server.telemetry import controller_metrics
 from webhook.server.telemetry.controller_metrics import AuditMetrics, log_audit
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.server.building import Built, Log
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.gate.decisions import DecisionRecord
 from webhook.server.telemetry.json_log import LineWriter
 from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics

@@ -1,7 +1,7 @@
 """Ledgers in turn."""
 
 from tests.state.watch.pods import GPUS
-from webhook.admission.capping import ActiveCap
+from webhook.admission.cap_index import ActiveCap
 from webhook.server.controllers.ledger_controller import ReconcileSchedule
 from webhook.state.ports import LedgerKey
 

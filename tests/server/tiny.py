@@ -11,8 +11,7 @@ from functools import partial
 
 import msgspec
 
-from webhook.admission.change import Phase
-from webhook.admission.review import ReviewError
+from webhook.admission.request import Phase, ReviewError
 from webhook.gate.decisions import Decision, DecisionRecord
 from webhook.gate.gate import UndecidedError
 from webhook.server.lifecycle import Lifecycle, exit_process

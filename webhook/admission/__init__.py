@@ -1,5 +1,4 @@
-"""Judging: what an admission review asks, and what the answer is.
+"""Rules.
 
-The rule of this room: pure. A review comes in as bytes and goes out as bytes; policies, namespace labels and the time
-are handed in; nothing here reads a clock, a file or a socket, and nothing here charges a cap.
+An admission request and a policy set give a verdict, with no file, clock or socket, and without charging a cap.
 """

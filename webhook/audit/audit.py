@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from webhook.audit.capping import CapAudit
-from webhook.audit.judging import POD_BATCH_SIZE, AuditEvaluator
-from webhook.audit.kept import AuditFindings
-from webhook.audit.kinds import KINDS_IN_ORDER, NODE, create_list_path
-from webhook.audit.looked import AuditCoverage
-from webhook.audit.pages import PageReader
+from webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
+from webhook.audit.audit_findings import AuditCoverage, AuditFindings
+from webhook.audit.cap_audit import CapAudit
+from webhook.audit.listing import KINDS_IN_ORDER, NODE, PageReader, create_list_path
 from webhook.gate.scheduling_snapshot import SnapshotProvider
 from webhook.gate.usage_lister import UsageLister
 from webhook.policy.model import PolicySet

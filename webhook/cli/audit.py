@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 from rich.progress import TextColumn
 
-from webhook.admission.registration import DEFAULT_NAMESPACE
-from webhook.admission.selection import RuleIndex
+from webhook.admission.rule_index import RuleIndex
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from webhook.audit.audit import Audit, AuditResult, AuditScope
-from webhook.audit.report import ReportApi
-from webhook.audit.reports import ReportCounts, ReportsError, ReportWriter, require_api
+from webhook.audit.policy_report import ReportApi
+from webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter, require_api
 from webhook.cli.auditing import showing, source
 from webhook.cli.auditing.source import AuditSource
 from webhook.cli.cluster.options import connection_options, snapshot_option

@@ -4,10 +4,10 @@ import difflib
 
 from webhook.accounting import kubernetes_codes as accounting
 from webhook.accounting.problem import Code
-from webhook.admission import codes as admission
+from webhook.admission import rule_codes as admission
 from webhook.cli import codes as manifests
 from webhook.errors import TallygateError
-from webhook.policy import codes as policy
+from webhook.policy import policy_codes as policy
 
 ALL_CODES: tuple[Code, ...] = tuple(
     sorted(

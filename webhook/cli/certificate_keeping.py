@@ -24,7 +24,7 @@ from certs.kept import Leaf, fingerprint
 from certs.names import service_names
 from certs.succession import Step
 from certs.watching import Watching
-from webhook.admission.registration import CONFIGURATION_NAME
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from webhook.cli.certificate_figures import CertificateMetrics
 from webhook.cli.certificate_turns import ChangeDebouncer
 from webhook.errors import TallygateError

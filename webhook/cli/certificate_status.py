@@ -12,7 +12,7 @@ from rich.text import Text
 from certs.cluster import Source, connect
 from certs.in_cluster import InCluster
 from certs.status import Status, status_of
-from webhook.admission.registration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from webhook.cli.certificate_options import convert_errors, convert_facts, format_facts
 from webhook.cli.cluster.options import connection_options, require_one_source
 from webhook.cli.command import EXIT_FINDINGS, Command, UsageError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from webhook.admission.selection import RuleIndex
+from webhook.admission.rule_index import RuleIndex
 from webhook.cli.checking import snapshot as snapshots
 from webhook.cli.checking.checker import CheckContext, ManifestChecker
 from webhook.cli.cluster.options import snapshot_option

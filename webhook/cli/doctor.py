@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from webhook.admission.capping import CapIndex
-from webhook.admission.registration import CONFIGURATION_NAME
+from webhook.admission.cap_index import CapIndex
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from webhook.cli.cluster.options import connection_options
 from webhook.cli.cluster.source import ClusterSource
 from webhook.cli.command import EXIT_FINDINGS, Command, UsageError

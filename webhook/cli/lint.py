@@ -10,9 +10,9 @@ from webhook.cli.options import output_option, strict_option
 from webhook.cli.report import write
 from webhook.cli.report.finding import Finding, FindingSeverity
 from webhook.cli.report.summary import RunSummary, is_failure
-from webhook.policy.codes import UNREADABLE
-from webhook.policy.finding import LintFinding as PolicyFinding
+from webhook.policy.lint_findings import LintFinding as PolicyFinding
 from webhook.policy.load import load_policies
+from webhook.policy.policy_codes import UNREADABLE
 
 
 @click.command(

@@ -8,7 +8,7 @@ import click
 from certs.cluster import Source, connect
 from certs.publish import bundle
 from certs.publish import publish as publish_bundle
-from webhook.admission.registration import CONFIGURATION_NAME
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from webhook.cli.certificate_options import FOLDER_ARGUMENT, convert_errors
 from webhook.cli.cluster.options import connection_options, require_one_source
 from webhook.cli.command import Command

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from webhook.admission.capping import CapIndex
+from webhook.admission.cap_index import CapIndex
 from webhook.cli.cluster.options import connection_options, snapshot_option
 from webhook.cli.cluster.source import ClusterSource
 from webhook.cli.command import EXIT_FINDINGS, Command, UsageError

@@ -14,7 +14,7 @@ from enum import Enum, auto
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import ActiveCap
+from webhook.admission.cap_index import ActiveCap
 from webhook.gate.usage_lister import Membership, UsageLister
 from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.ledger.recount import recount

@@ -7,10 +7,10 @@ import msgspec
 from msgspec.structs import replace
 
 from webhook.accounting.problem import Problem
-from webhook.admission import answer
-from webhook.admission.capping import CapIndex
-from webhook.admission.change import AdmissionRequest, Phase
-from webhook.admission.selection import RuleIndex
+from webhook.admission import response
+from webhook.admission.cap_index import CapIndex
+from webhook.admission.request import AdmissionRequest, Phase
+from webhook.admission.rule_index import RuleIndex
 from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.gate.charging import ChargeResult
 from webhook.gate.messages import create_soft_limit_warnings, is_newly_exceeded
@@ -73,28 +73,30 @@ class ReviewContext(msgspec.Struct, frozen=True):
     verdict: Verdict
 
 
-def _create_message_context(context: ReviewContext) -> answer.ResponseSubject:
-    return answer.ResponseSubject(context.request, context.policy_set.reasons)
+def _create_message_context(context: ReviewContext) -> response.ResponseSubject:
+    return response.ResponseSubject(context.request, context.policy_set.reasons)
 
 
 def decide_by_rules(context: ReviewContext) -> Decision:
     """What the rules say, and what was told beside."""
     verdict = context.verdict
-    body = answer.encode_rule_response(context.uid, _create_message_context(context), verdict, context.phase)
+    body = response.encode_rule_response(context.uid, _create_message_context(context), verdict, context.phase)
     return Decision(body, _create_record(context, "allow" if verdict.is_allowed else "deny", verdict.problems))
 
 
 def retry_later(context: ReviewContext, reason: str) -> Decision:
     """Nothing is decided, and trying again is right; `why` says what was in the way."""
-    status = answer.create_retry_status(context.request, _RETRY_AFTER_SECONDS, reason)
-    body = answer.encode_response(context.uid, _create_message_context(context), Verdict(), context.phase, status)
+    status = response.create_retry_status(context.request, _RETRY_AFTER_SECONDS, reason)
+    body = response.encode_response(context.uid, _create_message_context(context), Verdict(), context.phase, status)
     return Decision(body, _create_record(context, "busy"))
 
 
 def deny_by_caps(context: ReviewContext, problems: Sequence[Problem]) -> Decision:
     """A cap refuses."""
-    status = answer.create_denial_status(_create_message_context(context), answer.FORBIDDEN, "Forbidden", problems)
-    body = answer.encode_response(context.uid, _create_message_context(context), context.verdict, context.phase, status)
+    status = response.create_denial_status(_create_message_context(context), response.FORBIDDEN, "Forbidden", problems)
+    body = response.encode_response(
+        context.uid, _create_message_context(context), context.verdict, context.phase, status
+    )
     return Decision(body, _create_record(context, "deny", tuple(problems)))
 
 
@@ -115,7 +117,7 @@ def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
             context.verdict, warnings=(*context.verdict.warnings, *warnings), exceeded=exceeded_caps
         )
         context = replace(context, verdict=verdict)
-    body = answer.encode_response(context.uid, _create_message_context(context), context.verdict, context.phase, None)
+    body = response.encode_response(context.uid, _create_message_context(context), context.verdict, context.phase, None)
     return Decision(body, _create_record(context, "allow"))
 
 

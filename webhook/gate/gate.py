@@ -10,13 +10,11 @@ from webhook.accounting.charge import Charge, has_ended
 from webhook.accounting.fingerprint import Fingerprint
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.capping import ActiveCap, CapIndex
-from webhook.admission.change import AdmissionRequest, Phase
-from webhook.admission.decide import evaluate_decoded_request
-from webhook.admission.reading import DecodedRequest, decode_object
-from webhook.admission.review import AdmissionReview, ReviewError, decode_review
+from webhook.admission.cap_index import ActiveCap, CapIndex
+from webhook.admission.evaluate import evaluate_decoded_request
+from webhook.admission.kinds import DecodedRequest, decode_object, find_review_target
+from webhook.admission.request import AdmissionRequest, AdmissionReview, Phase, ReviewError, decode_review
 from webhook.admission.verdict import ALLOWED
-from webhook.admission.workloads import find_review_target
 from webhook.errors import TallygateError
 from webhook.gate.charging import CapCharge, ChargedPod, PodCharger, ReadTransition
 from webhook.gate.decisions import (
@@ -37,8 +35,8 @@ from webhook.gate.top_consumers import TopConsumers
 from webhook.gate.usage_lister import UsageLister
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, QuotaLister, decode_workloads, forecast_cap, forecast_quotas
 from webhook.objects.core import Pod
+from webhook.policy.matching import matches_subjects
 from webhook.policy.model import ForecastEnforcement, PolicySet
-from webhook.policy.resolve import matches_subjects
 from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister, RetryLaterError, StoreUnavailableError
 

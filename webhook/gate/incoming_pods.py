@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from webhook.admission.change import AdmissionRequest
-from webhook.admission.sites import list_resource_fields
-from webhook.admission.workloads import PodView, ReviewTarget, find_review_target
+from webhook.admission.kinds import PodView, ReviewTarget, find_review_target
+from webhook.admission.request import AdmissionRequest
+from webhook.admission.resource_fields import list_resource_fields
 from webhook.errors import TallygateError
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, decode_workloads
 from webhook.objects.meta import ObjectMeta

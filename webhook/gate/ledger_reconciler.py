@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from webhook.admission.capping import ActiveCap, CapIndex
+from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.gate.charging import ReadTransition
 from webhook.gate.leader_election import Leadership, Standalone
 from webhook.gate.usage_lister import UsageLister

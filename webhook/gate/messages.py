@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
+from webhook.admission.rule_codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
 from webhook.gate.charging import CapChargeResult
 from webhook.gate.top_consumers import ExcessDetails, describe_consumers
 

@@ -9,13 +9,12 @@ import msgspec
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.capping import ActiveCap, CapIndex
-from webhook.admission.change import UPDATE, AdmissionRequest
-from webhook.admission.codes import NAMESPACE_OVER_CAP
-from webhook.admission.review import ReviewError
+from webhook.admission.cap_index import ActiveCap, CapIndex
+from webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
+from webhook.admission.rule_codes import NAMESPACE_OVER_CAP
 from webhook.gate.usage_lister import UsageLister
 from webhook.objects.core import Namespace
-from webhook.policy.resolve import matches_namespace
+from webhook.policy.matching import matches_namespace
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 

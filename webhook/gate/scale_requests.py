@@ -8,9 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from webhook.admission.change import UPDATE, AdmissionRequest
-from webhook.admission.review import ReviewError
-from webhook.admission.workloads import SCALABLE_KINDS
+from webhook.admission.kinds import SCALABLE_KINDS
+from webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
 from webhook.errors import TallygateError
 from webhook.objects.meta import ObjectMeta, PartialObjectMetadata
 

@@ -26,16 +26,16 @@ from webhook.accounting.scheduling.prediction import (
 from webhook.accounting.scheduling.unmodelled import find_unmodelled
 from webhook.accounting.scheduling.unresolvable import NeverPrediction, predict_never, with_default_priority
 from webhook.accounting.selectors import SelectorError
-from webhook.admission.change import AdmissionRequest
-from webhook.admission.codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, PREEMPTS_OTHERS
-from webhook.admission.decide import create_verdict
-from webhook.admission.examine import RuleViolation
-from webhook.admission.selection import RuleSelection
+from webhook.admission.evaluate import create_verdict
+from webhook.admission.object_checks import RuleViolation
+from webhook.admission.request import AdmissionRequest
+from webhook.admission.rule_codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, PREEMPTS_OTHERS
+from webhook.admission.rule_index import RuleSelection
 from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
 from webhook.gate.scheduling_snapshot import SnapshotProvider
+from webhook.policy.matching import matches_resource
 from webhook.policy.model import Enforcement, ResourceRule, Schedulable
-from webhook.policy.resolve import matches_resource
 from webhook.policy.suggest import suggest_resource
 
 _PODS = "pods"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from webhook.admission.change import AdmissionRequest
-from webhook.admission.selection import Labels, RuleIndex
+from webhook.admission.request import AdmissionRequest
+from webhook.admission.rule_index import Labels, RuleIndex
 from webhook.admission.verdict import ALLOWED, Verdict
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from functools import lru_cache
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import ActiveCap
-from webhook.policy.resolve import matches_namespace
+from webhook.admission.cap_index import ActiveCap
+from webhook.policy.matching import matches_namespace
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ledger.recount import UsageSnapshot
 from webhook.state.ports import LedgerKey

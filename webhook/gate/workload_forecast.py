@@ -23,12 +23,18 @@ from webhook.accounting.problem import Code, Problem, Reason
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resource_quota import compute_quota_charge, is_in_scope
-from webhook.admission.capping import ActiveCap
-from webhook.admission.change import AdmissionRequest
-from webhook.admission.codes import WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_OVER_QUOTA, WORKLOAD_ROLLOUT
-from webhook.admission.reading import decode_object
-from webhook.admission.replicas import ReplicaCount, count_replicas
-from webhook.admission.workloads import KIND_NAMES, DecodedObject, PodView, ReviewTarget
+from webhook.admission.cap_index import ActiveCap
+from webhook.admission.kinds import (
+    KIND_NAMES,
+    DecodedObject,
+    PodView,
+    ReplicaCount,
+    ReviewTarget,
+    count_replicas,
+    decode_object,
+)
+from webhook.admission.request import AdmissionRequest
+from webhook.admission.rule_codes import WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_OVER_QUOTA, WORKLOAD_ROLLOUT
 from webhook.gate.messages import create_missing_limit_problem
 from webhook.objects.core import Pod, PodSpec, ResourceList, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from webhook.state.ledger.ledger import Ledger

@@ -22,11 +22,11 @@ from ruamel.yaml.events import (
 )
 
 from webhook.policy.bounds import MAX_DEPTH, MAX_EXPANDED_NODES, MAX_NODES
-from webhook.policy.codes import DUPLICATE_KEY, SYNTAX, TOO_LARGE, YAML_FEATURE
-from webhook.policy.finding import LintFinding, Severity
 from webhook.policy.formats import truncate_text
+from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
 from webhook.policy.nodes import Mapping, Node, Scalar, Sequence
+from webhook.policy.policy_codes import DUPLICATE_KEY, SYNTAX, TOO_LARGE, YAML_FEATURE
 
 _PLAIN_TAGS = frozenset({"!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 _MAX_SYNTAX_ERRORS = 20

@@ -1,14 +1,26 @@
 """Coverage: which matches contain one another, and which have something in common.
 
 For lint, so about names that are well formed. `covers` is never wrongly true; `may_share` is never wrongly false.
+
+What bounds leave: which amounts satisfy them, alone or several together. Exact.
 """
 
 from functools import lru_cache
+from math import lcm
 
 from webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name
+from webhook.accounting.quantity import Quantity
 from webhook.policy import globs
-from webhook.policy.model import LabelRequirement, LabelSelector, Match, NamespaceSelector, Operator, Subjects
-from webhook.policy.resolve import FAMILY_PATTERNS
+from webhook.policy.matching import FAMILY_PATTERNS
+from webhook.policy.model import (
+    AmountBounds,
+    LabelRequirement,
+    LabelSelector,
+    Match,
+    NamespaceSelector,
+    Operator,
+    Subjects,
+)
 
 _ANY_QUALIFIED = "?*/?*"
 _ANY_OPAQUE = OPAQUE_PREFIX + "?*"
@@ -236,3 +248,36 @@ def _is_subset_of_subjects(subset: Subjects, superset: Subjects) -> bool:
 def is_every_user(subjects: Subjects) -> bool:
     """Whether nobody is left outside: every request comes from an authenticated user."""
     return "*" in subjects.users or any(globs.matches(glob, "system:authenticated") for glob in subjects.groups)
+
+
+def is_allowed_amount(bounds: AmountBounds, quantity: Quantity) -> bool:
+    """Whether an amount is within bounds."""
+    return (
+        (bounds.min is None or quantity >= bounds.min)
+        and (bounds.max is None or quantity <= bounds.max)
+        and (bounds.multiple_of is None or _is_multiple(quantity, bounds.multiple_of))
+        and (not bounds.one_of or quantity in bounds.one_of)
+    )
+
+
+def _is_multiple(quantity: Quantity, unit: Quantity) -> bool:
+    return unit.milli() != 0 and quantity.milli() % unit.milli() == 0
+
+
+def find_min_allowed(all_bounds: tuple[AmountBounds, ...]) -> Quantity | None:
+    """The least amount that satisfies all of these bounds, or `None` if there is none."""
+    choices = next((bounds.one_of for bounds in all_bounds if bounds.one_of), ())
+    if choices:
+        return min(
+            (choice for choice in choices if all(is_allowed_amount(bounds, choice) for bounds in all_bounds)),
+            default=None,
+        )
+    lowest = max((bounds.min for bounds in all_bounds if bounds.min is not None), default=Quantity.from_int(0))
+    units = [bounds.multiple_of.milli() for bounds in all_bounds if bounds.multiple_of is not None]
+    if units:
+        if 0 in units:
+            return None
+        unit = lcm(*units)
+        lowest = Quantity.parse(f"{-(-lowest.milli() // unit) * unit}m")
+    highest = min((bounds.max for bounds in all_bounds if bounds.max is not None), default=lowest)
+    return lowest if lowest <= highest else None

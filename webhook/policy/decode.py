@@ -3,9 +3,9 @@
 import re
 
 from webhook.policy import bounds
-from webhook.policy.codes import TOO_LARGE, UNREADABLE
-from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
+from webhook.policy.policy_codes import TOO_LARGE, UNREADABLE
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 

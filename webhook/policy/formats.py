@@ -15,8 +15,8 @@ from webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX, find_qualif
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.errors import TallygateError
-from webhook.policy.codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
 from webhook.policy.nodes import Number
+from webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
 from webhook.policy.suggest import suggest_resource
 
 PODS_RESOURCE = "pods"

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator
 
-from webhook.policy.amounts_allowed import find_min_allowed
-from webhook.policy.codes import CONTRADICTORY, SHADOWED
-from webhook.policy.coverage import can_share_request, list_included, match_covers, resources_cover, resources_overlap
-from webhook.policy.finding import LintFinding
+from webhook.policy.coverage import (
+    can_share_request,
+    find_min_allowed,
+    list_included,
+    match_covers,
+    resources_cover,
+    resources_overlap,
+)
 from webhook.policy.globs import is_literal
+from webhook.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
 from webhook.policy.model import AmountBounds, Checks, Enforcement, Equality, ResourceRule
-from webhook.policy.remark import create_error, create_finding, create_warning
+from webhook.policy.policy_codes import CONTRADICTORY, SHADOWED
 
 _ENFORCEMENTS_BY_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
 _ANY_DOMAIN = ""

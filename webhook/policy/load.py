@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from webhook.policy.bounds import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES
-from webhook.policy.codes import UNREADABLE
-from webhook.policy.finding import LintFinding, Severity
-from webhook.policy.lint import lint_policies
+from webhook.policy.lint_findings import LintFinding, Severity
+from webhook.policy.lint_policies import lint_policies
 from webhook.policy.model import SourceLocation
 from webhook.policy.nodes import Node
 from webhook.policy.parse import ParseResult, parse
+from webhook.policy.policy_codes import UNREADABLE
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """What a file in a policy folder is called; others are passed over, as are hidden ones and folders within."""

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from webhook.policy import bounds
-from webhook.policy.build import Fields, build_cap, build_rule
-from webhook.policy.codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE, TOO_LARGE
 from webhook.policy.compose import compose
 from webhook.policy.decode import decoded
-from webhook.policy.finding import LintFinding, Severity
 from webhook.policy.formats import quote_text, split_counted_name
+from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, SourceLocation
 from webhook.policy.nodes import Mapping, Node, Number, Scalar
 from webhook.policy.nodes import Sequence as SequenceNode
-from webhook.policy.shape import check_shape
+from webhook.policy.policy_builder import Fields, build_cap, build_rule
+from webhook.policy.policy_codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE, TOO_LARGE
+from webhook.policy.schema import check_shape
 
 
 @dataclass(frozen=True, slots=True)

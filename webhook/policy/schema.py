@@ -2,17 +2,38 @@
 
 What a schema cannot say (a quantity's grammar, a label key, a glob) is a `format` there, and
 `webhook.policy.formats` is what each format means.
+
+Shape: does a document hold what its kind's schema asks, and if not, what is wrong where.
+
+jsonschema judges; here each of its errors becomes a finding at the key or value that is at fault, in words that say
+what would pass.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import ValidationError
 
-from webhook.policy.formats import create_format_checker
+from webhook.policy.formats import FormatError, create_format_checker, quote_text, truncate_text
+from webhook.policy.lint_findings import LintFinding, Severity
+from webhook.policy.model import SourceLocation
+from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend, joined
+from webhook.policy.policy_codes import (
+    BAD_LENGTH,
+    MISSING_FIELD,
+    REPEATED,
+    UNKNOWN_FIELD,
+    UNKNOWN_KIND,
+    UNKNOWN_VALUE,
+    WRONG_TYPE,
+)
+from webhook.policy.suggest import format_suggestion
 
 SCHEMA_FILE_NAME = "schema.json"
 
@@ -24,7 +45,7 @@ class DocumentSchema:
     """
 
     def __init__(
-        self, schema: Mapping[str, Any], formats: FormatChecker, *, required_head: str, document_form: str
+        self, schema: AnyMapping[str, Any], formats: FormatChecker, *, required_head: str, document_form: str
     ) -> None:
         self.schema = schema
         self.required_head = required_head
@@ -32,9 +53,9 @@ class DocumentSchema:
         self.validator = Draft202012Validator(schema, format_checker=formats)
 
     @cached_property
-    def definitions(self) -> Mapping[str, Any]:
+    def definitions(self) -> AnyMapping[str, Any]:
         """The parts of the schema that have names."""
-        definitions: Mapping[str, Any] = self.schema["$defs"]
+        definitions: AnyMapping[str, Any] = self.schema["$defs"]
         return definitions
 
     def list_parents(self, kind: str) -> dict[str, tuple[str, ...]]:
@@ -76,3 +97,250 @@ def load_json_schema() -> dict[str, Any]:
 def read_schema_text() -> str:
     """The schema as it is shipped, to be written where an editor finds it."""
     return files("webhook.policy").joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8")
+
+
+_ShapeProblem = tuple[Node, str, str]
+"""Where, which code, and what is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SchemaError:
+    """One error of jsonschema: the node and its path, what the keyword asked, and in which part of the schema."""
+
+    document_schema: DocumentSchema
+    kind: str
+    node: Node
+    path: str
+    expected: Any
+    schema_part: Any
+    cause: object
+    key: Scalar | None
+    """The key that is at fault, where it is one."""
+
+
+_HEAD_FIELDS = frozenset({"apiVersion", "kind"})
+_MAX_PARENTS = 2
+
+
+def check_shape(file: str, document: Node, document_schema: DocumentSchema | None = None) -> set[LintFinding]:
+    """Everything that the schema of a language, or that of policies, holds against a document."""
+    document_schema = document_schema or get_policy_schema()
+    if not isinstance(document, Mapping):
+        return {_create_shape_finding(file, (document, UNKNOWN_KIND, document_schema.document_form))}
+    errors = document_schema.validator.iter_errors(document.value)
+    return {
+        _create_shape_finding(file, problem)
+        for error in errors
+        for problem in _describe_error(document, error, document_schema)
+    }
+
+
+def _create_shape_finding(file: str, problem: _ShapeProblem) -> LintFinding:
+    node, code, message = problem
+    return LintFinding.create(SourceLocation(file, node.line, node.column), code, Severity.ERROR, message)
+
+
+def _describe_error(
+    document: Mapping, error: ValidationError, document_schema: DocumentSchema
+) -> Iterator[_ShapeProblem]:
+    node = descend(document, iter(error.absolute_path))
+    is_key_error = "propertyNames" in error.absolute_schema_path
+    key = node.key(str(error.instance)) if is_key_error and isinstance(node, Mapping) else None
+    describe = _DESCRIBERS.get(str(error.validator))
+    if describe is not None:
+        kind = document.get("kind")
+        kind_name = kind.text if isinstance(kind, Scalar) else ""
+        path, expected = _format_path(error), error.validator_value
+        yield from describe(
+            _SchemaError(document_schema, kind_name, node, path, expected, error.schema, error.cause, key)
+        )
+
+
+def _format_path(error: ValidationError) -> str:
+    """The field as a person writes it: `spec.match.kinds[1]`."""
+    path = ""
+    for step in error.absolute_path:
+        path = joined(path, truncate_text(step) if isinstance(step, str) else step)
+    return path
+
+
+def _prefix_path(path: str, text: str) -> str:
+    return f"{path}: {text}" if path else text
+
+
+def _describe_unknown_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    known_fields = error.schema_part["properties"]
+    for key, _ in error.node.pairs if isinstance(error.node, Mapping) else ():
+        if key.text not in known_fields:
+            field = f"{error.path}.{truncate_text(key.text)}".removeprefix(".")
+            advice = (
+                format_suggestion(key.text, known_fields)
+                or _suggest_parent(error, key.text)
+                or (f"; known: {', '.join(known_fields)}")
+            )
+            yield key, UNKNOWN_FIELD, f"{field}: there is no such field here{advice}"
+
+
+def _suggest_parent(error: _SchemaError, name: str) -> str:
+    """Where a field of this name would be right, if that is one place or two."""
+    parents = [path or "the top level" for path in error.document_schema.list_parents(error.kind).get(name, ())]
+    return f"; it belongs in {' or '.join(parents)}" if 0 < len(parents) <= _MAX_PARENTS else ""
+
+
+def _describe_missing_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    for name in error.expected:
+        if isinstance(error.node, Mapping) and error.node.get(name) is None:
+            code = UNKNOWN_KIND if not error.path and name in _HEAD_FIELDS else MISSING_FIELD
+            yield error.node, code, _prefix_path(error.path, f'"{name}" is missing; {_create_example(error, name)}')
+
+
+def _create_example(error: _SchemaError, name: str) -> str:
+    """What to write for a missing field, from the schema's own examples."""
+    described = error.schema_part.get("properties", {}).get(name, {})
+    if name in _HEAD_FIELDS:
+        return f"write {error.document_schema.required_head}"
+    examples = error.document_schema.definitions.get(described.get("$ref", "").rpartition("/")[2], described).get(
+        "examples"
+    )
+    return f"write {name}: {_format_value(examples[0])}" if examples else "In and NotIn need values"
+
+
+def _describe_missing_limits(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    text = 'a cap needs "hard" or "soft"; write hard: {nvidia.com/gpu: 8}'
+    yield error.node, MISSING_FIELD, _prefix_path(error.path, text)
+
+
+def _describe_wrong_type(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    types = error.expected if isinstance(error.expected, list) else [error.expected]
+    text = f"must be {' or '.join(_TYPE_NAMES[type_name] for type_name in types)}, not {_describe_node(error.node)}"
+    yield error.node, WRONG_TYPE, _prefix_path(error.path, f"{text}{_suggest_value(error.node, types)}")
+
+
+_TYPE_NAMES = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "a text",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
+
+
+def _describe_node(node: Node) -> str:
+    if isinstance(node, Mapping):
+        return "a mapping"
+    if isinstance(node, Sequence):
+        return "a list"
+    if node.value is None:
+        return "empty"
+    return f"the text {quote_text(node.text)}" if isinstance(node.value, str) else node.text
+
+
+def _suggest_value(node: Node, types: list[str]) -> str:
+    """What to write instead, where that can be told."""
+    if not isinstance(node, Scalar):
+        return ""
+    if node.value is None:
+        return "; give it a value or remove the field"
+    if "boolean" in types:
+        return (
+            f"; write {'true' if node.text.lower() in _TRUE_TEXTS else 'false'}"
+            if node.text.lower() in _TRUE_TEXTS | _FALSE_TEXTS
+            else ""
+        )
+    if types == ["array"]:
+        return f"; write [{_format_value(node.value)}]"
+    return f'; write "{node.text}" in quotes' if types == ["string"] else ""
+
+
+_TRUE_TEXTS = frozenset({"yes", "on", "y", "true", "1"})
+_FALSE_TEXTS = frozenset({"no", "off", "n", "false", "0"})
+
+
+def _describe_unknown_value(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    if "type" in error.schema_part and not isinstance(error.node.value, str):
+        return  # its type is wrong already
+    known_values = error.expected
+    texts = [value for value in known_values if isinstance(value, str)]
+    hint = format_suggestion(error.node.text, texts) if isinstance(error.node, Scalar) else ""
+    text = f"must be {_format_alternatives(known_values)}, not {_describe_node(error.node)}{hint}"
+    yield error.node, UNKNOWN_KIND if error.path in _HEAD_FIELDS else UNKNOWN_VALUE, _prefix_path(error.path, text)
+
+
+def _format_alternatives(values: list[Any]) -> str:
+    formatted = [_format_value(value) for value in values]
+    return formatted[0] if len(formatted) == 1 else f"{', '.join(formatted[:-1])} or {formatted[-1]}"
+
+
+def _format_value(value: Any) -> str:
+    """A value as YAML writes it in flow style."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_format_value(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_format_value(item) for item in value) + "]"
+    return str(value) if isinstance(value, Number) or not isinstance(value, str) else value
+
+
+def _describe_too_few(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    min_length = error.expected
+    advice = "leave the field out" if min_length == 1 else "add more"
+    yield (
+        error.node,
+        BAD_LENGTH,
+        _prefix_path(
+            error.path, f"must have at least {min_length} {_name_unit(min_length, error.node)}; add one or {advice}"
+        ),
+    )
+
+
+def _name_unit(count: int, node: Node) -> str:
+    singular, plural = ("entry", "entries") if isinstance(node, (Sequence, Mapping)) else ("character", "characters")
+    return singular if count == 1 else plural
+
+
+def _describe_too_many(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    max_length = error.expected
+    if max_length == 0:
+        text = "must be left out: Exists and DoesNotExist have no values"
+    else:
+        text = f"has {_count_entries(error.node):,} {_name_unit(2, error.node)}; at most {max_length:,} are read"
+    yield error.node, BAD_LENGTH, _prefix_path(error.path, text)
+
+
+def _count_entries(node: Node) -> int:
+    if isinstance(node, Scalar):
+        return len(node.text)
+    return len(node.items if isinstance(node, Sequence) else node.pairs)
+
+
+def _describe_repeated(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    seen: set[str] = set()
+    for item in error.node.items if isinstance(error.node, Sequence) else ():
+        text = item.text if isinstance(item, Scalar) else ""
+        if text in seen and isinstance(item, Scalar):
+            yield item, REPEATED, _prefix_path(error.path, f"{quote_text(text)} stands here twice; remove one")
+        seen.add(text)
+
+
+def _describe_format_error(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    if isinstance(error.cause, FormatError):
+        yield error.key or error.node, error.cause.code, _prefix_path(error.path, str(error.cause))
+
+
+_DESCRIBERS: dict[str, Callable[[_SchemaError], Iterator[_ShapeProblem]]] = {
+    "additionalProperties": _describe_unknown_fields,
+    "required": _describe_missing_fields,
+    "anyOf": _describe_missing_limits,
+    "type": _describe_wrong_type,
+    "enum": _describe_unknown_value,
+    "minItems": _describe_too_few,
+    "minProperties": _describe_too_few,
+    "maxItems": _describe_too_many,
+    "maxProperties": _describe_too_many,
+    "maxLength": _describe_too_many,
+    "uniqueItems": _describe_repeated,
+    "format": _describe_format_error,
+}
+"""Left out: `pattern` and `minimum`, which tell editors what a format says here, and `const`, which chose the kind."""

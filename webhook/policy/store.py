@@ -13,7 +13,7 @@ from pathlib import Path
 from watchfiles import watch
 
 from webhook.errors import TallygateError
-from webhook.policy.finding import LintFinding
+from webhook.policy.lint_findings import LintFinding
 from webhook.policy.load import find_policy_files, load_policies
 from webhook.policy.model import PolicySet
 from webhook.policy.parse import ParseResult

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.gate.decisions import Decision
 from webhook.server.settings.table import Settings
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.admission.change import CREATE, AdmissionRequest, Phase
-from webhook.admission.decide import evaluate_request
-from webhook.admission.selection import RuleIndex
+from webhook.admission.evaluate import evaluate_request
+from webhook.admission.request import CREATE, AdmissionRequest, Phase
+from webhook.admission.rule_index import RuleIndex
 from webhook.cli.checking.patching import apply_patch
 from webhook.policy.parse import parse
 

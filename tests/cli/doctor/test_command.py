@@ -17,7 +17,7 @@ from certs.names import service_names
 from tests.cli.doctor.server import Answers, Said, serving
 from tests.cli.doctor.world import LABELS
 from tests.cli.terminal import printed
-from webhook.admission.registration import ServiceTarget, create_webhook_configurations
+from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from webhook.cli.app import root
 from webhook.cli.doctoring import api
 from webhook.cli.doctoring.checks import CHECKS

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs.authority import Pair, new_authority, new_leaf
 from certs.names import service_names
-from webhook.admission.registration import ServiceTarget, create_webhook_configurations
+from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from webhook.cli.doctoring.checks import CHECKS
 from webhook.cli.doctoring.facts import (
     DryRun,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.cli.test_hostile import BODIES
 from tests.effort import examples
-from webhook.admission.workloads import REVIEW_TARGETS
+from webhook.admission.kinds import REVIEW_TARGETS
 from webhook.cli.app import root
 
 TEXTS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.admission.change import Phase, UserInfo
+from webhook.admission.request import Phase, UserInfo
 from webhook.cli.sequences.api_server import ApiRequest, ApiServer
 from webhook.cli.sequences.store import ApiServerStore, ObjectKey
 from webhook.gate.decisions import Decision

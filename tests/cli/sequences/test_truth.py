@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from webhook.admission.change import UserInfo
+from webhook.admission.request import UserInfo
 from webhook.cli.sequences.model import (
     Action,
     Create,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from webhook.admission.capping import CapIndex
+from webhook.admission.cap_index import CapIndex
 from webhook.cli.cluster.seen import ObservedCluster
 from webhook.cli.cluster.stored import observe_snapshot
 from webhook.policy.parse import parse

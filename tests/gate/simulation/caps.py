@@ -4,7 +4,7 @@ Each selects namespaces by a label of its own name, so that a namespace may leav
 """
 
 from tests.admission.case import policies
-from webhook.admission.capping import CapIndex
+from webhook.admission.cap_index import CapIndex
 
 NAMES = ("each", "together")
 _EACH, _TOGETHER = 4, 9

@@ -10,7 +10,7 @@ from tests.gate.simulation.tasks import Tasks
 from tests.gate.simulation.truth import Namespace, Truth
 from tests.state.watch.pods import line, page
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import ActiveCap, CapIndex
+from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.gate.charging import CapCharge, ChargedPod, PodCharger
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.usage_lister import UsageLister

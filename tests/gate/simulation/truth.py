@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tests.gate.simulation.caps import NAMES
 from tests.state.watch.pods import pod as stored_pod
-from webhook.admission.capping import get_cap_name
+from webhook.admission.cap_index import get_cap_name
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 

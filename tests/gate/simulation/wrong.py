@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from webhook.admission.capping import ActiveCap
+from webhook.admission.cap_index import ActiveCap
 from webhook.gate.charging import ReserveTransition
 from webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
 from webhook.gate.usage_lister import Membership, UsageLister

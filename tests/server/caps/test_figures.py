@@ -9,7 +9,7 @@ from tests.server.test_figures import shown
 from tests.state.attempts import Put
 from tests.state.ledger.ledgers import empty, gpus
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import CapIndex
+from webhook.admission.cap_index import CapIndex
 from webhook.server.telemetry.labels import MAX_CAPS
 from webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
 from webhook.server.telemetry.ledger_observers import CapMetrics

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.gate.decisions import Decision, DecisionRecord
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u-web", "controller": True}

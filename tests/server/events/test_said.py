@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.server.events.asked import OWNER, answer, review
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.server.events.event_message import EventMessage, Owner, create_event_message
 
 _WEB = Owner("apps/v1", "ReplicaSet", "web-1", "u-web")

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from tests.server.building import Log
 from tests.server.events.asked import OWNER, answer, review
 from tests.server.process import eventually
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.gate.decisions import Decision
 from webhook.server.events.event_correlator import Event
 from webhook.server.events.event_recorder import EventError, EventRecorder

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from webhook.accounting.quantity import Quantity
-from webhook.admission.capping import ActiveCap, CapIndex
+from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.policy.model import (
     LabelSelector,
     NamespaceCap,

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from webhook.audit.audit import AuditResult
-from webhook.audit.finding import AuditFinding as Audited
-from webhook.audit.reports import ReportCounts
+from webhook.audit.audit_findings import AuditFinding as Audited
+from webhook.audit.report_writer import ReportCounts
 from webhook.cli.report import data, sarif, table, write
 from webhook.cli.report.finding import Finding, FindingSeverity, FindingSubject
 from webhook.policy.model import Enforcement

@@ -7,11 +7,18 @@ from pathlib import Path
 import msgspec
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.admission.workloads import REVIEW_TARGETS
+from webhook.admission.kinds import REVIEW_TARGETS
 from webhook.audit.audit import AuditInput, AuditScope, ListedObject, list_objects, sort_objects
-from webhook.audit.kinds import GROUPS_BY_KIND, POD, create_list_path
-from webhook.audit.nodes import DEVICE_CLASS, ingest_objects, list_nodes
-from webhook.audit.pages import PageReader, WaitFunction
+from webhook.audit.listing import (
+    DEVICE_CLASS,
+    GROUPS_BY_KIND,
+    POD,
+    PageReader,
+    WaitFunction,
+    create_list_path,
+    ingest_objects,
+    list_nodes,
+)
 from webhook.cli.checking.snapshot import SNAPSHOT_HINT, SnapshotError, read_items
 from webhook.cli.cluster.listing import list_all as listed_whole
 from webhook.cli.cluster.seen import ClusterStores

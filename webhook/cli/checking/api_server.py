@@ -11,7 +11,7 @@ from webhook.accounting.validation.node_and_quota import (
     validate_quota,
 )
 from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
-from webhook.admission.workloads import DecodedObject, PodView
+from webhook.admission.kinds import DecodedObject, PodView
 from webhook.objects.core import LimitRange, Node, ResourceQuota
 
 

@@ -11,8 +11,8 @@ from functools import partial
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.capping import ActiveCap, CapIndex
-from webhook.admission.selection import Labels
+from webhook.admission.cap_index import ActiveCap, CapIndex
+from webhook.admission.rule_index import Labels
 from webhook.cli.checking.known import TypedObject
 from webhook.cli.checking.merging import ReportedProblem
 from webhook.cli.checking.snapshot import SnapshotContents, SnapshotError

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from webhook.admission.selection import Labels
+from webhook.admission.rule_index import Labels
 from webhook.cli.checking import api_server, writing
 from webhook.cli.checking.capping import CapChecker, CapCheckResult
 from webhook.cli.checking.known import TypedObject, create_subject, parse_object

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from webhook.admission.change import CREATE, AdmissionRequest
-from webhook.admission.workloads import REVIEW_TARGETS, DecodedObject, PodView
+from webhook.admission.kinds import REVIEW_TARGETS, DecodedObject, PodView
+from webhook.admission.request import CREATE, AdmissionRequest
 from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.locate import locate

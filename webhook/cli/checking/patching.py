@@ -11,7 +11,7 @@ _Fields = dict[str, msgspec.Raw]
 
 
 def apply_patch(body: bytes, patch: Sequence[PatchOperation]) -> bytes:
-    """The object after the patch. The gate's patches only ever add (`webhook.admission.fill`)."""
+    """The object after the patch. The gate's patches only ever add (`webhook.admission.evaluate`)."""
     for operation in patch:
         steps = [_unescape(step) for step in operation["path"].split("/")[1:]]
         body = _add_value(body, steps, operation["value"])

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from webhook.admission.change import Phase
-from webhook.admission.decide import evaluate_request
-from webhook.admission.selection import Labels, RuleIndex
+from webhook.admission.evaluate import evaluate_request
+from webhook.admission.request import Phase
+from webhook.admission.rule_index import Labels, RuleIndex
 from webhook.admission.verdict import Verdict
 from webhook.cli.checking.known import TypedObject, replace_body
 from webhook.cli.checking.merging import ReportedProblem

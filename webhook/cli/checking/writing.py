@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.sites import list_resource_fields
+from webhook.admission.resource_fields import list_resource_fields
 from webhook.cli.checking.known import TypedObject
 from webhook.cli.manifest.fault import Fault
 from webhook.cli.manifest.locate import locate

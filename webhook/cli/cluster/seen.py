@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from webhook.admission.capping import ActiveCap, CapIndex
+from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.cli.cluster.ledgers import LEDGER_PAGE_SIZE, LEDGER_RECORD_CODEC, CapLedgerList, create_ledger_list
 from webhook.cli.cluster.listing import ListError, UnknownResourceError, list_all
 from webhook.gate.usage_lister import Membership, UsageLister

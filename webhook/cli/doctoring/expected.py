@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from webhook.admission.registration import ServiceTarget, create_webhook_configurations
+from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from webhook.cli.doctoring.facts import MUTATING, VALIDATING, GateLocation
 from webhook.cli.doctoring.records import Webhook, WebhookConfiguration
 

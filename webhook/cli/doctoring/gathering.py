@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from webhook.admission.capping import CapIndex
-from webhook.admission.registration import DEFAULT_NAMESPACE
+from webhook.admission.cap_index import CapIndex
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from webhook.cli.doctoring import watching
 from webhook.cli.doctoring.api import DoctorClient
 from webhook.cli.doctoring.entitlement import review_permissions

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from webhook.accounting.names import OPAQUE_PREFIX
-from webhook.admission.capping import CapIndex, get_cap_name
+from webhook.admission.cap_index import CapIndex, get_cap_name
 from webhook.cli.cluster.listing import ListError, UnknownResourceError, list_all
 from webhook.cli.cluster.seen import PODS_PATH, list_cap_ledgers
 from webhook.cli.doctoring.facts import CapLimits, OpaqueNameUser, Unavailable

@@ -6,7 +6,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from webhook.admission.registration import CONFIGURATION_NAME
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from webhook.gate.leader_election import LEADER_LEASE
 from webhook.state.kubernetes import naming
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from webhook.admission.replicas import ReplicaCount, count_replicas
+from webhook.admission.kinds import ReplicaCount, count_replicas
 from webhook.cli.checking.known import TypedObject, parse_object
 from webhook.cli.manifest import nodes
 from webhook.cli.manifest.bounds import Bounds

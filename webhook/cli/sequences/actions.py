@@ -18,11 +18,11 @@ from webhook.cli.sequences.model import (
 )
 from webhook.cli.sequences.objects import StepObjectError
 from webhook.cli.sequences.plain import get_mapping, parse_count
-from webhook.policy.build import Fields
-from webhook.policy.codes import MISSING_FIELD, UNKNOWN_FIELD
-from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
 from webhook.policy.nodes import Node
+from webhook.policy.policy_builder import Fields
+from webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD
 from webhook.server.settings.value_types import parse_duration
 
 _KINDS: Final = {

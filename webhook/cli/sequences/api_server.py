@@ -11,10 +11,9 @@ from typing import Final
 
 import msgspec
 
-from webhook.admission.change import CREATE, UPDATE, Phase, UserInfo
-from webhook.admission.registration import DEFAULT_NAMESPACE
-from webhook.admission.review import REVIEW_API_VERSION, REVIEW_KIND
-from webhook.admission.workloads import REVIEW_TARGETS
+from webhook.admission.kinds import REVIEW_TARGETS
+from webhook.admission.request import CREATE, REVIEW_API_VERSION, REVIEW_KIND, UPDATE, Phase, UserInfo
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from webhook.cli.checking.api_server import validate_object
 from webhook.cli.checking.patching import apply_patch
 from webhook.cli.sequences.defaulting import set_default_requests

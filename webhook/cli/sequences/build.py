@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.accounting.names import REQUESTS_PREFIX
 from webhook.accounting.quantity import Quantity
-from webhook.admission.change import UserInfo
+from webhook.admission.request import UserInfo
 from webhook.cli.sequences.actions import build_action
 from webhook.cli.sequences.model import (
     Action,
@@ -19,13 +19,13 @@ from webhook.cli.sequences.model import (
 )
 from webhook.cli.sequences.objects import StepObjectError
 from webhook.cli.sequences.plain import convert_node, get_mapping, parse_count
-from webhook.policy.build import Fields
-from webhook.policy.codes import UNKNOWN_VALUE
-from webhook.policy.finding import LintFinding, Severity
 from webhook.policy.formats import quote_text
+from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.load import SHIPPED_POLICIES, load_policies
 from webhook.policy.model import NamespaceCap, PolicySet, SourceLocation
 from webhook.policy.nodes import Mapping, Node, Scalar
+from webhook.policy.policy_builder import Fields
+from webhook.policy.policy_codes import UNKNOWN_VALUE
 from webhook.policy.suggest import format_suggestion
 
 _AUTHENTICATED: Final = "system:authenticated"

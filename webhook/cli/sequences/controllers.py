@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.admission.replicas import count_replicas
-from webhook.admission.workloads import REVIEW_TARGETS
+from webhook.admission.kinds import REVIEW_TARGETS, count_replicas
 from webhook.cli.sequences.api_server import ApiServer
 from webhook.cli.sequences.language import MAX_PODS
 from webhook.cli.sequences.model import JsonObject

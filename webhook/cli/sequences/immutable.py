@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
-from webhook.admission.workloads import DecodedObject
+from webhook.admission.kinds import DecodedObject
 from webhook.cli.sequences.model import JsonObject
 from webhook.objects.core import Pod, PodSpec
 

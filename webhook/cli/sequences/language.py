@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from jsonschema import FormatChecker
 
-from webhook.policy.codes import BAD_LENGTH, BAD_QUANTITY, UNREADABLE
 from webhook.policy.formats import FormatError, create_format_checker, quote_text
 from webhook.policy.nodes import Number
+from webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, UNREADABLE
 from webhook.policy.schema import DocumentSchema
 from webhook.server.settings.value_types import DurationError, parse_duration
 

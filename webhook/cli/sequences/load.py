@@ -14,14 +14,14 @@ from webhook.cli.sequences.build import build_scenario
 from webhook.cli.sequences.language import get_scenario_language
 from webhook.cli.sequences.model import Scenario
 from webhook.policy.bounds import MAX_FILE_BYTES
-from webhook.policy.codes import TOO_LARGE, UNREADABLE
 from webhook.policy.compose import compose
 from webhook.policy.decode import decoded
-from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
 from webhook.policy.nodes import Mapping, Node, Scalar
 from webhook.policy.parse import check_ambiguous_numbers
-from webhook.policy.shape import check_shape
+from webhook.policy.policy_codes import TOO_LARGE, UNREADABLE
+from webhook.policy.schema import check_shape
 
 MAX_SCENARIOS: Final = 2_000
 MAX_FINDINGS: Final = 200

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from webhook.accounting.quantity import Quantity
-from webhook.admission.change import UserInfo
+from webhook.admission.request import UserInfo
 from webhook.policy.model import PolicySet, SourceLocation
 
 JsonObject = dict[str, Any]

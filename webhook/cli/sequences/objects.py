@@ -12,10 +12,10 @@ from webhook.cli.manifest.to_json import to_json
 from webhook.cli.sequences.model import JsonObject
 from webhook.cli.sequences.plain import convert_node, get_mapping
 from webhook.errors import TallygateError
-from webhook.policy.build import Fields
-from webhook.policy.codes import MISSING_FIELD, UNKNOWN_FIELD, UNREADABLE, WRONG_TYPE
-from webhook.policy.finding import LintFinding, Severity
+from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
+from webhook.policy.policy_builder import Fields
+from webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNREADABLE, WRONG_TYPE
 
 WORKLOAD_KINDS: Final = {"deployment": ("apps/v1", "Deployment"), "statefulset": ("apps/v1", "StatefulSet")}
 SHORT_FORMS: Final = {"pod": ("v1", "Pod"), **WORKLOAD_KINDS, "job": ("batch/v1", "Job")}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from webhook.accounting.problem import Problem
-from webhook.admission.answer import TOO_MANY_REQUESTS
+from webhook.admission.response import TOO_MANY_REQUESTS
 from webhook.admission.verdict import PatchOperation
 from webhook.cli.sequences.model import JsonObject, ScenarioVerdict
 from webhook.gate.decisions import Decision

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from webhook.admission.change import UserInfo
+from webhook.admission.request import UserInfo
 from webhook.cli.sequences.api_server import ApiRequest
 from webhook.cli.sequences.model import JsonObject
 from webhook.cli.sequences.store import ObjectKey

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from webhook.policy.build import Fields
 from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence
+from webhook.policy.policy_builder import Fields
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 

@@ -107,7 +107,7 @@ class StepRunner:
                 stored_object["status"] = {**(stored_object.get("status") or {}), "phase": action.phase}
             case Delete():
                 return self._delete(key)
-        # Neither scaling nor a pod's status passes the gate (webhook.admission.registration).
+        # Neither scaling nor a pod's status passes the gate (webhook.admission.webhook_configuration).
         if not self.step.dry_run:
             self.cluster.store.put(key, stored_object)
         return RequestResult()

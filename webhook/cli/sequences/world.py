@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.admission.capping import ActiveCap
+from webhook.admission.cap_index import ActiveCap
 from webhook.cli.sequences.api_server import ApiServer
 from webhook.cli.sequences.controllers import ControllerResult, WorkloadControllers
 from webhook.cli.sequences.model import JsonObject, Scenario

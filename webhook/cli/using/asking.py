@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import click
 
-from webhook.admission.capping import CapIndex
+from webhook.admission.cap_index import CapIndex
 from webhook.cli import progress
 from webhook.cli.cluster.following import watch_cluster
 from webhook.cli.cluster.seen import ObservedCluster

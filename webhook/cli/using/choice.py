@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from webhook.admission.capping import ActiveCap, CapIndex
+from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.cli.cluster.seen import ObservedCluster
 from webhook.cli.command import UsageError
 from webhook.state.ports import LedgerKey

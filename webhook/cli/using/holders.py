@@ -11,7 +11,7 @@ from webhook.accounting.pod_requests import compute_limits, compute_requests, ex
 from webhook.accounting.pod_resources import PodResources, parse_pod_resources
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resize import ResizeView, apply_status
-from webhook.admission.capping import ActiveCap
+from webhook.admission.cap_index import ActiveCap
 from webhook.cli.cluster.seen import ObservedCluster
 from webhook.cli.report.table import align_rows, escape_control
 from webhook.cli.using.choice import ChosenLedger

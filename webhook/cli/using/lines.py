@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from webhook.accounting.amounts import Amounts, format_amount
-from webhook.admission.capping import CapIndex
+from webhook.admission.cap_index import CapIndex
 from webhook.cli.cluster.ledgers import CapLedgerRecord
 from webhook.cli.cluster.seen import ObservedCluster
 from webhook.cli.using.choice import ChosenLedger, LedgerChoice

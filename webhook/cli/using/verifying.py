@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.capping import ActiveCap
+from webhook.admission.cap_index import ActiveCap
 from webhook.cli.cluster.ledgers import CapLedgerRecord
 from webhook.cli.cluster.seen import ObservedCluster
 from webhook.cli.report.table import align_rows

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Final
 
-from webhook.admission.selection import RuleIndex
+from webhook.admission.rule_index import RuleIndex
 from webhook.audit.audit import Audit, AuditInput, AuditResult, AuditScope, list_objects
-from webhook.audit.nodes import list_nodes
-from webhook.audit.pages import PageReader
-from webhook.audit.reports import NO_REPORT_API, ReportCounts, ReportWriter
+from webhook.audit.listing import PageReader, list_nodes
+from webhook.audit.report_writer import NO_REPORT_API, ReportCounts, ReportWriter
 from webhook.errors import TallygateError
 from webhook.policy.model import PolicySet
 from webhook.server.controllers.informers import GateInformers

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Event, Lock, Thread
 from typing import Final
 
-from webhook.admission.capping import ActiveCap, CapIndex
+from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.errors import TallygateError
 from webhook.gate.leader_election import RETRY_PERIOD_SECONDS, LeaderElector
 from webhook.gate.ledger_reconciler import LedgerReconciler

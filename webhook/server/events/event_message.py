@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from webhook.admission.change import CREATE, Phase
+from webhook.admission.request import CREATE, Phase
 from webhook.gate.decisions import Decision, DecisionRecord
 
 REFUSED = "Refused"

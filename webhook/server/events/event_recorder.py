@@ -20,7 +20,7 @@ from urllib.parse import quote
 import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.errors import TallygateError
 from webhook.gate.decisions import Decision
 from webhook.server.events.event_correlator import Event, EventCorrelator

@@ -16,7 +16,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from flask import Flask
 
-from webhook.admission.registration import ADMIT_PATH_PREFIX
+from webhook.admission.webhook_configuration import ADMIT_PATH_PREFIX
 from webhook.server.interfaces import ReadinessCheck
 from webhook.server.lifecycle import Lifecycle, ServeError
 from webhook.server.relay.failover import (

@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from webhook.audit.audit import AuditResult
-from webhook.audit.reports import ReportCounts
+from webhook.audit.report_writer import ReportCounts
 from webhook.server.telemetry.json_log import Logger
 from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.ledger_metrics import ObservedLedgers

@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from webhook.accounting.amounts import Amounts, is_milli
-from webhook.admission.capping import CapIndex
+from webhook.admission.cap_index import CapIndex
 from webhook.server.telemetry.labels import OTHER, CapLabels
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult

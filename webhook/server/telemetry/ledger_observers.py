@@ -13,7 +13,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from webhook.accounting.amounts import format_amount, is_milli
-from webhook.admission.capping import CapIndex, get_cap_name
+from webhook.admission.cap_index import CapIndex, get_cap_name
 from webhook.server.telemetry.json_log import Logger
 from webhook.server.telemetry.labels import CapLabels
 from webhook.server.telemetry.ledger_metrics import LedgerMetrics, ObservedLedgers

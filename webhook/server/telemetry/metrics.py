@@ -22,8 +22,8 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from webhook.admission.change import Phase
-from webhook.admission.workloads import KIND_NAMES
+from webhook.admission.kinds import KIND_NAMES
+from webhook.admission.request import Phase
 from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
 from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.rejection_metrics import RejectionMetrics

@@ -5,8 +5,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from webhook.admission.capping import get_cap_name
-from webhook.admission.codes import (
+from webhook.admission.cap_index import get_cap_name
+from webhook.admission.rule_codes import (
     NO_LIMIT_UNDER_CAP,
     OVER_CAP,
     WORKLOAD_OVER_CAP,

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from wsgiref.types import StartResponse, WSGIApplication
 
-from webhook.admission.change import Phase
-from webhook.admission.registration import ADMIT_PATH_PREFIX
-from webhook.admission.review import ReviewError
+from webhook.admission.request import Phase, ReviewError
+from webhook.admission.webhook_configuration import ADMIT_PATH_PREFIX
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import UndecidedError
 from webhook.server.interfaces import Admit

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from webhook.admission.change import Phase
+from webhook.admission.request import Phase
 from webhook.cli.doctoring.expected import ExpectedConfigurations
 from webhook.cli.doctoring.facts import MUTATING, VALIDATING, GateFacts, Unavailable
 from webhook.cli.doctoring.matching import (

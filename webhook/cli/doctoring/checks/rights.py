@@ -1,6 +1,6 @@
 """Whether the gate may do what it is started to do."""
 
-from webhook.admission.registration import DEFAULT_NAMESPACE
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from webhook.cli.doctoring.asked_for import detect_features
 from webhook.cli.doctoring.facts import GateFacts, Unavailable
 from webhook.cli.doctoring.mending import format_kubectl

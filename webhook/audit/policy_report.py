@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.audit.finding import AuditFinding
+from webhook.audit.audit_findings import AuditFinding
 from webhook.policy.model import Enforcement
 
 REPORT_NAME: Final = "tallygate"

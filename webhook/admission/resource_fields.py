@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from webhook.accounting.name_rules import NameContext
-from webhook.admission.workloads import DecodedObject, PodView
+from webhook.admission.kinds import DecodedObject, PodView
 from webhook.objects.core import Container, LimitRange, Node, PodSpec, ResourceList, ResourceQuota, ResourceRequirements
 
 _EMPTY: ResourceList = {}

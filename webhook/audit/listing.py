@@ -1,20 +1,57 @@
-"""Pages of a list, one in memory at a time.
+"""The kinds that are audited, in their order, and where they are listed.
+
+Pages of a list, one in memory at a time.
 
 Unlike a list that is watched from, these need not all be of one revision: where the one that a list began at is gone
 (410), the API server offers to carry on at the present (k8s.io/apiserver pkg/storage/etcd3/errors.go, v1.36), and that
 is taken. No object is told twice then, since pages go by name; one that has come meanwhile, with a name before those of
 the next page, is left to the next audit.
+
+The nodes of a cluster, listed for one audit: it keeps nobody waiting who looks at those that are followed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.admission.kinds import REVIEW_TARGETS
 from webhook.errors import TallygateError
+from webhook.gate.scheduling_snapshot import FixedSnapshot
 from webhook.state.watch.failure import Reason, WatchError
 from webhook.state.watch.ports import Answer, Transport
 from webhook.state.watch.wire import refused
+
+POD: Final = ("", "Pod")
+NODE: Final = ("", "Node")
+_TOP_LEVEL_CONTROLLERS = (("batch", "CronJob"), ("apps", "Deployment"))
+_CONTROLLED_KINDS = (("apps", "ReplicaSet"), ("batch", "Job"))
+
+KINDS_IN_ORDER: tuple[tuple[str, str], ...] = (
+    *_TOP_LEVEL_CONTROLLERS,
+    *sorted(key for key in REVIEW_TARGETS if key not in {*_TOP_LEVEL_CONTROLLERS, *_CONTROLLED_KINDS, POD}),
+    *_CONTROLLED_KINDS,
+)
+"""All that the gate judges but pods, which come last: an owner stands before what it owns."""
+
+GROUPS_BY_KIND = {kind: group for group, kind in REVIEW_TARGETS}
+"""The API group of a judged kind; no two of them have one name."""
+
+
+def format_api_version(group: str) -> str:
+    """As it stands in an object."""
+    return f"{group}/v1" if group else "v1"
+
+
+def create_list_path(key: tuple[str, str], namespace: str = "") -> str:
+    """Where objects of a kind are listed, of all namespaces or of one."""
+    group, _ = key
+    namespace_path = f"/namespaces/{namespace}" if namespace else ""
+    return f"{f'/apis/{group}/v1' if group else '/api/v1'}{namespace_path}/{REVIEW_TARGETS[key].plural}"
+
 
 _OK: Final = 200
 _NOT_FOUND: Final = 404
@@ -133,3 +170,35 @@ def _read_continue_token(response: Answer) -> str:
         return _STATUS_DECODER.decode(response.body).metadata.continue_
     except (ValueError, RecursionError):
         return ""
+
+
+DEVICE_CLASS: Final = "DeviceClass"
+_DEVICE_CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
+
+
+def list_nodes(pages: PageReader) -> FixedSnapshot:
+    """The nodes without what is on them; where device classes may not be read, less is said of what none advertises.
+
+    Raises:
+        AuditError: they cannot be listed.
+    """
+    cluster, has_devices = Cluster(), True
+    ingest_objects(cluster, "Node", (item for items in pages.list_pages(create_list_path(NODE)) for item in items))
+    try:
+        ingest_objects(cluster, DEVICE_CLASS, (item for items in pages.list_pages(_DEVICE_CLASSES) for item in items))
+    except ListForbiddenError:
+        has_devices = False
+    return FixedSnapshot(cluster, has_pods=False, has_devices=has_devices)
+
+
+def ingest_objects(cluster: Cluster, kind: str, items: Iterable[msgspec.Raw]) -> None:
+    """Take objects into a cluster.
+
+    Raises:
+        AuditError: one is not of its kind.
+    """
+    try:
+        for item in items:
+            ingest(cluster, kind, item)
+    except (QuantityError, ValueError) as error:
+        raise AuditError(f"a {kind} is not as an API server would have stored it: {error}") from error

@@ -8,13 +8,12 @@ from webhook.accounting.pod_requests import compute_pod_requests, explain_reques
 from webhook.accounting.problem import Problem, Reason
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission import quantities
-from webhook.admission.codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT, TOO_LARGE
-from webhook.admission.plan import CompiledChecks, RuleCheckFailure
-from webhook.admission.quantities import CheckFailure
-from webhook.admission.selection import RuleSelection
-from webhook.admission.sites import ResourceField, strip_quota_prefix
-from webhook.admission.workloads import PodView
+from webhook.admission import compiled_checks
+from webhook.admission.compiled_checks import CheckFailure, CompiledChecks, RuleCheckFailure
+from webhook.admission.kinds import PodView
+from webhook.admission.resource_fields import ResourceField, strip_quota_prefix
+from webhook.admission.rule_codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT, TOO_LARGE
+from webhook.admission.rule_index import RuleSelection
 from webhook.objects.core import PodSpec, ResourceList
 from webhook.policy.model import AmountBounds, Enforcement, Equality, ResourceRule
 
@@ -86,7 +85,7 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
     for resource_field in resource_fields:
         path, identity, context, lists, requests_and_limits, is_container = resource_field
         is_quota = context is NameContext.QUOTA
-        verb = _VERBS.get(context, quantities.REQUEST_VERB)
+        verb = _VERBS.get(context, compiled_checks.REQUEST_VERB)
         for field, entries in lists:
             for written_name, raw in entries.items():
                 checks = selection.get_checks(strip_quota_prefix(written_name) if is_quota else written_name)
@@ -213,7 +212,7 @@ def _check_pod_requests(
                 yield _create_violation(
                     field_path,
                     rule,
-                    quantities.create_too_large_failure(f"{total} {name} in all"),
+                    compiled_checks.create_too_large_failure(f"{total} {name} in all"),
                     ("sum", name, total.text),
                 )
         for rule, bounds in checks.pod_bounds:
@@ -231,9 +230,9 @@ def _describe_bound_violations(prefix: str, total: Quantity, bounds: AmountBound
         yield f"{prefix}, less than the {bounds.min} that a pod must ask for"
     if bounds.max is not None and total > bounds.max:
         yield f"{prefix}, more than the {bounds.max} that one pod may have"
-    if bounds.multiple_of is not None and not quantities.is_multiple(total, bounds.multiple_of):
+    if bounds.multiple_of is not None and not compiled_checks.is_multiple(total, bounds.multiple_of):
         nearest = " or ".join(
-            multiple.text for multiple in quantities.find_nearest_multiples(total, bounds.multiple_of)
+            multiple.text for multiple in compiled_checks.find_nearest_multiples(total, bounds.multiple_of)
         )
         yield f"{prefix}, not a multiple of {bounds.multiple_of}: ask for {nearest}"
     if bounds.one_of and total not in bounds.one_of:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from webhook.accounting.fingerprint import FingerprintCache
-from webhook.admission.change import UserInfo
-from webhook.admission.plan import CompiledChecks
+from webhook.admission.compiled_checks import CompiledChecks
+from webhook.admission.request import UserInfo
+from webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
 from webhook.policy.model import Equality, PolicySet, ResourceRule
-from webhook.policy.resolve import matches_labels, matches_namespace, matches_resource, matches_subjects
 
 _MAX_CACHED_NAMESPACES = 4096
 _MAX_CACHED_CHECKS = 256  # with what each plan remembers, some tens of megabytes at the very most

@@ -1,17 +1,58 @@
-"""AdmissionReview: bytes in, a change out; an answer in, bytes out.
+"""A change: one thing that somebody wants stored, in the form that rules judge.
+
+The web reaches it from an AdmissionReview, the command line from a manifest; from here on they are the same.
+
+AdmissionReview: bytes in, a change out; an answer in, bytes out.
 
 admission.k8s.io/v1 only (k8s.io/api/admission/v1/types.go). Unknown fields are passed over, the last of duplicate keys
 counts, and `uid` is echoed untouched.
 """
 
-import base64
-from collections.abc import Mapping
-from typing import Any
+from enum import StrEnum
 
 import msgspec
 
-from webhook.admission.change import AdmissionRequest, UserInfo
 from webhook.errors import TallygateError
+
+
+class Phase(StrEnum):
+    """Which of the two webhooks is asked. Caps are charged in the validating phase only."""
+
+    MUTATING = "mutate"
+    VALIDATING = "validate"
+
+
+CREATE = "CREATE"
+UPDATE = "UPDATE"
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who asks (authentication.k8s.io/v1 UserInfo)."""
+
+    name: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class AdmissionRequest(msgspec.Struct, frozen=True):
+    """`group` and `kind` as sent (`apps`, `Deployment`); `object` and `old` are the raw JSON of the objects.
+
+    `old` is what is stored now: absent on CREATE. `namespace` is empty for cluster-scoped objects. `resource` is group
+    and plural of what is written (`apps`, `deployments`), which the kind does not tell of a subresource; a manifest has
+    none.
+    """
+
+    kind: str
+    operation: str
+    object: msgspec.Raw | bytes
+    old_object: msgspec.Raw | bytes | None = None
+    group: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    user: UserInfo = UserInfo()
+    dry_run: bool = False
+    resource: tuple[str, str] = ("", "")
+
 
 REVIEW_API_VERSION = "admission.k8s.io/v1"
 REVIEW_KIND = "AdmissionReview"
@@ -65,7 +106,6 @@ class AdmissionReview(msgspec.Struct, frozen=True):
 
 
 _REVIEW_DECODER = msgspec.json.Decoder(_Review)
-_ENCODER = msgspec.json.Encoder()
 
 
 def decode_review(body: bytes) -> AdmissionReview:
@@ -106,33 +146,3 @@ def _create_request(review_request: _ReviewRequest) -> AdmissionRequest:
         dry_run=bool(review_request.dry_run),
         resource=(review_request.resource.group, review_request.resource.resource),
     )
-
-
-def encode_review_response(
-    uid: str,
-    *,
-    status: Mapping[str, Any] | None = None,
-    warnings: tuple[str, ...] = (),
-    annotations: Mapping[str, str] | None = None,
-    patch: tuple[dict[str, Any], ...] = (),
-) -> bytes:
-    """Write the answer to the review with this uid: denied with `status`, allowed without.
-
-    `patch` is for the mutating phase alone: the API server calls a validating answer with a patch invalid.
-    """
-    if status is None and not (warnings or annotations or patch):
-        return b'{"apiVersion":"%b","kind":"AdmissionReview","response":{"uid":%b,"allowed":true}}' % (
-            REVIEW_API_VERSION.encode(),
-            _ENCODER.encode(uid),
-        )
-    response: dict[str, Any] = {"uid": uid, "allowed": status is None}
-    if status is not None:
-        response["status"] = status
-    if warnings:
-        response["warnings"] = warnings
-    if annotations:
-        response["auditAnnotations"] = annotations
-    if patch:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(_ENCODER.encode(patch)).decode("ascii")
-    return _ENCODER.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "response": response})

@@ -4,16 +4,49 @@ Everything the API server would call invalid or drop is kept out here: a validat
 no control characters and stay within the sizes at which they would be cut (apiserver endpoints/filters/warning.go).
 """
 
+import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.change import CREATE, AdmissionRequest, Phase
-from webhook.admission.review import encode_review_response
+from webhook.admission.request import CREATE, REVIEW_API_VERSION, REVIEW_KIND, AdmissionRequest, Phase
 from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.objects.meta import PartialObjectMetadata
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode_review_response(
+    uid: str,
+    *,
+    status: Mapping[str, Any] | None = None,
+    warnings: tuple[str, ...] = (),
+    annotations: Mapping[str, str] | None = None,
+    patch: tuple[dict[str, Any], ...] = (),
+) -> bytes:
+    """Write the answer to the review with this uid: denied with `status`, allowed without.
+
+    `patch` is for the mutating phase alone: the API server calls a validating answer with a patch invalid.
+    """
+    if status is None and not (warnings or annotations or patch):
+        return b'{"apiVersion":"%b","kind":"AdmissionReview","response":{"uid":%b,"allowed":true}}' % (
+            REVIEW_API_VERSION.encode(),
+            _ENCODER.encode(uid),
+        )
+    response: dict[str, Any] = {"uid": uid, "allowed": status is None}
+    if status is not None:
+        response["status"] = status
+    if warnings:
+        response["warnings"] = warnings
+    if annotations:
+        response["auditAnnotations"] = annotations
+    if patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(_ENCODER.encode(patch)).decode("ascii")
+    return _ENCODER.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "response": response})
+
 
 UNPROCESSABLE = 422
 FORBIDDEN = 403

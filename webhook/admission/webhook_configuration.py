@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from webhook.admission.change import CREATE, UPDATE, Phase
-from webhook.admission.workloads import REVIEW_TARGETS, SCALABLE_KINDS
+from webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS
+from webhook.admission.request import CREATE, UPDATE, Phase
 
 CONFIGURATION_NAME = "tallygate"
 """What both configurations are called."""

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from webhook.audit.kept import AuditFindings
-from webhook.audit.pages import AuditError, WaitFunction
-from webhook.audit.report import (
+from webhook.audit.audit_findings import AuditFindings
+from webhook.audit.listing import AuditError, WaitFunction
+from webhook.audit.policy_report import (
     DIGEST_ANNOTATION,
     MANAGED_BY_LABEL,
     REPORT_APIS,

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.problem import Code, Problem, Reason
-from webhook.admission.capping import ActiveCap, CapIndex
-from webhook.admission.codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
-from webhook.audit.finding import AuditFinding, ObjectRef
+from webhook.admission.cap_index import ActiveCap, CapIndex
+from webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
+from webhook.audit.audit_findings import AuditFinding, ObjectRef
 from webhook.gate.top_consumers import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
 from webhook.gate.usage_lister import Membership, UsageLister
 from webhook.policy.model import Enforcement

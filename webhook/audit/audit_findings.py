@@ -1,10 +1,54 @@
-"""What an audit has found: all of it counted, and as much of it kept as has room."""
+"""A finding of an audit: what is wrong with something that is stored, and whose report tells of it.
+
+What an audit has found: all of it counted, and as much of it kept as has room.
+
+What an audit has looked at, and what it has left out and why.
+"""
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from webhook.audit.finding import ENFORCEMENTS_BY_STRICTNESS, AuditFinding
+from webhook.accounting.problem import Problem
 from webhook.policy.model import Enforcement
+
+ENFORCEMENTS_BY_STRICTNESS = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
+
+
+class ObjectRef(NamedTuple):
+    """The object that a finding is about; `namespace` is empty for one that is in none."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(slots=True)
+class AuditFinding:
+    """What a rule or cap says of an object, and how strictly it is enforced.
+
+    `home` is the namespace in whose report it stands, empty for the cluster's own. Where the pods of one `owner` all
+    have the same, it is said of one of them, and `more` counts the others. `why` is the reason of a policy's author.
+    """
+
+    subject: ObjectRef
+    enforcement: Enforcement
+    problem: Problem
+    report_namespace: str
+    policy_reason: str = ""
+    owner: str = ""
+    more_pods: int = 0
+
+    @property
+    def message(self) -> str:
+        """The sentence, without path, code or rule."""
+        if not self.more_pods:
+            return self.problem.message
+        noun = "pod" if self.more_pods == 1 else "pods"
+        return f"{self.problem.message} (and {self.more_pods} more {noun} of {self.owner})"
+
 
 MAX_FINDINGS_PER_NAMESPACE: Final = 1000
 """Findings kept of one namespace. Where more is wrong, a stricter one takes the place of a weaker."""
@@ -80,3 +124,23 @@ class AuditFindings:
 def _create_sort_key(finding: AuditFinding) -> tuple[str, str, str, str]:
     object_ref, problem = finding.subject, finding.problem
     return object_ref.kind, object_ref.name, problem.field, problem.code
+
+
+MAX_REMARKS: Final = 20
+
+
+@dataclass(slots=True)
+class AuditCoverage:
+    """What was looked at: objects by kind, those left out by why, and what could not be judged."""
+
+    evaluated: Counter[str] = field(default_factory=Counter)
+    ended: int = 0
+    idle: int = 0
+    excluded: Counter[str] = field(default_factory=Counter)
+    unreadable: int = 0
+    remarks: dict[str, None] = field(default_factory=dict)
+
+    def add_remark(self, text: str) -> None:
+        """Say something once, unless enough was said."""
+        if len(self.remarks) < MAX_REMARKS:
+            self.remarks[text] = None

@@ -14,8 +14,8 @@ from webhook.accounting.amounts import Amounts
 from webhook.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
 from webhook.accounting.fingerprint import Fingerprint, FingerprintCache
 from webhook.objects.core import Pod
+from webhook.policy.matching import matches_labels, matches_namespace
 from webhook.policy.model import NamespaceCap, PodFilter, PolicySet
-from webhook.policy.resolve import matches_labels, matches_namespace
 
 _MAX_CACHED_NAMESPACES = 4096
 _NO_CHARGE = Charge()
