@@ -32,7 +32,7 @@ from tests.state.attempts import Put, room
 from tests.state.contract import soon
 from webhook.admission.webhook_configuration import create_webhook_configurations
 from webhook.cli.lint import lint
-from webhook.cli.policies import load_usable_policies
+from webhook.cli.sources.options import load_usable_policies
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.kubernetes import KubernetesLedgers

@@ -25,11 +25,12 @@ from pathlib import Path
 from typing import Any
 
 _IMPORTED = (
-    *(f"webhook.cli.{name}" for name in ("app", "check", "lint", "sequence_tests", "explain", "demonstration")),
-    *(f"webhook.cli.{name}" for name in ("predict", "headroom", "usage", "audit", "snapshot", "doctor", "completion")),
-    *(f"webhook.cli.{name}" for name in ("certificates", "publishing", "certificate_status", "certificate_keeping")),
-    "webhook.cli.serve",
-    "webhook.cli.relay",
+    *(f"webhook.cli.{name}.command" for name in ("check", "scenarios", "predict", "usage", "audit", "doctor", "certs")),
+    *(f"webhook.cli.{name}" for name in ("app", "lint", "explain", "headroom", "snapshot", "relay")),
+    "webhook.cli.certs.cluster_commands",
+    "webhook.cli.demo.demonstration",
+    "webhook.cli.serve.certificate_controller",
+    "webhook.cli.serve.command",
     "webhook.server.serve_with_cluster",
     "webhook.state.watch.configured",
 )

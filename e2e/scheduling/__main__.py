@@ -19,7 +19,7 @@ from e2e.scheduling.compared import Answering, differences
 from e2e.scheduling.draw.case import drawn
 from e2e.scheduling.plane import plane
 from e2e.scheduling.reasons import table
-from webhook.cli.command import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from webhook.cli.framework import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _EVERY = 2.0  # seconds between words
 _FILE = click.Path(dir_okay=False, path_type=Path)

@@ -24,7 +24,7 @@ from e2e.scheduling.draw.words import BANANAS, GPU, HOSTNAME, IMAGE, ZONE
 from e2e.scheduling.plane import plane
 from e2e.scheduling.scene import Scene, scene
 from e2e.scheduling.standing import make_standing
-from webhook.cli.command import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _ABOUT = ("resources", "resources", "resources", "preemption", "taints", "ports", "company")
 _CONTROLLERS = ("deployment-controller", "replicaset-controller")

@@ -14,7 +14,7 @@ from e2e.storm.ground import ground
 from e2e.storm.outcome import Outcome
 from e2e.storm.storms import STORMS
 from e2e.storm.table import table
-from webhook.cli.command import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from webhook.cli.framework import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 
 @click.command()

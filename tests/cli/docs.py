@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from webhook.accounting.problem import Code
-from webhook.cli import catalogue
 from webhook.cli.app import root
-from webhook.cli.command import Command, Group
+from webhook.cli.framework import Command, Group
+from webhook.cli.output import code_catalog
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -42,7 +42,7 @@ def documents() -> dict[Path, str]:
 def _codes() -> str:
     parts = ["# Codes\n", _ABOUT_CODES]
     for prefix, (title, about) in _GROUPS.items():
-        codes = [code for code in catalogue.ALL_CODES if code.number.startswith(prefix)]
+        codes = [code for code in code_catalog.ALL_CODES if code.number.startswith(prefix)]
         parts += [f"## {title}\n", f"{about}\n", "| code | name | what |\n| --- | --- | --- |"]
         parts += [f"| [{code.number}](#{_anchor(code)}) | {code.slug} | {_cell(code.summary)} |" for code in codes]
         parts.append("")

@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from webhook.cli.app import root
-from webhook.cli.checking import snapshot
 from webhook.cli.manifest.bounds import Bounds
+from webhook.cli.sources import snapshot_reader
 
 CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -96,8 +96,8 @@ def test_pods_that_have_ended_hold_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("shared", "findings"), [(False, 0), (True, 1)])
 def test_shared_caps_add_namespaces_up(tmp_path: Path, *, shared: bool, findings: int) -> None:
     """Others count each by itself."""
-    snapshot = [*namespaces(a="yes", b="yes", c="no"), pod("held", 6, "b"), pod("other", 8, "c")]
-    assert len(found(tmp_path, [pod("p", 3)], snapshot, shared=shared)) == findings
+    snapshot_reader = [*namespaces(a="yes", b="yes", c="no"), pod("held", 6, "b"), pod("other", 8, "c")]
+    assert len(found(tmp_path, [pod("p", 3)], snapshot_reader, shared=shared)) == findings
 
 
 def test_a_pod_that_is_there_is_not_charged_twice(tmp_path: Path) -> None:
@@ -232,11 +232,13 @@ def test_what_is_no_snapshot_is_misuse(tmp_path: Path, text: str | None, sentenc
 
 def test_a_snapshot_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its size is looked at first."""
-    monkeypatch.setattr(snapshot, "SNAPSHOT_LIMITS", Bounds(size=1024 * 1024))
+    monkeypatch.setattr(snapshot_reader, "SNAPSHOT_LIMITS", Bounds(size=1024 * 1024))
     with (tmp_path / "snapshot").open("wb") as sparse:
         sparse.truncate(1024 * 1024 + 1)
-    with pytest.raises(snapshot.SnapshotError, match="snapshot: larger than 1 MiB; write it with `tallygate snapshot`"):
-        snapshot.read_snapshot(tmp_path / "snapshot")
+    with pytest.raises(
+        snapshot_reader.SnapshotError, match="snapshot: larger than 1 MiB; write it with `tallygate snapshot`"
+    ):
+        snapshot_reader.read_snapshot(tmp_path / "snapshot")
 
 
 def test_a_cron_job_without_a_job_makes_no_pods(tmp_path: Path) -> None:

@@ -5,17 +5,17 @@ import re
 import pytest
 
 from webhook.accounting.problem import Code
-from webhook.cli import catalogue
+from webhook.cli.output import code_catalog
 
 
 def test_numbers_are_unique_and_in_order() -> None:
     """TG0xx to TG4xx."""
-    numbers = [code.number for code in catalogue.ALL_CODES]
+    numbers = [code.number for code in code_catalog.ALL_CODES]
     assert numbers == sorted(set(numbers))
     assert all(re.fullmatch(r"TG[0-4][0-9]{2}", number) for number in numbers)
 
 
-@pytest.mark.parametrize("code", catalogue.ALL_CODES, ids=lambda code: code.number)
+@pytest.mark.parametrize("code", code_catalog.ALL_CODES, ids=lambda code: code.number)
 def test_every_code_explains_itself(code: Code) -> None:
     """With sentences, and with two examples that differ."""
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.slug)
@@ -29,12 +29,12 @@ def test_every_code_explains_itself(code: Code) -> None:
 @pytest.mark.parametrize("text", ["TG101", "tg101", "not-whole", "NOT-WHOLE"])
 def test_a_code_is_found_by_number_and_name(text: str) -> None:
     """In any case."""
-    assert [code.number for code in catalogue.find_codes(text)] == ["TG101"]
+    assert [code.number for code in code_catalog.find_codes(text)] == ["TG101"]
 
 
 def test_a_name_that_two_share_finds_both() -> None:
     """Kubernetes' rule and ours."""
-    found = [code.number for code in catalogue.find_codes("limit-missing")]
+    found = [code.number for code in code_catalog.find_codes("limit-missing")]
     assert "TG104" in found
     assert len(found) > 1
 
@@ -45,13 +45,13 @@ def test_a_name_that_two_share_finds_both() -> None:
 )
 def test_a_slip_is_met_with_a_guess(text: str, meant: str) -> None:
     """Of numbers and of names."""
-    with pytest.raises(catalogue.UnknownCodeError, match=f"did you mean .*{meant}"):
-        catalogue.find_codes(text)
+    with pytest.raises(code_catalog.UnknownCodeError, match=f"did you mean .*{meant}"):
+        code_catalog.find_codes(text)
 
 
 def test_what_is_like_nothing_is_told_so() -> None:
     """Without a guess."""
     with pytest.raises(
-        catalogue.UnknownCodeError, match="there is no code 'xyzzy'; `tallygate explain` lists them all"
+        code_catalog.UnknownCodeError, match="there is no code 'xyzzy'; `tallygate explain` lists them all"
     ):
-        catalogue.find_codes("xyzzy")
+        code_catalog.find_codes("xyzzy")

@@ -19,8 +19,8 @@ from certs.kept import fingerprint, pem, read_kept
 from tests.certs.api_server import Api, serving
 from tests.server.building import Log
 from tests.server.process import eventually
-from webhook.cli import certificate_keeping
-from webhook.cli.certificate_keeping import run_certificate_controller
+from webhook.cli.serve import certificate_controller
+from webhook.cli.serve.certificate_controller import run_certificate_controller
 from webhook.server.interfaces import ServerSetup
 from webhook.server.lifecycle import ServeError
 from webhook.server.settings.table import Settings
@@ -79,8 +79,8 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """Where both configurations trust nobody, and there is no Secret."""
-    monkeypatch.setattr(certificate_keeping, "_RECONCILE_SECONDS", 0.1)
-    monkeypatch.setattr(certificate_keeping, "_MIN_RECONCILE_SECONDS", 0.05)
+    monkeypatch.setattr(certificate_controller, "_RECONCILE_SECONDS", 0.1)
+    monkeypatch.setattr(certificate_controller, "_MIN_RECONCILE_SECONDS", 0.05)
     api = Api()
     for kind in _KINDS:
         api.add(kind, "tallygate", [{"clientConfig": {"url": "https://10.1.2.3:8443/v1"}}])
@@ -147,7 +147,7 @@ def test_what_is_asked_for_is_done_while_serving(place: Place, what: str) -> Non
 
 
 def test_a_registration_is_answered_as_soon_as_it_is_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificate_keeping, "_RECONCILE_SECONDS", 600.0)
+    monkeypatch.setattr(certificate_controller, "_RECONCILE_SECONDS", 600.0)
     configurations = {path: place.api.objects.pop(path) for path in list(place.api.objects)}
     with place.keeping():
         assert eventually(lambda: all(place.api.watchers[path] for path in (PATH, *configurations)))
@@ -207,7 +207,7 @@ def test_with_what_the_folder_has_it_serves_while_no_api_server_answers(place: P
 
 
 def test_with_nothing_to_serve_it_ends_and_says_why(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificate_keeping, "_START_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(certificate_controller, "_START_TIMEOUT_SECONDS", 0.2)
     place.api.refusal = (403, b'{"message": "gate may not"}')
     with pytest.raises(ServeError, match=r"nothing to serve with from the Secret own/tls: cannot read .* gate may not"):
         _begin(place.keeping)
@@ -222,7 +222,7 @@ def test_a_bundle_that_was_overwritten_is_put_back(place: Place) -> None:
 
 
 def test_who_cannot_write_the_folder_says_so(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificate_keeping, "_START_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(certificate_controller, "_START_TIMEOUT_SECONDS", 0.1)
     (tmp_path / "file").write_text("")
     with pytest.raises(ServeError, match=r"file: cannot be written: .*; it must be a volume in memory"):
         _begin(lambda: place.keeping(tls_folder=tmp_path / "file"))

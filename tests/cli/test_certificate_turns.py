@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from webhook.cli.certificate_turns import DEBOUNCE_SECONDS, PROMPT_CHANGES, ChangeDebouncer
+from webhook.cli.serve.certificate_controller import DEBOUNCE_SECONDS, PROMPT_CHANGES, ChangeDebouncer
 
 _LATEST = 1.2  # of what is meant, by chance
 

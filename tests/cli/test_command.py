@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from webhook.cli.app import root
-from webhook.cli.command import Command, Group, RootGroup
+from webhook.cli.framework import Command, Group, RootGroup
 from webhook.errors import TallygateError
 
 
@@ -169,7 +169,7 @@ def test_the_installed_command_and_the_module_are_one() -> None:
 
 @pytest.mark.parametrize("command", ["check", "usage", "doctor"])
 def test_who_asks_no_nodes_and_watches_no_files_does_not_wait_for_what_does(command: str) -> None:
-    program = f"import sys, webhook.cli.{command}; unasked = ('numpy', 'kubernetes', 'watchfiles');"
+    program = f"import sys, webhook.cli.{command}.command; unasked = ('numpy', 'kubernetes', 'watchfiles');"
     program += "print([each for each in unasked if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
     assert (done.stdout, done.stderr) == ("[]\n", "")

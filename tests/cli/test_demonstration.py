@@ -14,8 +14,8 @@ import yaml
 from certs.names import Names
 from certs.renewal import issue
 from webhook.admission.request import CREATE, decode_review
-from webhook.cli.demonstration import Demonstration, NoDecisionError, create_review, format_kubectl_output
-from webhook.cli.serving_files import DEMO_PODS, DemoFiles
+from webhook.cli.demo.demo_files import DEMO_PODS, DemoFiles
+from webhook.cli.demo.demonstration import Demonstration, NoDecisionError, create_review, format_kubectl_output
 
 
 def invalid(*messages: str) -> dict[str, object]:

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from tests.cli.docs import DOCS, documents
 from tests.cli.test_command import EVERY
-from webhook.cli import catalogue
 from webhook.cli.app import root
+from webhook.cli.output import code_catalog
 from webhook.server.settings.table import OPTIONS
 
 REPOSITORY = DOCS.parent
@@ -30,7 +30,7 @@ def test_generated_pages_are_up_to_date(path: Path, text: str) -> None:
 def test_every_code_is_documented() -> None:
     """With its name as a heading, in the page that `explain` speaks of."""
     page = (DOCS / "codes.md").read_text()
-    missing = [code.number for code in catalogue.ALL_CODES if f"\n### {code.number} {code.slug}\n" not in page]
+    missing = [code.number for code in code_catalog.ALL_CODES if f"\n### {code.number} {code.slug}\n" not in page]
     assert not missing
 
 

@@ -10,14 +10,14 @@ import yaml
 from click.testing import CliRunner
 
 from webhook.accounting.problem import Code
-from webhook.cli import catalogue
 from webhook.cli.app import root
+from webhook.cli.output import code_catalog
 from webhook.policy.load import SHIPPED_POLICIES
 
 _CONTAINER = {"resources"}
 _QUOTA = {"hard", "scopes", "scopeSelector"}
 PLACED = ("TG112", "TG113", "TG114", "TG115")
-CHECKED = [code for code in catalogue.ALL_CODES if code.number < "TG2" and code.number not in PLACED]
+CHECKED = [code for code in code_catalog.ALL_CODES if code.number < "TG2" and code.number not in PLACED]
 BOUNDS = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -124,7 +124,7 @@ def placed(folder: Path, number: str, fragment: str) -> set[str]:
 @pytest.mark.parametrize("number", PLACED)
 def test_examples_of_what_nodes_say_are_true_too(tmp_path: Path, number: str) -> None:
     """Beside the node that they speak of."""
-    code = catalogue.get_code(number)
+    code = code_catalog.get_code(number)
     assert placed(tmp_path, number, code.invalid_example) == {number}
     assert placed(tmp_path, number, code.valid_example) == set()
 
@@ -148,7 +148,7 @@ def indented(text: str, by: int) -> str:
 @pytest.mark.parametrize("number", WRAPPED)
 def test_examples_of_manifests_are_true_too(number: str) -> None:
     """Text by text, since what is wrong with them is how they are written."""
-    code = catalogue.get_code(number)
+    code = code_catalog.get_code(number)
     assert number in codes(WRAPPED[number](code.invalid_example))
     assert number not in codes(WRAPPED[number](code.valid_example))
 

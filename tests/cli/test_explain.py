@@ -8,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from webhook.cli import catalogue
 from webhook.cli.app import root
+from webhook.cli.output import code_catalog
 
 WORKLOAD = """\
 apiVersion: apps/v1
@@ -36,12 +36,12 @@ def test_without_a_code_all_are_listed() -> None:
     """One line each."""
     lines = explain().stdout.splitlines()
     assert lines[0].split() == ["CODE", "NAME", "WHAT"]
-    assert [line.split()[0] for line in lines[1:]] == [code.number for code in catalogue.ALL_CODES]
+    assert [line.split()[0] for line in lines[1:]] == [code.number for code in code_catalog.ALL_CODES]
 
 
 def test_a_code_is_explained() -> None:
     """What, why, what fails and what passes."""
-    code = catalogue.get_code("TG101")
+    code = code_catalog.get_code("TG101")
     text = explain("not-whole").stdout
     for part in (
         "TG101 not-whole",

@@ -25,7 +25,7 @@ SECONDS = 40.0
 def first_run(folder: Path, port: str) -> Iterator[subprocess.Popen[str]]:
     """The driver as `make run` starts it, gone at the end whatever happens."""
     process = subprocess.Popen(  # noqa: S603 -- this very program, no shell
-        [sys.executable, "-m", "webhook.cli.first_run", str(folder)],
+        [sys.executable, "-m", "webhook.cli.demo.__main__", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -41,7 +41,7 @@ def first_run(folder: Path, port: str) -> Iterator[subprocess.Popen[str]]:
 
 def failed(folder: Path, port: str) -> str:
     """What it says on its standard error, and nowhere else, before it ends as misused."""
-    result = run("webhook.cli.first_run", [str(folder)], environment={**os.environ, "TALLYGATE_PORT": port})
+    result = run("webhook.cli.demo.__main__", [str(folder)], environment={**os.environ, "TALLYGATE_PORT": port})
     assert (result.returncode, result.stdout) == (2, "")
     return result.stderr
 

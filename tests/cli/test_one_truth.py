@@ -14,7 +14,7 @@ from tests.conformance.errors import is_resource_field
 from tests.conformance.sums import wrapping_names
 from webhook.admission.request import Phase
 from webhook.cli.app import root
-from webhook.cli.policies import load_usable_policies
+from webhook.cli.sources.options import load_usable_policies
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces

@@ -77,7 +77,7 @@ def test_no_cluster_is_asked_before_the_folder_is_found_right(api: Api, kubeconf
 def test_the_other_commands_do_not_wait_for_the_client() -> None:
     """It takes longer to load than everything else together."""
     program = "import sys; from webhook.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
-    program += "assert 'webhook.cli.certificates' in sys.modules; sys.exit('kubernetes' in sys.modules)"
+    program += "assert 'webhook.cli.certs.command' in sys.modules; sys.exit('kubernetes' in sys.modules)"
     for arguments in (["certs", "issue", "--help"], ["certs", "show", "--help"]):
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, check=False)  # noqa: S603  ourselves, no shell
         assert done.returncode == 0, done.stderr

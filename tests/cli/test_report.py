@@ -13,11 +13,17 @@ from hypothesis import strategies as st
 
 from tests.cli.case import CASES, Case
 from tests.cli.terminal import printed
-from webhook.cli import catalogue
-from webhook.cli.report import github, sarif, summary
-from webhook.cli.report.finding import Finding, FindingSeverity, FindingSubject
-from webhook.cli.report.summary import RunSummary
-from webhook.cli.report.write import create_console
+from webhook.cli.output import ci_formats, code_catalog
+from webhook.cli.output.findings import (
+    Finding,
+    FindingSeverity,
+    FindingSubject,
+    RunSummary,
+    format_summary,
+    is_failure,
+    summary_to_dict,
+)
+from webhook.cli.output.tables import create_console
 
 CASE = Case(CASES / "every_form_of_output_says_the_same")
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -28,7 +34,7 @@ FINDINGS = st.builds(
     st.integers(1, 9),
     st.integers(1, 9),
     st.sampled_from(FindingSeverity),
-    st.sampled_from([code.number for code in catalogue.ALL_CODES]),
+    st.sampled_from([code.number for code in code_catalog.ALL_CODES]),
     TEXT,
     TEXT,
     TEXT,
@@ -111,18 +117,18 @@ SARIF: dict[str, Any] = {
 @given(st.lists(FINDINGS, max_size=4))
 def test_sarif_has_its_shape(findings: list[Finding]) -> None:
     """Whatever the texts are; each result points at its rule, which says what `explain` says."""
-    document = json.loads(json.dumps(sarif.create_sarif(findings, "1")))
+    document = json.loads(json.dumps(ci_formats.create_sarif(findings, "1")))
     jsonschema.validate(document, SARIF)
     run = document["runs"][0]
     rules = run["tool"]["driver"]["rules"]
     assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [each.code for each in findings]
-    assert all(rule["shortDescription"]["text"] == catalogue.get_code(rule["id"]).summary for rule in rules)
+    assert all(rule["shortDescription"]["text"] == code_catalog.get_code(rule["id"]).summary for rule in rules)
 
 
 @given(st.lists(FINDINGS, max_size=4))
 def test_a_workflow_command_is_one_line_that_can_be_undone(findings: list[Finding]) -> None:
     """Nothing in a text can end the command, its properties, or the line."""
-    lines = github.format_github(findings)
+    lines = ci_formats.format_github(findings)
     assert len(lines) == len(findings)
     for line, finding in zip(lines, findings, strict=True):
         match = re.fullmatch(r"::(error|warning|notice) ([^\r\n]*?)::([^\r\n]*)", line)
@@ -195,13 +201,13 @@ def test_a_summary_counts() -> None:
     seen.non_object_count = 1
     seen.notes.append("by the way")
     error = Finding("f", 1, 1, FindingSeverity.ERROR, "TG101", "m")
-    assert summary.format_summary(seen, [error, error]) == [
+    assert format_summary(seen, [error, error]) == [
         "2 policies in 1 file: 2 errors",
         "3 objects of kinds that ask for nothing passed over: ConfigMap 1, Service 2",
         "1 document passed over that no API has: neither apiVersion nor kind",
         "by the way",
     ]
-    assert summary.summary_to_dict(seen, [])["policies"] == 2
+    assert summary_to_dict(seen, [])["policies"] == 2
 
 
 @pytest.mark.parametrize(
@@ -215,4 +221,4 @@ def test_a_summary_counts() -> None:
 )
 def test_what_fails(level: FindingSeverity, *, strict: bool, fails: bool) -> None:
     """Errors do, warnings under `--strict`, notes never."""
-    assert summary.is_failure([Finding("f", 1, 1, level, "TG101", "m")], strict=strict) is fails
+    assert is_failure([Finding("f", 1, 1, level, "TG101", "m")], strict=strict) is fails

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from tests.deploy.rendered import Object, Objects
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from webhook.cli.relay import relay
-from webhook.cli.serve import serve
+from webhook.cli.serve.command import serve
 from webhook.server.relay.failover import PeerService
 from webhook.server.settings.sources import load_settings
 from webhook.server.settings.table import Settings

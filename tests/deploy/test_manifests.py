@@ -9,7 +9,7 @@ from certs.names import service_names
 from tests.deploy.generate import BASE
 from tests.deploy.manifests import KUSTOMIZATION, container, manifest, manifests, pod_template, port
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
-from webhook.cli.serve import serve
+from webhook.cli.serve.command import serve
 from webhook.policy.load import load_policies
 from webhook.server.settings.sources import load_settings
 from webhook.server.settings.table import Settings

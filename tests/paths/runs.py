@@ -16,7 +16,7 @@ from tests.paths.cluster import Cluster, run_cluster, write_kubeconfig
 from tests.paths.recorder import record_modules
 from webhook.accounting.amounts import Amounts
 from webhook.cli.app import root
-from webhook.cli.command import EXIT_FINDINGS
+from webhook.cli.framework import EXIT_FINDINGS
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.server.controllers.informers import load_client_config
@@ -131,7 +131,7 @@ def run_create() -> list[str]:
 def run_predict() -> list[str]:
     """Predict a pending pod of the cluster, by the command line."""
     with _setting() as (_, folder, _voice):
-        import_module("webhook.cli.predict")
+        import_module("webhook.cli.predict.command")
         arguments = ["predict", "pod/waits", "--namespace", "team-a", "--kubeconfig", str(folder / "kubeconfig")]
         with redirect_stdout(io.StringIO()) as printed, record_modules() as modules:
             code = root.main(arguments, standalone_mode=False)

@@ -11,7 +11,7 @@ from tests.server.building import Log
 from tests.state.ledger.ledgers import empty, gpus, granted, wants
 from webhook.admission.cap_index import CapIndex
 from webhook.admission.request import Phase
-from webhook.cli.certificate_figures import CertificateMetrics
+from webhook.cli.serve.certificate_controller import CertificateMetrics
 from webhook.server.events.event_correlator import Event
 from webhook.server.events.event_recorder import EventRecorder
 from webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout

@@ -12,7 +12,7 @@ from tests.server.building import Log
 from tests.server.process import eventually
 from tests.server.small_cluster import SmallCluster, small_cluster
 from tests.state.watch.test_pool import kubeconfig
-from webhook.cli.policies import load_usable_policies
+from webhook.cli.sources.options import load_usable_policies
 from webhook.server.controllers import audit_controller
 from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from webhook.server.controllers.informers import GateInformers

@@ -1,1 +1,4 @@
-"""The audit of stored objects by the rules and caps of the gate; only listing and report_writer use a cluster, and none has a clock or a thread."""
+"""The audit of stored objects by the rules and caps of the gate.
+
+Only listing and report_writer use a cluster, and none has a clock or a thread.
+"""

@@ -1,9 +1,4 @@
-"""The command line: one module a command, and `first_run`, which `make run` drives.
+"""The command line.
 
-The rule of this room: commands read arguments and files, ask the rooms below, and print; they judge nothing themselves.
-Exit codes: 0 clean, 1 findings, 2 misuse (arguments, unreadable files, broken policies), 70 a fault of tallygate.
+Commands read arguments and files, call the packages below and print; they decide nothing themselves.
 """
-
-from webhook.cli.app import main
-
-__all__ = ["main"]

@@ -1,29 +1,54 @@
-"""The command `tallygate`: its commands, its version, and how to run it."""
+"""`tallygate completion`: the script that makes a shell complete commands, options and codes.
+
+The command `tallygate`: its commands, its version, and how to run it.
+"""
 
 import os
 
 import click
+from click.shell_completion import get_completion_class
 
-from webhook.cli.command import RootGroup
+from webhook.cli.framework import Command, RootGroup, UsageError
+
+_SHELLS = ("bash", "zsh", "fish")
+_COMPLETE_VARIABLE = "_TALLYGATE_COMPLETE"
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("source <(tallygate completion bash)", "bash, for this shell; put it into ~/.bashrc for all"),
+        ("tallygate completion zsh > ~/.zfunc/_tallygate", "zsh, with ~/.zfunc in $fpath before compinit"),
+        ("tallygate completion fish > ~/.config/fish/completions/tallygate.fish", "fish"),
+    ),
+)
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a script that completes commands, options and codes in your shell."""
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
+        raise UsageError(f"there is no completion for {shell}")
+    click.echo(completion_class(ctx.find_root().command, {}, "tallygate", _COMPLETE_VARIABLE).source())
 
 
 @click.group(
     cls=RootGroup,
     modules={
-        "check": ("webhook.cli.check", "Say what the cluster would say of manifests."),
+        "check": ("webhook.cli.check.command", "Say what the cluster would say of manifests."),
         "lint": ("webhook.cli.lint", "Say whether policy files are right."),
-        "test": ("webhook.cli.sequence_tests", "Play sequences of requests before policies."),
+        "test": ("webhook.cli.scenarios.command", "Play sequences of requests before policies."),
         "explain": ("webhook.cli.explain", "Say what a code means, or how a pod's request adds up."),
-        "predict": ("webhook.cli.predict", "Say whether pods will find a node, and why not."),
+        "predict": ("webhook.cli.predict.command", "Say whether pods will find a node, and why not."),
         "headroom": ("webhook.cli.headroom", "Say how many more of a pod there is room for."),
-        "usage": ("webhook.cli.usage", "Show what caps are, hold and promise."),
-        "audit": ("webhook.cli.audit", "Judge what is stored in a cluster already."),
+        "usage": ("webhook.cli.usage.command", "Show what caps are, hold and promise."),
+        "audit": ("webhook.cli.audit.command", "Judge what is stored in a cluster already."),
         "snapshot": ("webhook.cli.snapshot", "Write what a cluster holds now into one file."),
-        "doctor": ("webhook.cli.doctor", "Say whether the gate works in a cluster, and what mends it."),
-        "serve": ("webhook.cli.serve", "Answer a cluster's admission reviews."),
+        "doctor": ("webhook.cli.doctor.command", "Say whether the gate works in a cluster, and what mends it."),
+        "serve": ("webhook.cli.serve.command", "Answer a cluster's admission reviews."),
         "relay": ("webhook.cli.relay", "Hold the API server's connections, and ask a gate that lives."),
-        "certs": ("webhook.cli.certificates", "Make, look at, renew and publish serving certificates."),
-        "completion": ("webhook.cli.completion", "Print a script that completes in your shell."),
+        "certs": ("webhook.cli.certs.command", "Make, look at, renew and publish serving certificates."),
+        "completion": ("webhook.cli.app", "Print a script that completes in your shell."),
     },
     examples=(
         ("tallygate check deploy/", "what is wrong with the manifests of a folder"),

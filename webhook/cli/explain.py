@@ -1,26 +1,167 @@
-"""`tallygate explain`: what a code means, and how a pod's request adds up."""
+"""The arithmetic of a pod: what it asks for, what it is limited to, what a quota would charge, and how that adds up.
+
+The pods that `tallygate explain pod` explains: those of a file, and the templates of its workloads.
+
+`tallygate explain`: what a code means, and how a pod's request adds up.
+"""
 
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 import click
 from click.shell_completion import CompletionItem
+from rich.console import Group, RenderableType
 from rich.console import Group as Lines
 from rich.text import Text
 
+from webhook.accounting.amounts import is_milli
+from webhook.accounting.pod_requests import (
+    EffectiveRequest,
+    RequestTerm,
+    compute_pod_limits,
+    compute_pod_requests,
+    explain_request,
+)
 from webhook.accounting.problem import Code
-from webhook.cli import catalogue
-from webhook.cli.arithmetic import render_calculation
-from webhook.cli.command import Command, UsageError
-from webhook.cli.explain_pod import calculate_pods
-from webhook.cli.report import write
-from webhook.cli.report.table import create_table
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.resource_quota import compute_quota_charge
+from webhook.cli.framework import DATA_FORMATS, Command, UsageError
+from webhook.cli.manifest.bounds import DEFAULT
+from webhook.cli.manifest.fault import Fault
+from webhook.cli.manifest.objects import Manifest
+from webhook.cli.manifests.manifest_files import load_manifests
+from webhook.cli.manifests.typed_objects import parse_object
+from webhook.cli.output import code_catalog, tables
+from webhook.cli.output.tables import create_table, escape_control
+from webhook.objects.core import Pod, PodSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PodCalculation:
+    """One pod's arithmetic. `title` is who it is, `place` where it is written, `field` where its spec stands."""
+
+    title: str
+    location: str
+    field: str
+    requests: EffectiveRequest
+    limits: EffectiveRequest
+    quota: Mapping[str, Quantity]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything for a program; amounts are milli-cpu for cpu and whole units otherwise."""
+        return {
+            "object": self.title,
+            "place": self.location,
+            "field": self.field,
+            "requests": _resources_to_dict(self.requests),
+            "limits": _resources_to_dict(self.limits),
+            "quota": {key: str(quantity) for key, quantity in sorted(self.quota.items())},
+        }
+
+
+def calculate_pod(title: str, location: str, field: str, pod: Pod) -> PodCalculation:
+    """The arithmetic of a pod or template.
+
+    Raises:
+        QuantityError: one of its quantities is none.
+    """
+    spec = pod.spec or PodSpec()
+    return PodCalculation(
+        title, location, field, compute_pod_requests(spec), compute_pod_limits(spec), compute_quota_charge(pod, None)
+    )
+
+
+def render_calculation(calculation: PodCalculation) -> RenderableType:
+    """The same for a person."""
+    return Group(
+        Text.assemble(
+            (escape_control(calculation.title), "bold"),
+            f"  {escape_control(calculation.location)}  {calculation.field}",
+        ),
+        _render_table("REQUEST", calculation.requests),
+        _render_table("LIMIT", calculation.limits),
+        create_table(
+            ("QUOTA KEY", "CHARGE"), [(key, str(quantity)) for key, quantity in sorted(calculation.quota.items())]
+        ),
+        Text(),
+    )
+
+
+def _render_table(title: str, effective: EffectiveRequest) -> RenderableType:
+    resources = sorted(effective.quantities)
+    if not resources:
+        return Text(f"no {title.lower()}")
+    return create_table((title, "QUANTITY", "AMOUNT", "HOW"), [_create_row(name, effective) for name in resources])
+
+
+def _create_row(name: str, effective: EffectiveRequest) -> tuple[str, str, str, str]:
+    calculation = explain_request(effective, name).removeprefix(f"{name} = ")
+    return name, str(effective.quantities[name]), _format_amount(name, effective), calculation
+
+
+def _format_amount(name: str, effective: EffectiveRequest) -> str:
+    return f"{effective.amounts[name]}{' milli-cpu' if is_milli(name) else ''}"
+
+
+def _resources_to_dict(effective: EffectiveRequest) -> dict[str, Any]:
+    return {
+        name: {
+            "quantity": str(quantity),
+            "amount": effective.amounts[name],
+            "unit": "milli" if is_milli(name) else "whole",
+            "how": explain_request(effective, name),
+            "terms": [_term_to_dict(term) for term in effective.list_terms(name)],
+        }
+        for name, quantity in sorted(effective.quantities.items())
+    }
+
+
+def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
+    return {
+        "who": term.container,
+        "role": term.role.value,
+        "quantity": str(term.quantity),
+        "beneath": str(term.sidecars),
+        "counts": term.is_counted,
+    }
+
+
+def calculate_pods(filename: str, stdin: BinaryIO) -> list[PodCalculation]:
+    """The arithmetic of every pod and template in a file, a folder or stdin.
+
+    Raises:
+        Misuse: something there cannot be read, or there is no pod.
+    """
+    loaded = load_manifests((filename,), stdin, DEFAULT, lambda names: names)
+    if loaded.findings:
+        raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
+    calculations = [calculation for manifest in loaded.manifests for calculation in _calculate_manifest(manifest)]
+    if not calculations:
+        raise UsageError(f"{filename}: there is no pod in it, and nothing that holds a pod template")
+    return calculations
+
+
+def _calculate_manifest(manifest: Manifest) -> Iterator[PodCalculation]:
+    location = f"{manifest.file}:{manifest.node.place.line}:{manifest.node.place.column}"
+    try:
+        typed = parse_object(manifest, "", DEFAULT)
+        if typed is not None and typed.view is not None:
+            yield calculate_pod(str(typed.subject), location, f"{typed.view.path}spec", typed.view.pod)
+    except Fault as fault:
+        raise UsageError(f"{manifest.file}:{fault.place.line}:{fault.place.column}: {fault.message}") from fault
+    except QuantityError as error:
+        raise UsageError(f"{location}: {error}; `tallygate check {manifest.file}` says where") from error
+
 
 _POD = "pod"
 
 
 def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Codes that begin so, each with what it is."""
-    codes = [CompletionItem(code.number, help=code.summary) for code in catalogue.ALL_CODES]
+    codes = [CompletionItem(code.number, help=code.summary) for code in code_catalog.ALL_CODES]
     return [item for item in (CompletionItem(_POD), *codes) if str(item.value).startswith(incomplete)]
 
 
@@ -41,7 +182,7 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
     type=click.Path(allow_dash=True),
     help="With `pod`: the manifests to explain; - is stdin.",
 )
-@click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 def explain(subject: str | None, filename: str | None, output: str) -> None:
     """Explain a code that tallygate said, or the arithmetic of a pod's effective request.
 
@@ -56,26 +197,26 @@ def explain(subject: str | None, filename: str | None, output: str) -> None:
     if subject is None:
         _list_codes(output)
     else:
-        _explain_codes(catalogue.find_codes(subject), output)
+        _explain_codes(code_catalog.find_codes(subject), output)
 
 
 def _list_codes(output: str) -> None:
     if output == "table":
-        write.print_content(
+        tables.print_content(
             create_table(
-                ("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.summary) for code in catalogue.ALL_CODES]
+                ("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.summary) for code in code_catalog.ALL_CODES]
             )
         )
     else:
-        write.print_data([_code_to_dict(code) for code in catalogue.ALL_CODES], output)
+        tables.print_data([_code_to_dict(code) for code in code_catalog.ALL_CODES], output)
 
 
 def _explain_codes(codes: tuple[Code, ...], output: str) -> None:
     if output != "table":
-        write.print_data([_code_to_dict(code) for code in codes], output)
+        tables.print_data([_code_to_dict(code) for code in codes], output)
         return
     for code in codes:
-        write.print_content(_render_code(code))
+        tables.print_content(_render_code(code))
 
 
 def _render_code(code: Code) -> Lines:
@@ -111,6 +252,6 @@ def _explain_pods(filename: str | None, output: str) -> None:
     calculations = calculate_pods(filename, sys.stdin.buffer)
     if output == "table":
         for calculation in calculations:
-            write.print_content(render_calculation(calculation))
+            tables.print_content(render_calculation(calculation))
     else:
-        write.print_data([each.to_dict() for each in calculations], output)
+        tables.print_data([each.to_dict() for each in calculations], output)

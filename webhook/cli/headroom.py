@@ -12,16 +12,15 @@ from rich.text import Text
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
 from webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity as room_for
-from webhook.cli.cluster.options import connection_options, snapshot_option
-from webhook.cli.cluster.source import ClusterSource
-from webhook.cli.command import Command, UsageError
-from webhook.cli.predicting import data
-from webhook.cli.predicting.asked import read_cluster_input, read_pods_to_place
-from webhook.cli.predicting.candidates import PodsToPlace
-from webhook.cli.predicting.world import ClusterInput
+from webhook.cli.framework import DATA_FORMATS, Command, UsageError
+from webhook.cli.output import tables
+from webhook.cli.output.tables import align_rows, escape_control
+from webhook.cli.predict import prediction_json
+from webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
+from webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
 from webhook.cli.progress import track
-from webhook.cli.report import write
-from webhook.cli.report.table import align_rows, escape_control
+from webhook.cli.sources.cluster_source import ClusterSource
+from webhook.cli.sources.options import connection_options, snapshot_option
 from webhook.errors import TallygateError
 
 
@@ -51,7 +50,7 @@ from webhook.errors import TallygateError
     "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get "
     "nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with -o json or -o yaml."
 )
-@click.option("-o", "--output", type=click.Choice(write.DATA_FORMATS), default="table", help="How to print it.")
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 def headroom(  # noqa: PLR0913 -- one argument for each option
     *,
     filenames: tuple[str, ...],
@@ -74,10 +73,10 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot))
     capacities = list(_compute_capacities(all_pods, cluster_input))
     if output != "table":
-        write.print_data(data.capacities_to_dict(capacities), output)
+        tables.print_data(prediction_json.capacities_to_dict(capacities), output)
         return
     for pods, capacity in capacities:
-        write.print_content(_format_capacity(pods, capacity))
+        tables.print_content(_format_capacity(pods, capacity))
         if capacity.copies_by_node:
             rows = [(name, str(copies)) for name, copies in capacity.copies_by_node.items()]
             click.echo("\n".join(align_rows(("NODE", "COPIES"), rows)))

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.command import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command
+from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
 from webhook.cli.manifest.files import printable
-from webhook.cli.options import output_option, strict_option
-from webhook.cli.report import write
-from webhook.cli.report.finding import Finding, FindingSeverity
-from webhook.cli.report.summary import RunSummary, is_failure
+from webhook.cli.output import tables
+from webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
 from webhook.policy.lint_findings import LintFinding as PolicyFinding
 from webhook.policy.load import load_policies
 from webhook.policy.policy_codes import UNREADABLE
@@ -40,7 +38,7 @@ def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bo
     run_summary = RunSummary(
         "policy", len(parsed.policies.files), len(parsed.policies.rules) + len(parsed.policies.caps)
     )
-    write.print_findings(findings, run_summary, output)
+    tables.print_findings(findings, run_summary, output)
     if any(finding.code == UNREADABLE for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from webhook.cli.command import Command
+from webhook.cli.framework import Command
 from webhook.cli.server_options import server_options
 from webhook.server.lifecycle import exit_process
 from webhook.server.relay.failover import PeerService

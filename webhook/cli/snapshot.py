@@ -10,13 +10,13 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.cluster import kept
-from webhook.cli.cluster.kept import SchedulingObject, SnapshotItem
-from webhook.cli.cluster.ledgers import LEDGER_PAGE_SIZE
-from webhook.cli.cluster.listing import ListError, UnknownResourceError, list_all
-from webhook.cli.cluster.options import connection_options
-from webhook.cli.cluster.source import ClusterSource
-from webhook.cli.command import Command, UsageError
+from webhook.cli.framework import Command, UsageError
+from webhook.cli.sources import snapshot_items
+from webhook.cli.sources.cap_ledger_list import LEDGER_PAGE_SIZE
+from webhook.cli.sources.cluster_source import ClusterSource
+from webhook.cli.sources.options import connection_options
+from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
+from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from webhook.state.watch.failure import Reason
 from webhook.state.watch.pool import Access, PooledTransport
 from webhook.state.watch.wire import Reading
@@ -64,12 +64,12 @@ def _list_objects(access: Access) -> tuple[list[SnapshotItem], int]:
     transport = PooledTransport(access)
     try:
         items = [item for item in _list_cap_ledgers(transport, access.server) if item.content]
-        items += list_all(transport, kept.NAMESPACE_CODEC, access.server).items
-        items += list_all(transport, kept.NODE_CODEC, access.server).items
+        items += list_all(transport, snapshot_items.NAMESPACE_CODEC, access.server).items
+        items += list_all(transport, snapshot_items.NODE_CODEC, access.server).items
         items += _list_volume_objects(transport, access.server)
-        for codec in kept.SCHEDULING_CODECS:
+        for codec in snapshot_items.SCHEDULING_CODECS:
             items += _list_if_allowed(transport, codec, access.server) or ()
-        pods = list_all(transport, kept.POD_CODEC, access.server)
+        pods = list_all(transport, snapshot_items.POD_CODEC, access.server)
         return items + list(pods.items), pods.revision
     finally:
         transport.close()
@@ -78,7 +78,7 @@ def _list_objects(access: Access) -> tuple[list[SnapshotItem], int]:
 def _list_cap_ledgers(transport: PooledTransport, server: str) -> Iterator[SnapshotItem]:
     """The CapLedgers, if the cluster has any and lets us read them; what is left out is told on stderr."""
     try:
-        items = list_all(transport, kept.LEDGER_CODEC, server, LEDGER_PAGE_SIZE).items
+        items = list_all(transport, snapshot_items.LEDGER_CODEC, server, LEDGER_PAGE_SIZE).items
     except UnknownResourceError:
         return
     except ListError as error:
@@ -95,10 +95,10 @@ def _list_cap_ledgers(transport: PooledTransport, server: str) -> Iterator[Snaps
 
 def _list_volume_objects(transport: PooledTransport, server: str) -> Iterator[SnapshotItem]:
     """What there is of volumes, if we may read all of it."""
-    lists = [_list_if_allowed(transport, codec, server) for codec in kept.VOLUME_CODECS]
+    lists = [_list_if_allowed(transport, codec, server) for codec in snapshot_items.VOLUME_CODECS]
     if None not in lists:
         yield from chain.from_iterable(filter(None, lists))
-        yield kept.VOLUMES_LISTED_ITEM
+        yield snapshot_items.VOLUMES_LISTED_ITEM
     else:
         click.echo("tallygate: so is all else about volumes: a part of it would say what is not so", err=True)
 

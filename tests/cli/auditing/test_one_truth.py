@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests.cli.test_one_truth import ALL, refusals
 from tests.cli.usage.clusters import namespace, written
 from webhook.cli.app import root
-from webhook.cli.policies import load_usable_policies
+from webhook.cli.sources.options import load_usable_policies
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces

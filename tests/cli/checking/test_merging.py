@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.accounting.problem import Problem, Reason
-from webhook.cli.checking.merging import (
+from webhook.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
     API_SERVER,
     LocatedProblem,
@@ -12,7 +12,7 @@ from webhook.cli.checking.merging import (
 )
 from webhook.cli.manifest.locate import Spot
 from webhook.cli.manifest.nodes import Place, Scalar
-from webhook.cli.report.finding import FindingSeverity
+from webhook.cli.output.findings import FindingSeverity
 
 GPU = "spec.containers[0].resources.limits[nvidia.com/gpu]"
 REQUEST = "spec.containers[0].resources.requests[nvidia.com/gpu]"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from webhook.admission.evaluate import evaluate_request
 from webhook.admission.request import CREATE, AdmissionRequest, Phase
 from webhook.admission.rule_index import RuleIndex
-from webhook.cli.checking.patching import apply_patch
+from webhook.cli.check.api_validation import apply_patch
 from webhook.policy.parse import parse
 
 FILL = b"""\

@@ -7,10 +7,10 @@ import msgspec
 
 from tests.cli.doctor.world import Object, registered, replica, webhook
 from webhook.accounting.amounts import Amounts
-from webhook.cli.doctoring.facts import CapLimits, PermissionResult, Unavailable
-from webhook.cli.doctoring.records import WebhookConfiguration
-from webhook.cli.doctoring.rights import PERMISSIONS
-from webhook.cli.doctoring.verdict import CheckStatus
+from webhook.cli.doctor.api_types import WebhookConfiguration
+from webhook.cli.doctor.check_result import CheckStatus
+from webhook.cli.doctor.facts import CapLimits, PermissionResult, Unavailable
+from webhook.cli.doctor.permissions import PERMISSIONS
 from webhook.objects.core import ResourceQuota
 
 FAIL, WARN, UNKNOWN = CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.UNKNOWN

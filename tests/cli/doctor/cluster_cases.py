@@ -1,7 +1,7 @@
 """What may be wrong around the gate: its rights, others' quotas, and names of long ago."""
 
 from tests.cli.doctor.changes import FAIL, UNKNOWN, UNSEEN, WARN, Cases, capped, quota, without
-from webhook.cli.doctoring.facts import OpaqueNameUser
+from webhook.cli.doctor.facts import OpaqueNameUser
 
 CASES: Cases = {
     "a right is missing": ({"permissions": without("delete leases.coordination.k8s.io")}, {"rights": FAIL}),

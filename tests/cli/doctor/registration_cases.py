@@ -4,7 +4,7 @@ import msgspec
 
 from tests.cli.doctor.changes import CHANGES, FAIL, MUTATE, UNKNOWN, UNSEEN, VALIDATE, WARN, Cases, changed, later
 from tests.cli.doctor.world import registered, webhook
-from webhook.cli.doctoring.facts import DryRun
+from webhook.cli.doctor.facts import DryRun
 
 _OF_THE_REGISTRATION = (
     "rules",

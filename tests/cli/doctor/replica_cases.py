@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from tests.cli.doctor.changes import FAIL, UNKNOWN, UNSEEN, WARN, Cases, only
 from tests.cli.doctor.world import deployment, lease, metrics, replica, with_check
-from webhook.cli.doctoring.facts import Replica
+from webhook.cli.doctor.facts import Replica
 
 CASES: Cases = {
     "no replica runs": (

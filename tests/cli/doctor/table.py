@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from webhook.cli.doctoring.checks import CHECKS
+from webhook.cli.doctor.command import CHECKS
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 BEGIN, END = "<!-- checks: begin -->\n", "<!-- checks: end -->\n"

@@ -7,7 +7,7 @@ import pytest
 from certs.authority import new_authority, new_leaf
 from certs.names import parse_names
 from tests.cli.doctor.world import NOW, authority, leaf, pem
-from webhook.cli.doctoring.chains import CertificateChainError, find_distrust, load_certificates
+from webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 
 HOST = "tallygate.tallygate-system.svc"
 

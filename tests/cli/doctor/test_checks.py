@@ -14,9 +14,9 @@ from tests.cli.doctor import (
 )
 from tests.cli.doctor.changes import FAIL, WARN, Cases, capped, later, quota, without
 from tests.cli.doctor.world import ARGUMENTS, deployment, said, well, wrong
-from webhook.cli.doctoring.checks import CHECKS
-from webhook.cli.doctoring.records import LabelledNamespace
-from webhook.cli.doctoring.verdict import CheckStatus
+from webhook.cli.doctor.api_types import LabelledNamespace
+from webhook.cli.doctor.check_result import CheckStatus
+from webhook.cli.doctor.command import CHECKS
 
 TABLES: tuple[Cases, ...] = (
     registration_cases.CASES,

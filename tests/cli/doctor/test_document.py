@@ -3,8 +3,8 @@
 import re
 
 from tests.cli.doctor.table import PAGE, rewritten
-from webhook.cli.doctoring.checks import CHECKS
-from webhook.cli.doctoring.rights import Feature
+from webhook.cli.doctor.command import CHECKS
+from webhook.cli.doctor.permissions import Feature
 
 
 def test_the_table_of_checks_is_as_it_is_in_the_code() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.doctor.changes import FAIL
 from tests.cli.doctor.world import READY, Object, metrics, replica, said, well, wrong
-from webhook.cli.doctoring.checks import run_checks
+from webhook.cli.doctor.command import run_checks
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf"), 1e300, -1.0])

@@ -2,8 +2,8 @@
 
 from tests.cli.doctor.changes import FAIL, UNKNOWN
 from tests.cli.doctor.world import Object, authority, leaf, pem, registered, said, well, wrong
-from webhook.cli.doctoring.facts import DryRun, ServedCertificate
-from webhook.cli.doctoring.verdict import CheckStatus
+from webhook.cli.doctor.check_result import CheckStatus
+from webhook.cli.doctor.facts import DryRun, ServedCertificate
 
 
 def by_url(mutating: Object, validating: Object) -> None:

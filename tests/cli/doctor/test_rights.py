@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from tests.cli.doctor.table import PAGE
-from webhook.cli.doctoring.records import GateDeployment
-from webhook.cli.doctoring.rights import PERMISSIONS, Feature, Permission, parse_features
+from webhook.cli.doctor.api_types import GateDeployment
+from webhook.cli.doctor.permissions import PERMISSIONS, Feature, Permission, parse_features
 
 _COMPONENTS = PAGE.parents[1] / "deploy" / "kustomize" / "components"
 _GRANTING = {"ClusterRole", "Role"}

@@ -13,18 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from certs.authority import Pair, new_authority, new_leaf
 from certs.names import service_names
 from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from webhook.cli.doctoring.checks import CHECKS
-from webhook.cli.doctoring.facts import (
-    DryRun,
-    GateFacts,
-    GateLocation,
-    MetricSample,
-    PermissionResult,
-    Replica,
-    ReplicaMetrics,
-)
-from webhook.cli.doctoring.probing import ALLOWED_POD, DENIED_POD
-from webhook.cli.doctoring.records import (
+from webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
     GateDisruptionBudget,
@@ -34,8 +23,19 @@ from webhook.cli.doctoring.records import (
     TlsSecret,
     WebhookConfiguration,
 )
-from webhook.cli.doctoring.rights import PERMISSIONS
-from webhook.cli.doctoring.verdict import CheckResult, CheckStatus
+from webhook.cli.doctor.check_result import CheckResult, CheckStatus
+from webhook.cli.doctor.command import CHECKS
+from webhook.cli.doctor.facts import (
+    DryRun,
+    GateFacts,
+    GateLocation,
+    MetricSample,
+    PermissionResult,
+    Replica,
+    ReplicaMetrics,
+)
+from webhook.cli.doctor.permissions import PERMISSIONS
+from webhook.cli.doctor.probe import ALLOWED_POD, DENIED_POD
 from webhook.state.kubernetes.definition import definition
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)

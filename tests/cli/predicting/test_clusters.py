@@ -11,9 +11,9 @@ from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.cli.usage.test_clusters import NO_LEDGERS, NODE, page, run
 from tests.state.kubernetes.server import Play, says
 from webhook.cli.app import root
-from webhook.cli.cluster import kept
+from webhook.cli.sources import snapshot_items
 
-_PLACES = [reading.name for reading in (*kept.VOLUME_CODECS, *kept.SCHEDULING_CODECS)]
+_PLACES = [reading.name for reading in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
 _CLAIM: Object = {
     "metadata": {
         "name": "data",

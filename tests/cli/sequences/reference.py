@@ -4,18 +4,18 @@ import sys
 from typing import Any
 
 from tests.policy.reference import fields
-from webhook.cli.sequences.language import MAX_PODS, MAX_WAIT_SECONDS, get_scenario_language
-from webhook.cli.sequences.load import MAX_SCENARIOS
+from webhook.cli.scenarios.scenario import MAX_PODS
+from webhook.cli.scenarios.scenario_files import MAX_SCENARIOS, MAX_WAIT_SECONDS, get_scenario_language
 
 _HEAD = """# Reference of sequence tests
 
 A sequence tells a story: who sends what in which order, and what is to come of it. `tallygate test` plays it before
 policies, without a cluster, by the code of the gate and of the keeper of its ledgers. This page is written from the
-[schema](../webhook/cli/sequences/schema.json); [policies/examples/tests](../policies/examples/tests) has sequences to
+[schema](../webhook/cli/scenarios/schema.json); [policies/examples/tests](../policies/examples/tests) has sequences to
 copy, and [check-in-ci.md](check-in-ci.md) says how they are run in CI.
 
 ```yaml
-# yaml-language-server: $schema=webhook/cli/sequences/schema.json
+# yaml-language-server: $schema=webhook/cli/scenarios/schema.json
 name: a team has eight GPUs
 policies: [../cap-per-team.yaml]
 namespaces: {team-a: {labels: {team: vision}}}

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from webhook.admission.request import Phase, UserInfo
-from webhook.cli.sequences.api_server import ApiRequest, ApiServer
-from webhook.cli.sequences.store import ApiServerStore, ObjectKey
+from webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import Gate
 from webhook.policy.model import PolicySet

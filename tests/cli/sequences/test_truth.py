@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from webhook.admission.request import UserInfo
-from webhook.cli.sequences.model import (
+from webhook.cli.scenarios.run import StepRunner
+from webhook.cli.scenarios.scenario import (
     Action,
     Create,
     Delete,
@@ -22,8 +23,7 @@ from webhook.cli.sequences.model import (
     StepTarget,
     Wait,
 )
-from webhook.cli.sequences.play import StepRunner
-from webhook.cli.sequences.world import CapUsage, SimulatedCluster
+from webhook.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
 from webhook.policy.model import PolicySet, SourceLocation
 from webhook.policy.parse import parse
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from webhook.admission.cap_index import CapIndex
-from webhook.cli.cluster.seen import ObservedCluster
-from webhook.cli.cluster.stored import observe_snapshot
+from webhook.cli.sources.observed_cluster import ObservedCluster, observe_snapshot
 from webhook.policy.parse import parse
 
 GPU = "nvidia.com/gpu"

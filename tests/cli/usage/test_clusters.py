@@ -13,7 +13,7 @@ from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.state.kubernetes.server import Play, says, server
 from tests.state.watch.test_pool import kubeconfig
 from webhook.cli.app import root
-from webhook.cli.cluster import kept
+from webhook.cli.sources import snapshot_items
 
 CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -131,7 +131,7 @@ def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 def snapshot_plays(pods: Sequence[Object], ledgers: Play = NO_LEDGERS) -> list[Play]:
     """What `tallygate snapshot` asks for, in its order."""
-    others = [NO_LEDGERS for _ in (*kept.VOLUME_CODECS, *kept.SCHEDULING_CODECS)]
+    others = [NO_LEDGERS for _ in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
     return [ledgers, page([namespace("team-a", gpu="yes")]), page([NODE]), *others, page(pods, revision=200)]
 
 

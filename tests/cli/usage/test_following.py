@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.usage.test_verifying import COUNTED_AT, KEY, counted
-from webhook.cli.cluster.following import CapLedgerStore
-from webhook.cli.cluster.ledgers import CapLedgerRecord, create_ledger_record
+from webhook.cli.sources.cap_ledger_list import CapLedgerRecord, create_ledger_record
+from webhook.cli.sources.observed_cluster import CapLedgerStore
 from webhook.state.kubernetes.codec import encode
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced

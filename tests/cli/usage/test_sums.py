@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli.usage.clusters import GPU, Object, caps, namespace, pod, seen
-from webhook.cli.using.choice import LedgerChoice
-from webhook.cli.using.holders import list_consumers
-from webhook.cli.using.lines import UsageLine, compute_usage
+from webhook.cli.usage.consumers import list_consumers
+from webhook.cli.usage.usage_report import LedgerChoice, UsageLine, compute_usage
 
 _MIB = 1024 * 1024
 _LABELS = {"a": {"gpu": "yes"}, "b": {"gpu": "yes"}, "c": {}}

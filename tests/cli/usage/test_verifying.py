@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.cli.usage.clusters import GPU, Object, caps, namespace, pod, seen
 from webhook.accounting.amounts import Amounts
-from webhook.cli.using.choice import LedgerChoice
-from webhook.cli.using.verifying import Drift, find_drift
+from webhook.cli.usage.usage_report import LedgerChoice
+from webhook.cli.usage.verify import Drift, find_drift
 from webhook.state.kubernetes.codec import encode
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey

@@ -1,0 +1,161 @@
+"""What is audited: a cluster as it is now, or what a snapshot has of one."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.admission.kinds import REVIEW_TARGETS
+from webhook.audit.audit import AuditInput, AuditScope, ListedObject, list_objects, sort_objects
+from webhook.audit.listing import (
+    DEVICE_CLASS,
+    GROUPS_BY_KIND,
+    POD,
+    PageReader,
+    WaitFunction,
+    create_list_path,
+    ingest_objects,
+    list_nodes,
+)
+from webhook.cli.framework import UsageError
+from webhook.cli.sources.observed_cluster import ClusterStores
+from webhook.cli.sources.pagination import list_all as listed_whole
+from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
+from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
+from webhook.objects.core import Namespace, Pod
+from webhook.state.watch import namespaces as namespaces_read
+from webhook.state.watch.connect import Connection
+from webhook.state.watch.events import Replaced
+from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow
+from webhook.state.watch.pods import PodRow
+from webhook.state.watch.pool import PooledTransport
+from webhook.state.watch.ports import Transport
+from webhook.state.watch.wire import Reading
+
+PAGE_SIZE = 500
+"""Objects asked for at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSource:
+    """A world, the objects in it that are judged one by one, and what is to be said of both."""
+
+    audit_input: AuditInput
+    objects: Iterable[ListedObject]
+    remarks: tuple[str, ...] = ()
+
+
+def read_cluster(connection: Connection, scope: AuditScope, sleep: WaitFunction, *, check_nodes: bool) -> AuditSource:
+    """A cluster; `places` when the policies ask whether there are nodes for pods.
+
+    Raises:
+        Misuse: a namespace is meant that is not there.
+        AuditError, ListingError: it cannot be listed.
+    """
+    transport = PooledTransport(connection)
+    stores, pages = ClusterStores(), PageReader(transport, connection.server, PAGE_SIZE, sleep)
+    stores.namespaces.apply(listed_whole(transport, NAMESPACES, connection.server))
+    for name in sorted(scope.included_namespaces or ()):
+        if stores.namespaces.row(name) is None:
+            raise UsageError(f"there is no namespace {name} at {connection.server}")
+    stores.pods.apply(_list_pods(transport, connection.server, stores, scope))
+    remarks = (_NODES_NOT_CHECKED,) if check_nodes and scope.included_namespaces is not None else ()
+    snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
+    return AuditSource(_create_audit_input(stores, snapshots), list_objects(pages, scope), remarks)
+
+
+def _list_pods(transport: Transport, server: str, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRow]:
+    """The pods, of which no more is kept than what they have in common."""
+    records: list[PodRow] = []
+    revision = 1
+    for name in sorted(scope.included_namespaces) if scope.included_namespaces is not None else [""]:
+        page = listed_whole(
+            transport, Reading("pods", create_list_path(POD, name), Pod, stores.create_pod_record), server, PAGE_SIZE
+        )
+        records += page.items
+        revision = max(revision, page.revision)
+    return Replaced(records, revision)
+
+
+class _SnapshotCollector:
+    """Takes the objects of a snapshot as they come."""
+
+    def __init__(self) -> None:
+        self.stores = ClusterStores()
+        self.pods: list[PodRow] = []
+        self.namespaces: list[NamespaceRow] = []
+        self.other_objects: list[tuple[str, msgspec.Raw]] = []
+
+    def __call__(self, kind: str, item: msgspec.Raw) -> bool:
+        """Take one; ValueError for one that is not as a cluster stores it."""
+        if kind == "Pod":
+            self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
+        elif kind == "Namespace":
+            self.namespaces.append(namespaces_read.digest(_NAMESPACE_DECODER.decode(item)))
+        elif kind in GROUPS_BY_KIND or kind == DEVICE_CLASS:
+            self.other_objects.append((kind, item))
+        else:
+            return False
+        return True
+
+    def get_revision(self) -> int:
+        """When it was so, as far as the objects themselves say."""
+        return max([1, *(pod.revision for pod in self.pods), *(each.revision for each in self.namespaces)])
+
+
+def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> AuditSource:
+    """What a snapshot has; `places` when the policies ask whether there are nodes for pods.
+
+    Raises:
+        Misuse: a namespace is meant that is not there.
+        SnapshotError: it cannot be read, or has no namespaces.
+    """
+    collected = _SnapshotCollector()
+    read_items(snapshot, collected)
+    if not collected.namespaces:
+        raise SnapshotError(f"{snapshot}: it holds no namespaces, and policies speak of namespaces; {SNAPSHOT_HINT}")
+    collected.stores.namespaces.apply(Replaced(collected.namespaces, collected.get_revision()))
+    collected.stores.pods.apply(Replaced(collected.pods, collected.get_revision()))
+    for name in sorted(scope.included_namespaces or ()):
+        if collected.stores.namespaces.row(name) is None:
+            raise UsageError(f"there is no namespace {name} in {snapshot}")
+    cluster = Cluster()
+    for kind in ("Node", DEVICE_CLASS) if check_nodes else ():
+        ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))
+    kinds = {kind for kind, _ in collected.other_objects}
+    missing_kinds = sorted(kind for _, kind in REVIEW_TARGETS if kind not in kinds and kind != "Pod")
+    remarks = (
+        [f"the snapshot has none of these, and nothing is said of them: {', '.join(missing_kinds)}"]
+        if missing_kinds
+        else []
+    )
+    if check_nodes and (not len(cluster.nodes) or scope.included_namespaces is not None):
+        remarks.append(_NODES_NOT_CHECKED)
+    snapshots = (
+        FixedSnapshot(cluster, has_pods=False) if len(cluster.nodes) and scope.included_namespaces is None else None
+    )
+    objects = (
+        (group, kind, item)
+        for group, kind, item in sort_objects(collected.other_objects)
+        if _is_in_scope(item, kind, scope)
+    )
+    return AuditSource(_create_audit_input(collected.stores, snapshots), objects, tuple(remarks))
+
+
+def _is_in_scope(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:
+    if scope.included_namespaces is None:
+        return True
+    metadata = _OBJECT_DECODER.decode(item).metadata
+    return kind != "Node" and metadata is not None and metadata.namespace in scope.included_namespaces
+
+
+def _create_audit_input(stores: ClusterStores, snapshots: SnapshotProvider | None) -> AuditInput:
+    return AuditInput(stores.pods, stores.namespaces, stores.usage_lister, snapshots)
+
+
+_NODES_NOT_CHECKED = "whether there are nodes for pods was not asked: that needs the nodes, and the whole cluster"
+_POD_DECODER, _NAMESPACE_DECODER = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Namespace)
+_OBJECT_DECODER = msgspec.json.Decoder(Namespace)
+"""Of any object its metadata."""

@@ -1,0 +1,141 @@
+"""`tallygate audit`: what is stored already, judged as if it came now."""
+
+import time
+from pathlib import Path
+
+import click
+from rich.progress import TextColumn
+
+from webhook.admission.rule_index import RuleIndex
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from webhook.audit.audit import Audit, AuditResult, AuditScope
+from webhook.audit.policy_report import ReportApi
+from webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter, require_api
+from webhook.cli.audit import audit_source, finding_table
+from webhook.cli.audit.audit_source import AuditSource
+from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, UsageError, strict_option
+from webhook.cli.progress import display_progress
+from webhook.cli.sources.cluster_source import ClusterSource
+from webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
+from webhook.policy.model import Enforcement, PolicySet
+from webhook.state.watch.connect import Connection
+
+_PROGRESS_INTERVAL = 100  # objects: more often nobody could read it
+_EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate audit --policies policies/", "what a cluster holds that these policies would refuse"),
+        ("tallygate audit --policies policies/ --namespace team-a -o json", "of one namespace, for a program"),
+        ("tallygate audit --policies policies/ --report", "... and write a policy report into each namespace"),
+        ("tallygate audit --policies policies/ --snapshot now.json", "of a file: before a policy is rolled out"),
+    ),
+)
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A policy file, or a folder of them; may be given several times. Without it the shipped policies count.",
+)
+@click.option(
+    "-n", "--namespace", "namespaces", metavar="NAME", multiple=True, help="Only this one; may be given several times."
+)
+@connection_options
+@snapshot_option(
+    "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get pods,namespaces,… -A -o json`."
+)
+@click.option("--report", is_flag=True, help="Write what was found into the cluster, as policy reports.")
+@strict_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(finding_table.FORMATS),
+    default="table",
+    show_default=True,
+    help="How to print findings: for people, programs, or code scanners.",
+)
+@click.pass_context
+def audit(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    *,
+    policies: tuple[Path, ...],
+    namespaces: tuple[str, ...],
+    kubeconfig: Path | None,
+    context: str | None,
+    in_cluster: bool,
+    snapshot: Path | None,
+    report: bool,
+    strict: bool,
+    output: str,
+) -> None:
+    """Judge every stored object as the gate would if it were created now, and every cap by the pods that there are.
+
+    What a policy refuses today may have been stored before it was written, or while the gate was away. What was made by
+    a controller is told of once, at its owner. Pods that have ended are left out, and so is what lies in kube-system
+    and tallygate-system, where the gate is not asked. Needed rights: list on all kinds that the gate judges, and on
+    namespaces; with --report also on reports, and to get, create, update and delete them.
+
+    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 misuse, or something cannot be read or written.
+    """
+    cluster_source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
+    if report and snapshot:
+        raise UsageError("--report goes with a cluster: into a snapshot nothing is written")
+    policy_set = load_usable_policies(policies)
+    scope = AuditScope(_EXCLUDED_NAMESPACES, frozenset(namespaces) or None)
+    connection = None if snapshot else cluster_source.connect()
+    reports = ReportWriter(connection, time.time, time.sleep) if report and connection is not None else None
+    api = require_api(reports) if reports is not None else None
+    result, remarks = _run_audit(policy_set, scope, connection, snapshot)
+    report_counts: ReportCounts | None = None
+    if reports is not None and api is not None:
+        report_counts = _write_reports(reports, api, result, scope)
+    finding_table.print_findings(result, remarks, report_counts, output)
+    ctx.exit(_choose_exit_code(result, report_counts, strict=strict))
+
+
+def _run_audit(
+    policies: PolicySet, scope: AuditScope, connection: Connection | None, snapshot: Path | None
+) -> tuple[AuditResult, list[str]]:
+    """What is found, and what is to be said of how."""
+    with display_progress((TextColumn("judging objects"), TextColumn("{task.completed:.0f}")), None) as update:
+        completed = 0
+
+        def report_progress(count: int) -> None:
+            nonlocal completed
+            previous, completed = completed, completed + count
+            if previous // _PROGRESS_INTERVAL != completed // _PROGRESS_INTERVAL:
+                update(completed)
+
+        loaded = _read_source(scope, connection, snapshot, check_nodes=RuleIndex(policies).has_node_rules)
+        result = Audit(policies, loaded.audit_input, scope, report_progress).run(loaded.objects)
+    return result, list(loaded.remarks)
+
+
+def _write_reports(reports: ReportWriter, api: ReportApi, result: AuditResult, scope: AuditScope) -> ReportCounts:
+    """What became of reports; where they cannot even be listed, what was found is still to be shown."""
+    try:
+        return reports.write_reports(api, result.findings, scope.included_namespaces)
+    except ReportsError as error:
+        report_counts = ReportCounts(api.name)
+        report_counts.add_failure(str(error))
+        return report_counts
+
+
+def _read_source(
+    scope: AuditScope, connection: Connection | None, snapshot: Path | None, *, check_nodes: bool
+) -> AuditSource:
+    if connection is not None:
+        return audit_source.read_cluster(connection, scope, time.sleep, check_nodes=check_nodes)
+    if snapshot is None:
+        raise UsageError("name a cluster or a snapshot")
+    return audit_source.read_snapshot(snapshot, scope, check_nodes=check_nodes)
+
+
+def _choose_exit_code(result: AuditResult, report_counts: ReportCounts | None, *, strict: bool) -> int:
+    counts = result.findings.count_by_enforcement()
+    if result.coverage.unreadable or (report_counts is not None and report_counts.failed):
+        return EXIT_USAGE_ERROR
+    return EXIT_FINDINGS if counts[Enforcement.DENY] or (strict and counts[Enforcement.WARN]) else 0

@@ -1,0 +1,138 @@
+"""`tallygate certs status`: the certificates that a gate keeps in a Secret. Apart, since the client is slow to load.
+
+`tallygate certs publish`: let an API server trust the gate. A module apart, since the client is slow to load.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from certs.cluster import Source, connect
+from certs.in_cluster import InCluster
+from certs.publish import bundle
+from certs.publish import publish as publish_bundle
+from certs.status import Status, status_of
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
+from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from webhook.cli.output import tables
+from webhook.cli.output.tables import create_table
+from webhook.cli.sources.options import connection_options, require_one_source
+
+_DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate certs status", "in the cluster of your kubeconfig"),
+        ("tallygate certs status --secret team-a/gate-tls -o json", "of another Secret, for a program"),
+    ),
+)
+@click.option(
+    "--secret", metavar="NAMESPACE/NAME", default=_DEFAULT_SECRET, show_default=True, help="The gate's tls_secret."
+)
+@click.option(
+    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
+)
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@connection_options
+@click.pass_context
+def status(  # noqa: PLR0913, PLR0917  # each is an option
+    ctx: click.Context,
+    secret: str,
+    name: str,
+    output: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    in_cluster: bool,
+) -> None:
+    """Show what the Secret of `serve --tls-secret` holds, whether API servers are told to trust it, and what goes on.
+
+    Nothing is written, and no key is shown. Needed rights: get on the Secret and on both webhook configurations.
+
+    Exit codes: 0 all is well, 1 something is wrong, 2 it cannot be read.
+    """
+    require_one_source(kubeconfig, context, in_cluster=in_cluster)
+    namespace, slash, secret_name = secret.partition("/")
+    if not (namespace and slash and secret_name) or "/" in secret_name:
+        raise UsageError(f"--secret {secret}: write NAMESPACE/NAME, as in {_DEFAULT_SECRET}")
+    with convert_errors():
+        cluster = InCluster(connect(Source(kubeconfig, context, in_cluster)), (namespace, secret_name), name)
+        registered, stored = cluster.registered(), cluster.stored()
+    secret_status = status_of(stored.kept if stored else None, registered, datetime.now(UTC))
+    if output == "table":
+        tables.print_content(_render_status(secret_status))
+    else:
+        tables.print_data(_convert_status(secret_status), output)
+    ctx.exit(EXIT_FINDINGS if secret_status.problems else 0)
+
+
+def _render_status(secret_status: Status) -> RenderableType:
+    rows = [format_facts("authority", facts) for facts in secret_status.authorities]
+    rows += [format_facts("serving", secret_status.leaf)] if secret_status.leaf else []
+    trust_lines = [
+        Text(f"{trust.kind}: {trust.webhooks} webhooks, {_format_trust(trust.is_right)}")
+        for trust in secret_status.trust
+    ]
+    remarks = [Text(text, "yellow") for text in secret_status.going_on] + [
+        Text(text, "bold red") for text in secret_status.problems
+    ]
+    no_configuration = [] if secret_status.trust else [Text("no webhook configuration is there: nobody calls the gate")]
+    return Lines(
+        create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows),
+        *trust_lines,
+        *no_configuration,
+        *remarks,
+    )
+
+
+def _format_trust(is_right: bool) -> str:  # noqa: FBT001  # a word for it
+    return "caBundle is what ca.crt says" if is_right else "caBundle is not what ca.crt says"
+
+
+def _convert_status(secret_status: Status) -> dict[str, Any]:
+    return {
+        "authorities": [convert_facts(facts) for facts in secret_status.authorities],
+        "serving": convert_facts(secret_status.leaf) if secret_status.leaf else None,
+        "registered": [
+            {"kind": trust.kind, "webhooks": trust.webhooks, "trustsExactly": trust.is_right}
+            for trust in secret_status.trust
+        ],
+        "goingOn": list(secret_status.going_on),
+        "problems": list(secret_status.problems),
+    }
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate certs publish tls/", "in the cluster of your kubeconfig"),
+        ("tallygate certs publish tls/ --kubeconfig admin.conf --context prod", "in another"),
+    ),
+)
+@FOLDER_ARGUMENT
+@click.option(
+    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
+)
+@connection_options
+def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
+    """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
+
+    Both configurations, mutating and validating, are read, and written only where they differ; one of them may be
+    missing. It refuses when tls.crt in FOLDER is not valid by these authorities. Do it after `issue`, and after a
+    `renew` that has made a new authority. Needed rights: get and patch on both kinds.
+
+    Exit codes: 0 published, or nothing to do; 2 it could not be done.
+    """
+    require_one_source(kubeconfig, context, in_cluster=in_cluster)
+    with convert_errors():
+        ca_bundle = bundle(folder, datetime.now(UTC))
+        for result in publish_bundle(connect(Source(kubeconfig, context, in_cluster)), name, ca_bundle):
+            click.echo(f"{result.kind} {result.name}: {result.outcome}")

@@ -1,0 +1,181 @@
+"""What the commands of `tallygate certs` share: the folder, how a certificate is shown, how what goes wrong is told.
+
+`tallygate certs`: make, look at and renew the certificates that the gate serves with.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from certs.errors import CertsError
+from certs.names import Names, parse_names, service_names
+from certs.renewal import issue as issue_certificates
+from certs.renewal import renew as renew_certificates
+from certs.show import Facts, Overview
+from certs.show import show as overview_of
+from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyGroup, UsageError
+from webhook.cli.output import tables
+from webhook.cli.output.tables import create_table
+
+FOLDER_ARGUMENT = click.argument("folder", type=click.Path(path_type=Path))
+
+
+@contextmanager
+def convert_errors() -> Iterator[None]:
+    """What `certs` raises is for the person at the terminal."""
+    try:
+        yield
+    except CertsError as error:
+        raise UsageError(str(error)) from error
+
+
+def format_facts(label: str, facts: Facts) -> tuple[str, str, str, str, str]:
+    """As a row of a table."""
+    names = ", ".join(facts.names) or facts.subject
+    return label, names, f"{facts.not_after:%Y-%m-%d %H:%M}Z", str(facts.days_left), facts.fingerprint[:16]
+
+
+def convert_facts(facts: Facts) -> dict[str, Any]:
+    """For a program."""
+    return {
+        "subject": facts.subject,
+        "issuer": facts.issuer,
+        "names": list(facts.names),
+        "notBefore": facts.not_before.isoformat(),
+        "notAfter": facts.not_after.isoformat(),
+        "daysLeft": facts.days_left,
+        "fingerprint": facts.fingerprint,
+    }
+
+
+@click.group(
+    cls=LazyGroup,
+    modules={
+        "publish": ("webhook.cli.certs.cluster_commands", "Let the cluster's API server trust them."),
+        "status": ("webhook.cli.certs.cluster_commands", "Show the certificates that a gate keeps in a cluster."),
+    },
+    examples=(
+        ("tallygate certs issue tls/ --service tallygate-system/tallygate", "an authority and a certificate"),
+        ("tallygate certs show tls/", "what is there, and how long it lasts"),
+        ("tallygate certs renew tls/", "make anew what is due; run it daily"),
+        ("tallygate certs publish tls/", "let the cluster's API server trust them"),
+        ("tallygate certs status", "what a gate keeps in its cluster by itself"),
+    ),
+)
+def certs() -> None:
+    """Manage the certificates that the gate serves with, without any other tool.
+
+    A folder holds ca.crt (publish it to the API server), ca.key (keep it off the cluster), tls.crt and tls.key (the
+    gate serves with them, and takes new ones up without a restart). A gate that runs with --tls-secret does all of
+    this by itself.
+    """
+
+
+@certs.command(
+    short_help="Make an authority, if there is none, and a certificate.",
+    examples=(
+        ("tallygate certs issue tls/ --service tallygate-system/tallygate", "for a Service in a cluster"),
+        ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "for this machine"),
+    ),
+)
+@FOLDER_ARGUMENT
+@click.option("--service", metavar="NAMESPACE/NAME", multiple=True, help="A Service: all its names in the cluster.")
+@click.option("--name", metavar="NAME", multiple=True, help="A DNS name or an IP address.")
+def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None:
+    """Make a serving certificate in FOLDER for these names, in place of one that is there.
+
+    It is signed by the folder's own authority, which is made when there is none and kept otherwise, so that whoever
+    trusts it trusts the new certificate too.
+    """
+    with convert_errors():
+        names = _combine_names(service, name)
+        issue_certificates(folder, names, datetime.now(UTC))
+        overview = overview_of(folder, datetime.now(UTC))
+    lasts = f", good until {overview.leaf.not_after:%Y-%m-%d}" if overview.leaf else ""
+    click.echo(f"{folder / 'tls.crt'}: for {', '.join(names.texts())}{lasts}; trust {folder / 'ca.crt'}")
+
+
+@certs.command(
+    short_help="Show what certificates there are.",
+    examples=(
+        ("tallygate certs show tls/", "names, lifetimes, and whether anything is wrong"),
+        ("tallygate certs show tls/ -o json", "the same for a program"),
+    ),
+)
+@FOLDER_ARGUMENT
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
+def show(ctx: click.Context, folder: Path, output: str) -> None:
+    """Show the certificates in FOLDER: names, lifetimes, whether a renewal is due, and everything that is wrong.
+
+    Exit codes: 0 usable, 1 something is wrong with them, 2 they cannot be read.
+    """
+    with convert_errors():
+        overview = overview_of(folder, datetime.now(UTC))
+    if output == "table":
+        tables.print_content(_render_overview(overview))
+    else:
+        tables.print_data(_convert_overview(overview), output)
+    ctx.exit(EXIT_FINDINGS if overview.problems else 0)
+
+
+@certs.command(
+    short_help="Make anew what is due.",
+    examples=(
+        ("tallygate certs renew tls/", "make anew what is due, and say what was done"),
+        ("tallygate certs renew tls/ --force", "make a new serving certificate at once, after a key has leaked, say"),
+    ),
+)
+@FOLDER_ARGUMENT
+@click.option("--force", is_flag=True, help="Make a new serving certificate even though none is due.")
+def renew(folder: Path, *, force: bool) -> None:
+    """Make anew what is due in FOLDER: the certificate with a month left, the authority with a year left.
+
+    A new authority is trusted beside the old one for as long as a certificate of the old one may live, and signs only
+    after a day: publish ca.crt in between, and nobody ever meets a certificate that they do not trust.
+    """
+    with convert_errors():
+        actions = renew_certificates(folder, datetime.now(UTC), force=force).done
+    for line in actions or ("nothing is due",):
+        click.echo(f"{folder}: {line}")
+
+
+def _combine_names(services: tuple[str, ...], names: tuple[str, ...]) -> Names:
+    parts = [_parse_service(service) for service in services]
+    if names or not parts:
+        parts.append(parse_names(names))
+    combined = parts[0]
+    for part in parts[1:]:
+        combined += part
+    return combined
+
+
+def _parse_service(text: str) -> Names:
+    namespace, slash, name = text.partition("/")
+    if not slash:
+        raise UsageError(f"--service {text}: write NAMESPACE/NAME, as in tallygate-system/tallygate")
+    return service_names(name, namespace)
+
+
+def _render_overview(overview: Overview) -> RenderableType:
+    rows = [format_facts("authority", facts) for facts in overview.authorities]
+    rows += [format_facts("serving", overview.leaf)] if overview.leaf else []
+    problems = [Text(problem, "bold red") for problem in overview.problems]
+    renewal = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.due else []
+    return Lines(create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows), *problems, *renewal)
+
+
+def _convert_overview(overview: Overview) -> dict[str, Any]:
+    return {
+        "authorities": [convert_facts(facts) for facts in overview.authorities],
+        "serving": convert_facts(overview.leaf) if overview.leaf else None,
+        "renewalDue": overview.due,
+        "problems": list(overview.problems),
+    }

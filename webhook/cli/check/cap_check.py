@@ -1,0 +1,180 @@
+"""What the caps say of an object, on top of what a snapshot's pods hold and earlier manifests would take.
+
+The very charging of the gate, over a ledger in memory whose tally is what the snapshot counts.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from webhook.accounting.amounts import Amounts
+from webhook.accounting.problem import Problem
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.admission.cap_index import ActiveCap, CapIndex
+from webhook.admission.rule_index import Labels
+from webhook.cli.check.merge import ReportedProblem
+from webhook.cli.manifests.typed_objects import TypedObject
+from webhook.cli.output.findings import FindingSeverity
+from webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
+from webhook.gate.charging import CapCharge, ChargedPod, PodCharger, ReadTransition
+from webhook.gate.messages import create_excess_problems, create_missing_limit_problem, create_soft_limit_warnings
+from webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
+from webhook.objects.core import Pod
+from webhook.objects.meta import ObjectMeta
+from webhook.policy.model import ForecastEnforcement, PolicySet
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger, Operation
+from webhook.state.ports import LedgerKey
+
+_NO_AMOUNTS = Amounts()
+_ONE_PER_NODE = "DaemonSet"
+
+
+@dataclass(frozen=True, slots=True)
+class CapCheckResult:
+    """What the caps say, and what could not be charged."""
+
+    problems: tuple[ReportedProblem, ...] = ()
+    not_evaluated: tuple[str, ...] = ()
+
+
+class CapChecker:
+    """Every cap's ledger, as the snapshot fills it."""
+
+    def __init__(self, policies: PolicySet, snapshot: SnapshotContents) -> None:
+        self._index = CapIndex(policies)
+        self._pods: dict[str, list[Pod]] = {}
+        for pod in snapshot.pods:
+            self._pods.setdefault(_get_metadata(pod).namespace or "", []).append(pod)
+        self._ledgers = self._create_ledgers(snapshot)
+        self._attempts = 0
+
+    def charge(self, typed: TypedObject, labels: Labels | None) -> CapCheckResult:
+        """Charge a pod, or all the pods that a workload makes, to the caps over its namespace.
+
+        What is refused is charged to none. Pods of the same object that the snapshot counts are not charged again.
+        """
+        namespace = typed.subject.namespace
+        matching = self._index.find_matching(namespace, labels)
+        not_evaluated = tuple(
+            f"cap {name} was not asked: it selects namespaces by label, and the labels of namespace {namespace} are "
+            "not known here"
+            for name in matching.unknown
+        )
+        if typed.view is None or not matching.caps:
+            return CapCheckResult(not_evaluated=not_evaluated)
+        if not typed.view.is_template:
+            return CapCheckResult(self._charge_pods(typed, typed.view.pod, matching.caps, 1), not_evaluated)
+        planned = create_workload(typed.manifest.kind, typed.content, typed.view)
+        if planned is None:
+            return CapCheckResult(not_evaluated=not_evaluated)
+        problems = self._forecast(typed, planned, matching.caps)
+        if problems:
+            return CapCheckResult(problems, not_evaluated)
+        if typed.manifest.kind == _ONE_PER_NODE:
+            return CapCheckResult(
+                not_evaluated=(*not_evaluated, "caps were not asked: how many pods a DaemonSet makes is not known")
+            )
+        return CapCheckResult(
+            self._charge_pods(typed, typed.view.pod, matching.caps, planned.replicas.count), not_evaluated
+        )
+
+    def has_existing_pods(self, typed: TypedObject) -> bool:
+        """Whether the snapshot has pods of this very object."""
+        return typed.view is not None and bool(self._find_existing_pods(typed, typed.view.pod))
+
+    def _forecast(
+        self, typed: TypedObject, planned: ForecastWorkload, caps: Sequence[ActiveCap]
+    ) -> tuple[ReportedProblem, ...]:
+        """What will become of a workload's pods, as the gate would say when it is applied."""
+        existing = self._find_existing_pods(typed, planned.template)
+        problems: list[ReportedProblem] = []
+        for cap in caps:
+            used = sum((_compute_used(cap, pod) for pod in existing), _NO_AMOUNTS)
+            key = LedgerKey(cap.key, "" if cap.definition.shared else typed.subject.namespace)
+            for forecast in forecast_cap(planned, cap, cap.compute_charge, used, partial(self._read_ledger, key)):
+                is_denied = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
+                problems.append(
+                    _create_cap_problem(
+                        forecast.problem, FindingSeverity.ERROR if is_denied else FindingSeverity.WARNING
+                    )
+                )
+        return tuple(problems)
+
+    def _read_ledger(self, key: LedgerKey) -> Ledger:
+        return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(_NO_AMOUNTS)
+
+    def _charge_pods(
+        self, typed: TypedObject, pod: Pod, caps: Sequence[ActiveCap], count: int
+    ) -> tuple[ReportedProblem, ...]:
+        existing = self._find_existing_pods(typed, pod)
+        charges: list[CapCharge] = []
+        missing_limits: list[Problem] = []
+        for cap in caps:
+            pod_charge = cap.compute_charge(pod)
+            path = typed.view.path if typed.view else ""
+            missing_limits += [
+                create_missing_limit_problem(cap.definition.name, name, names, path)
+                for name, names in pod_charge.unlimited.items()
+            ]
+            current = sum((cap.compute_charge(each).amounts for each in existing), _NO_AMOUNTS)
+            charges.append(CapCharge(cap, current, _multiply(pod_charge.amounts, count), may_exceed=False))
+        if missing_limits:
+            return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in missing_limits)
+        self._attempts += 1
+        charged_pod = ChargedPod(
+            f"{self._attempts}", typed.subject.namespace, typed.subject.name, f"{self._attempts}", Operation.CREATE
+        )
+        result = PodCharger(self._ledgers, charged_pod, math.inf).charge(charges)
+        errors = [
+            _create_cap_problem(problem, FindingSeverity.ERROR)
+            for booked in result.exceeded
+            for problem in create_excess_problems(booked)
+        ]
+        warnings = [
+            _create_cap_problem(problem, FindingSeverity.WARNING)
+            for booked in result.reserved
+            for problem in create_soft_limit_warnings(booked)
+        ]
+        return (*errors, *warnings)
+
+    def _find_existing_pods(self, typed: TypedObject, pod: Pod) -> list[Pod]:
+        """The snapshot's pods that are this object's own: the pod itself, or all that carry the template's labels."""
+        pods = self._pods.get(typed.subject.namespace, [])
+        if typed.view is None or not typed.view.is_template:
+            return [each for each in pods if _get_metadata(each).name == typed.subject.name]
+        labels = (_get_metadata(pod).labels or {}).items()
+        return [each for each in pods if labels and labels <= (_get_metadata(each).labels or {}).items()]
+
+    def _create_ledgers(self, snapshot: SnapshotContents) -> MemoryLedgers:
+        used_by_key: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
+        for pod in snapshot.pods:
+            namespace = _get_metadata(pod).namespace or ""
+            for cap in self._index.find_matching(namespace, snapshot.labels_by_namespace.get(namespace)).caps:
+                key = LedgerKey(cap.key, "" if cap.definition.shared else namespace)
+                previous = used_by_key.get(key, (cap, _NO_AMOUNTS))[1]
+                used_by_key[key] = (cap, previous + _compute_used(cap, pod))
+        return MemoryLedgers({key: Ledger(counted.hard, used) for key, (counted, used) in used_by_key.items()})
+
+
+def _compute_used(cap: ActiveCap, pod: Pod) -> Amounts:
+    try:
+        return cap.compute_charge(pod).amounts
+    except QuantityError as error:
+        name = f"{_get_metadata(pod).namespace}/{_get_metadata(pod).name}"
+        raise SnapshotError(
+            f"the snapshot's pod {name} has a quantity that no API server would have stored: {error}"
+        ) from error
+
+
+def _create_cap_problem(problem: Problem, severity: FindingSeverity) -> ReportedProblem:
+    return ReportedProblem(problem, f"cap {problem.rule}", severity)
+
+
+def _multiply(amounts: Amounts, count: int) -> Amounts:
+    return Amounts({name: amount * count for name, amount in amounts.items()})
+
+
+def _get_metadata(pod: Pod) -> ObjectMeta:
+    return pod.metadata or ObjectMeta()

@@ -1,0 +1,238 @@
+"""What a manifest's own text gets wrong: keys written twice, and numbers that arrive as others than they look.
+
+What the rules say of an object, and what they fill in before the API server looks at it.
+
+Placing: a problem about a field becomes a finding about a line.
+
+The checker: one object after another, everything that would be said of each.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from webhook.accounting.quantity import Quantity
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.admission.evaluate import evaluate_request
+from webhook.admission.request import Phase
+from webhook.admission.resource_fields import list_resource_fields
+from webhook.admission.rule_index import Labels, RuleIndex
+from webhook.admission.verdict import Verdict
+from webhook.cli.check import api_validation
+from webhook.cli.check.api_validation import apply_patch
+from webhook.cli.check.cap_check import CapChecker, CapCheckResult
+from webhook.cli.check.merge import (
+    ACCEPTED_BY_KUBERNETES,
+    API_SERVER,
+    LocatedProblem,
+    ReportedProblem,
+    merge_problems,
+)
+from webhook.cli.manifest.bounds import Bounds
+from webhook.cli.manifest.fault import Fault
+from webhook.cli.manifest.locate import locate
+from webhook.cli.manifest.nodes import Entry, Scalar
+from webhook.cli.manifest.nodes import Mapping as MappingNode
+from webhook.cli.manifest.objects import Manifest, duplicates
+from webhook.cli.manifest.scalars import go_float
+from webhook.cli.manifests.manifest_files import create_document_finding
+from webhook.cli.manifests.typed_objects import TypedObject, create_subject, parse_object, replace_body
+from webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
+from webhook.cli.sources.snapshot_reader import SnapshotContents
+from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider, check_schedulability
+from webhook.policy.model import Enforcement, Equality, PolicySet
+
+
+def find_duplicate_keys(manifest: Manifest) -> Iterator[Fault]:
+    """Every key that stands in its mapping a second time."""
+    for entry in duplicates(manifest.node):
+        message = f"{entry.name} stands here a second time; kubectl keeps the last and drops the others: remove one"
+        yield Fault("TG405", entry.key.place, message)
+
+
+def find_misread_numbers(typed: TypedObject) -> Iterator[Fault]:
+    """Every quantity without quotes that reaches the API server as another number than the one written."""
+    for resource_field in list_resource_fields(typed.content, typed.view):
+        for field, _ in resource_field.lists:
+            location = locate(typed.manifest.node, f"{resource_field.path}{field}")
+            for entry in location.node.entries if location.exact and isinstance(location.node, MappingNode) else ():
+                yield from _check_number(entry)
+
+
+def _check_number(entry: Entry) -> Iterator[Fault]:
+    node = entry.value
+    if not isinstance(node, Scalar) or isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
+        return
+    sent = go_float(node.value) if isinstance(node.value, float) else str(node.value)
+    try:
+        is_same = Quantity.parse(node.text) == Quantity.parse(sent)
+    except QuantityError:
+        return
+    if not is_same:
+        message = f'{entry.name}: {node.text} without quotes is sent as {sent}: write "{node.text}" or {sent}'
+        yield Fault("TG407", node.place, message)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """The object as it would be stored, what was said of it, and what could not be judged."""
+
+    typed: TypedObject
+    problems: tuple[ReportedProblem, ...]
+    not_evaluated: tuple[str, ...]
+
+
+class RuleChecker:
+    """A policy set's rules, ready to be asked."""
+
+    def __init__(self, policies: PolicySet) -> None:
+        self._index = RuleIndex(policies)
+        self._fill_index = RuleIndex(_select_fill_rules(policies))
+        self._why_by_rule: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
+
+    def evaluate(self, typed: TypedObject, labels: Labels | None) -> RuleResult:
+        """Put an object's creation before both webhooks; `labels` are its namespace's, None when unknown."""
+        patch = evaluate_request(typed.request, self._fill_index, labels, Phase.MUTATING).patch
+        if patch:
+            typed = replace_body(typed, apply_patch(typed.body, patch))
+        verdict = evaluate_request(typed.request, self._index, labels, Phase.VALIDATING)
+        return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
+
+    def check_schedulability(
+        self, typed: TypedObject, labels: Labels | None, snapshot_provider: SnapshotProvider
+    ) -> RuleResult:
+        """What is said of the nodes that there are for an object's pods."""
+        verdict = check_schedulability(typed.request, self._index, labels, snapshot_provider)
+        return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
+
+    def _convert_problems(self, verdict: Verdict) -> Iterator[ReportedProblem]:
+        for problems, severity in (
+            (verdict.problems, FindingSeverity.ERROR),
+            (verdict.warnings, FindingSeverity.WARNING),
+            (verdict.audits, FindingSeverity.NOTE),
+        ):
+            for problem in problems:
+                yield ReportedProblem(
+                    problem, f"rule {problem.rule}", severity, self._why_by_rule.get(problem.rule, "")
+                )
+
+
+def _select_fill_rules(policies: PolicySet) -> PolicySet:
+    """The rules that fill in, denying nothing: what they fill in is not missing, whatever else is wrong."""
+    rules = (rule for rule in policies.rules if rule.checks.requests_equal_limits is Equality.FILL)
+    return replace(policies, rules=tuple(replace(rule, enforcement=Enforcement.AUDIT) for rule in rules))
+
+
+def create_findings(manifest: Manifest, subject: FindingSubject, problems: Sequence[ReportedProblem]) -> list[Finding]:
+    """What was said of an object as findings in the order of the file, each mistake once."""
+    located = [LocatedProblem(each, locate(manifest.node, each.problem.field)) for each in problems]
+    return sorted(_create_finding(manifest, subject, each) for each in merge_problems(located))
+
+
+def _create_finding(manifest: Manifest, subject: FindingSubject, located: LocatedProblem) -> Finding:
+    reported, position = located.reported, located.location.place
+    problem = reported.problem
+    return Finding(
+        manifest.file,
+        position.line,
+        position.column,
+        reported.severity,
+        problem.code,
+        problem.message,
+        reported.reporter,
+        problem.field,
+        subject,
+        reported.why,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """What is known around the manifests: the policies, a snapshot if any, and the namespace of objects without one."""
+
+    policies: PolicySet
+    snapshot: SnapshotContents | None
+    namespace: str
+    limits: Bounds
+
+
+class ManifestChecker:
+    """Checks manifests in order: what earlier ones would take from a cap, later ones do not find there."""
+
+    def __init__(self, context: CheckContext, manifests: Iterable[Manifest]) -> None:
+        self._context = context
+        self._rule_checker = RuleChecker(context.policies)
+        self._cap_checker = CapChecker(context.policies, context.snapshot) if context.snapshot else None
+        snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
+        self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **_collect_labels(manifests)}
+        self._reported_messages: set[str] = set()
+
+    def check(self, manifest: Manifest) -> list[Finding] | None:
+        """Everything about one object, in the order of its lines; None when its kind asks for nothing."""
+        subject = create_subject(manifest, self._context.namespace)
+        try:
+            typed = parse_object(manifest, self._context.namespace, self._context.limits)
+            return None if typed is None else list(self._check_object(typed))
+        except Fault as error:
+            return [create_document_finding(manifest.file, error, subject)]
+
+    def _check_object(self, typed: TypedObject) -> Iterator[Finding]:
+        manifest, subject = typed.manifest, typed.subject
+        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed)):
+            yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
+        labels = self._labels_by_namespace.get(subject.namespace)
+        rule_result = self._rule_checker.evaluate(typed, labels)
+        problems = [*rule_result.problems, *_validate(rule_result.typed)]
+        schedulability = self._check_schedulability(rule_result.typed, labels, problems)
+        problems += schedulability.problems
+        cap_result = CapCheckResult()
+        if self._cap_checker is not None and not any(each.severity is FindingSeverity.ERROR for each in problems):
+            cap_result = self._cap_checker.charge(rule_result.typed, labels)
+        yield from create_findings(manifest, subject, [*problems, *cap_result.problems])
+        for message in (*rule_result.not_evaluated, *schedulability.not_evaluated, *cap_result.not_evaluated):
+            yield from self._report_once(typed, message)
+
+    def _check_schedulability(
+        self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]
+    ) -> RuleResult:
+        """What the nodes of the snapshot say; whose pods run already is not asked whether they have room."""
+        cluster = self._context.snapshot.cluster if self._context.snapshot else None
+        if (
+            cluster is None
+            or self._cap_checker is None
+            or any(each.severity is FindingSeverity.ERROR for each in problems)
+        ):
+            return RuleResult(typed, (), ())
+        return self._rule_checker.check_schedulability(
+            typed, labels, FixedSnapshot(cluster, has_pods=not self._cap_checker.has_existing_pods(typed))
+        )
+
+    def _report_once(self, typed: TypedObject, message: str) -> Iterator[Finding]:
+        """What could not be judged, said at the first object that it was so for."""
+        if message not in self._reported_messages:
+            self._reported_messages.add(message)
+            error = Fault("TG408", typed.manifest.node.place, message)
+            yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
+
+
+def _validate(typed: TypedObject) -> Iterator[ReportedProblem]:
+    """What the API server refuses, and what it lets through though it should not."""
+    for problem in api_validation.validate_object(typed.content, typed.view):
+        yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
+    for problem in api_validation.find_accepted_problems(typed.content, typed.view):
+        yield ReportedProblem(problem, ACCEPTED_BY_KUBERNETES, FindingSeverity.WARNING)
+
+
+def _collect_labels(manifests: Iterable[Manifest]) -> Mapping[str, Labels]:
+    """The labels of the namespaces that are among the manifests."""
+    labels_by_namespace: dict[str, Labels] = {}
+    for manifest in manifests:
+        if manifest.kind == "Namespace" and not manifest.group:
+            metadata = manifest.node.get("metadata")
+            labels = metadata.get("labels") if isinstance(metadata, MappingNode) else None
+            entries = labels.entries if isinstance(labels, MappingNode) else []
+            labels_by_namespace[manifest.name] = {entry.name: _get_text(entry.value) for entry in entries}
+    return labels_by_namespace
+
+
+def _get_text(node: object) -> str:
+    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""

@@ -1,0 +1,94 @@
+"""`tallygate check`: what the cluster would say of manifests, before they are sent to it."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from webhook.admission.rule_index import RuleIndex
+from webhook.cli.check.checker import CheckContext, ManifestChecker
+from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
+from webhook.cli.manifest.bounds import DEFAULT
+from webhook.cli.manifests.manifest_files import UNREADABLE_CODES, LoadedManifests, load_manifests
+from webhook.cli.output import tables
+from webhook.cli.output.findings import Finding, RunSummary, is_failure
+from webhook.cli.progress import track, track_files
+from webhook.cli.sources import snapshot_reader as snapshots
+from webhook.cli.sources.options import load_usable_policies, snapshot_option
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate check deploy/", "every manifest in a folder, by the shipped rules"),
+        ("helm template . | tallygate check -", "what a chart renders to"),
+        ("kustomize build . | tallygate check --policies policies/ -o github -", "by your own rules, in CI"),
+        ("tallygate snapshot -o now.json", "what the cluster holds now, for the caps ..."),
+        ("tallygate check --policies policies/ --snapshot now.json deploy/", "... is there room for these too?"),
+    ),
+)
+@click.argument("sources", metavar="FILE|FOLDER|-...", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A policy file, or a folder of them; may be given several times. Without it the shipped policies count.",
+)
+@snapshot_option(
+    "What the cluster holds now, for caps and for rules that select namespaces by label: what `tallygate snapshot` "
+    "wrote, or `kubectl get nodes,pods,namespaces -A` with -o json or -o yaml."
+)
+@click.option(
+    "-n", "--namespace", metavar="NAME", default="default", show_default=True, help="Where objects go that do not say."
+)
+@strict_option
+@output_option
+@click.pass_context
+def check(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    sources: tuple[str, ...],
+    *,
+    policies: tuple[Path, ...],
+    snapshot: Path | None,
+    namespace: str,
+    output: str,
+    strict: bool,
+) -> None:
+    """Check manifests: YAML or JSON files, folders of them at any depth, or stdin (-).
+
+    It says what the API server would refuse about resources, what it lets through though it should not, what the rules
+    say, and, given a snapshot, what the caps say, for the manifests in their order. Each finding names file, line and
+    column. Nothing is sent anywhere.
+
+    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 something cannot be read.
+    """
+    policy_set = load_usable_policies(policies)
+    snapshot_contents = (
+        snapshots.read_snapshot(snapshot, with_cluster=RuleIndex(policy_set).has_node_rules) if snapshot else None
+    )
+    check_context = CheckContext(policy_set, snapshot_contents, namespace, DEFAULT)
+    loaded = load_manifests(sources, sys.stdin.buffer, DEFAULT, track_files)
+    run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
+    findings = _check_manifests(loaded, check_context, run_summary)
+    if check_context.policies.caps and snapshot is None:
+        run_summary.notes.append("caps were not asked: give what the cluster holds now with --snapshot")
+    tables.print_findings(findings, run_summary, output)
+    if any(finding.code in UNREADABLE_CODES for finding in findings):
+        ctx.exit(EXIT_USAGE_ERROR)
+    ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
+
+
+def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:
+    """All findings, file by file in the order given; objects that nothing is known about are counted."""
+    checker = ManifestChecker(check_context, loaded.manifests)
+    findings = list(loaded.findings)
+    for manifest in track("checking objects", loaded.manifests):
+        object_findings = checker.check(manifest)
+        if object_findings is None:
+            run_summary.skipped_kinds[manifest.kind] += 1
+        else:
+            run_summary.item_count += 1
+            findings += object_findings
+    file_order = {name: index for index, name in enumerate(loaded.file_names)}
+    return sorted(findings, key=lambda finding: (file_order[finding.file], finding))

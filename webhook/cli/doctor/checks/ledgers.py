@@ -1,0 +1,278 @@
+"""Whether ledgers are kept, in a form that this version writes, and say what pods hold."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from webhook.cli.doctor.api_types import (
+    CustomResourceDefinition,
+    GateDeployment,
+    LeaderLease,
+    ResourceDefinitionVersion,
+)
+from webhook.cli.doctor.check_result import (
+    Check,
+    CheckResult,
+    combine_results,
+    create_failure,
+    create_pass,
+    create_unknown,
+    create_warning,
+    format_kubectl,
+    format_names,
+    format_namespaced_kubectl,
+    format_tallygate,
+)
+from webhook.cli.doctor.facts import GateFacts, ReplicaMetrics, Unavailable, detect_features
+from webhook.cli.doctor.permissions import Feature
+from webhook.gate.leader_election import LEADER_LEASE, LEASE_DURATION_SECONDS
+from webhook.state.kubernetes import naming
+from webhook.state.kubernetes.definition import definition
+
+_IN_MEMORY = "ledgers are kept in the gate's memory"
+_CRD_FILE = "deploy/kustomize/components/followed/crd.yaml"
+_CRD_NAME = f"{naming.PLURAL}.{naming.GROUP}"
+_MIN_REPLICAS = 2
+_MAX_LEASE_AGE_SECONDS = 4 * LEASE_DURATION_SECONDS
+"""Seconds: by then another replica would have taken the Lease over."""
+
+
+def _has_cluster_ledgers(facts: GateFacts) -> bool | None:
+    features = detect_features(facts)
+    return None if features is None else Feature.CLUSTER_LEDGERS in features
+
+
+def _check_definition(facts: GateFacts) -> CheckResult:
+    stored_definition = facts.ledger_definition
+    if isinstance(stored_definition, Unavailable):
+        return create_unknown(f"the CustomResourceDefinition {_CRD_NAME} cannot be read: {stored_definition.reason}")
+    if stored_definition is None:
+        return _report_missing_definition(facts)
+    results = list(_check_version(facts, stored_definition))
+    return combine_results(
+        results, create_pass(f"{_CRD_NAME} serves and stores {naming.VERSION}, as this version writes it")
+    )
+
+
+def _report_missing_definition(facts: GateFacts) -> CheckResult:
+    reason = f"there is no CustomResourceDefinition {_CRD_NAME}"
+    match _has_cluster_ledgers(facts):
+        case True:
+            return create_failure(
+                f"{reason}, and the gate is to keep its ledgers in the cluster: no cap lets anything in",
+                _format_apply(facts),
+            )
+        case False:
+            return create_pass(f"none is needed: {_IN_MEMORY}")
+        case _:
+            return create_unknown(f"{reason}, and whether the gate needs one cannot be seen")
+
+
+def _check_version(facts: GateFacts, stored_definition: CustomResourceDefinition) -> Iterator[CheckResult]:
+    stored_version = next((each for each in stored_definition.spec.versions if each.name == naming.VERSION), None)
+    if stored_version is None or not stored_version.served or not stored_version.storage:
+        state = (
+            "is not there"
+            if stored_version is None
+            else "is not served"
+            if not stored_version.served
+            else ("is not what is stored")
+        )
+        yield create_failure(f"version {naming.VERSION} of {_CRD_NAME} {state}", _format_apply(facts))
+        return
+    if not any(
+        each.type == "Established" and each.status == "True" for each in stored_definition.status.conditions or ()
+    ):
+        yield create_failure(
+            f"{_CRD_NAME} is not established: the API server does not serve it",
+            format_kubectl(facts.location, "describe", "crd", _CRD_NAME),
+        )
+    missing_fields = sorted(
+        _find_missing_fields(_get_own_schema(definition()["spec"]["versions"][0]), _get_stored_schema(stored_version))
+    )
+    if missing_fields:
+        yield create_failure(
+            f"{_CRD_NAME} is of an older version: what it does not know is lost on each write: "
+            f"{format_names(missing_fields)}",
+            _format_apply(facts),
+        )
+    old_versions = [version for version in stored_definition.status.stored_versions or () if version != naming.VERSION]
+    if old_versions:
+        yield create_warning(f"objects of {format_names(old_versions)} may still be stored")
+
+
+def _format_apply(facts: GateFacts) -> str:
+    return format_kubectl(facts.location, "apply", "--server-side", "--force-conflicts", f"--filename={_CRD_FILE}")
+
+
+def _get_own_schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema: Mapping[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def _get_stored_schema(version: ResourceDefinitionVersion) -> Mapping[str, Any]:
+    schema = version.schema.get("openAPIV3Schema")
+    return schema if isinstance(schema, dict) else {}
+
+
+def _find_missing_fields(
+    own_schema: Mapping[str, Any], stored_schema: Mapping[str, Any], path: str = ""
+) -> Iterator[str]:
+    """Fields that this version writes and the stored schema would prune."""
+    stored_properties = stored_schema.get("properties") if isinstance(stored_schema, dict) else None
+    stored_properties = stored_properties if isinstance(stored_properties, dict) else {}
+    for name, schema in (own_schema.get("properties") or {}).items():
+        field_path = f"{path}{name}"
+        if name not in stored_properties:
+            yield field_path
+        else:
+            yield from _find_missing_fields(schema, stored_properties[name], f"{field_path}.")
+
+
+def _check_leader(facts: GateFacts) -> CheckResult:
+    if _has_cluster_ledgers(facts) is False:
+        return _check_standalone(facts)
+    lease = facts.lease
+    if isinstance(lease, Unavailable):
+        return create_unknown(f"the Lease {LEADER_LEASE} cannot be read: {lease.reason}")
+    if lease is None:
+        reason = f"there is no Lease {facts.location.namespace}/{LEADER_LEASE}"
+        if _has_cluster_ledgers(facts) is None or not _has_running_replica(facts):
+            return create_unknown(f"{reason}: the gate keeps its ledgers in memory, or does not run")
+        return create_warning(
+            f"{reason}: every replica keeps ledgers, and each thing is done more than once",
+            *_list_permission_commands(facts),
+        )
+    return _check_lease_age(facts, lease)
+
+
+def _check_standalone(facts: GateFacts) -> CheckResult:
+    """Who keeps ledgers in memory must be the only one."""
+    desired = facts.deployment.spec.replicas if isinstance(facts.deployment, GateDeployment) else 0
+    observed = 0 if isinstance(facts.replicas, Unavailable) else len(facts.replicas)
+    if max(desired, observed) < _MIN_REPLICAS:
+        return create_pass(f"none is needed: {_IN_MEMORY}")
+    reason = (
+        f"{max(desired, observed)} replicas keep ledgers in memory, each its own: each lets in all that a cap allows"
+    )
+    fix_commands = (
+        ()
+        if facts.is_called_by_url
+        else (format_namespaced_kubectl(facts.location, "scale", "deployment/tallygate", "--replicas=1"),)
+    )
+    return create_failure(reason, *fix_commands)
+
+
+def _has_running_replica(facts: GateFacts) -> bool:
+    """Whether a replica was seen to run."""
+    replicas = () if isinstance(facts.replicas, Unavailable) else facts.replicas
+    return any(not isinstance(replica.readiness, Unavailable) for replica in replicas)
+
+
+def _check_lease_age(facts: GateFacts, lease: LeaderLease) -> CheckResult:
+    renewed_at = parse_time(lease.spec.renew_time)
+    if not lease.spec.holder_identity or renewed_at is None:
+        reason = f"nobody holds the Lease {LEADER_LEASE}, as for some seconds after a rollout: ask again"
+        return create_warning(
+            f"{reason}; if nobody takes it, promises that came to nothing keep their room", *_list_log_commands(facts)
+        )
+    age_seconds = (facts.now + timedelta(seconds=facts.clock_offset or 0.0) - renewed_at).total_seconds()
+    if age_seconds > _MAX_LEASE_AGE_SECONDS:
+        reason = (
+            f"{lease.spec.holder_identity} has not renewed the Lease {LEADER_LEASE} for {age_seconds:.0f} s, and "
+            "nobody "
+            "has taken it"
+        )
+        return create_failure(f"{reason}: promises that came to nothing keep their room", *_list_log_commands(facts))
+    return create_pass(f"{lease.spec.holder_identity} keeps the ledgers, and said so {max(age_seconds, 0):.0f} s ago")
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """A time as Kubernetes writes it; None for what is none."""
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _list_permission_commands(facts: GateFacts) -> tuple[str, ...]:
+    if facts.is_called_by_url:
+        return ()
+    account = f"--as=system:serviceaccount:{facts.location.namespace}:tallygate"
+    return (format_namespaced_kubectl(facts.location, "auth", "can-i", "create", "leases", account),)
+
+
+def _list_log_commands(facts: GateFacts) -> tuple[str, ...]:
+    if facts.is_called_by_url:
+        return ()
+    return (
+        format_namespaced_kubectl(facts.location, "logs", "--selector=app.kubernetes.io/component=gate", "--tail=50"),
+    )
+
+
+def _check_ledgers(facts: GateFacts) -> CheckResult:
+    if isinstance(facts.replicas, Unavailable):
+        return create_unknown(facts.replicas.reason)
+    readable = [(each.name, each.metrics) for each in facts.replicas if not isinstance(each.metrics, Unavailable)]
+    if not readable:
+        return create_unknown("no replica's metrics can be read")
+    results = [each for name, metrics in readable for each in _check_ledger_metrics(facts, name, metrics)]
+    cap_count = max((metrics.get_value("policy_caps") or 0.0 for _, metrics in readable), default=0.0)
+    return combine_results(results, create_pass(f"no drift was found since the start; caps in force: {cap_count:.0f}"))
+
+
+def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) -> Iterator[CheckResult]:
+    drifted_caps = [
+        f"{sample.labels.get('cap')} ({sample.value:.0f})"
+        for sample in metrics.list_samples("ledger_drifts_total")
+        if sample.value
+    ]
+    if drifted_caps:
+        reason = (
+            f"{name} has found pods that came past the gate, by cap and how often since its start: "
+            f"{format_names(drifted_caps)}"
+        )
+        yield create_warning(reason, format_tallygate(facts.location, "usage", "--verify", "--policies", "policies/"))
+    for state, meaning in (("converging", "promise nothing yet"), ("over", "hold more than they allow")):
+        caps = [
+            f"{each.labels.get('cap')} ({each.value:.0f})"
+            for each in metrics.list_samples("cap_ledgers")
+            if each.labels.get("state") == state and each.value
+        ]
+        if caps:
+            yield create_warning(
+                f"ledgers {meaning}: {format_names(caps)}",
+                format_tallygate(facts.location, "usage", "--policies", "policies/"),
+            )
+    failures = sum(
+        each.value for each in metrics.list_samples("ledger_visits_total") if each.labels.get("result") == "failed"
+    )
+    if failures:
+        yield create_warning(
+            f"{name} could not look at ledgers {failures:.0f} times since its start", *_list_log_commands(facts)
+        )
+
+
+CHECKS = (
+    Check(
+        "ledger-definition",
+        "CapLedgers can be stored as this version writes them",
+        "FAIL: the definition is missing though ledgers are in the cluster, does not store v1alpha1, or lacks a field",
+        _check_definition,
+    ),
+    Check(
+        "keeper",
+        "Somebody keeps the ledgers",
+        f"FAIL: the Lease was not renewed for {_MAX_LEASE_AGE_SECONDS:.0f} s, or several replicas keep ledgers in "
+        "memory; "
+        "WARN: nobody holds it",
+        _check_leader,
+    ),
+    Check(
+        "ledgers",
+        "Ledgers say what pods hold",
+        "WARN: pods came past the gate, a cap is over or converging, ledgers could not be looked at",
+        _check_ledgers,
+    ),
+)

@@ -1,0 +1,299 @@
+"""Whether the gate can stand in the cluster's way, and what it is kept out of."""
+
+from collections.abc import Iterator, Sequence
+
+from webhook.accounting.selectors import SelectorError, parse_selector
+from webhook.cli.doctor.api_types import (
+    GateDeployment,
+    GateDisruptionBudget,
+    LabelledNamespace,
+    Webhook,
+    WebhookConfiguration,
+)
+from webhook.cli.doctor.check_result import (
+    Check,
+    CheckResult,
+    combine_results,
+    create_failure,
+    create_pass,
+    create_unknown,
+    create_warning,
+    format_names,
+    format_namespaced_kubectl,
+    format_webhook_patch,
+)
+from webhook.cli.doctor.facts import VALIDATING, GateFacts, Unavailable
+from webhook.cli.doctor.permissions import Feature, parse_features
+from webhook.cli.doctor.webhook_match import (
+    CREATE_POD,
+    UPDATE_POD,
+    ExpectedConfigurations,
+    RequestKind,
+    is_called_for,
+    is_called_for_pods,
+    is_namespace_selected,
+)
+
+_FAIL_POLICY = "Fail"
+_KUBE_SYSTEM = "kube-system"
+_MIN_REPLICAS = 2
+_VITAL_REQUESTS = (
+    RequestKind("", "nodes", "CREATE", "Cluster"),
+    RequestKind("", "nodes/status", "UPDATE", "Cluster"),
+    RequestKind("coordination.k8s.io", "leases", "UPDATE", "Namespaced"),
+    RequestKind("", "namespaces", "UPDATE", "Cluster"),
+    RequestKind("", "endpoints", "UPDATE", "Namespaced"),
+    RequestKind("discovery.k8s.io", "endpointslices", "UPDATE", "Namespaced"),
+    RequestKind("", "secrets", "UPDATE", "Namespaced"),
+    RequestKind("", "configmaps", "UPDATE", "Namespaced"),
+    RequestKind("", "serviceaccounts/token", "CREATE", "Namespaced"),
+    RequestKind("", "pods/status", "UPDATE", "Namespaced"),
+    RequestKind("", "pods/binding", "CREATE", "Namespaced"),
+    RequestKind("", "pods/eviction", "CREATE", "Namespaced"),
+    RequestKind("", "pods", "DELETE", "Namespaced"),
+    RequestKind("apiextensions.k8s.io", "customresourcedefinitions", "UPDATE", "Cluster"),
+    RequestKind("certificates.k8s.io", "certificatesigningrequests", "CREATE", "Cluster"),
+    RequestKind("rbac.authorization.k8s.io", "clusterroles", "UPDATE", "Cluster"),
+)
+"""What a cluster must be able to do while no gate answers, if one is ever to answer again. We judge none of it."""
+
+_RegisteredWebhook = tuple[str, WebhookConfiguration, Webhook]
+
+
+def _list_failing_webhooks(facts: GateFacts) -> Iterator[_RegisteredWebhook]:
+    """The webhooks without whose answer a request is refused."""
+    for kind, configuration in facts.list_configurations():
+        for webhook in configuration.webhooks:
+            if webhook.failure_policy == _FAIL_POLICY:
+                yield kind, configuration, webhook
+
+
+def _check_failure_policy(facts: GateFacts) -> CheckResult:
+    if facts.registration_problem:
+        return create_unknown(facts.registration_problem)
+    results = list(_find_open_webhooks(facts))
+    if any(is_called_for_pods(webhook) for _, _, webhook in _list_failing_webhooks(facts)):
+        results += _check_availability(facts)
+    return combine_results(results, create_pass(_format_failure_policy(facts)))
+
+
+def _find_open_webhooks(facts: GateFacts) -> Iterator[CheckResult]:
+    for kind, configuration in facts.list_configurations():
+        for webhook in configuration.webhooks:
+            if is_called_for_pods(webhook) and webhook.failure_policy != _FAIL_POLICY:
+                reason = f"{webhook.name} has failurePolicy Ignore: while the gate is away, pods pass unjudged"
+                yield create_warning(
+                    reason,
+                    format_webhook_patch(facts.location, kind, configuration, webhook, "failurePolicy", _FAIL_POLICY),
+                )
+
+
+def _check_availability(facts: GateFacts) -> Iterator[CheckResult]:
+    """What Fail asks of those who answer."""
+    if facts.is_called_by_url:
+        return
+    deployment = facts.deployment
+    if isinstance(deployment, Unavailable):
+        yield create_unknown(f"the Deployment cannot be read: {deployment.reason}")
+    elif deployment is None:
+        yield create_failure(
+            f"failurePolicy is Fail, and there is no Deployment {facts.location.namespace}/tallygate to answer"
+        )
+    elif deployment.status.ready_replicas == 0:
+        yield _report_no_ready_replica(facts, deployment)
+    elif deployment.spec.replicas < _MIN_REPLICAS:
+        reason = "failurePolicy is Fail with one replica: while it restarts, no pod can be created"
+        yield create_warning(reason, *_list_scale_commands(facts, deployment))
+    else:
+        yield from _check_disruption_budgets(facts, deployment)
+
+
+def _report_no_ready_replica(facts: GateFacts, deployment: GateDeployment) -> CheckResult:
+    desired = deployment.spec.replicas
+    reason = f"failurePolicy is Fail and 0 of {desired} replicas are ready: no pod can be created outside kube-system"
+    if desired == 0:
+        return create_failure(
+            reason, format_namespaced_kubectl(facts.location, "scale", "deployment/tallygate", "--replicas=1")
+        )
+    return create_failure(
+        reason,
+        format_namespaced_kubectl(facts.location, "describe", "pods", "--selector=app.kubernetes.io/component=gate"),
+    )
+
+
+def _list_scale_commands(facts: GateFacts, deployment: GateDeployment) -> tuple[str, ...]:
+    """A second replica, where ledgers are in the cluster: two that keep them in memory would each promise all of it."""
+    if Feature.CLUSTER_LEDGERS not in parse_features(deployment.arguments):
+        return ()
+    return (format_namespaced_kubectl(facts.location, "scale", "deployment/tallygate", "--replicas=2"),)
+
+
+def _check_disruption_budgets(facts: GateFacts, deployment: GateDeployment) -> Iterator[CheckResult]:
+    if isinstance(facts.disruption_budgets, Unavailable):
+        yield create_unknown(f"PodDisruptionBudgets cannot be read: {facts.disruption_budgets.reason}")
+        return
+    matching = [each for each in facts.disruption_budgets if _is_budget_for(each, deployment)]
+    if not matching:
+        reason = (
+            f"no PodDisruptionBudget holds the {deployment.spec.replicas} replicas: a drain may end all of them at once"
+        )
+        command = ("create", "poddisruptionbudget", "tallygate", "--min-available=1")
+        yield create_warning(
+            reason, format_namespaced_kubectl(facts.location, *command, "--selector=app.kubernetes.io/component=gate")
+        )
+    for budget in matching:
+        if budget.status.expected_pods > 0 and budget.status.disruptions_allowed == 0:
+            yield create_warning(
+                f"the PodDisruptionBudget {budget.metadata.name} lets no replica go: a drain of its node waits for ever"
+                if deployment.status.ready_replicas >= deployment.spec.replicas
+                else f"{deployment.status.ready_replicas} of {deployment.spec.replicas} replicas are ready, and the "
+                f"PodDisruptionBudget {budget.metadata.name} lets none of them go"
+            )
+
+
+def _is_budget_for(budget: GateDisruptionBudget, deployment: GateDeployment) -> bool:
+    try:
+        return parse_selector(budget.spec.selector).matches(deployment.spec.template.metadata.labels or {})
+    except SelectorError:
+        return False
+
+
+def _format_failure_policy(facts: GateFacts) -> str:
+    if facts.is_called_by_url:
+        return "Fail; the gate is called by URL, and how many answer there is not to be seen from here"
+    deployment = facts.deployment
+    ready = deployment.status.ready_replicas if isinstance(deployment, GateDeployment) else 0
+    return f"Fail, with {ready} ready replicas and a PodDisruptionBudget"
+
+
+def _check_exempt_namespaces(facts: GateFacts) -> CheckResult:
+    if facts.registration_problem:
+        return create_unknown(facts.registration_problem)
+    exempt = _list_exempt_namespaces(facts)
+    results = [
+        create_failure(
+            f"{webhook.name} asks the gate about pods in {format_names(selected)} with failurePolicy Fail: "
+            "when the gate is away, what brings it back cannot be created",
+            _format_selector_patch(facts, kind, configuration, webhook),
+        )
+        for kind, configuration, webhook in _list_failing_webhooks(facts)
+        if is_called_for_pods(webhook)
+        and (selected := [namespace.name for namespace in exempt if is_namespace_selected(webhook, namespace)])
+    ]
+    return combine_results(
+        results, create_pass(f"the gate is not asked about {' and '.join(each.name for each in exempt)}")
+    )
+
+
+def _format_selector_patch(facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook) -> str:
+    expected = ExpectedConfigurations(facts.location)
+    name = (
+        webhook.name if expected.find_webhook(kind, webhook.name) else expected.get_configuration(kind).webhooks[0].name
+    )
+    value = expected.get_field(kind, name, "namespaceSelector")
+    return format_webhook_patch(facts.location, kind, configuration, webhook, "namespaceSelector", value)
+
+
+def _list_exempt_namespaces(facts: GateFacts) -> list[LabelledNamespace]:
+    """kube-system, and the gate's own where it runs in the cluster; with their labels, as far as they are known."""
+    namespaces_by_name = (
+        {}
+        if isinstance(facts.namespaces, Unavailable)
+        else {namespace.name: namespace for namespace in facts.namespaces}
+    )
+    names = [_KUBE_SYSTEM]
+    if isinstance(facts.namespaces, Unavailable) or facts.location.namespace in namespaces_by_name:
+        names.append(facts.location.namespace)
+    return [namespaces_by_name.get(name, LabelledNamespace(name, {})) for name in names]
+
+
+def _check_lockout(facts: GateFacts) -> CheckResult:
+    if facts.registration_problem:
+        return create_unknown(facts.registration_problem)
+    results = []
+    for kind, configuration, webhook in _list_failing_webhooks(facts):
+        vital = [str(request) for request in _VITAL_REQUESTS if is_called_for(webhook, request)]
+        if vital:
+            reason = (
+                f"{webhook.name} has failurePolicy Fail and speaks of {format_names(vital)}: without the gate "
+                "that fails"
+            )
+            results.append(create_failure(reason, *_list_unlock_commands(facts, kind, configuration, webhook)))
+    return combine_results(
+        results, create_pass("without the gate nodes, leases and all that brings it back still work")
+    )
+
+
+def _list_unlock_commands(
+    facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook
+) -> Sequence[str]:
+    expected = ExpectedConfigurations(facts.location)
+    expected_webhook = expected.find_webhook(kind, webhook.name)
+    if expected_webhook is None or expected_webhook.failure_policy != _FAIL_POLICY:
+        return (format_webhook_patch(facts.location, kind, configuration, webhook, "failurePolicy", "Ignore"),)
+    return (
+        format_webhook_patch(
+            facts.location, kind, configuration, webhook, "rules", expected.get_field(kind, webhook.name, "rules")
+        ),
+    )
+
+
+def _check_excluded_namespaces(facts: GateFacts) -> CheckResult:
+    if isinstance(facts.namespaces, Unavailable):
+        return create_unknown(f"namespaces cannot be listed: {facts.namespaces.reason}")
+    if not isinstance(facts.validating, WebhookConfiguration):
+        return create_unknown(facts.registration_problem or "the gate's validating configuration cannot be seen")
+    configuration = facts.validating
+    pod_webhooks = [webhook for webhook in configuration.webhooks if is_called_for_pods(webhook)]
+    exempt = {each.name for each in _list_exempt_namespaces(facts)}
+    other_namespaces = [each for each in facts.namespaces if each.name not in exempt]
+    excluded = sorted(each.name for each in other_namespaces if not _is_evaluated(pod_webhooks, each))
+    if not excluded:
+        return create_pass(f"all {len(other_namespaces)} namespaces beside {' and '.join(sorted(exempt))} are judged")
+    fix_commands = [
+        _format_selector_patch(facts, VALIDATING, configuration, webhook)
+        for webhook in pod_webhooks
+        if not all(is_namespace_selected(webhook, each) for each in other_namespaces)
+    ]
+    return create_warning(
+        f"{len(excluded)} of {len(other_namespaces)} namespaces are passed over by namespaceSelector: "
+        f"{format_names(excluded)}; no rule and no "
+        "cap holds there",
+        *fix_commands,
+    )
+
+
+def _is_evaluated(pod_webhooks: Sequence[Webhook], namespace: LabelledNamespace) -> bool:
+    """Whether somebody is asked about new pods there, and about changed ones."""
+    return all(
+        any(is_called_for(webhook, request) and is_namespace_selected(webhook, namespace) for webhook in pod_webhooks)
+        for request in (CREATE_POD, UPDATE_POD)
+    )
+
+
+CHECKS = (
+    Check(
+        "failure-policy",
+        "What happens without the gate fits how it runs",
+        "FAIL: Fail, and nobody is ready; WARN: Ignore, one replica, no PodDisruptionBudget, one that lets nobody go",
+        _check_failure_policy,
+    ),
+    Check(
+        "exempt",
+        "kube-system and the gate's own namespace do not wait for it",
+        "FAIL: Fail, and pods are judged there",
+        _check_exempt_namespaces,
+    ),
+    Check(
+        "lockout",
+        "Nothing that brings the gate back waits for it",
+        "FAIL: a webhook with Fail speaks of nodes, leases, secrets or the like",
+        _check_lockout,
+    ),
+    Check(
+        "passed-over",
+        "All other namespaces are judged",
+        "WARN: a namespaceSelector leaves some out",
+        _check_excluded_namespaces,
+    ),
+)

@@ -1,0 +1,277 @@
+"""Whether the API server is told to ask, of all that is judged, and in time.
+
+Whether the gate may do what it is started to do.
+"""
+
+from collections.abc import Iterator
+
+from webhook.admission.request import Phase
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from webhook.cli.doctor.api_types import MatchCondition, Webhook, WebhookConfiguration
+from webhook.cli.doctor.check_result import (
+    Check,
+    CheckResult,
+    combine_results,
+    create_failure,
+    create_pass,
+    create_unknown,
+    create_warning,
+    format_kubectl,
+    format_names,
+    format_webhook_patch,
+)
+from webhook.cli.doctor.facts import MUTATING, VALIDATING, GateFacts, Unavailable, detect_features
+from webhook.cli.doctor.webhook_match import (
+    CREATE_POD,
+    ExpectedConfigurations,
+    RequestKind,
+    has_webhook_for,
+    is_called_for_pods,
+    is_restrictive,
+    list_request_kinds,
+)
+
+MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10
+"""Seconds within which a webhook's timeout does no harm: a write to a ledger in a busy cluster takes up to two, and
+what waits for a gate that hangs waits for the whole of it."""
+
+_PHASES = {MUTATING: Phase.MUTATING, VALIDATING: Phase.VALIDATING}
+
+
+def _check_registered(facts: GateFacts) -> CheckResult:
+    results = []
+    for kind, configuration in ((MUTATING, facts.mutating), (VALIDATING, facts.validating)):
+        if isinstance(configuration, Unavailable):
+            results.append(create_unknown(f"the {kind} {facts.location.name} cannot be read: {configuration.reason}"))
+        elif configuration is None:
+            consequence = (
+                "requests pass unjudged" if kind == VALIDATING else ("nothing is filled in, and words are not ours")
+            )
+            results.append(
+                create_failure(f"there is no {kind} {facts.location.name}: {consequence}", _format_register(facts))
+            )
+        elif not has_webhook_for(configuration, CREATE_POD):
+            results.append(
+                create_failure(
+                    f"the {kind} {facts.location.name} does not speak of pods",
+                    *_list_rule_fixes(facts, kind, configuration),
+                )
+            )
+    return combine_results(
+        results, create_pass(f"both are there: {', '.join(kind for kind, _ in facts.list_configurations())}")
+    )
+
+
+def _check_rules(facts: GateFacts) -> CheckResult:
+    results = []
+    expected = ExpectedConfigurations(facts.location)
+    for kind, configuration in facts.list_configurations():
+        missing = [
+            str(request)
+            for request in _list_all_request_kinds(expected.get_configuration(kind))
+            if not has_webhook_for(configuration, request)
+        ]
+        if missing:
+            results.append(
+                create_failure(
+                    f"in the {_PHASES[kind]} phase nobody asks about {format_names(missing)}",
+                    *_list_rule_fixes(facts, kind, configuration),
+                )
+            )
+    counts_text = ", ".join(
+        f"{len(list(_list_all_request_kinds(expected.get_configuration(kind))))} in {kind}s" for kind in _PHASES
+    )
+    return _require_registration(
+        facts, combine_results(results, create_pass(f"every kind of request that is judged is sent: {counts_text}"))
+    )
+
+
+def _check_conditions(facts: GateFacts) -> CheckResult:
+    results = [
+        result
+        for kind, configuration in facts.list_configurations()
+        for webhook in configuration.webhooks
+        for result in _find_bypasses(facts, kind, configuration, webhook)
+    ]
+    return _require_registration(
+        facts, combine_results(results, create_pass("nothing that a tenant writes decides whether we are asked"))
+    )
+
+
+def _find_bypasses(
+    facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook
+) -> Iterator[CheckResult]:
+    def format_fix(field: str, value: object) -> str:
+        return format_webhook_patch(facts.location, kind, configuration, webhook, field, value)
+
+    if is_restrictive(webhook.object_selector):
+        reason = f"{webhook.name} has an objectSelector: who labels his object gets past it"
+        yield create_failure(reason, format_fix("objectSelector", {}))
+    if webhook.match_policy != "Equivalent":
+        reason = f"{webhook.name} has matchPolicy {webhook.match_policy}: another version of an API gets past it"
+        yield create_warning(reason, format_fix("matchPolicy", "Equivalent"))
+    expected = ExpectedConfigurations(facts.location)
+    expected_webhook = expected.find_webhook(kind, webhook.name)
+    if expected_webhook is not None and (
+        unexpected := _format_unexpected(expected_webhook.match_conditions, webhook.match_conditions)
+    ):
+        reason = (
+            f"{webhook.name} has match conditions of its own, which may pass over what is to be judged: {unexpected}"
+        )
+        yield create_warning(
+            reason, format_fix("matchConditions", expected.get_field(kind, webhook.name, "matchConditions") or [])
+        )
+
+
+def _format_unexpected(expected: tuple[MatchCondition, ...], conditions: tuple[MatchCondition, ...]) -> str:
+    return format_names([condition.name for condition in conditions if condition not in expected])
+
+
+def _check_timeouts(facts: GateFacts) -> CheckResult:
+    results = []
+    for kind, configuration in facts.list_configurations():
+        for webhook in configuration.webhooks:
+            seconds = webhook.timeout_seconds
+            if seconds < MIN_TIMEOUT_SECONDS:
+                reason = f"{webhook.name} is given {seconds} s: under load a write to a ledger takes longer"
+            elif seconds > MAX_TIMEOUT_SECONDS:
+                reason = f"{webhook.name} is given {seconds} s: with a gate that hangs, every create hangs for so long"
+            else:
+                continue
+            results.append(
+                create_warning(
+                    reason, format_webhook_patch(facts.location, kind, configuration, webhook, "timeoutSeconds", 5)
+                )
+            )
+    timeouts = sorted({each.timeout_seconds for _, found in facts.list_configurations() for each in found.webhooks})
+    return _require_registration(facts, combine_results(results, create_pass(f"{', '.join(map(str, timeouts))} s")))
+
+
+def _check_reinvocation(facts: GateFacts) -> CheckResult:
+    """Mutating webhooks are called by the names of their configurations (apiserver, mutating_webhook_manager.go)."""
+    if not isinstance(facts.mutating, WebhookConfiguration):
+        return create_unknown(facts.registration_problem or "the gate's own mutating configuration cannot be seen")
+    if isinstance(facts.other_configurations, Unavailable):
+        return create_unknown(f"other configurations cannot be read: {facts.other_configurations.reason}")
+    own_configuration = facts.mutating
+    later_names = sorted(
+        configuration.name
+        for configuration in facts.other_configurations
+        if configuration.name > own_configuration.name and has_webhook_for(configuration, CREATE_POD)
+    )
+    if not later_names:
+        return create_pass("no other mutating webhook sees pods after the gate")
+    results = [
+        create_warning(
+            f"{format_names(later_names)} may change pods after {webhook.name}, which is not asked again "
+            "(reinvocationPolicy "
+            "Never): what is then missing is refused instead of filled in",
+            format_webhook_patch(
+                facts.location, MUTATING, own_configuration, webhook, "reinvocationPolicy", "IfNeeded"
+            ),
+        )
+        for webhook in own_configuration.webhooks
+        if is_called_for_pods(webhook) and webhook.reinvocation_policy != "IfNeeded"
+    ]
+    return combine_results(
+        results, create_pass(f"{format_names(later_names)} may change pods after the gate, which is then asked again")
+    )
+
+
+def _require_registration(facts: GateFacts, result: CheckResult) -> CheckResult:
+    return create_unknown(facts.registration_problem) if facts.registration_problem else result
+
+
+def _list_all_request_kinds(configuration: WebhookConfiguration) -> Iterator[RequestKind]:
+    for webhook in configuration.webhooks:
+        for rule in webhook.rules:
+            yield from list_request_kinds(rule)
+
+
+def _list_rule_fixes(facts: GateFacts, kind: str, configuration: WebhookConfiguration) -> Iterator[str]:
+    """Commands that let every webhook have the rules that it is registered with."""
+    expected = ExpectedConfigurations(facts.location)
+    for webhook in configuration.webhooks:
+        expected_webhook = expected.find_webhook(kind, webhook.name)
+        if expected_webhook is not None and expected_webhook.rules != webhook.rules:
+            yield format_webhook_patch(
+                facts.location, kind, configuration, webhook, "rules", expected.get_field(kind, webhook.name, "rules")
+            )
+    names = {webhook.name for webhook in configuration.webhooks}
+    if any(each.name not in names for each in expected.get_configuration(kind).webhooks):
+        yield _format_register(facts)
+
+
+def _format_register(facts: GateFacts) -> str:
+    """The overlay that deploy/README.md lets everybody write."""
+    return format_kubectl(facts.location, "apply", "-k", "deploy/kustomize/mine")
+
+
+CHECKS = (
+    Check(
+        "registered",
+        "Both webhook configurations are there",
+        "FAIL: one is missing, or does not speak of pods",
+        _check_registered,
+    ),
+    Check(
+        "rules",
+        "They speak of every kind of request that is judged, resize and status included",
+        "FAIL: something that is judged is not sent",
+        _check_rules,
+    ),
+    Check(
+        "conditions",
+        "No label of an object and no condition lets a request past",
+        "FAIL: an objectSelector; WARN: conditions that are not ours, matchPolicy Exact",
+        _check_conditions,
+    ),
+    Check(
+        "timeouts",
+        "The time that is given fits",
+        f"WARN: less than {MIN_TIMEOUT_SECONDS} s or more than {MAX_TIMEOUT_SECONDS} s",
+        _check_timeouts,
+    ),
+    Check(
+        "mutated-after",
+        "What others change after us we see again",
+        "WARN: others change pods after us, and reinvocationPolicy is Never",
+        _check_reinvocation,
+    ),
+)
+
+
+_OVERLAY = "deploy/kustomize/mine"
+
+
+def _check_permissions(facts: GateFacts) -> CheckResult:
+    if isinstance(facts.permissions, Unavailable):
+        return create_unknown(f"what the gate's ServiceAccount may do could not be asked: {facts.permissions.reason}")
+    features = detect_features(facts)
+    needed = [
+        permission_result
+        for permission_result in facts.permissions
+        if features is None or permission_result.permission.feature in features
+    ]
+    account = f"{facts.location.namespace}/tallygate"
+    if not needed:
+        return create_pass(f"ServiceAccount {account} needs none: the gate follows no cluster")
+    missing = [str(each.permission) for each in needed if not each.allowed]
+    if not missing:
+        return create_pass(f"ServiceAccount {account} has all {len(needed)} rights that it needs")
+    create_result = create_warning if features is None else create_failure
+    files = dict.fromkeys(each.permission.feature.manifest_path for each in needed if not each.allowed)
+    reason = f"ServiceAccount {account} lacks {len(missing)} of {len(needed)} rights: {format_names(missing)}"
+    if facts.location.namespace != DEFAULT_NAMESPACE:  # another overlay has put it there, and knows how
+        return create_result(reason, format_kubectl(facts.location, "apply", "-k", _OVERLAY))
+    return create_result(reason, *(format_kubectl(facts.location, "apply", f"--filename={file}") for file in files))
+
+
+PERMISSION_CHECKS = (
+    Check(
+        "rights",
+        "The gate's ServiceAccount may do what it must",
+        "FAIL: it lacks a right; WARN: it lacks one, and whether the gate needs it cannot be seen",
+        _check_permissions,
+    ),
+)

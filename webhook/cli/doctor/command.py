@@ -1,0 +1,208 @@
+"""The points, in the order in which they are told: each a pure function from what was gathered to what it comes to.
+
+What was found, for a person and for a program.
+
+`tallygate doctor`: whether the gate does in a cluster what it is there for, point by point.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from webhook.admission.cap_index import CapIndex
+from webhook.admission.webhook_configuration import CONFIGURATION_NAME
+from webhook.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
+from webhook.cli.doctor.checks import (
+    certificates,
+    conflicts,
+    ledgers,
+    lockout,
+    reachability,
+    registration,
+    replicas,
+)
+from webhook.cli.doctor.facts import GateFacts
+from webhook.cli.doctor.gather import DoctorRequest, gather_facts
+from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from webhook.cli.output import tables
+from webhook.cli.output.tables import escape_control
+from webhook.cli.sources.cluster_source import ClusterSource
+from webhook.cli.sources.options import connection_options, load_usable_policies
+
+CHECKS: tuple[Check[GateFacts], ...] = (
+    *registration.CHECKS,
+    *reachability.CHECKS,
+    *certificates.CHECKS,
+    *lockout.CHECKS,
+    *replicas.CHECKS,
+    *ledgers.CHECKS,
+    *registration.PERMISSION_CHECKS,
+    *replicas.CLOCK_CHECKS,
+    *conflicts.CHECKS,
+)
+
+
+def run_checks(facts: GateFacts) -> list[CheckReport]:
+    """What every check comes to."""
+    return [CheckReport(check.name, check.title, _collapse_whitespace(check.run(facts))) for check in CHECKS]
+
+
+def _collapse_whitespace(result: CheckResult) -> CheckResult:
+    """Whatever others have written into what is told."""
+    return replace(result, reason=" ".join(result.reason.split()))
+
+
+_STYLES = {
+    CheckStatus.PASS: "green",
+    CheckStatus.UNKNOWN: "cyan",
+    CheckStatus.WARN: "yellow",
+    CheckStatus.FAIL: "bold red",
+}
+_STATUS_WIDTH = max(map(len, CheckStatus)) + 2
+_NAME_WIDTH = max(len(check.name) for check in CHECKS) + 2
+_INDENT = " " * _STATUS_WIDTH
+
+
+def render_reports(reports: Sequence[CheckReport]) -> Group:
+    """One paragraph a check: how it stands, why, and beneath it what mends it, each command a line to copy."""
+    return Group(*(part for report in reports for part in _render_report(report)))
+
+
+def print_reports(reports: Sequence[CheckReport]) -> None:
+    """Print them. Commands are never folded, so that they can be copied from a terminal of any width."""
+    terminal = tables.create_console(sys.stdout)
+    terminal.print(render_reports(reports), soft_wrap=True)
+
+
+def _render_report(report: CheckReport) -> Iterator[RenderableType]:
+    result = report.result
+    status = (f"{result.status:<{_STATUS_WIDTH}}", _STYLES[result.status])
+    yield Text.assemble(status, (f"{report.name:<{_NAME_WIDTH}}", "bold"), escape_control(result.reason))
+    for command in result.fix_commands:
+        yield Text(f"{_INDENT}$ {escape_control(command)}")
+
+
+def format_summary(reports: Sequence[CheckReport]) -> str:
+    """How many of each."""
+    counts = Counter(report.result.status for report in reports)
+    counts_text = ", ".join(f"{counts[status]} {status}" for status in reversed(CheckStatus) if counts[status])
+    return f"{len(reports)} checks: {counts_text}"
+
+
+def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
+    """The same for a program."""
+    counts = Counter(report.result.status for report in reports)
+    return {
+        "summary": {str(status): counts[status] for status in CheckStatus},
+        "checks": [
+            {
+                "check": result.name,
+                "title": result.title,
+                "result": str(result.result.status),
+                "reason": result.result.reason,
+                "mend": list(result.result.fix_commands),
+            }
+            for result in reports
+        ],
+    }
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate doctor", "the gate in the cluster of your kubeconfig"),
+        ("tallygate doctor --policies policies/", "... and whether ResourceQuotas contradict these caps"),
+        ("tallygate doctor --monitor http://127.0.0.1:9090", "a gate that is called by URL and runs elsewhere"),
+        ("tallygate doctor --strict -o json", "for a program; what is not PASS is exit code 1"),
+    ),
+)
+@click.option(
+    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
+)
+@click.option(
+    "--namespace",
+    metavar="NAME",
+    help="Where the gate runs. Default: where the Service is by which it is called, else tallygate-system.",
+)
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A policy file with caps, or a folder of them; may be given several times. Without it ResourceQuotas are "
+    "compared with what the CapLedgers of the cluster say.",
+)
+@click.option(
+    "--monitor",
+    "monitors",
+    metavar="URL",
+    multiple=True,
+    help="The monitor port of a replica that is no pod of this cluster, as in http://127.0.0.1:9090; may be given "
+    "several times.",
+)
+@click.option("--strict", is_flag=True, help="Let WARN and UNKNOWN fail too.")
+@connection_options
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
+def doctor(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    *,
+    name: str,
+    namespace: str | None,
+    policies: tuple[Path, ...],
+    monitors: tuple[str, ...],
+    strict: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    in_cluster: bool,
+    output: str,
+) -> None:
+    """Read a cluster and say of each point PASS, WARN, FAIL or UNKNOWN: why, with figures, and what to type to mend it.
+
+    Nothing is changed. Two pods, tallygate-doctor-refused and tallygate-doctor-let-in, are sent as a dry run: that is
+    how it is seen whether the API server reaches the gate. Health and metrics of each replica come through the API
+    server. What you may not read is UNKNOWN, and never taken for good.
+
+    Exit codes: 0 nothing is FAIL, 1 something is (with --strict: something is not PASS), 2 misuse, or the cluster
+    cannot be reached.
+    """
+    _check_urls(monitors)
+    caps = CapIndex(load_usable_policies(policies)) if policies else None
+    source = ClusterSource(kubeconfig, context, in_cluster)
+    reports = run_checks(
+        gather_facts(
+            source.connect(),
+            DoctorRequest(name, namespace, caps, monitors, _format_cluster_options(kubeconfig, context)),
+        )
+    )
+    if output == "table":
+        print_reports(reports)
+        click.echo(format_summary(reports), err=True)
+    else:
+        tables.print_data(convert_reports(reports), output)
+    statuses = {report.result.status for report in reports}
+    ctx.exit(EXIT_FINDINGS if CheckStatus.FAIL in statuses or (strict and statuses != {CheckStatus.PASS}) else 0)
+
+
+def _check_urls(monitors: tuple[str, ...]) -> None:
+    """Check them.
+
+    Raises:
+        Misuse: one is no URL.
+    """
+    for url in monitors:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"--monitor {url}: write a URL, as in http://127.0.0.1:9090")
+
+
+def _format_cluster_options(kubeconfig: Path | None, context: str | None) -> tuple[str, ...]:
+    """What a command needs so that it means the same cluster."""
+    options = () if kubeconfig is None else (f"--kubeconfig={kubeconfig}",)
+    return options if context is None else (*options, f"--context={context}")

@@ -1,0 +1,363 @@
+"""What there may be very much of, read page by page: namespaces, quotas, caps' bounds, and who uses opaque names.
+
+Gathering: everything that a check goes by, read once. What fails is kept as what could not be seen.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from webhook.accounting.names import OPAQUE_PREFIX
+from webhook.admission.cap_index import CapIndex, get_cap_name
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from webhook.cli.doctor import probe
+from webhook.cli.doctor.api_types import (
+    CustomResourceDefinition,
+    GateDeployment,
+    GateDisruptionBudget,
+    GatePod,
+    LabelledNamespace,
+    LeaderLease,
+    ServiceAccount,
+    TlsSecret,
+    WebhookConfiguration,
+)
+from webhook.cli.doctor.certificate_chain import fetch_served_certificate as shown_at
+from webhook.cli.doctor.doctor_client import DoctorClient
+from webhook.cli.doctor.facts import (
+    MUTATING,
+    VALIDATING,
+    CapLimits,
+    GateFacts,
+    GateLocation,
+    OpaqueNameUser,
+    PermissionResult,
+    Replica,
+    ServedCertificate,
+    Unavailable,
+)
+from webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, PERMISSIONS
+from webhook.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
+from webhook.cli.progress import track
+from webhook.cli.sources.observed_cluster import PODS_PATH, list_cap_ledgers
+from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
+from webhook.objects.core import Namespace, Node, ResourceQuota
+from webhook.objects.meta import ObjectMeta, StringMap
+from webhook.policy.model import PodFilter
+from webhook.state.kubernetes import naming
+from webhook.state.watch.connect import Connection
+from webhook.state.watch.failure import WatchError
+from webhook.state.watch.pool import PooledTransport
+from webhook.state.watch.ports import Transport
+from webhook.state.watch.wire import Reading, revision_of
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _ListedRecord(NamedTuple):
+    """An object, as a list keeps it: `names` are the opaque ones that it uses."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    opaque_names: tuple[str, ...] = ()
+    labels: StringMap = {}  # noqa: RUF012  never changed
+    quota: ResourceQuota | None = None
+
+
+class _Resources(msgspec.Struct, frozen=True):
+    requests: dict[str, msgspec.Raw] | None = None
+    limits: dict[str, msgspec.Raw] | None = None
+
+
+class _Container(msgspec.Struct, frozen=True):
+    resources: _Resources = _Resources()
+
+
+class _PodSpec(msgspec.Struct, rename="camel", frozen=True):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+
+
+class _PodStatus(msgspec.Struct, frozen=True):
+    phase: str = ""
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    """Of a pod the names of what it asks for."""
+
+    metadata: ObjectMeta
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+class PagedLists:
+    """Reads them. What cannot be listed is `Unseen`, in the API server's words."""
+
+    def __init__(self, transport: PooledTransport, server: str) -> None:
+        self._transport: Transport = transport
+        self._server = server
+
+    def list_namespaces(self) -> tuple[LabelledNamespace, ...] | Unavailable:
+        """Every namespace."""
+        codec = Reading("namespaces", "/api/v1/namespaces", Namespace, _convert_namespace)
+        return self._list(
+            codec, lambda records: tuple(LabelledNamespace(record.name, record.labels) for record in records)
+        )
+
+    def list_quotas(self) -> tuple[ResourceQuota, ...] | Unavailable:
+        """Every ResourceQuota."""
+        codec = Reading("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, _convert_quota)
+        return self._list(codec, lambda records: tuple(record.quota for record in records if record.quota))
+
+    def list_opaque_name_users(self) -> tuple[OpaqueNameUser, ...] | Unavailable:
+        """Nodes that advertise opaque names, and pods that ask for them and have not ended."""
+        nodes = self._list(Reading("nodes", "/api/v1/nodes", Node, _convert_node), _create_user_converter("Node"))
+        if isinstance(nodes, Unavailable):
+            return nodes
+        pods = self._list(Reading("pods", PODS_PATH, _Pod, _convert_pod), _create_user_converter("Pod"))
+        return pods if isinstance(pods, Unavailable) else (*nodes, *pods)
+
+    def list_cap_limits(
+        self, caps: CapIndex | None, namespaces: tuple[LabelledNamespace, ...] | Unavailable
+    ) -> tuple[CapLimits, ...] | Unavailable:
+        """What caps allow namespaces: by these policies, else by the CapLedgers. Shared caps are left out."""
+        if caps is None:
+            return self._list_limits_by_ledgers()
+        if isinstance(namespaces, Unavailable):
+            return namespaces
+        return tuple(_list_limits_by_policies(caps, namespaces))
+
+    def _list_limits_by_ledgers(self) -> tuple[CapLimits, ...] | Unavailable:
+        try:
+            ledger_list = list_cap_ledgers(self._transport, self._server)
+        except (ListError, WatchError) as error:
+            return Unavailable(str(error))
+        if ledger_list.unavailable_reason:
+            return Unavailable(f"{ledger_list.unavailable_reason}; name the policy files by --policies")
+        return tuple(
+            CapLimits(get_cap_name(key.cap), key.namespace, ledger_record.ledger.hard, counts_all_pods=False)
+            for key, ledger_record in ledger_list.records.items()
+            if ledger_record.ledger and key.namespace
+        )
+
+    def _list(
+        self, codec: Reading[T, _ListedRecord], convert: Callable[[list[_ListedRecord]], tuple[R, ...]]
+    ) -> tuple[R, ...] | Unavailable:
+        try:
+            return convert(list(list_all(self._transport, codec, self._server).items))
+        except UnknownResourceError:
+            return ()
+        except (ListError, WatchError) as error:
+            return Unavailable(str(error))
+
+
+def _list_limits_by_policies(caps: CapIndex, namespaces: tuple[LabelledNamespace, ...]) -> Iterator[CapLimits]:
+    for namespace in namespaces:
+        for active_cap in caps.find_matching(namespace.name, namespace.labels).caps:
+            if not active_cap.definition.shared:
+                yield CapLimits(
+                    active_cap.definition.name,
+                    namespace.name,
+                    active_cap.hard,
+                    counts_all_pods=active_cap.definition.pods == PodFilter(),
+                )
+
+
+def _create_user_converter(kind: str) -> Callable[[list[_ListedRecord]], tuple[OpaqueNameUser, ...]]:
+    return lambda records: tuple(
+        OpaqueNameUser(kind, record.namespace, record.name, name) for record in records for name in record.opaque_names
+    )
+
+
+def _create_record(
+    meta: ObjectMeta | None, resource_names: set[str], quota: ResourceQuota | None = None
+) -> _ListedRecord:
+    """The row of a stored object.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError("an object without uid or name")
+    opaque_names = tuple(sorted(name for name in resource_names if name.startswith(OPAQUE_PREFIX)))
+    revision = revision_of(meta.resource_version or "")
+    return _ListedRecord(meta.uid, meta.namespace or "", meta.name, revision, opaque_names, meta.labels or {}, quota)
+
+
+def _convert_namespace(namespace: Namespace) -> _ListedRecord:
+    return _create_record(namespace.metadata, set())
+
+
+def _convert_quota(quota: ResourceQuota) -> _ListedRecord:
+    return _create_record(quota.metadata, set(), quota)
+
+
+def _convert_node(node: Node) -> _ListedRecord:
+    status = node.status
+    return _create_record(node.metadata, {*((status.capacity if status else None) or {})})
+
+
+def _convert_pod(pod: _Pod) -> _ListedRecord:
+    if pod.status.phase in {"Succeeded", "Failed"}:
+        return _create_record(pod.metadata, set())
+    containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    return _create_record(
+        pod.metadata, {name for container in containers for name in (container.resources.requests or {})}
+    )
+
+
+_CONFIGURATIONS_PATH = "/apis/admissionregistration.k8s.io/v1"
+_SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
+_OBJECT_NAME = "tallygate"  # Deployment, Service and ServiceAccount
+_MAX_PODS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorRequest:
+    """What is asked about: the configurations' name, the gate's namespace if it is not to be found out, and more.
+
+    `caps` are those of policy files, `monitors` URLs of monitor ports of replicas that run elsewhere.
+    """
+
+    name: str
+    namespace: str | None = None
+    caps: CapIndex | None = None
+    monitors: tuple[str, ...] = ()
+    cluster_options: tuple[str, ...] = ()
+
+
+def gather_facts(connection: Connection, request: DoctorRequest) -> GateFacts:
+    """Everything there is to know.
+
+    Raises:
+        Misuse: the API server does not answer at all.
+    """
+    api, transport = DoctorClient(connection), PooledTransport(connection)
+    clock_offset = api.check_reachable().clock_offset
+    try:
+        return _Gatherer(api, PagedLists(transport, api.server), request).gather(clock_offset)
+    finally:
+        transport.close()
+
+
+class _Gatherer:
+    """One gate's."""
+
+    def __init__(self, api: DoctorClient, paged_lists: PagedLists, request: DoctorRequest) -> None:
+        self._api = api
+        self._paged_lists = paged_lists
+        self._request = request
+        self._own_configurations = {kind: self._get_configuration(kind) for kind in (MUTATING, VALIDATING)}
+        configurations = [
+            configuration
+            for configuration in self._own_configurations.values()
+            if isinstance(configuration, WebhookConfiguration)
+        ]
+        self._configurations = configurations
+        self._namespace = request.namespace or _find_service_namespace(configurations) or DEFAULT_NAMESPACE
+
+    def gather(self, clock_offset: float | None) -> GateFacts:
+        deployment = self._api.get_object(
+            f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{_OBJECT_NAME}", GateDeployment
+        )
+        pods = self._list_pods()
+        namespaces = self._paged_lists.list_namespaces()
+        location = GateLocation(
+            self._namespace, self._request.name, _find_secret_name(deployment), self._request.cluster_options
+        )
+        definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{naming.PLURAL}.{naming.GROUP}"
+        lease = self._api.get_object(
+            f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
+        )
+        now = datetime.now(UTC)  # beside the Lease, which is judged by it to the second
+        return GateFacts(
+            now=now,
+            version=version("tallygate"),
+            location=location,
+            clock_offset=clock_offset,
+            mutating=self._own_configurations[MUTATING],
+            validating=self._own_configurations[VALIDATING],
+            other_configurations=self._list_other_configurations(),
+            namespaces=namespaces,
+            dry_runs=send_dry_runs(self._api, choose_namespace(self._configurations, namespaces)),
+            secret=self._api.get_object(
+                f"/api/v1/namespaces/{self._namespace}/secrets/{location.secret_name}", TlsSecret
+            ),
+            served_certificate=_fetch_served_certificate(self._configurations),
+            deployment=deployment,
+            disruption_budgets=self._api.list_objects(
+                f"/apis/policy/v1/namespaces/{self._namespace}/poddisruptionbudgets", GateDisruptionBudget
+            ),
+            pods=pods,
+            replicas=self._probe_replicas(pods),
+            permissions=self._review_permissions(),
+            ledger_definition=self._api.get_object(definition, CustomResourceDefinition),
+            lease=lease,
+            quotas=self._paged_lists.list_quotas(),
+            cap_limits=self._paged_lists.list_cap_limits(self._request.caps, namespaces),
+            opaque_name_users=self._paged_lists.list_opaque_name_users(),
+        )
+
+    def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:
+        return self._api.get_object(f"{_CONFIGURATIONS_PATH}/{kind}s/{self._request.name}", WebhookConfiguration)
+
+    def _list_other_configurations(self) -> tuple[WebhookConfiguration, ...] | Unavailable:
+        configurations = self._api.list_objects(f"{_CONFIGURATIONS_PATH}/{MUTATING}s", WebhookConfiguration)
+        return (
+            configurations
+            if isinstance(configurations, Unavailable)
+            else tuple(configuration for configuration in configurations if configuration.name != self._request.name)
+        )
+
+    def _list_pods(self) -> tuple[GatePod, ...] | Unavailable:
+        query = {"labelSelector": _SELECTOR, "limit": f"{_MAX_PODS}"}
+        return self._api.list_objects(f"/api/v1/namespaces/{self._namespace}/pods", GatePod, query)
+
+    def _probe_replicas(self, pods: tuple[GatePod, ...] | Unavailable) -> tuple[Replica, ...] | Unavailable:
+        if self._request.monitors:
+            return tuple(probe.probe_monitors(self._request.monitors))
+        if isinstance(pods, Unavailable):
+            return pods
+        if not pods and any(
+            each.client_config.url for configuration in self._configurations for each in configuration.webhooks
+        ):
+            return Unavailable("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
+        return tuple(probe.probe_pods(self._api, track("asking replicas", pods)))
+
+    def _review_permissions(self) -> tuple[PermissionResult, ...] | Unavailable:
+        account = self._api.get_object(
+            f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{_OBJECT_NAME}", ServiceAccount
+        )
+        if account is None:
+            return Unavailable(f"there is no ServiceAccount {self._namespace}/{_OBJECT_NAME}")
+        return review_permissions(self._api, self._namespace, _OBJECT_NAME, track("asking for rights", PERMISSIONS))
+
+
+def _find_service_namespace(configurations: Sequence[WebhookConfiguration]) -> str:
+    """The namespace of the Service by which the gate is called; empty where it is not called so."""
+    services = (webhook.client_config.service for configuration in configurations for webhook in configuration.webhooks)
+    return next((service.namespace for service in services if service), "")
+
+
+def _find_secret_name(deployment: GateDeployment | Unavailable | None) -> str:
+    """The Secret that the gate serves with: what it is started with, else what it mounts."""
+    if not isinstance(deployment, GateDeployment):
+        return DEFAULT_SECRET
+    secret_arguments = [
+        argument.rpartition("/")[2] for argument in deployment.arguments if argument.startswith("--tls-secret=")
+    ]
+    mounted = [each.secret.secret_name for each in deployment.spec.template.spec.volumes if each.secret]
+    return next(iter((*secret_arguments, *mounted)), DEFAULT_SECRET)
+
+
+def _fetch_served_certificate(configurations: Sequence[WebhookConfiguration]) -> ServedCertificate | Unavailable | None:
+    clients = [webhook.client_config for configuration in configurations for webhook in configuration.webhooks]
+    urls = [each.url for each in clients if each.url]
+    return shown_at(urls[0], {each.ca_bundle for each in clients}) if urls else None

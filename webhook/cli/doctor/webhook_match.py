@@ -1,0 +1,125 @@
+"""Which requests an API server asks a webhook about.
+
+As in apiserver pkg/admission/plugin/webhook/predicates (rules, namespace), v1.36.
+
+What should be registered: made by what makes the registration itself, so that both cannot part.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from webhook.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
+from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from webhook.cli.doctor.api_types import LabelledNamespace, Webhook, WebhookConfiguration, WebhookRule
+from webhook.cli.doctor.facts import MUTATING, VALIDATING, GateLocation
+from webhook.objects.meta import LabelSelector
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+_ANY = "*"
+
+
+class RequestKind(NamedTuple):
+    """A kind of request: `resource` with its subresource, as `pods/resize`; `scope` is Namespaced or Cluster."""
+
+    group: str
+    resource: str
+    operation: str
+    scope: str
+
+    def __str__(self) -> str:
+        """As somebody would say it."""
+        return f"{self.operation} {self.resource}{f'.{self.group}' if self.group else ''}"
+
+
+CREATE_POD = RequestKind("", "pods", "CREATE", "Namespaced")
+UPDATE_POD = RequestKind("", "pods", "UPDATE", "Namespaced")
+
+
+def is_called_for(webhook: Webhook, request: RequestKind) -> bool:
+    """Whether one of its rules speaks of such a request, in version v1."""
+    return any(_is_rule_for(rule, request) for rule in webhook.rules)
+
+
+def is_called_for_pods(webhook: Webhook) -> bool:
+    """Whether it is asked about new pods or changed ones; the gate registers a webhook for each."""
+    return is_called_for(webhook, CREATE_POD) or is_called_for(webhook, UPDATE_POD)
+
+
+def has_webhook_for(configuration: WebhookConfiguration, request: RequestKind) -> bool:
+    """Whether one of its webhooks is asked."""
+    return any(is_called_for(webhook, request) for webhook in configuration.webhooks)
+
+
+def is_namespace_selected(webhook: Webhook, namespace: LabelledNamespace) -> bool:
+    """Whether it is asked about objects of this namespace. A selector that is none selects all: so it is stored."""
+    return _create_selector(webhook.namespace_selector).matches({NAME_LABEL: namespace.name, **namespace.labels})
+
+
+def is_restrictive(selector: LabelSelector | None) -> bool:
+    """Whether a selector leaves anything out."""
+    return not _create_selector(selector).is_empty
+
+
+def list_request_kinds(rule: WebhookRule) -> tuple[RequestKind, ...]:
+    """Every kind of request that a rule names, which has no `*`."""
+    return tuple(
+        RequestKind(group, resource, operation, rule.scope)
+        for group in rule.api_groups
+        for resource in rule.resources
+        for operation in rule.operations
+    )
+
+
+def _create_selector(label_selector: LabelSelector | None) -> Selector:
+    if label_selector is None:
+        return MATCH_EVERYTHING
+    try:
+        return parse_selector(label_selector)
+    except SelectorError:
+        return MATCH_EVERYTHING  # no API server stores one
+
+
+def _is_rule_for(rule: WebhookRule, request: RequestKind) -> bool:
+    return (
+        rule.scope in {_ANY, request.scope}
+        and _is_listed(rule.operations, request.operation)
+        and _is_listed(rule.api_groups, request.group)
+        and _is_listed(rule.api_versions, "v1")
+        and any(_is_resource_match(pattern, request.resource) for pattern in rule.resources)
+    )
+
+
+def _is_listed(patterns: tuple[str, ...], value: str) -> bool:
+    return _ANY in patterns or value in patterns
+
+
+def _is_resource_match(pattern: str, requested: str) -> bool:
+    """A `*` in front of the slash is any resource, one behind it any subresource, or none."""
+    resource, _, subresource = pattern.partition("/")
+    requested_resource, _, requested_subresource = requested.partition("/")
+    return resource in {_ANY, requested_resource} and subresource in {_ANY, requested_subresource}
+
+
+class ExpectedConfigurations:
+    """Both configurations of a gate, as `tallygate` registers it."""
+
+    def __init__(self, location: GateLocation, failure_policy: str = "Fail") -> None:
+        configurations = create_webhook_configurations(
+            ServiceTarget(), failure_policy=failure_policy, own_namespace=location.namespace
+        )
+        self._configurations = dict(zip((MUTATING, VALIDATING), configurations, strict=True))
+
+    def get_configuration(self, kind: str) -> WebhookConfiguration:
+        """One of them, read."""
+        return msgspec.convert(self._configurations[kind], WebhookConfiguration)
+
+    def find_webhook(self, kind: str, name: str) -> Webhook | None:
+        """One webhook of it; None where none is called so."""
+        return next((webhook for webhook in self.get_configuration(kind).webhooks if webhook.name == name), None)
+
+    def get_field(self, kind: str, name: str, field_name: str) -> Any:
+        """What is written in a field of one, as JSON; None where it has none."""
+        return next(webhook for webhook in self._configurations[kind]["webhooks"] if webhook["name"] == name).get(
+            field_name
+        )

@@ -1,0 +1,165 @@
+"""What all commands share: a page of help that ends in examples, and one place where errors become exit codes.
+
+Options that several commands have, said once.
+"""
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import IO, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from webhook.errors import TallygateError
+
+EXIT_FINDINGS = 1
+EXIT_USAGE_ERROR = 2
+EXIT_INTERNAL_ERROR = 70
+"""EX_SOFTWARE of sysexits.h: an internal error, never to be mistaken for findings or misuse."""
+EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141
+_INTERNAL_ERROR = "this is a fault of tallygate, not of your input"
+
+
+class UsageError(click.ClickException):
+    """Something that the caller has to put right: one sentence on stderr, exit code 2."""
+
+    exit_code = EXIT_USAGE_ERROR
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it as `tallygate: …`, every line of it."""
+        for line in self.message.splitlines():
+            click.echo(f"tallygate: {line}", file=file, err=file is None)
+
+
+class _HelpWithExamples(click.Command):
+    """A command whose help ends with examples, each a line to copy and what it does."""
+
+    examples: Sequence[tuple[str, str]] = ()
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples as they stand, unwrapped, so that they can be copied."""
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Examples"):
+            for line, description in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}# {description}\n")
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+class Command(_HelpWithExamples):
+    """A command of tallygate."""
+
+    def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+
+class Group(_HelpWithExamples, click.Group):
+    """A command that has commands."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+
+class LazyGroup(Group):
+    """A group of which some commands are imported when they are run: each has a module, and a line in the list.
+
+    So a check in a commit hook does not wait for a web server to load, and neither does who asks what there is.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands; those of modules in the order of their listing, the most used first."""
+        return [*super().list_commands(ctx), *self._modules]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, which its module calls by the same name."""
+        if cmd_name not in self._modules:
+            return super().get_command(ctx, cmd_name)
+        module, _ = self._modules[cmd_name]
+        command = getattr(import_module(module), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands as click does, which would import each."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*self._list_help(ctx)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What a word may become, as click finds it, which would import each command that it may be."""
+        items = [CompletionItem(name, help=line) for name, line in self._list_help(ctx) if name.startswith(incomplete)]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
+
+    def _list_help(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
+        for name in self.list_commands(ctx):
+            yield name, self._modules[name][1] if name in self._modules else self.commands[name].get_short_help_str()
+
+
+class RootGroup(LazyGroup):
+    """The command itself: the one place where exceptions become sentences and exit codes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. What we raise is misuse; what nobody foresaw is our fault and says so."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except TallygateError as error:
+            raise UsageError(str(error)) from error
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_INTERRUPTED)
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
+            _close_pipe()
+            ctx.exit(EXIT_PIPE)
+        except Exception as error:  # noqa: BLE001 -- the one place that turns a crash of ours into an answer
+            ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
+
+
+def _report_internal_error(error: Exception, *, with_traceback: bool) -> int:
+    if with_traceback:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    click.echo(f"tallygate: {_INTERNAL_ERROR}: {type(error).__name__}: {error}", err=True)
+    if not with_traceback:
+        click.echo("tallygate: `tallygate --traceback …` shows where; please report it with that", err=True)
+    return EXIT_INTERNAL_ERROR
+
+
+def _close_pipe() -> None:
+    """Whoever read our output has gone; let nothing complain while Python shuts down."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
+DATA_FORMATS = ("table", "json", "yaml")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def output_option(command: F) -> F:
+    """`-o`, for commands that find things."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FINDING_FORMATS),
+        default="table",
+        show_default=True,
+        help="How to print findings: for people, programs, GitHub's workflow log, or code scanners.",
+    )(command)
+
+
+def strict_option(command: F) -> F:
+    """`--strict`, for commands that find things."""
+    return click.option("--strict", is_flag=True, help="Let warnings fail too.")(command)

@@ -1,0 +1,97 @@
+"""Known objects: those of a manifest that ask for resources, typed and in their namespace."""
+
+import re
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from webhook.admission.kinds import REVIEW_TARGETS, DecodedObject, PodView
+from webhook.admission.request import CREATE, AdmissionRequest
+from webhook.cli.manifest.bounds import Bounds
+from webhook.cli.manifest.fault import Fault
+from webhook.cli.manifest.locate import locate
+from webhook.cli.manifest.nodes import Node, Scalar
+from webhook.cli.manifest.objects import Manifest
+from webhook.cli.manifest.to_json import to_json
+from webhook.cli.output.findings import FindingSubject
+
+_TYPE_PATTERN = re.compile(r"`([a-z]+)(?: \| null)?`")
+_TYPE_NAMES = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+_CLUSTER_SCOPED = frozenset({"Node"})
+
+
+@dataclass(frozen=True, slots=True)
+class TypedObject:
+    """An object of a kind that asks for resources: as written, as JSON, typed, and its pod or template if any."""
+
+    manifest: Manifest
+    subject: FindingSubject
+    body: bytes
+    content: DecodedObject
+    view: PodView | None
+
+    @property
+    def request(self) -> AdmissionRequest:
+        """Its creation, as the gate would be asked about it."""
+        manifest, subject = self.manifest, self.subject
+        return AdmissionRequest(
+            manifest.kind, CREATE, self.body, group=manifest.group, namespace=subject.namespace, name=subject.name
+        )
+
+
+def create_subject(manifest: Manifest, namespace: str) -> FindingSubject:
+    """Who an object is; `namespace` is where it goes when it says nothing itself."""
+    object_namespace = "" if manifest.kind in _CLUSTER_SCOPED else manifest.namespace or namespace
+    return FindingSubject(manifest.document, manifest.kind, object_namespace, manifest.name, manifest.origin)
+
+
+def parse_object(manifest: Manifest, namespace: str, limits: Bounds) -> TypedObject | None:
+    """The object typed, or None when its kind asks for nothing.
+
+    Raises:
+        Fault: a field has a value of another type than the API has there, or aliases expand beyond the bounds.
+    """
+    target = REVIEW_TARGETS.get((manifest.group, manifest.kind))
+    if target is None:
+        return None
+    body = to_json(manifest.node, limits.expanded)
+    try:
+        content = target.decode(body)
+    except msgspec.ValidationError as error:
+        raise _create_type_error(manifest, error) from error
+    return TypedObject(manifest, create_subject(manifest, namespace), body, content, target.find_pod(content))
+
+
+def replace_body(typed: TypedObject, body: bytes) -> TypedObject:
+    """The same object with another body."""
+    target = REVIEW_TARGETS[typed.manifest.group, typed.manifest.kind]
+    content = target.decode(body)
+    return replace(typed, body=body, content=content, view=target.find_pod(content))
+
+
+def _create_type_error(manifest: Manifest, error: msgspec.ValidationError) -> Fault:
+    """The text is like "Expected `array`, got `object` - at `$.spec.containers`"; keys of maps are `[...]` there."""
+    text, _, path = str(error).partition(" - at `$")
+    field = path.rstrip("`").removeprefix(".").replace("[...]", "")
+    location = locate(manifest.node, field)
+    expectation = _TYPE_PATTERN.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), text).replace(" | null", "")
+    message = f"{field}: {expectation[:1].lower()}{expectation[1:]}" if field else expectation
+    return Fault(
+        "TG404", location.place, f"{message}{_suggest_quotes(location.node)}; the API server could not decode this"
+    )
+
+
+def _suggest_quotes(node: Node) -> str:
+    """What to do about a word that was meant as a text: `name: n` says false."""
+    if not isinstance(node, Scalar) or isinstance(node.value, str | None):
+        return ""
+    meaning = f", which means {str(node.value).lower()}" if isinstance(node.value, bool) else ""
+    return f' (without quotes{meaning}: write "{node.text}" if a text is meant)'

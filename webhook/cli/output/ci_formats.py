@@ -1,0 +1,96 @@
+"""Findings as GitHub workflow commands, which put them beside the line in a pull request.
+
+Format: "Workflow commands for GitHub Actions", setting an error, warning or notice message; escaping as in
+actions/toolkit `packages/core/src/command.ts`.
+
+Findings as SARIF 2.1.0, which code scanners and editors read (OASIS Standard, 27 March 2020).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from webhook.accounting.problem import Code
+from webhook.cli.output import code_catalog
+from webhook.cli.output.findings import Finding, FindingSeverity
+
+_COMMANDS = {FindingSeverity.ERROR: "error", FindingSeverity.WARNING: "warning", FindingSeverity.NOTE: "notice"}
+_DATA_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
+
+
+def format_github(findings: Sequence[Finding]) -> list[str]:
+    """One command a finding."""
+    return [_format_command(finding) for finding in findings]
+
+
+def _format_command(finding: Finding) -> str:
+    properties = {
+        "file": finding.file,
+        "line": str(finding.line),
+        "col": str(finding.column),
+        "title": f"{finding.code} {code_catalog.get_code(finding.code).slug}",
+    }
+    text = ",".join(f"{name}={value.translate(_PROPERTY_ESCAPES)}" for name, value in properties.items())
+    message = f"{finding.field_message} ({finding.attribution})"
+    return f"::{_COMMANDS[finding.severity]} {text}::{message.translate(_DATA_ESCAPES)}"
+
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def create_sarif(findings: Sequence[Finding], version: str) -> dict[str, Any]:
+    """One run, with the codes that it found as its rules."""
+    numbers = sorted({finding.code for finding in findings})
+    driver = {
+        "name": "tallygate",
+        "version": version,
+        "rules": [_create_rule(code_catalog.get_code(number)) for number in numbers],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_create_result(finding, numbers) for finding in findings],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _create_rule(code: Code) -> dict[str, Any]:
+    return {
+        "id": code.number,
+        "name": "".join(word.capitalize() for word in code.slug.split("-")),
+        "shortDescription": {"text": code.summary},
+        "fullDescription": {"text": code.explanation},
+        "help": {
+            "text": f"{code.explanation}\n\nThis fails:\n{code.invalid_example}\nThis passes:\n{code.valid_example}",
+            "markdown": f"{code.explanation}\n\nThis fails:\n\n{_fence(code.invalid_example)}\nThis "
+            f"passes:\n\n{_fence(code.valid_example)}",
+        },
+    }
+
+
+def _fence(text: str) -> str:
+    return f"```yaml\n{text}```\n"
+
+
+def _create_result(finding: Finding, numbers: list[str]) -> dict[str, Any]:
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": numbers.index(finding.code),
+        "level": finding.severity.value,
+        "message": {"text": f"{finding.field_message} ({finding.attribution})"},
+        "locations": [_create_location(finding)],
+    }
+
+
+def _create_location(finding: Finding) -> dict[str, Any]:
+    location: dict[str, Any] = {}
+    if finding.line:
+        location["physicalLocation"] = {
+            "artifactLocation": {"uri": quote(finding.file.replace("\\", "/"))},
+            "region": {"startLine": finding.line, "startColumn": finding.column},
+        }
+    if finding.subject.kind:
+        name = f"{finding.subject}: {finding.field}" if finding.field else str(finding.subject)
+        location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "resource"}]
+    return location

@@ -1,0 +1,128 @@
+"""The codes of manifests: TG4xx keeps a file from being checked, or makes it mean something else than it says.
+
+The catalogue: every code that tallygate can say, from the rooms that say them.
+"""
+
+import difflib
+
+from webhook.accounting import kubernetes_codes as accounting
+from webhook.accounting.problem import Code
+from webhook.admission import rule_codes as admission
+from webhook.errors import TallygateError
+from webhook.policy import policy_codes as policy
+
+NOT_YAML = Code(
+    "TG401",
+    "not-yaml",
+    "A file is neither YAML nor JSON.",
+    "kubectl could not read it either. A Helm chart's templates are not YAML until `helm template` has rendered them.",
+    "metadata: {name: p\nspec: {}\n",
+    "metadata: {name: p}\nspec: {}\n",
+)
+BEYOND_LIMITS = Code(
+    "TG402",
+    "beyond-bounds",
+    "A file is larger, deeper or has more documents or aliases than anything that Kubernetes would take.",
+    "A few lines of aliases can stand for a billion values, and a megabyte of brackets for nothing at all. What "
+    "cannot be a manifest is not worked on.",
+    "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n# ... and so on\n",
+    "a: [x, x, x]\nb: [x, x, x]\n",
+)
+NOT_AN_OBJECT = Code(
+    "TG403",
+    "not-an-object",
+    "A document says what kind it is but not of which API, or the reverse.",
+    "Both `apiVersion` and `kind` are needed to know what it is. A document with neither, such as a values file, is no "
+    "Kubernetes object and is passed over.",
+    "kind: Pod\nmetadata: {name: p}\n",
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n",
+)
+WRONG_SHAPE = Code(
+    "TG404",
+    "wrong-shape",
+    "A field has a value of another type than the API has there.",
+    "The API server could not decode the object and would answer 400 before anything else looked at it.",
+    "spec:\n  containers: {name: a}\n",
+    "spec:\n  containers:\n  - name: a\n",
+)
+DUPLICATE_KEY = Code(
+    "TG405",
+    "duplicate-key",
+    "The same key stands twice in one mapping.",
+    "kubectl keeps the last and drops the others without a word, so what the reader sees first is not what is stored.",
+    "limits:\n  nvidia.com/gpu: 1\n  nvidia.com/gpu: 2\n",
+    "limits:\n  nvidia.com/gpu: 2\n",
+)
+UNREADABLE_FILE = Code(
+    "TG406",
+    "unreadable-file",
+    "A file or folder that was named cannot be read.",
+    "It is not there, or its permissions do not let you. A check that skipped it would call it clean.",
+    "tallygate check no-such-file.yaml\n",
+    "tallygate check deploy/\n",
+)
+NOT_AS_WRITTEN = Code(
+    "TG407",
+    "not-as-written",
+    "A number without quotes reaches the API server as another number.",
+    "Manifests are YAML 1.1: a leading zero means octal, underscores vanish, and a number with a point, an exponent or "
+    "more than 19 digits passes through a float64. In quotes it arrives as written.",
+    "limits:\n  nvidia.com/gpu: 010      # eight\n",
+    "limits:\n  nvidia.com/gpu: 10\n",
+)
+NOT_EVALUATED = Code(
+    "TG408",
+    "not-judged",
+    "A rule or cap could not be applied, because something it asks about is not known here.",
+    "A rule that selects namespaces by label needs their labels. Nothing is guessed: give them with `--snapshot`, the "
+    "output of `kubectl get nodes,pods,namespaces -A -o json`.",
+    "tallygate check pod.yaml\n",
+    "kubectl get nodes,pods,namespaces -A -o json > now.json\ntallygate check --snapshot now.json pod.yaml\n",
+)
+
+MANIFEST_CODES: tuple[Code, ...] = (
+    NOT_YAML,
+    BEYOND_LIMITS,
+    NOT_AN_OBJECT,
+    WRONG_SHAPE,
+    DUPLICATE_KEY,
+    UNREADABLE_FILE,
+    NOT_AS_WRITTEN,
+    NOT_EVALUATED,
+)
+"""Every code of this room, for `tallygate explain` and the documentation."""
+
+
+ALL_CODES: tuple[Code, ...] = tuple(
+    sorted(
+        (*accounting.CODES, *admission.CODES, *policy.CODES, *MANIFEST_CODES),
+        key=lambda code: code.number,
+    )
+)
+"""By number, which no two share."""
+
+_CODES_BY_NUMBER = {code.number: code for code in ALL_CODES}
+
+
+class UnknownCodeError(TallygateError):
+    """A code that tallygate never says."""
+
+
+def get_code(number: str) -> Code:
+    """The code with this number, which a finding carries."""
+    return _CODES_BY_NUMBER[number]
+
+
+def find_codes(text: str) -> tuple[Code, ...]:
+    """The codes that a person means: by number in any case, or by a name, which Kubernetes' rules and ours may share.
+
+    Raises:
+        NoSuchCodeError: there is none; the text says which come near.
+    """
+    codes = tuple(code for code in ALL_CODES if text.upper() == code.number or text.lower() == code.slug)
+    if codes:
+        return codes
+    names = [*_CODES_BY_NUMBER, *(code.slug for code in ALL_CODES)]
+    close_matches = difflib.get_close_matches(text, names, n=2) or difflib.get_close_matches(text.upper(), names, n=2)
+    hint = f"; did you mean {' or '.join(close_matches)}?" if close_matches else ";"
+    raise UnknownCodeError(f"there is no code {text!r}{hint} `tallygate explain` lists them all")

@@ -1,0 +1,169 @@
+"""A finding: one thing about one file, from whoever found it, ready to be shown.
+
+The summary: how much was looked at, and what came of it.
+
+Findings as plain data, for `-o json` and `-o yaml`.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from webhook.cli.output import code_catalog
+
+
+class FindingSeverity(StrEnum):
+    """An error fails the command, a warning does so under `--strict`, a note never."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FindingSubject:
+    """The object that a finding is about; all empty when it is about the file. `document` counts from 0."""
+
+    document: int = 0
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    origin: str = ""
+
+    def __str__(self) -> str:
+        """`Pod team-a/trainer`, as short as the object is known."""
+        qualified_name = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.kind} {qualified_name}".strip()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """What is wrong where, and who says so.
+
+    `line` and `column` count from 1, and are 0 for what is in a cluster, and not in a file. `by` is `the
+    API server`, `tallygate`, `rule NAME` or `cap NAME`; `field` the path as Kubernetes prints it, empty for a whole
+    file; `why` the reason that a policy's author gives.
+    """
+
+    file: str
+    line: int
+    column: int
+    severity: FindingSeverity
+    code: str
+    message: str
+    reporter: str = "tallygate"
+    field: str = ""
+    subject: FindingSubject = FindingSubject()
+    why: str = ""
+
+    @property
+    def location(self) -> str:
+        """`file:line:column`, clickable in editors."""
+        return f"{self.file}:{self.line}:{self.column}"
+
+    @property
+    def field_message(self) -> str:
+        """The message with the field before it."""
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+    @property
+    def attribution(self) -> str:
+        """Who says it, and the author's reason: `rule whole-gpus: GPUs cannot be split`."""
+        return f"{self.reporter}: {self.why}" if self.why else self.reporter
+
+
+@dataclass(slots=True)
+class RunSummary:
+    """What was looked at. `things` are counted by `noun`; `passed_over` are kinds that nothing is known about."""
+
+    noun: str
+    file_count: int = 0
+    item_count: int = 0
+    skipped_kinds: Counter[str] = field(default_factory=Counter)
+    non_object_count: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def count_severities(findings: Sequence[Finding]) -> Counter[FindingSeverity]:
+    """How many findings there are of each level."""
+    return Counter(finding.severity for finding in findings)
+
+
+def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list[str]:
+    """The summary for a person."""
+    severity_counts = count_severities(findings)
+    counts_text = ", ".join(
+        _format_count(severity_counts[severity], severity.value)
+        for severity in FindingSeverity
+        if severity_counts[severity]
+    )
+    items = _format_count(run_summary.item_count, run_summary.noun)
+    files = _format_count(run_summary.file_count, "file")
+    lines = [f"{items} in {files}: {counts_text or 'nothing found'}"]
+    if run_summary.skipped_kinds:
+        kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(run_summary.skipped_kinds.items()))
+        lines.append(
+            f"{_format_count(run_summary.skipped_kinds.total(), 'object')} of kinds that ask for nothing "
+            f"passed over: {kinds}"
+        )
+    if run_summary.non_object_count:
+        lines.append(
+            f"{_format_count(run_summary.non_object_count, 'document')} passed over that no API has: "
+            "neither apiVersion nor kind"
+        )
+    return lines + run_summary.notes
+
+
+def is_failure(findings: Sequence[Finding], *, strict: bool) -> bool:
+    """Whether the findings make the command fail: errors do, under `strict` warnings too."""
+    severity_counts = count_severities(findings)
+    return bool(severity_counts[FindingSeverity.ERROR] or (strict and severity_counts[FindingSeverity.WARNING]))
+
+
+def summary_to_dict(run_summary: RunSummary, findings: Sequence[Finding]) -> dict[str, object]:
+    """The summary for a program."""
+    severity_counts = count_severities(findings)
+    return {
+        "files": run_summary.file_count,
+        f"{run_summary.noun}s" if not run_summary.noun.endswith("y") else "policies": run_summary.item_count,
+        **{f"{severity.value}s": severity_counts[severity] for severity in FindingSeverity},
+        "passedOver": dict(sorted(run_summary.skipped_kinds.items())),
+        "notObjects": run_summary.non_object_count,
+        "remarks": run_summary.notes,
+    }
+
+
+def _format_count(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{number} {noun}s"
+
+
+def findings_to_dict(findings: Sequence[Finding], run_summary: RunSummary) -> dict[str, Any]:
+    """All findings and the summary. Keys are as in Kubernetes' JSON; a change of their meaning is a breaking one."""
+    return {
+        "findings": [finding_to_dict(finding) for finding in findings],
+        "summary": summary_to_dict(run_summary, findings),
+    }
+
+
+def finding_to_dict(finding: Finding) -> dict[str, Any]:
+    """One finding."""
+    subject = finding.subject
+    return {
+        "file": finding.file,
+        "line": finding.line,
+        "column": finding.column,
+        "level": finding.severity.value,
+        "code": finding.code,
+        "name": code_catalog.get_code(finding.code).slug,
+        "message": finding.message,
+        "by": finding.reporter,
+        "why": finding.why,
+        "field": finding.field,
+        "document": subject.document,
+        "object": {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name},
+        "source": subject.origin,
+    }

@@ -1,0 +1,290 @@
+"""Nodes that are not there: what would be if they were.
+
+A cluster in columns, read from an API server or a snapshot, and the pods in it that have no node yet.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from webhook.accounting.charge import has_ended
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
+from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
+from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from webhook.accounting.cluster.storage_index import StorageIndex
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.cli.framework import UsageError
+from webhook.cli.manifest.bounds import DEFAULT, Bounds
+from webhook.cli.manifest.documents import documents
+from webhook.cli.manifest.fault import Fault
+from webhook.cli.manifest.objects import Manifest
+from webhook.cli.manifest.to_json import to_json
+from webhook.cli.predict.pods_to_place import PodsToPlace, read_manifests
+from webhook.cli.sources import snapshot_items
+from webhook.cli.sources.cluster_source import ClusterSource
+from webhook.cli.sources.observed_cluster import PODS_PATH
+from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
+from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
+from webhook.cli.sources.snapshot_reader import SnapshotError, read_items
+from webhook.errors import TallygateError
+from webhook.objects.core import ResourceList
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import SchedulingNode, SchedulingNodeStatus, SchedulingPod
+from webhook.state.kubernetes import naming
+from webhook.state.watch.failure import Reason
+from webhook.state.watch.pool import Access, PooledTransport
+from webhook.state.watch.wire import Reading, revision_of
+
+_NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
+_AMOUNTS_DECODER = msgspec.json.Decoder(ResourceList)
+_ADD_PATTERN = re.compile(r"\s*(\d{1,6})\s*x\s*(\{.*\})\s*", re.ASCII | re.DOTALL)
+_MAX_ADDED_NODES = 100_000
+_DEFAULT_MAX_PODS = msgspec.Raw(b'"110"')
+"""How many pods the kubelet takes when nothing is said (maxPods in pkg/kubelet/apis/config/v1beta1/defaults.go)."""
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], limits: Bounds) -> None:
+    """Add the nodes of manifests, or let them take the place of those of the same name.
+
+    Raises:
+        Fault: a manifest is no node.
+        Misuse: a quantity is none.
+    """
+    for manifest in manifests:
+        if (manifest.group, manifest.kind) != ("", "Node"):
+            raise UsageError(f"{manifest.file}: --what-if takes nodes, not a {manifest.kind}")
+        try:
+            node = _NODE_DECODER.decode(to_json(manifest.node, limits.expanded))
+        except msgspec.ValidationError as error:
+            location = f"{manifest.file}:{manifest.node.place.line}:{manifest.node.place.column}"
+            raise UsageError(f"{location}: {error}; the API server could not decode this") from error
+        _put_node(cluster, node, manifest.file)
+
+
+def add_nodes(cluster: Cluster, option_value: str, option_number: int, limits: Bounds) -> None:
+    """Add so many nodes as `4 x {cpu: 8, nvidia.com/gpu: 2}` says, named after it; `number` tells it from others.
+
+    Raises:
+        Misuse: it is not written so, or a quantity is none.
+    """
+    match = _ADD_PATTERN.fullmatch(option_value)
+    count = int(match[1]) if match else 0
+    if not match or count > _MAX_ADDED_NODES:
+        raise UsageError(
+            f'--add {option_value}: write how many nodes and what each has, as in "4 x {{cpu: 8, memory: 32Gi}}"'
+        )
+    for index, amounts in enumerate(_parse_amounts(option_value, match[2], limits) * count):
+        name = f"added-{option_number}-{index + 1}"
+        meta = ObjectMeta(name=name, labels={_HOSTNAME: name})
+        _put_node(
+            cluster,
+            SchedulingNode(
+                metadata=meta, status=SchedulingNodeStatus(allocatable={"pods": _DEFAULT_MAX_PODS, **amounts})
+            ),
+            "--add",
+        )
+
+
+def _parse_amounts(option_value: str, text: str, limits: Bounds) -> list[ResourceList]:
+    try:
+        return [
+            _AMOUNTS_DECODER.decode(to_json(document.root, limits.expanded)) for document in documents(text, limits)
+        ][:1]
+    except (Fault, msgspec.ValidationError) as error:
+        raise UsageError(f"--add {option_value}: {error}") from error
+
+
+def _put_node(cluster: Cluster, node: SchedulingNode, source: str) -> None:
+    name = (node.metadata.name if node.metadata else None) or ""
+    try:
+        cluster.put_node(node)
+    except QuantityError as error:
+        raise UsageError(f"{source}: node {name}: {error}") from error
+
+
+_POD_DECODER = msgspec.json.Decoder(SchedulingPod)
+
+
+class ClusterInputError(TallygateError):
+    """What was read is not as a cluster stores it."""
+
+
+@dataclass(slots=True)
+class ClusterInput:
+    """A cluster, and its pods without a node by namespace and name; `left_out` says what could not be read."""
+
+    cluster: Cluster = field(default_factory=Cluster)
+    pending_pods: dict[tuple[str, str], SchedulingPod] = field(default_factory=dict)
+    omissions: list[str] = field(default_factory=list)
+
+
+class _PodRecord(NamedTuple):
+    """One pod of a list: as it stands on its node, or as it waits for one."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    pod_info: PodInfo | None
+    pending: SchedulingPod | None
+
+
+def read_cluster(source: ClusterSource) -> ClusterInput:
+    """What is there now, or was when the snapshot was taken.
+
+    Raises:
+        ConnectError: nothing says where the API server is.
+        ListingError: it does not say what is there.
+        SnapshotError: the snapshot cannot be read.
+        WorldError: an object is not as a cluster stores it.
+    """
+    return _read_snapshot(source.snapshot) if source.snapshot else _list_cluster(source.connect())
+
+
+def _read_snapshot(path: Path) -> ClusterInput:
+    cluster_input = ClusterInput()
+
+    def handle_item(kind: str, item: msgspec.Raw) -> bool:
+        if kind == "Pod":
+            _add_pod(cluster_input, _create_record(cluster_input.cluster, _fill_identity(_POD_DECODER.decode(item))))
+            return True
+        if kind == snapshot_items.VOLUMES_LISTED_KIND:
+            cluster_input.cluster.storage = cluster_input.cluster.storage or StorageIndex()
+            return True
+        return ingest(cluster_input.cluster, kind, item) or kind == naming.KIND
+
+    try:
+        read_items(path, handle_item)
+    except QuantityError as error:
+        raise SnapshotError(f"{path}: it has a quantity that no API server would have stored: {error}") from error
+    if not len(cluster_input.cluster.nodes):
+        cluster_input.omissions.append("the snapshot has no nodes")
+    return cluster_input
+
+
+def _list_cluster(access: Access) -> ClusterInput:
+    cluster_input, transport = ClusterInput(), PooledTransport(access)
+    pods = Reading("pods", PODS_PATH, SchedulingPod, lambda pod: _create_record(cluster_input.cluster, pod))
+    try:
+        _ingest_all(cluster_input, list_all(transport, snapshot_items.NAMESPACE_CODEC, access.server).items)
+        _ingest_all(cluster_input, list_all(transport, snapshot_items.NODE_CODEC, access.server).items)
+        volumes = [
+            _list_if_allowed(cluster_input, transport, codec, access.server) for codec in snapshot_items.VOLUME_CODECS
+        ]
+        if None not in volumes:
+            cluster_input.cluster.storage = StorageIndex()
+            _ingest_all(cluster_input, chain.from_iterable(filter(None, volumes)))
+        for codec in snapshot_items.SCHEDULING_CODECS:
+            _ingest_all(cluster_input, _list_if_allowed(cluster_input, transport, codec, access.server) or ())
+        for record in list_all(transport, pods, access.server).items:
+            _add_pod(cluster_input, record)
+    except QuantityError as error:
+        raise ClusterInputError(f"{access.server} has stored a quantity that is none: {error}") from error
+    finally:
+        transport.close()
+    return cluster_input
+
+
+def _list_if_allowed(
+    cluster_input: ClusterInput, transport: PooledTransport, codec: Reading[SchedulingObject, SnapshotItem], server: str
+) -> Sequence[SnapshotItem] | None:
+    """What is listed, nothing where there is no such resource, None where we may not."""
+    try:
+        return list_all(transport, codec, server).items
+    except UnknownResourceError:
+        return ()
+    except ListError as error:
+        if error.cause.reason is not Reason.FORBIDDEN:
+            raise
+        cluster_input.omissions.append(f"{codec.name} may not be listed: {error.cause}")
+        return None
+
+
+def _ingest_all(cluster_input: ClusterInput, items: Iterable[SnapshotItem]) -> None:
+    for item in items:
+        ingest(cluster_input.cluster, item.kind, item.content)
+
+
+def _create_record(cluster: Cluster, pod: SchedulingPod) -> _PodRecord:
+    """A stored pod.
+
+    Raises:
+        QuantityError: a quantity that it asks for is none.
+        ValueError: it lacks what every stored pod has.
+    """
+    meta = pod.metadata or ObjectMeta()
+    if not meta.uid or not meta.name or not meta.namespace:
+        raise ValueError("a pod without uid, namespace or name")
+    is_pending = not has_ended(pod) and not (pod.spec and pod.spec.node_name) and meta.deletion_timestamp is None
+    pod_info, pending = create_pod_info(pod, cluster.groups), pod if is_pending else None
+    return _PodRecord(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version or "1"), pod_info, pending)
+
+
+def _fill_identity(pod: SchedulingPod) -> SchedulingPod:
+    """A pod of a snapshot, which may be written by hand, with what the API server would have given it."""
+    meta = pod.metadata or ObjectMeta()
+    namespace = meta.namespace or "default"
+    metadata = msgspec.structs.replace(meta, namespace=namespace, uid=meta.uid or f"{namespace}/{meta.name}")
+    return msgspec.structs.replace(pod if meta.uid else merge_label_keys(pod), metadata=metadata)
+
+
+def _add_pod(cluster_input: ClusterInput, record: _PodRecord) -> None:
+    if record.pod_info is not None:
+        cluster_input.cluster.put_pod(record.pod_info)
+    if record.pending is not None:
+        cluster_input.pending_pods[record.namespace, record.name] = record.pending
+
+
+def find_pending_pod(reference: str, namespace: str, cluster_input: ClusterInput) -> PodsToPlace:
+    """A pod of the cluster that has no node yet, by `pod/NAME`.
+
+    Raises:
+        Misuse: there is none of that name.
+    """
+    kind, _, name = reference.rpartition("/")
+    if kind not in ("pod", "pods", "po") or not name:
+        raise UsageError(f"{reference}: name a pod that waits for a node as pod/NAME, or a file of manifests behind -f")
+    pod = cluster_input.pending_pods.get((namespace, name))
+    if pod is None:
+        raise UsageError(f"{reference}: {_explain_missing_pod(name, namespace, cluster_input)}")
+    return PodsToPlace.from_pod(pod, namespace, name)
+
+
+def _explain_missing_pod(name: str, namespace: str, cluster_input: ClusterInput) -> str:
+    for pod_info in cluster_input.cluster.list_pods():
+        if (pod_info.namespace, pod_info.name) == (namespace, name) and pod_info.node:
+            return f"it is on node {pod_info.node} already"
+    waiting = sorted(
+        f"{pod_name} --namespace {pod_namespace}" for pod_namespace, pod_name in cluster_input.pending_pods
+    )
+    hint = f"; those that do are {', '.join(waiting[:10])}" if waiting else "; none does"
+    return f"no pod of that name in namespace {namespace} waits for a node{hint}"
+
+
+def read_cluster_input(
+    source: ClusterSource, nodes: Sequence[Path] = (), added_nodes: Sequence[str] = ()
+) -> ClusterInput:
+    """The cluster, and the nodes of these files and texts as if they were there; what is left out is told on stderr.
+
+    Raises:
+        TallygateError: it cannot be read, or what is to be there is written wrongly.
+    """
+    cluster_input = read_cluster(source)
+    for omission in cluster_input.omissions:
+        click.echo(f"tallygate: {omission}", err=True)
+    for path in nodes:
+        try:
+            put_nodes(cluster_input.cluster, read_manifests([str(path)]), DEFAULT)
+        except Fault as fault:
+            raise UsageError(f"{path}:{fault.place.line}:{fault.place.column}: {fault.message}") from fault
+    for number, option_value in enumerate(added_nodes, 1):
+        add_nodes(cluster_input.cluster, option_value, number, DEFAULT)
+    return cluster_input

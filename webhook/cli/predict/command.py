@@ -1,0 +1,236 @@
+"""How a scheduler likes nodes by their resources, as its configuration writes it.
+
+`tallygate predict`: what kube-scheduler will say of pods, before anything is stored or while they wait.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import click
+import msgspec
+from msgspec import Meta
+
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.scheduling.placement import open_placement_session
+from webhook.accounting.scheduling.prediction import Feasibility
+from webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
+from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from webhook.cli.manifest.bounds import DEFAULT, Bounds
+from webhook.cli.manifest.documents import documents
+from webhook.cli.manifest.fault import Fault
+from webhook.cli.manifest.to_json import to_json
+from webhook.cli.output import tables
+from webhook.cli.predict import prediction_json, prediction_text
+from webhook.cli.predict.cluster_input import ClusterInput, find_pending_pod, read_cluster_input
+from webhook.cli.predict.pods_to_place import PodsToPlace, is_placed, read_pods_to_place
+from webhook.cli.predict.prediction_details import PredictionDetails, predict_pods
+from webhook.cli.progress import track
+from webhook.cli.sources.cluster_source import ClusterSource
+from webhook.cli.sources.options import connection_options, snapshot_option
+from webhook.errors import TallygateError
+
+_SYNTAX = (
+    "write a strategy, as in MostAllocated, or what a scheduler's configuration says behind scoringStrategy, as in "
+    '"{type: MostAllocated, resources: [{name: nvidia.com/gpu, weight: 5}]}"'
+)
+
+
+class _ResourceWeight(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    weight: Annotated[int, Meta(ge=1, le=100)] = 1
+
+
+class _ShapePoint(msgspec.Struct, forbid_unknown_fields=True):
+    utilization: Annotated[int, Meta(ge=0, le=100)]
+    score: Annotated[int, Meta(ge=0, le=10)]
+
+
+class _CapacityRatio(msgspec.Struct, forbid_unknown_fields=True):
+    shape: Annotated[list[_ShapePoint], Meta(min_length=1)]
+
+
+class _ScoringConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """ScoringStrategy of k8s.io/kube-scheduler/config/v1, with the bounds of ValidateNodeResourcesFitArgs, v1.36."""
+
+    type: ScoringStrategy
+    resources: list[_ResourceWeight] = []
+    requested_to_capacity_ratio: _CapacityRatio | None = None
+
+
+def parse_scoring(option_value: str | None, limits: Bounds) -> Scoring:
+    """What is meant: a strategy by its name, or a `scoringStrategy`; the default profile's if nothing is written.
+
+    Raises:
+        Misuse: it is neither.
+    """
+    if option_value is None:
+        return DEFAULT_SCORING
+    if option_value in set(ScoringStrategy) - {ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO}:
+        return Scoring(ScoringStrategy(option_value))
+    try:
+        (document,) = documents(option_value, limits)
+        config = msgspec.json.decode(to_json(document.root, limits.expanded), type=_ScoringConfig)
+    except (Fault, ValueError) as error:
+        raise UsageError(f"--scoring {option_value}: {error}; {_SYNTAX}") from error
+    weights = {resource.name: resource.weight for resource in config.resources}
+    return Scoring(config.type, weights or DEFAULT_SCORING.weights, _parse_shape(option_value, config))
+
+
+def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, int], ...]:
+    ratio = config.requested_to_capacity_ratio
+    if (config.type is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO) is (ratio is None):
+        raise UsageError(
+            f"--scoring {option_value}: requestedToCapacityRatio, with a shape, goes with the type of that name"
+        )
+    points = tuple((point.utilization, point.score) for point in ratio.shape) if ratio else tuple(DEFAULT_SCORING.shape)
+    utilizations = [utilization for utilization, _ in points]
+    if utilizations != sorted(set(utilizations)):
+        raise UsageError(
+            f"--scoring {option_value}: the utilization of each point must be above that of the one before it"
+        )
+    return points
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        (
+            "tallygate predict pod/train-0 --namespace team-a",
+            "why a pod is Pending, who is in the way, what would help",
+        ),
+        ("tallygate predict -f deploy/ -v", "will all of these run, in this order? And what each node says"),
+        ("tallygate predict -f train.yaml -n 12", "would twelve of it?"),
+        ('tallygate predict -f train.yaml --add "4 x {cpu: 8, nvidia.com/gpu: 2}"', "... with four more nodes?"),
+        ("tallygate predict -f train.yaml --snapshot now.json -o json", "of a snapshot, for a program"),
+        ("tallygate predict -f train.yaml -v --scoring MostAllocated", "by a scheduler that fills nodes up"),
+    ),
+)
+@click.argument("named", metavar="[pod/NAME]", required=False)
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(allow_dash=True),
+    help="Manifests, a folder of them, or - for stdin; may be given several times. Pods and whatever makes pods are "
+    "placed one after the other, each beside those before it.",
+)
+@click.option(
+    "-n",
+    "--replicas",
+    metavar="NUMBER",
+    type=click.IntRange(0, 100_000),
+    help="So many of each, instead of what the manifests say.",
+)
+@click.option(
+    "--namespace", metavar="NAME", default="default", show_default=True, help="Of objects that do not say, and of NAME."
+)
+@connection_options
+@snapshot_option(
+    "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get "
+    "nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with -o json or -o yaml."
+)
+@click.option(
+    "--what-if",
+    "nodes",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="As if these nodes were there too, or were as they are written here.",
+)
+@click.option(
+    "--add",
+    "added",
+    metavar='"N x {…}"',
+    multiple=True,
+    help='As if so many nodes more were there, each with this allocatable, as in "4 x {cpu: 8, nvidia.com/gpu: 2}".',
+)
+@click.option(
+    "--scoring",
+    metavar="STRATEGY",
+    help="How the scheduler likes nodes by their resources: LeastAllocated (the default), MostAllocated, or what "
+    "stands behind scoringStrategy in its configuration, as in "
+    '"{type: RequestedToCapacityRatio, resources: [{name: nvidia.com/gpu, weight: 5}], requestedToCapacityRatio: '
+    '{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}".',
+)
+@click.option("-v", "--verbose", is_flag=True, help="Node by node: its answer, its scores, how full it is, and why.")
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
+def predict(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    named: str | None,
+    *,
+    filenames: tuple[str, ...],
+    replicas: int | None,
+    namespace: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    in_cluster: bool,
+    snapshot: Path | None,
+    nodes: tuple[Path, ...],
+    added: tuple[str, ...],
+    scoring: str | None,
+    verbose: bool,
+    output: str,
+) -> None:
+    """Say whether pods will find a node: `fits now`, `not now`, `never on these nodes`, or `unknown`.
+
+    It asks what kube-scheduler 1.36 asks, in its order and in its words, and sends nothing anywhere. A pod that waits
+    for a node is named as pod/NAME; pods that are not there yet, and what makes pods, are read from files: a
+    Deployment's replicas, a Job's parallel pods, a DaemonSet's pod on each node that is to have it. Beneath a verdict
+    that is not good stand the scheduler's own sentence, what nodes lack and who holds it, and what would help: each
+    change was tried. With -o json or yaml nodes are listed one by one with -v, and when there is one object only.
+
+    Needed rights: list on nodes, pods and namespaces; of what else it reads (as `tallygate snapshot` does) it says on
+    stderr what it may not list.
+
+    Exit codes: 0 all fit now, 1 something does not, or that is not known, 2 misuse, or the cluster cannot be read.
+    """
+    if bool(named) is bool(filenames):
+        raise UsageError("name one thing: a pod that waits, as pod/NAME, or manifests by -f FILE")
+    parsed_scoring = parse_scoring(scoring, DEFAULT)
+    manifest_pods = read_pods_to_place(filenames, namespace, replicas) if filenames else []
+    all_pods = [each for each in manifest_pods if not is_placed(each)]
+    cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot), nodes, added)
+    if named:
+        all_pods = [find_pending_pod(named, namespace, cluster_input)]
+    with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
+    predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, with_node_lines=with_node_lines))
+    _print_predictions(predictions, output, verbose=verbose)
+    ctx.exit(0 if all(each.prediction.feasibility is Feasibility.NOW for each in predictions) else EXIT_FINDINGS)
+
+
+def _predict_all(
+    all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput, scoring: Scoring, *, with_node_lines: bool
+) -> Iterator[PredictionDetails]:
+    """One after the other, each beside those before it."""
+    with open_placement_session(cluster_input.cluster, scoring) as session:
+        for pods in track("placing pods", all_pods):
+            try:
+                yield predict_pods(
+                    pods.with_default_priority(cluster_input.cluster.priority_classes),
+                    cluster_input.cluster,
+                    session,
+                    scoring,
+                    with_node_lines=with_node_lines,
+                )
+            except QuantityError as error:
+                raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
+            except TallygateError as error:
+                raise UsageError(f"{pods.subject}: {error}") from error
+
+
+def _print_predictions(predictions: Sequence[PredictionDetails], output: str, *, verbose: bool) -> None:
+    if output != "table":
+        tables.print_data(prediction_json.predictions_to_dict(predictions), output)
+        return
+    is_terminal = tables.create_console(sys.stdout).is_terminal
+    for details in predictions:
+        tables.print_content(prediction_text.format_prediction(details))
+        if verbose and details.node_lines and is_terminal:
+            tables.print_content(prediction_text.create_node_table(details.node_lines))
+        elif verbose and details.node_lines:
+            click.echo("\n".join(prediction_text.format_rows(details.node_lines)))

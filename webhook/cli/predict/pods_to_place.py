@@ -1,0 +1,153 @@
+"""Candidates: the pods that manifests would make, and how many of each at a time.
+
+What a command is asked about: the manifests of its files, and a cluster with or without nodes that are not there.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import click
+import msgspec
+
+from webhook.admission.kinds import ReplicaCount, count_replicas
+from webhook.cli.framework import UsageError
+from webhook.cli.manifest import nodes
+from webhook.cli.manifest.bounds import DEFAULT, Bounds
+from webhook.cli.manifest.fault import Fault
+from webhook.cli.manifest.objects import Manifest
+from webhook.cli.manifests.manifest_files import load_manifests
+from webhook.cli.manifests.typed_objects import TypedObject, parse_object
+from webhook.cli.output.findings import FindingSubject
+from webhook.cli.progress import track_files
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
+
+_POD_DECODER = msgspec.json.Decoder(SchedulingPod)
+_FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ONE_PER_NODE = "DaemonSet"
+
+
+@dataclass(frozen=True, slots=True)
+class PodsToPlace:
+    """A pod that is to be placed `copies` times at once, called `word`; on every node that takes it if that is None.
+
+    `unknown` is what of it is made with the pod only, and so cannot be judged before.
+    """
+
+    subject: FindingSubject
+    pod: SchedulingPod
+    count: int | None = 1
+    noun: str = "pods"
+    unmodelled: tuple[str, ...] = ()
+
+    @staticmethod
+    def from_pod(pod: SchedulingPod, namespace: str, name: str) -> "PodsToPlace":
+        """One pod that is stored already."""
+        return PodsToPlace(FindingSubject(kind="Pod", namespace=namespace, name=name), pod)
+
+    def copy_unscheduled(self) -> "PodsToPlace":
+        """Another of it, if it is a pod that was read from a cluster: one that has neither node nor history."""
+        spec, meta = self.pod.spec or SchedulingPodSpec(), self.pod.metadata or ObjectMeta()
+        unscheduled = SchedulingPod(
+            metadata=msgspec.structs.replace(meta, uid=None), spec=msgspec.structs.replace(spec, node_name=None)
+        )
+        return replace(self, pod=unscheduled if meta.uid else self.pod)
+
+    def with_default_priority(self, classes: Mapping[str, PriorityClass]) -> "PodsToPlace":
+        """The candidate, without a class that cannot be looked up because none is known: every cluster has some."""
+        spec = self.pod.spec or SchedulingPodSpec()
+        if classes or spec.priority is not None or not spec.priority_class_name:
+            return self
+        question = f"priority: this cluster's priority classes are not known; {spec.priority_class_name} counts as 0"
+        pod = msgspec.structs.replace(self.pod, spec=msgspec.structs.replace(spec, priority=0))
+        return replace(self, pod=pod, unmodelled=(*self.unmodelled, question))
+
+
+def create_pods_to_place(
+    manifests: Iterable[Manifest], namespace: str, count: int | None, limits: Bounds
+) -> Iterator[PodsToPlace]:
+    """What the manifests make that takes room on nodes; `copies` instead of what they say, if given.
+
+    Raises:
+        Fault: a field has a value of another type than the API has there, or aliases expand beyond the bounds.
+    """
+    for manifest in manifests:
+        typed = parse_object(manifest, namespace, limits)
+        if typed is None or typed.view is None:
+            continue
+        replica_counts = _get_replicas(typed) if count is None else ReplicaCount(count)
+        is_daemon_set = manifest.kind == _ONE_PER_NODE and count is None
+        pod_count = None if is_daemon_set else replica_counts.count
+        yield PodsToPlace(
+            typed.subject, _decode_pod(typed), pod_count, replica_counts.noun, tuple(_find_unmodelled(manifest))
+        )
+
+
+def _find_unmodelled(manifest: Manifest) -> Iterator[str]:
+    spec = manifest.node.get("spec")
+    if isinstance(spec, nodes.Mapping) and spec.get("volumeClaimTemplates"):
+        yield "volume claim templates: the claims are made with each pod"
+
+
+def _get_replicas(typed: TypedObject) -> ReplicaCount:
+    return count_replicas(typed.manifest.kind, typed.content) or ReplicaCount(1, "pods")
+
+
+def _decode_pod(typed: TypedObject) -> SchedulingPod:
+    """The pod, or one that its template makes, with who it is."""
+    content = msgspec.Raw(typed.body)
+    for field in filter(None, (typed.view.path if typed.view else "").split(".")):
+        content = _FIELDS_DECODER.decode(content)[field]
+    pod = _POD_DECODER.decode(content)
+    meta, subject = pod.metadata or ObjectMeta(), typed.subject
+    metadata = msgspec.structs.replace(meta, name=subject.name, namespace=subject.namespace)
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
+    """Every object of files, folders and stdin.
+
+    Raises:
+        Misuse: something there cannot be read.
+    """
+    loaded = load_manifests(tuple(filenames), sys.stdin.buffer, DEFAULT, track_files)
+    if loaded.findings:
+        raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
+    return loaded.manifests
+
+
+def read_pods_to_place(filenames: Sequence[str], namespace: str, count: int | None) -> list[PodsToPlace]:
+    """What the files would put on nodes.
+
+    Raises:
+        Misuse: something there cannot be read, or there is nothing of the kind.
+    """
+    all_pods = list(_parse_manifests(read_manifests(filenames), namespace, count))
+    if not all_pods:
+        raise UsageError(f"{', '.join(filenames)}: there is no pod in it, and nothing that holds a pod template")
+    return all_pods
+
+
+def _parse_manifests(manifests: Sequence[Manifest], namespace: str, count: int | None) -> Iterator[PodsToPlace]:
+    for manifest in manifests:
+        try:
+            yield from create_pods_to_place([manifest], namespace, count, DEFAULT)
+        except Fault as error:
+            location = f"{manifest.file}:{error.place.line}:{error.place.column}"
+            raise UsageError(f"{location}: {error.message}") from error
+        except msgspec.ValidationError as error:
+            location = f"{manifest.file}:{manifest.node.place.line}:{manifest.node.place.column}"
+            raise UsageError(
+                f"{location}: {manifest.kind} {manifest.name}: {error}; the API server could not decode this"
+            ) from error
+
+
+def is_placed(pods: PodsToPlace) -> bool:
+    """Whether it is a pod that was read from a cluster and has its node there, which is then told on stderr."""
+    meta, spec = pods.pod.metadata, pods.pod.spec
+    node = spec.node_name if spec else None
+    if not (meta and meta.uid and node):
+        return False
+    click.echo(f"tallygate: {pods.subject} is on node {node} already, and is passed over", err=True)
+    return True

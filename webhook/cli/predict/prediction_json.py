@@ -1,0 +1,123 @@
+"""Predictions as plain data, for `-o json` and `-o yaml`. Amounts are milli-cpu for cpu and whole units otherwise."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from webhook.accounting.amounts import is_milli
+from webhook.accounting.cluster.pod_info import PodInfo
+from webhook.accounting.node_fit import Shortfall
+from webhook.accounting.scheduling.prediction import NodeConsumer, NodeDiagnosis
+from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
+from webhook.accounting.scheduling.remedies import EvictionOption
+from webhook.cli.predict.pods_to_place import PodsToPlace
+from webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
+from webhook.cli.predict.prediction_text import get_node_feasibility
+
+
+def predictions_to_dict(predictions: Iterable[PredictionDetails]) -> dict[str, Any]:
+    """Every verdict, in order. A change of what a key means is a breaking one."""
+    return {"predictions": [_prediction_to_dict(each) for each in predictions]}
+
+
+def capacities_to_dict(capacities: Iterable[tuple[PodsToPlace, RemainingCapacity]]) -> dict[str, Any]:
+    """The room for each."""
+    return {"headroom": [_capacity_to_dict(pods, capacity) for pods, capacity in capacities]}
+
+
+def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[str, Any]:
+    return {
+        "object": _object_to_dict(pods),
+        "copies": capacity.total,
+        "nodes": [{"node": name, "copies": copies} for name, copies in capacity.copies_by_node.items()],
+        "message": capacity.message,
+        "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in capacity.limiting_reasons.items()],
+        "unknown": list(capacity.unmodelled),
+    }
+
+
+def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
+    prediction, result = details.prediction, details.prediction.schedule_result
+    content = {
+        "object": _object_to_dict(details.pods),
+        "verdict": prediction.feasibility.value,
+        "copies": prediction.count,
+        "placed": prediction.placed_count,
+        "of": details.pods.noun,
+        "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
+        "fitting": details.feasible_count,
+        "message": result.message if result else None,
+        "nominated": list(result.nominated_nodes) if result else [],
+        "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
+        "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_allocatable.items()],
+        "meant": [{"resource": name, "meant": meant} for name, meant in details.suggestions.items()],
+        "unknown": list(prediction.unmodelled),
+        "nearest": [_diagnosis_to_dict(each) for each in details.closest_nodes],
+        "leaving": [_eviction_to_dict(each) for each in details.evictions],
+        "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
+    }
+    return content | (
+        {"nodes": [_node_line_to_dict(line) for line in details.node_lines]} if details.node_lines else {}
+    )
+
+
+def _object_to_dict(pods: PodsToPlace) -> dict[str, str]:
+    subject = pods.subject
+    return {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
+
+
+def _node_line_to_dict(line: NodeLine) -> dict[str, Any]:
+    scores = {"NodeResourcesFit": line.allocation_score, "NodeResourcesBalancedAllocation": line.balance_score}
+    return {
+        **_diagnosis_to_dict(line.diagnosis),
+        "answer": get_node_feasibility(line),
+        "copies": line.copies,
+        "scores": scores,
+        "tightest": _shortfall_to_dict(line.tightest),
+    }
+
+
+def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
+    return {
+        "node": diagnosis.name,
+        "fits": not diagnosis.reasons,
+        "ever": diagnosis.can_ever_run,
+        "reasons": list(diagnosis.reasons),
+        "shortfalls": [_shortfall_to_dict(each) for each in diagnosis.shortfalls],
+        "holders": [_consumer_to_dict(each) for each in diagnosis.consumers],
+    }
+
+
+def _shortfall_to_dict(shortfall: Shortfall) -> dict[str, Any]:
+    return {
+        "resource": shortfall.resource,
+        "unit": "milli" if is_milli(shortfall.resource) else "whole",
+        "asks": shortfall.requested,
+        "allocatable": shortfall.allocatable,
+        "used": shortfall.used,
+        "free": shortfall.free,
+        "short": max(shortfall.short, 0),
+    }
+
+
+def _consumer_to_dict(consumer: NodeConsumer) -> dict[str, Any]:
+    return _pod_to_dict(consumer.pod) | {"holds": _amounts_to_list(consumer.amounts)}
+
+
+def _eviction_to_dict(eviction: EvictionOption) -> dict[str, Any]:
+    return {"node": eviction.node, "pods": _pods_to_list(eviction.pods)}
+
+
+def _pods_to_list(pods: Sequence[PodInfo]) -> list[dict[str, Any]]:
+    return [_pod_to_dict(each) for each in pods]
+
+
+def _pod_to_dict(pod: PodInfo) -> dict[str, Any]:
+    return {"namespace": pod.namespace, "name": pod.name, "priority": pod.group.priority}
+
+
+def _amounts_to_list(amounts: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [_amount_to_dict(name, amount) for name, amount in amounts.items()]
+
+
+def _amount_to_dict(name: str, amount: int) -> dict[str, Any]:
+    return {"resource": name, "unit": "milli" if is_milli(name) else "whole", "amount": amount}

@@ -1,0 +1,213 @@
+"""Verdicts for a person: a line each, and beneath it why not, who is in the way, and what would help.
+
+Nodes one by one: what each says to a pod, how it is liked, and how full it is.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from webhook.accounting.amounts import format_amount
+from webhook.accounting.cluster.pod_info import PodInfo
+from webhook.accounting.node_fit import Shortfall
+from webhook.accounting.scheduling.prediction import MAX_CONSUMERS, Feasibility, NodeConsumer, NodeDiagnosis
+from webhook.cli.output.tables import align_rows, create_table, escape_control
+from webhook.cli.predict.pods_to_place import PodsToPlace
+from webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
+
+_FEASIBILITY_STYLES = {
+    Feasibility.NOW: "green",
+    Feasibility.NOT_NOW: "yellow",
+    Feasibility.NEVER: "bold red",
+    Feasibility.UNKNOWN: "cyan",
+}
+_MAX_NAMES = 5
+"""Names in a line, and remedies."""
+
+
+def format_prediction(details: PredictionDetails) -> Group:
+    """A verdict, and beneath it what there is to say about it."""
+    feasibility = details.prediction.feasibility
+    heading = Text.assemble(
+        (f"{escape_control(str(details.pods.subject))}: ", "bold"),
+        (feasibility.value, _FEASIBILITY_STYLES[feasibility]),
+    )
+    heading.append(escape_control(format_counts(details)))
+    return Group(heading, *(Padding(Text(escape_control(line)), (0, 0, 0, 4)) for line in format_details(details)))
+
+
+def format_counts(details: PredictionDetails) -> str:
+    """How many copies can run, and where; nothing for a single pod that cannot."""
+    count, pods = details.prediction.count, details.pods
+    placed_on = f", {_format_nodes(details.copies_by_node)}" if details.copies_by_node else ""
+    if pods.count is None:
+        return f": {details.prediction.placed_count} of {count} nodes that are to have it take one"
+    if pods.count == 1 and pods.noun == "pods":
+        feasible_nodes = f"; {details.feasible_count} node{'s' * (details.feasible_count != 1)} would take it"
+        return f"{placed_on.replace(',', ':', 1)}{feasible_nodes}" if placed_on else ""
+    return f": {details.prediction.placed_count} of {count} {pods.noun}{placed_on}"
+
+
+def format_details(details: PredictionDetails) -> Iterator[str]:
+    """What there is to say beneath the verdict."""
+    result = details.prediction.schedule_result
+    if result is not None:
+        yield result.message
+    yield from _format_gates(details.pods)
+    yield from (format_shortfalls(each) for each in details.closest_nodes)
+    yield from _format_largest(details.prediction.largest_allocatable, details.suggestions)
+    if details.preemption:
+        yield (
+            f"the scheduler makes room on {details.preemption.node}, and asks to leave: "
+            f"{_format_pods(details.preemption.pods)}"
+        )
+    evictions = [
+        each for each in details.evictions if details.preemption is None or each.node != details.preemption.node
+    ]
+    yield from (f"would help: if these left {each.node}: {_format_pods(each.pods)}" for each in evictions)
+    for remedy in details.remedies[:_MAX_NAMES]:
+        yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
+    yield from (f"not judged: {question}" for question in details.prediction.unmodelled)
+
+
+def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
+    """What a node lacks, in numbers, and who has it."""
+    shortfalls = "; ".join(format_shortfall(each) for each in diagnosis.shortfalls)
+    consumer_counts = Counter(_format_consumer(each) for each in diagnosis.consumers)
+    consumers = [
+        consumer if pod_count == 1 else f"{pod_count} pods {consumer}"
+        for consumer, pod_count in consumer_counts.items()
+    ]
+    note = ", among others," if len(diagnosis.consumers) >= MAX_CONSUMERS else ""
+    used_by = f"; held{note} by {format_names(consumers)}" if consumers else ""
+    return f"{diagnosis.name} lacks {shortfalls}{used_by}"
+
+
+def format_shortfall(shortfall: Shortfall) -> str:
+    """A shortfall in numbers."""
+    fields = (
+        ("asks", shortfall.requested),
+        ("allocatable", shortfall.allocatable),
+        ("used", shortfall.used),
+        ("free", shortfall.free),
+        ("short", shortfall.short),
+    )
+    return (
+        f"{shortfall.resource} "
+        f"({', '.join(f'{label} {format_amount(shortfall.resource, amount)}' for label, amount in fields)})"
+    )
+
+
+def format_amounts(amounts: Mapping[str, int]) -> str:
+    """Amounts of several resources."""
+    return ", ".join(f"{format_amount(name, amount)} {name}" for name, amount in amounts.items())
+
+
+def format_names(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    omitted_count = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
+
+
+def _format_nodes(copies_by_node: Mapping[str, int]) -> str:
+    return (
+        f"on {format_names([name if copies == 1 else f'{name} ({copies})' for name, copies in copies_by_node.items()])}"
+    )
+
+
+def _format_largest(maximums: Mapping[str, int], suggestions: Mapping[str, str]) -> Iterator[str]:
+    available = {name: amount for name, amount in maximums.items() if amount}
+    if available:
+        yield f"the largest there is on any node: {format_amounts(available)}"
+    for name in maximums:
+        if name not in available:
+            yield f"no node advertises {name}{f': did you mean {suggestions[name]}?' if name in suggestions else ''}"
+
+
+def _format_pods(pods: Iterable[PodInfo]) -> str:
+    return format_names([f"{each.namespace}/{each.name}" for each in pods])
+
+
+def _format_consumer(consumer: NodeConsumer) -> str:
+    return f"{consumer.pod.namespace}/{consumer.pod.name} ({format_amounts(consumer.amounts)})"
+
+
+def _format_gates(pods: PodsToPlace) -> Iterator[str]:
+    gates = (pods.pod.spec.scheduling_gates if pods.pod.spec else None) or ()
+    if gates:
+        yield (
+            "would help: whoever set its scheduling gates takes them away: "
+            f"{format_names([gate.name for gate in gates])}"
+        )
+
+
+_WIDTH = 10
+"""Characters of a bar."""
+_FITS, _NOT_NOW, _NEVER = "fits", "not now", "never"
+_NODE_STYLES = {_FITS: "green", _NOT_NOW: "yellow", _NEVER: "red"}
+_HEADER = ("NODE", "ANSWER", "COPIES", "FIT", "BALANCE", "TIGHTEST", "REASON")
+
+
+def format_rows(lines: Sequence[NodeLine]) -> list[str]:
+    """One row a node, for pipes."""
+    return align_rows(_HEADER, [(*_create_row(line), format_reason(line)) for line in lines])
+
+
+def create_node_table(lines: Sequence[NodeLine]) -> RenderableType:
+    """The same with bars and colours, for terminals."""
+    header = (*_HEADER[:-1], "USED", _HEADER[-1])
+    return create_table(
+        header, [(*_create_styled_row(line), format_bar(line.tightest), format_reason(line)) for line in lines]
+    )
+
+
+def get_node_feasibility(line: NodeLine) -> str:
+    """Whether the node takes the pod: now, once others have left, or never as it is."""
+    if not line.diagnosis.reasons:
+        return _FITS
+    return _NOT_NOW if line.diagnosis.can_ever_run else _NEVER
+
+
+def format_reason(line: NodeLine) -> str:
+    """Why a node does not take it: the scheduler's words, and in numbers what is short."""
+    diagnosis = line.diagnosis
+    shortfalls = {each.reason: f"Insufficient {format_shortfall(each)}" for each in diagnosis.shortfalls}
+    reasons = [shortfalls.pop(each, each) for each in diagnosis.reasons]
+    return "; ".join([*reasons, *(f"also {each}" for each in shortfalls.values())])
+
+
+def format_bar(tightest: Shortfall) -> str:
+    """Used, asked for and free, in tenths of what there is; more than there is fills it."""
+    if tightest.allocatable <= 0:
+        return ""
+    used = min(_WIDTH, -(-tightest.used * _WIDTH // tightest.allocatable))
+    full = min(_WIDTH, max(used, -(-(tightest.used + tightest.requested) * _WIDTH // tightest.allocatable)))
+    return "█" * used + "▒" * (full - used) + "░" * (_WIDTH - full)
+
+
+def _create_row(line: NodeLine) -> tuple[str, ...]:
+    copies = str(line.copies) if line.copies else "-"
+    return (
+        line.diagnosis.name,
+        get_node_feasibility(line),
+        copies,
+        str(line.allocation_score),
+        str(line.balance_score),
+        _format_tightest(line.tightest),
+    )
+
+
+def _create_styled_row(line: NodeLine) -> tuple[str | Text, ...]:
+    name, feasibility, *other_cells = _create_row(line)
+    return name, Text(escape_control(feasibility), _NODE_STYLES[feasibility]), *other_cells
+
+
+def _format_tightest(shortfall: Shortfall) -> str:
+    used, requested, capacity = (
+        format_amount(shortfall.resource, amount)
+        for amount in (shortfall.used, shortfall.requested, shortfall.allocatable)
+    )
+    return f"{shortfall.resource} {used} + {requested} of {capacity}"

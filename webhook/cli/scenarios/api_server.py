@@ -1,0 +1,313 @@
+"""What an API server has stored: objects with uid and revision, and who is told of each change.
+
+Defaults that Kubernetes fills in before any webhook looks, as far as they are about resources.
+
+What of a stored pod's resources nobody may change.
+
+As ValidatePodUpdate and ValidatePodResize of pkg/apis/core/validation/validation.go, v1.36, have it.
+
+An API server as far as policies meet one: defaults, mutating phase, validation, validating phase, and the store.
+
+In the order of endpoints/handlers/create.go and registry/generic/registry/store.go of apiserver v1.36; what the gate
+is asked has been recorded from a real one (tests/reviews).
+"""
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
+from webhook.admission.kinds import REVIEW_TARGETS, DecodedObject
+from webhook.admission.request import CREATE, REVIEW_API_VERSION, REVIEW_KIND, UPDATE, Phase, UserInfo
+from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from webhook.cli.check.api_validation import apply_patch, validate_object
+from webhook.cli.scenarios.scenario import JsonObject, RequestResult, create_invalid, create_rejection, parse_decision
+from webhook.gate.gate import Gate
+from webhook.objects.core import Pod, PodSpec
+from webhook.objects.meta import PartialObjectMetadata
+
+CLUSTER_SCOPED = frozenset({"Namespace", "Node"})
+_CREATION_TIMESTAMP = "2026-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectKey:
+    """One object: its kind, namespace (empty for a cluster-scoped one) and name.
+
+    A kind that means nothing here has its group behind it, so that nobody takes it for another of that name.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """`pod team-a/trainer`."""
+        return f"{self.kind.lower()} {self.namespace}/{self.name}".replace(" /", " ")
+
+
+WatchListener = Callable[[str, ObjectKey, JsonObject], None]
+"""Is told that an object was ADDED, MODIFIED or DELETED, as a watch would be."""
+
+
+class ApiServerStore:
+    """Objects by key. `told` hears of every change at once."""
+
+    def __init__(self, listener: WatchListener) -> None:
+        self._listener = listener
+        self._objects: dict[ObjectKey, JsonObject] = {}
+        self._revision = 0
+        self._uid_count = 0
+        self._suffix_count = 0
+
+    @property
+    def revision(self) -> int:
+        """That of the last change."""
+        return self._revision
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        """Whether there is such an object."""
+        return key in self._objects
+
+    def find(self, key: ObjectKey) -> JsonObject | None:
+        """A copy of what is stored."""
+        return copy.deepcopy(self._objects.get(key))
+
+    def list_objects(self, kind: str) -> Iterator[tuple[ObjectKey, JsonObject]]:
+        """All objects of a kind, in the order in which they came; not to be changed."""
+        yield from [(key, body) for key, body in self._objects.items() if key.kind == kind]
+
+    def create_uid(self) -> str:
+        """A uid that nothing else has, ever."""
+        self._uid_count += 1
+        return f"00000000-0000-4000-8000-{self._uid_count:012}"
+
+    def create_name_suffix(self) -> str:
+        """What the API server puts behind `generateName`."""
+        self._suffix_count += 1
+        return str(self._suffix_count)
+
+    def put(self, key: ObjectKey, body: JsonObject) -> None:
+        """Store an object that has its uid, with the next revision."""
+        event = "MODIFIED" if key in self._objects else "ADDED"
+        self._revision += 1
+        stored = copy.deepcopy(body)
+        stored["metadata"] |= {"resourceVersion": str(self._revision)}
+        stored["metadata"].setdefault("creationTimestamp", _CREATION_TIMESTAMP)
+        self._objects[key] = stored
+        self._listener(event, key, stored)
+
+    def remove(self, key: ObjectKey) -> None:
+        """Take an object away; its deletion has a revision as well."""
+        removed = self._objects.pop(key)
+        self._revision += 1
+        removed["metadata"]["resourceVersion"] = str(self._revision)
+        self._listener("DELETED", key, removed)
+
+
+_CONTAINER_LISTS = ("containers", "initContainers")
+
+
+def set_default_requests(pod: JsonObject) -> None:
+    """Copy the limits of a pod of which there is no request (SetDefaults_Pod, pkg/apis/core/v1/defaults.go, v1.36).
+
+    Of pods only: a template is stored as it was written. The pod has been decoded, so that its shape is right.
+    """
+    spec = pod.get("spec") or {}
+    for name in _CONTAINER_LISTS:
+        for container in spec.get(name) or ():
+            _copy_limits_to_requests(container.get("resources"))
+
+
+def _copy_limits_to_requests(resources: Any) -> None:
+    if not resources or not resources.get("limits"):
+        return
+    resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+
+
+_RESIZABLE: Final = frozenset({"cpu", "memory"})
+
+
+def find_immutable_change(new_object: DecodedObject, old_body: JsonObject, subresource: str) -> str:
+    """Why a pod may not change so; empty when it may, or when it is no pod. Both have passed validation."""
+    if not isinstance(new_object, Pod):
+        return ""
+    new, old = (
+        _read_resources(new_object),
+        _read_resources(msgspec.json.decode(msgspec.json.encode(old_body), type=Pod)),
+    )
+    if subresource == "resize":
+        is_same = _list_fixed_resources(new) == _list_fixed_resources(old)
+        return "" if is_same else "spec: Forbidden: only cpu and memory resources are mutable"
+    return "" if new == old else "spec: Forbidden: pod updates may not change what a pod asks for; resize it instead"
+
+
+def _read_resources(pod: Pod) -> PodResources:
+    return parse_pod_resources(pod.spec or PodSpec())
+
+
+def _list_fixed_resources(pod: PodResources) -> list[tuple[str, Quantities, Quantities]]:
+    """What each container asks for that a resize cannot change."""
+    return [
+        (container.name, _exclude_resizable(container.requests), _exclude_resizable(container.limits))
+        for container in (*pod.init, *pod.containers)
+    ]
+
+
+def _exclude_resizable(quantities: Quantities) -> Quantities:
+    return {name: quantity for name, quantity in quantities.items() if name not in _RESIZABLE}
+
+
+_DECODE_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
+_WEBHOOK_TIMEOUT_SECONDS: Final = 5.0  # as registered
+_EXCLUDED_NAMESPACES: Final = frozenset({"kube-system", DEFAULT_NAMESPACE})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """Who asks, in which namespace, and whether in earnest."""
+
+    user: UserInfo
+    namespace: str
+    dry_run: bool = False
+    subresource: str = ""
+
+
+class ApiServer:
+    """Takes requests one by one. `monotonic` is the clock of the gate."""
+
+    def __init__(self, gate: Gate, store: ApiServerStore, monotonic: Callable[[], float]) -> None:
+        self._gate = gate
+        self._store = store
+        self._monotonic = monotonic
+        self._review_count = 0
+
+    def create(self, body: JsonObject, request: ApiRequest) -> RequestResult:
+        """Create an object."""
+        body, key = _assign_name_and_namespace(body, request, self._store)
+        if not key.name:
+            return create_rejection(f"{key.kind}: metadata.name: Required value: name or generateName is required")
+        if key.namespace and ObjectKey("Namespace", "", key.namespace) not in self._store:
+            return create_rejection(f'namespaces "{key.namespace}" not found')
+        if key in self._store:
+            return create_rejection(f"{key} already exists")
+        result = self._admit(body, None, key, request)
+        if result.stored_body is not None and not request.dry_run:
+            self._store.put(key, result.stored_body)
+        return result
+
+    def update(self, body: JsonObject, request: ApiRequest) -> RequestResult:
+        """Replace a stored object."""
+        body, key = _assign_name_and_namespace(body, request, self._store)
+        old_body = self._store.find(key)
+        if old_body is None:
+            return create_rejection(f"{key} not found")
+        body["metadata"]["uid"] = old_body["metadata"]["uid"]
+        result = self._admit(body, old_body, key, request)
+        if result.stored_body is not None and not request.dry_run:
+            self._store.put(key, result.stored_body)
+        return result
+
+    def _admit(
+        self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest
+    ) -> RequestResult:
+        """Put an object through everything that may refuse it; `stored` is what would be stored."""
+        target = REVIEW_TARGETS.get((_get_group(body), key.kind))
+        try:
+            (target.decode if target else _DECODE_METADATA)(msgspec.json.encode(body))
+        except msgspec.ValidationError as error:
+            return create_rejection(f"{key} in version {body['apiVersion']} cannot be handled: {error}")
+        if target is None:
+            return self._admit_without_rules(body, old_body, key, request)
+        if key.kind == "Pod":
+            set_default_requests(body)
+        mutating_result, patch = self._call_webhook(body, old_body, key, request, Phase.MUTATING)
+        if not mutating_result.allowed:
+            return mutating_result
+        body = json.loads(apply_patch(msgspec.json.encode(body), patch))
+        if key.kind == "Pod":
+            set_default_requests(body)
+        self._prepare(body, old_body, key)
+        decoded = target.decode(msgspec.json.encode(body))
+        if problems := validate_object(decoded, target.find_pod(decoded)):
+            return create_invalid(str(key), problems).add_earlier(mutating_result)
+        if old_body is not None and (reason := find_immutable_change(decoded, old_body, request.subresource)):
+            return create_rejection(f"{key} is invalid: {reason}").add_earlier(mutating_result)
+        validating_result, _ = self._call_webhook(body, old_body, key, request, Phase.VALIDATING)
+        result = validating_result.add_earlier(mutating_result)
+        return replace(result, stored_body=body) if result.allowed else result
+
+    def _admit_without_rules(
+        self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest
+    ) -> RequestResult:
+        """A kind that no rule knows. The validating webhook alone is told of a namespace that changes."""
+        self._prepare(body, old_body, key)
+        if key.kind != "Namespace" or old_body is None:
+            return RequestResult(stored_body=body)
+        result, _ = self._call_webhook(body, old_body, key, request, Phase.VALIDATING)
+        return replace(result, stored_body=body) if result.allowed else result
+
+    def _prepare(self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey) -> None:
+        """Give a new object its uid; its status is nobody's to set in this way, but that of a new node."""
+        body["metadata"].setdefault("uid", self._store.create_uid())
+        status = (old_body or {}).get("status")
+        if status is not None:
+            body["status"] = status
+        elif old_body is not None or key.kind != "Node":
+            body.pop("status", None)
+
+    def _call_webhook(
+        self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest, phase: Phase
+    ) -> tuple[RequestResult, tuple[dict[str, object], ...]]:
+        """Ask the gate, as the registered webhooks are asked: not about what runs the cluster or the gate."""
+        if key.namespace in _EXCLUDED_NAMESPACES:
+            return RequestResult(), ()
+        self._review_count += 1
+        body, name = _format_for_webhook(body, key, phase, is_new=old_body is None)
+        review_request = {
+            "uid": f"review-{self._review_count}",
+            "kind": {"group": _get_group(body), "version": "v1", "kind": key.kind},
+            "operation": CREATE if old_body is None else UPDATE,
+            "subResource": request.subresource,
+            "namespace": key.namespace if key.kind != "Namespace" else key.name,
+            "name": name,
+            "userInfo": {"username": request.user.name, "groups": request.user.groups},
+            "object": body,
+            "oldObject": old_body,
+            "dryRun": request.dry_run,
+        }
+        review = msgspec.json.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "request": review_request})
+        return parse_decision(self._gate.admit(review, phase, self._monotonic() + _WEBHOOK_TIMEOUT_SECONDS))
+
+
+def _assign_name_and_namespace(
+    body: JsonObject, request: ApiRequest, store: ApiServerStore
+) -> tuple[JsonObject, ObjectKey]:
+    """A copy of the object with its namespace and name, and its key."""
+    metadata = dict(body.get("metadata") or {})
+    kind, group = str(body["kind"]), _get_group(body)
+    if (group, kind) not in REVIEW_TARGETS and (group, kind) != ("", "Namespace"):
+        kind = f"{kind}.{group}"
+    namespace = "" if kind in CLUSTER_SCOPED else str(metadata.get("namespace") or request.namespace)
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = f"{metadata['generateName']}{store.create_name_suffix()}"
+    if namespace:
+        metadata["namespace"] = namespace
+    body_copy: JsonObject = msgspec.json.decode(msgspec.json.encode({**body, "metadata": metadata}))
+    return body_copy, ObjectKey(kind, namespace, str(metadata.get("name") or ""))
+
+
+def _format_for_webhook(body: JsonObject, key: ObjectKey, phase: Phase, *, is_new: bool) -> tuple[JsonObject, str]:
+    """The object and its name as a webhook sees them: a name is made from `generateName` after the mutating phase."""
+    if not is_new or phase is not Phase.MUTATING or not body["metadata"].get("generateName"):
+        return body, key.name
+    metadata = {name: value for name, value in body["metadata"].items() if name != "name"}
+    return {**body, "metadata": metadata}, ""
+
+
+def _get_group(body: JsonObject) -> str:
+    return str(body["apiVersion"]).rpartition("/")[0]

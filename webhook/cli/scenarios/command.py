@@ -1,0 +1,66 @@
+"""`tallygate test`: whether policies do what stories say that they do."""
+
+import click
+
+from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from webhook.cli.output import tables
+from webhook.cli.progress import track
+from webhook.cli.scenarios import scenario_report
+from webhook.cli.scenarios.run import run_scenario
+from webhook.cli.scenarios.scenario_files import load_scenarios
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate test policies/examples/tests/", "every sequence in a folder, at any depth"),
+        ("tallygate test -v team-caps.yaml", "each step with its verdict, and what the caps hold then"),
+        ("tallygate test -o json policies/tests/ > report.json", "everything for a program"),
+    ),
+)
+@click.argument("sources", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path())
+@click.option("-v", "--verbose", is_flag=True, help="Show every step, with its verdict and the ledgers after it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice((*DATA_FORMATS, "junit")),
+    default="table",
+    show_default=True,
+    help="How to print it: for people, programs, or as the XML that CI systems show.",
+)
+@click.pass_context
+def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: bool) -> None:
+    """Test policies by sequences: who sends what in which order, and what is to come of it.
+
+    A sequence is a YAML document: its name, the policies, the namespaces with their labels, and steps (create, update,
+    resize, scale, delete, finish, fail, label, wait), each with what is expected: the verdict, codes, a part of the
+    message, warnings, what is filled in, and what the ledger of a cap holds, has promised and has free. It is played
+    without a cluster, by the very code of the gate, with a clock that only `wait` moves:
+
+    \b
+        name: a team has eight GPUs
+        policies: [../cap-per-team.yaml]
+        namespaces: {team-a: {labels: {team: vision}}}
+        steps:
+        - create: {pod: one, resources: {nvidia.com/gpu: 6, memory: 8Gi}}
+        - create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
+          expect: {verdict: denied, codes: [TG201], message: free 2}
+        - finish: {pod: one}
+        - create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
+
+    The first step of which something else comes ends its sequence; without `expect` a step is expected to be allowed.
+
+    Exit codes: 0 all as expected, 1 some not, 2 something cannot be read.
+    """  # noqa: D301 -- \b keeps click from filling the example
+    loaded = load_scenarios(sources)
+    if loaded.findings:
+        raise UsageError("\n".join(map(str, loaded.findings)))
+    results = [run_scenario(scenario) for scenario in track("playing sequences", loaded.scenarios)]
+    if output == "table":
+        tables.print_content(scenario_report.render_report(results, verbose=verbose))
+        click.echo(scenario_report.format_summary(results, loaded.files), err=True)
+    elif output == "junit":
+        click.echo(scenario_report.format_junit(results), nl=False)
+    else:
+        tables.print_data(scenario_report.convert_report(results), output)
+    ctx.exit(EXIT_FINDINGS if any(each.failed_step for each in results) else 0)

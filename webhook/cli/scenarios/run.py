@@ -1,0 +1,143 @@
+"""Playing a sequence: each step is done in its world, and put beside what was expected of it."""
+
+from dataclasses import dataclass
+
+from webhook.cli.scenarios.api_server import CLUSTER_SCOPED, ApiRequest, ObjectKey
+from webhook.cli.scenarios.compare import Difference, find_differences
+from webhook.cli.scenarios.scenario import (
+    Action,
+    Create,
+    Delete,
+    End,
+    JsonObject,
+    Label,
+    RequestResult,
+    Resize,
+    Scale,
+    Scenario,
+    ScenarioStep,
+    StepTarget,
+    Update,
+    Wait,
+    create_rejection,
+)
+from webhook.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
+from webhook.cli.scenarios.workload_controllers import add_controller_result
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One step: what came of it, the ledgers then, and where that differs from what was expected."""
+
+    number: int
+    step: ScenarioStep
+    request_result: RequestResult
+    cap_usages: tuple[CapUsage, ...]
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """A sequence as far as it went: to its end, or to the first step that differs."""
+
+    scenario: Scenario
+    steps: tuple[StepResult, ...]
+
+    @property
+    def failed_step(self) -> StepResult | None:
+        """The step that differs, if one does."""
+        last = self.steps[-1]
+        return last if last.differences else None
+
+
+def run_scenario(scenario: Scenario) -> ScenarioResult:
+    """Play it from the start, in a world of its own."""
+    cluster, step_results = SimulatedCluster(scenario), list[StepResult]()
+    for number, step in enumerate(scenario.steps, 1):
+        result = StepRunner(cluster, step).run()
+        cap_usages = tuple(cluster.list_cap_usages())
+        step_results.append(
+            StepResult(number, step, result, cap_usages, tuple(find_differences(step.expectation, result, cap_usages)))
+        )
+        if step_results[-1].differences:
+            break
+    return ScenarioResult(scenario, tuple(step_results))
+
+
+class StepRunner:
+    """Does one step in a world."""
+
+    def __init__(self, cluster: SimulatedCluster, step: ScenarioStep) -> None:
+        self.cluster = cluster
+        self.step = step
+
+    def run(self) -> RequestResult:
+        """What came of it, and of what controllers did then."""
+        action = self.step.action
+        if isinstance(action, Wait):
+            return add_controller_result(RequestResult(), self.cluster.wait(action.seconds))
+        result = self._run_action(action)
+        return result if self.step.dry_run else add_controller_result(result, self.cluster.controllers.reconcile())
+
+    def _run_action(self, action: Action) -> RequestResult:
+        match action:
+            case Create():
+                return self.cluster.api.create(action.body, self._create_request())
+            case Update():
+                return self.cluster.api.update(action.body, self._create_request())
+            case Resize() | Scale() | Delete() | End() | Label():
+                return self._change_stored_object(action)
+            case Wait():
+                return RequestResult()
+
+    def _change_stored_object(self, action: Resize | Scale | Delete | End | Label) -> RequestResult:
+        """What is done to an object that is stored."""
+        key = self._create_key(action.target)
+        stored_object = self.cluster.store.find(key)
+        if stored_object is None:
+            return create_rejection(f"{key} not found")
+        match action:
+            case Resize():
+                return self._resize(action, stored_object)
+            case Label():
+                return self._label(action, stored_object)
+            case Scale():
+                stored_object["spec"] = {**(stored_object.get("spec") or {}), "replicas": action.replicas}
+            case End():
+                stored_object["status"] = {**(stored_object.get("status") or {}), "phase": action.phase}
+            case Delete():
+                return self._delete(key)
+        # Neither scaling nor a pod's status passes the gate (webhook.admission.webhook_configuration).
+        if not self.step.dry_run:
+            self.cluster.store.put(key, stored_object)
+        return RequestResult()
+
+    def _delete(self, key: ObjectKey) -> RequestResult:
+        if not self.step.dry_run:
+            self.cluster.store.remove(key)
+        return RequestResult()
+
+    def _resize(self, action: Resize, pod: JsonObject) -> RequestResult:
+        containers = (pod.get("spec") or {}).get("containers") or []
+        containers_to_resize = [
+            container for container in containers if container.get("name") == action.container or not action.container
+        ]
+        if not containers_to_resize:
+            return create_rejection(f"{action.target} has no container {action.container}")
+        resources = dict(containers_to_resize[0].get("resources") or {})
+        for field, changes in (("requests", action.requests), ("limits", action.limits)):
+            if changes:
+                resources[field] = {**(resources.get(field) or {}), **changes}
+        containers_to_resize[0]["resources"] = resources
+        return self.cluster.api.update(pod, self._create_request("resize"))
+
+    def _label(self, action: Label, stored_object: JsonObject) -> RequestResult:
+        labels = {**(stored_object["metadata"].get("labels") or {}), **action.labels}
+        stored_object["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
+        return self.cluster.api.update(stored_object, self._create_request())
+
+    def _create_key(self, target: StepTarget) -> ObjectKey:
+        return ObjectKey(target.kind, "" if target.kind in CLUSTER_SCOPED else self.step.namespace, target.name)
+
+    def _create_request(self, subresource: str = "") -> ApiRequest:
+        return ApiRequest(self.step.user, self.step.namespace, self.step.dry_run, subresource)

@@ -1,0 +1,269 @@
+"""What a step does: one of the actions, from its fields.
+
+Building: from a document that has the right shape to a sequence, or to what the shape alone does not tell.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from webhook.accounting.names import REQUESTS_PREFIX
+from webhook.accounting.quantity import Quantity
+from webhook.admission.request import UserInfo
+from webhook.cli.scenarios import step_objects
+from webhook.cli.scenarios.scenario import (
+    Action,
+    Create,
+    Delete,
+    End,
+    Expectation,
+    Label,
+    LedgerExpectation,
+    Resize,
+    Scale,
+    Scenario,
+    ScenarioStep,
+    ScenarioVerdict,
+    StepTarget,
+    Update,
+    Wait,
+)
+from webhook.cli.scenarios.step_objects import StepObjectError, convert_node, get_mapping, parse_count
+from webhook.policy.formats import quote_text
+from webhook.policy.lint_findings import LintFinding, Severity
+from webhook.policy.load import SHIPPED_POLICIES, load_policies
+from webhook.policy.model import NamespaceCap, PolicySet, SourceLocation
+from webhook.policy.nodes import Mapping, Node, Scalar
+from webhook.policy.policy_builder import Fields
+from webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNKNOWN_VALUE
+from webhook.policy.suggest import format_suggestion
+from webhook.server.settings.value_types import parse_duration
+
+_KINDS: Final = {
+    "pod": "Pod",
+    "deployment": "Deployment",
+    "statefulset": "StatefulSet",
+    "job": "Job",
+    "daemonset": "DaemonSet",
+    "replicaset": "ReplicaSet",
+    "namespace": "Namespace",
+}
+
+
+def build_action(node: Node, source: SourceLocation) -> Action:
+    """The one thing that a step does.
+
+    Raises:
+        ObjectError: it does nothing or several things, or does not say to which object.
+    """
+    fields = Fields(node)
+    names = [name for name in _ACTION_BUILDERS if fields.get_node(name) is not None]
+    value = fields.get_node(names[0]) if len(names) == 1 else None
+    if value is None:
+        raise _create_error(source, *_describe_action_count(names))
+    return _ACTION_BUILDERS[names[0]](fields, names[0], SourceLocation(source.file, value.line, value.column))
+
+
+def _describe_action_count(names: list[str]) -> tuple[str, str]:
+    """What to say of a step that does nothing, or two things."""
+    if not names:
+        return MISSING_FIELD, (
+            f"a step does one thing, and this one does nothing; write one of {', '.join(_ACTION_BUILDERS)}"
+        )
+    return UNKNOWN_FIELD, f"a step does one thing, and this one does {' and '.join(names)}; write {len(names)} steps"
+
+
+def _build_target(fields: Fields, source: SourceLocation) -> StepTarget:
+    """The one object that is named."""
+    kinds = [name for name in _KINDS if fields.get_node(name) is not None]
+    if len(kinds) != 1:
+        if kinds:
+            raise _create_error(source, UNKNOWN_FIELD, f"{kinds[0]} and {kinds[1]} are two objects; name one")
+        raise _create_error(source, MISSING_FIELD, "which object? name one by its kind, as in pod: trainer")
+    return StepTarget(_KINDS[kinds[0]], fields.get_text(kinds[0]))
+
+
+def _build_resize(fields: Fields, name: str, source: SourceLocation) -> Action:
+    value = fields.get_fields(name)
+    requests, limits = step_objects.get_requests_and_limits(value)
+    return Resize(_build_target(value, source), value.get_text("container"), requests, limits)
+
+
+def _build_label(fields: Fields, name: str, source: SourceLocation) -> Action:
+    value = fields.get_fields(name)
+    return Label(_build_target(value, source), get_mapping(value, "labels"))
+
+
+_ACTION_BUILDERS: dict[str, Callable[[Fields, str, SourceLocation], Action]] = {
+    "create": lambda fields, name, source: Create(step_objects.build_object(fields.get_fields(name), source)),
+    "update": lambda fields, name, source: Update(step_objects.build_object(fields.get_fields(name), source)),
+    "resize": _build_resize,
+    "scale": lambda fields, name, source: Scale(
+        _build_target(fields.get_fields(name), source), parse_count(fields.get_fields(name).get_node("replicas")) or 0
+    ),
+    "delete": lambda fields, name, source: Delete(_build_target(fields.get_fields(name), source)),
+    "finish": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Succeeded"),
+    "fail": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Failed"),
+    "label": _build_label,
+    "wait": lambda fields, name, _: Wait(parse_duration(fields.get_text(name)), fields.get_text(name)),
+}
+
+
+def _create_error(source: SourceLocation, code: str, message: str) -> StepObjectError:
+    return StepObjectError(LintFinding.create(source, code, Severity.ERROR, message))
+
+
+_AUTHENTICATED: Final = "system:authenticated"
+_DEVELOPER: Final = "developer"
+_DEFAULT: Final = "default"
+_AMOUNT_KINDS: Final = ("held", "promised", "free")
+
+
+class _ScenarioBuilder:
+    """Builds one sequence, and notes what is wrong with it."""
+
+    def __init__(self, file: str, document: Mapping) -> None:
+        self.file = file
+        self.document = document
+        self.fields = Fields(document)
+        self.findings: list[LintFinding] = []
+        self.usable = False
+
+    def build(self) -> Scenario | None:
+        """The sequence; None when something is wrong with it."""
+        policies = self._read_policies()
+        namespaces = {name: get_mapping(Fields(node), "labels") for name, node in self._list_pairs("namespaces")}
+        namespaces = namespaces or {_DEFAULT: {}}
+        steps: list[ScenarioStep | None] = []
+        known_namespaces = list(namespaces)
+        for node in self.fields.get_items("steps"):
+            steps.append(self._build_step(node, policies, known_namespaces))
+            known_namespaces += _list_created_namespaces(steps[-1])
+        if self.findings:
+            return None
+        return Scenario(
+            self.fields.get_text("name"),
+            policies,
+            namespaces,
+            tuple(step for step in steps if step is not None),
+            self._create_source(self.document),
+            {name: convert_node(node) for name, node in self._list_pairs("nodes")},
+        )
+
+    def _list_pairs(self, name: str) -> Iterator[tuple[str, Node]]:
+        node = self.fields.get_node(name)
+        for key, value in node.pairs if isinstance(node, Mapping) else ():
+            yield key.text, value
+
+    def _create_source(self, node: Node) -> SourceLocation:
+        return SourceLocation(self.file, node.line, node.column)
+
+    def _read_policies(self) -> PolicySet:
+        policy_nodes = self.fields.get_items("policies")
+        folder = Path(self.file).parent
+        paths = [folder / node.text for node in policy_nodes if isinstance(node, Scalar)]
+        inline_policies = [(self.file, node) for node in policy_nodes if isinstance(node, Mapping)]
+        parsed = load_policies(paths if policy_nodes else (SHIPPED_POLICIES,), inline_policies)
+        self.usable = parsed.is_usable
+        self.findings += [finding for finding in parsed.findings if finding.severity is Severity.ERROR]
+        return parsed.policies
+
+    def _build_step(self, node: Node, policies: PolicySet, namespaces: list[str]) -> ScenarioStep | None:
+        fields = Fields(node)
+        namespace_node = fields.get_node("namespace")
+        namespace = fields.get_text("namespace", namespaces[0])
+        if namespace_node is not None:
+            self._check_known(namespace_node, namespace, namespaces, "namespace")
+        action = self._build_action(node)
+        expectation = self._build_expectation(fields.get_fields("expect"), policies, namespaces, namespace)
+        if action is None:
+            return None
+        dry_run = fields.get_flag("dryRun", default=False)
+        return ScenarioStep(
+            action, namespace, _build_user(fields.get_fields("as")), expectation, self._create_source(node), dry_run
+        )
+
+    def _build_action(self, node: Node) -> Action | None:
+        try:
+            return build_action(node, self._create_source(node))
+        except StepObjectError as error:
+            self.findings.append(error.finding)
+            return None
+
+    def _build_expectation(
+        self, fields: Fields, policies: PolicySet, namespaces: list[str], namespace: str
+    ) -> Expectation:
+        pods = fields.get_fields("pods")
+        return Expectation(
+            ScenarioVerdict(fields.get_text("verdict", ScenarioVerdict.ALLOWED)),
+            fields.get_texts("codes") if fields.get_node("codes") else None,
+            fields.get_text("message") if fields.get_node("message") else None,
+            fields.get_texts("warnings") if fields.get_node("warnings") else None,
+            dict(fields.get_fields("filled").get_pairs()) if fields.get_node("filled") else None,
+            parse_count(pods.get_node("made")),
+            parse_count(pods.get_node("missing")),
+            tuple(
+                self._build_ledger_expectation(item, policies, namespaces, namespace)
+                for item in fields.get_items("ledger")
+            ),
+        )
+
+    def _build_ledger_expectation(
+        self, node: Node, policies: PolicySet, namespaces: list[str], namespace: str
+    ) -> LedgerExpectation:
+        fields = Fields(node)
+        caps = {cap.name: cap for cap in policies.caps}
+        name = fields.get_text("cap")
+        if self.usable:
+            self._check_known(fields.get_node("cap") or node, name, list(caps), "cap")
+            self._check_resources(fields, caps.get(name))
+        namespace_node = fields.get_node("namespace")
+        if namespace_node is not None:
+            self._check_known(namespace_node, fields.get_text("namespace"), namespaces, "namespace")
+        shared = name in caps and caps[name].shared
+        amounts = {
+            kind: _parse_quantities(fields.get_fields(kind))
+            for kind in _AMOUNT_KINDS
+            if fields.get_node(kind) is not None
+        }
+        ledger_namespace = "" if shared else fields.get_text("namespace", namespace)
+        return LedgerExpectation(name, ledger_namespace, amounts, self._create_source(node))
+
+    def _check_resources(self, fields: Fields, cap: NamespaceCap | None) -> None:
+        """What a cap does not count would be taken for nothing of it."""
+        resources = sorted({*cap.hard, *cap.soft}) if cap is not None else []
+        for kind in _AMOUNT_KINDS:
+            value = fields.get_node(kind)
+            for key, _ in value.pairs if cap is not None and isinstance(value, Mapping) else ():
+                self._check_known(key, key.text.removeprefix(REQUESTS_PREFIX), resources, "name that the cap counts")
+
+    def _check_known(self, node: Node, name: str, known_names: list[str], noun: str) -> None:
+        if name not in known_names:
+            hint = format_suggestion(name, known_names) or (
+                f"; there is {', '.join(known_names[:5])}" if known_names else ""
+            )
+            self._report(node, UNKNOWN_VALUE, f"{quote_text(name)} is no {noun} here{hint}")
+
+    def _report(self, node: Node, code: str, message: str) -> None:
+        self.findings.append(LintFinding.create(self._create_source(node), code, Severity.ERROR, message))
+
+
+def build_scenario(file: str, document: Mapping) -> tuple[Scenario | None, list[LintFinding]]:
+    """The sequence that a document says, or everything that is wrong with it beyond its shape."""
+    builder = _ScenarioBuilder(file, document)
+    scenario = builder.build()
+    return scenario, builder.findings
+
+
+def _list_created_namespaces(step: ScenarioStep | None) -> Iterator[str]:
+    """The namespace that a step creates, if it does."""
+    if step is not None and isinstance(step.action, Create) and step.action.body["kind"] == "Namespace":
+        yield str((step.action.body.get("metadata") or {}).get("name") or "")
+
+
+def _build_user(fields: Fields) -> UserInfo:
+    return UserInfo(fields.get_text("user", _DEVELOPER), (*fields.get_texts("groups"), _AUTHENTICATED))
+
+
+def _parse_quantities(fields: Fields) -> dict[str, Quantity]:
+    return {name: Quantity.parse(text) for name, text in fields.get_pairs().items()}

@@ -1,0 +1,173 @@
+"""The language of sequence files: their schema, and the formats that it has beside those of policies.
+
+Loading: the files that arguments name, as sequences, and everything that is wrong with them.
+
+The one module of this room that touches files, but for manifests and policies, which their own rooms read.
+"""
+
+import json
+import os
+import stat
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from jsonschema import FormatChecker
+
+from webhook.cli.manifest.files import find, printable
+from webhook.cli.scenarios.scenario import MAX_PODS, Scenario
+from webhook.cli.scenarios.scenario_builder import build_scenario
+from webhook.policy.bounds import MAX_FILE_BYTES
+from webhook.policy.compose import compose
+from webhook.policy.decode import decoded
+from webhook.policy.formats import FormatError, create_format_checker, quote_text
+from webhook.policy.lint_findings import LintFinding, Severity
+from webhook.policy.model import SourceLocation
+from webhook.policy.nodes import Mapping, Node, Number, Scalar
+from webhook.policy.parse import check_ambiguous_numbers
+from webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, TOO_LARGE, UNREADABLE
+from webhook.policy.schema import DocumentSchema, check_shape
+from webhook.server.settings.value_types import DurationError, parse_duration
+
+SCHEMA_FILE = "schema.json"
+
+
+"""Pods of one workload; each of them goes through the gate."""
+
+MAX_WAIT_SECONDS: Final = 86_400.0
+"""Seconds that one step may wait."""
+
+
+@cache
+def get_scenario_language() -> DocumentSchema:
+    """What a sequence may say."""
+    schema = json.loads(files("webhook.cli.scenarios").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
+    return DocumentSchema(
+        schema,
+        create_scenario_format_checker(),
+        required_head="apiVersion: v1 and kind: Pod, say",
+        document_form="a sequence must be a mapping with name and steps; `tallygate test --help` shows one",
+    )
+
+
+def create_scenario_format_checker() -> FormatChecker:
+    """The formats of policies, and three more: where, how many, and how long."""
+    format_checker = create_format_checker()
+    format_checker.checks("path", raises=FormatError)(_is_path)
+    format_checker.checks("count", raises=FormatError)(_is_count)
+    format_checker.checks("duration", raises=FormatError)(_is_duration)
+    return format_checker
+
+
+def _is_path(instance: Any) -> bool:
+    """A path that can be shown as it is."""
+    if isinstance(instance, str) and not (instance.strip() and instance.isprintable()):
+        raise FormatError(UNREADABLE, f"{quote_text(instance)!a} is no path; write one as in ../caps.yaml")
+    return True
+
+
+def _is_count(instance: Any) -> bool:
+    """A number of pods."""
+    if isinstance(instance, Number):
+        text = instance.text
+        if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_PODS)) or int(text) > MAX_PODS:
+            raise FormatError(
+                BAD_QUANTITY, f"{quote_text(text)} is no number of pods here; write one from 0 to {MAX_PODS}"
+            )
+    return True
+
+
+def _is_duration(instance: Any) -> bool:
+    """How long to wait."""
+    if isinstance(instance, str):
+        try:
+            seconds = parse_duration(instance)
+        except DurationError as error:
+            raise FormatError(BAD_QUANTITY, str(error)) from error
+        if seconds > MAX_WAIT_SECONDS:
+            raise FormatError(
+                BAD_LENGTH, f"{quote_text(instance)} is longer than 24h, which is all that one step waits"
+            )
+    return True
+
+
+MAX_SCENARIOS: Final = 2_000
+MAX_FINDINGS: Final = 200
+
+
+@dataclass(slots=True)
+class _LoadedScenarios:
+    """What files say: sequences in the order written, and what is wrong, which keeps all of them from being run."""
+
+    scenarios: list[Scenario] = field(default_factory=list)
+    findings: list[LintFinding] = field(default_factory=list)
+    files: int = 0
+
+
+def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
+    """Read every file; one that is broken does not hide the others."""
+    loaded = _LoadedScenarios()
+    for name in find(arguments):
+        if len(loaded.scenarios) > MAX_SCENARIOS or len(loaded.findings) > MAX_FINDINGS:
+            break
+        loaded.files += 1
+        _read_file(name, loaded)
+    if len(loaded.scenarios) > MAX_SCENARIOS:
+        loaded.findings.append(
+            _create_finding("", TOO_LARGE, f"more than {MAX_SCENARIOS:,} sequences; test them in parts")
+        )
+    for argument in arguments if not loaded.files else ():
+        loaded.findings.append(
+            _create_finding(argument, UNREADABLE, "no sequence here; put a file named *.yaml into it")
+        )
+    return loaded
+
+
+def _read_file(name: str, loaded: _LoadedScenarios) -> None:
+    printable_name, content = printable(name), _read_bytes(name)
+    text = content if isinstance(content, LintFinding) else decoded(printable_name, content)
+    if isinstance(text, LintFinding):
+        loaded.findings.append(text)
+        return
+    documents, findings = compose(printable_name, text)
+    loaded.findings += findings
+    nonempty = [
+        document_node
+        for document_node in documents
+        if not (isinstance(document_node, Scalar) and document_node.value is None)
+    ]
+    if not nonempty and not findings:
+        loaded.findings.append(_create_finding(name, UNREADABLE, "no sequence in it; write one with name and steps"))
+    reported = {(finding.line, finding.column) for finding in findings}
+    for document in nonempty:
+        _add_document(printable_name, document, reported, loaded)
+
+
+def _add_document(name: str, document: Node, reported: set[tuple[int, int]], loaded: _LoadedScenarios) -> None:
+    """One document; of a value at a place that was told of already, nothing more is said."""
+    shape_findings = check_shape(name, document, get_scenario_language())
+    ambiguities = (replace(each, severity=Severity.ERROR) for each in check_ambiguous_numbers(name, document))
+    loaded.findings += sorted(
+        {*(finding for finding in shape_findings if (finding.line, finding.column) not in reported), *ambiguities}
+    )
+    if isinstance(document, Mapping) and not shape_findings:
+        scenario, findings = build_scenario(name, document)
+        loaded.findings += sorted(findings)
+        loaded.scenarios += [scenario] if scenario is not None else []
+
+
+def _read_bytes(name: str) -> bytes | LintFinding:
+    try:
+        if not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116  # a name may be any bytes
+            return _create_finding(name, UNREADABLE, "not a regular file; sequences are files and folders of files")
+        with Path(name).open("rb") as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return _create_finding(name, UNREADABLE, f"cannot be read: {reason}; check that it is there and readable")
+
+
+def _create_finding(name: str, code: str, message: str) -> LintFinding:
+    return LintFinding.create(SourceLocation(printable(name), 1, 1), code, Severity.ERROR, message)

@@ -1,0 +1,199 @@
+"""A world for one sequence: the gate and the keeper of the server, an API server, controllers, and time.
+
+Watches tell at once; ledgers are kept, and controllers try again, when time passes.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from webhook.accounting.amounts import Amounts
+from webhook.admission.cap_index import ActiveCap
+from webhook.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
+from webhook.cli.scenarios.scenario import JsonObject, Scenario
+from webhook.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
+from webhook.gate.charging import ReadTransition
+from webhook.gate.gate import Gate
+from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
+from webhook.gate.scheduling_snapshot import ClusterSnapshot
+from webhook.gate.top_consumers import TopConsumers
+from webhook.gate.usage_lister import UsageLister
+from webhook.objects.core import Namespace
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.events import Changed, Event, Replaced
+from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView, digest
+from webhook.state.watch.nodes import NODES, NodeView
+from webhook.state.watch.placing import ClusterView
+from webhook.state.watch.pods import PodRow
+from webhook.state.watch.view import PodView
+
+_FIRST_RECONCILE_SECONDS: Final = (
+    0.2  # as the server's keeper: soon after a change, then every second while something is promised
+)
+_RECONCILE_SECONDS: Final = 1.0
+_ACTIVATION_RECONCILES: Final = 3  # the bound, a write after it, a look after that (docs/caps.md, rule 7)
+_DEFAULT_ALLOCATABLE: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
+_NODE: Final = {"apiVersion": "v1", "kind": "Node"}
+_NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
+
+
+@dataclass(frozen=True, slots=True)
+class CapUsage:
+    """One ledger as it is now; `hard` may be absent for a name that is only watched."""
+
+    active_cap: ActiveCap
+    namespace: str
+    ledger: Ledger
+
+    def get_free(self, name: str) -> int | None:
+        """What is left of hard; None where nothing bounds it."""
+        hard = self.active_cap.hard.get(name)
+        return None if hard is None else max(hard - self.ledger.compute_charged().get(name, 0), 0)
+
+
+class SimulatedCluster:
+    """Everything that a sequence meets, in the state in which it begins: ledgers open, no pods."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.now = 1000.0
+        self._nonce_counter = itertools.count(1)
+        self._pods, self._namespaces, self._nodes = PodView(), NamespaceView(), NodeView()
+        self._scheduler_cache = ClusterView(self._nodes, self._namespaces)
+        self._pod_codec = self._scheduler_cache.reading(self._pods)
+        self.store = ApiServerStore(self._send_watch_event)
+        self._usage_lister = UsageLister(self._pods, self._namespaces, self._read_clock, self._read_clock)
+        self._ledgers = MemoryLedgers(is_standalone=False)
+        top_consumers = TopConsumers(self._read_clock, self._usage_lister)
+        self._gate = Gate(
+            policies=lambda: scenario.policies,
+            namespaces=self._namespaces,
+            ledgers=self._ledgers,
+            monotonic=self._read_clock,
+            nonce=self._create_nonce,
+            usage_lister=self._usage_lister,
+            top_consumers=top_consumers,
+            snapshots=self,
+        )
+        self._ledger_reconciler = LedgerReconciler(
+            caps=self._gate.get_active_caps,
+            usage_lister=self._usage_lister,
+            ledgers=self._ledgers,
+            reader=self,
+            monotonic=self._read_clock,
+            nonce=self._create_nonce,
+            ages=top_consumers.ages,
+        )
+        self.api = ApiServer(self._gate, self.store, self._read_clock)
+        self.controllers = WorkloadControllers(self.api, self.store)
+        self._create_initial_objects(scenario)
+
+    def is_available(self) -> bool:
+        """Always: nothing is ever told too late here."""
+        return True
+
+    @contextmanager
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
+        """The nodes, and the pods that name one: nobody schedules the others."""
+        with self._scheduler_cache.held(_FIRST_RECONCILE_SECONDS) as cluster:
+            yield ClusterSnapshot(cluster, has_pods=pods) if cluster is not None else None
+
+    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
+        """The revision of a stored pod, for the keeper; None when there is none of that name, or another one."""
+        found = self.store.find(ObjectKey("Pod", namespace, name))
+        return int(found["metadata"]["resourceVersion"]) if found and found["metadata"]["uid"] == uid else None
+
+    def wait(self, seconds: float) -> ControllerResult:
+        """Let time pass. Controllers that were refused try again after 1, 2, 4, 8 … seconds."""
+        started_at, end = self.now, self.now + seconds
+        result, retry_delay = ControllerResult(pods_missing=self.controllers.pods_missing), 1.0
+        self.now = min(started_at + _FIRST_RECONCILE_SECONDS, end)
+        self._reconcile_ledgers()
+        while self.now < end:
+            self.now = min(self.now + _RECONCILE_SECONDS, end)
+            if self.now >= started_at + retry_delay:
+                result, retry_delay = result + self.controllers.reconcile(retry=True), retry_delay * 2
+            self._reconcile_ledgers()
+            if not self._ledger_reconciler.list_pending():
+                self.now = max(self.now, min(started_at + retry_delay, end))
+        return result
+
+    def list_cap_usages(self) -> list[CapUsage]:
+        """Every ledger that counts the pods of these namespaces, in the order of caps and namespaces."""
+        cap_usages = [
+            CapUsage(active_cap, key.namespace, self._read_ledger(key)) for key, active_cap in self._list_ledger_keys()
+        ]
+        return sorted(cap_usages, key=lambda cap_usage: (cap_usage.active_cap.definition.name, cap_usage.namespace))
+
+    def _create_initial_objects(self, scenario: Scenario) -> None:
+        names = scenario.namespaces.items()
+        for name, body in scenario.nodes.items():
+            metadata = {"name": name, "uid": self.store.create_uid(), "labels": body.get("labels", {})}
+            status = {"allocatable": body.get("allocatable", {}), "capacity": body.get("allocatable", {})}
+            self.store.put(ObjectKey("Node", "", name), {**_NODE, "metadata": metadata, "status": status})
+        for name, labels in names:
+            metadata = {"name": name, "uid": self.store.create_uid(), "labels": dict(labels)}
+            self.store.put(ObjectKey("Namespace", "", name), {**_NAMESPACE, "metadata": metadata})
+        namespace_records = [_create_namespace_record(body) for _, body in self.store.list_objects("Namespace")]
+        self._namespaces.apply(Replaced(namespace_records, self.store.revision))
+        node_events = [
+            NODES.event(_encode_watch_event("ADDED", _add_default_allocatable(body)))
+            for _, body in self.store.list_objects("Node")
+        ]
+        self._nodes.apply(
+            Replaced([event.item for event in node_events if isinstance(event, Changed)], self.store.revision)
+        )
+        self._apply_pod_event(Replaced((), self.store.revision))
+        for _ in range(_ACTIVATION_RECONCILES):
+            self.now += IN_FLIGHT_BOUND_SECONDS
+            self._reconcile_ledgers()
+
+    def _reconcile_ledgers(self) -> None:
+        for key, active_cap in self._list_ledger_keys():
+            self._ledger_reconciler.reconcile(key, active_cap)
+
+    def _list_ledger_keys(self) -> Sequence[tuple[LedgerKey, ActiveCap]]:
+        return list(self._ledger_reconciler.list_ledgers([record.name for record in self._namespaces.rows()]))
+
+    def _read_ledger(self, key: LedgerKey) -> Ledger:
+        return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(Amounts())
+
+    def _send_watch_event(self, event: str, key: ObjectKey, body: JsonObject) -> None:
+        """What the watches hear; before the first list they hear nothing."""
+        if key.kind == "Pod":
+            self._apply_pod_event(self._pod_codec.event(_encode_watch_event(event, body)))
+        elif key.kind == "Namespace":
+            self._namespaces.apply(NAMESPACES.event(_encode_watch_event(event, body)))
+        elif key.kind == "Node":
+            self._nodes.apply(NODES.event(_encode_watch_event(event, _add_default_allocatable(body))))
+
+    def _apply_pod_event(self, event: Event[PodRow]) -> None:
+        self._pods.apply(event)
+        self._scheduler_cache.apply(event)
+
+    def _read_clock(self) -> float:
+        return self.now
+
+    def _create_nonce(self) -> str:
+        return f"attempt-{next(self._nonce_counter)}"
+
+
+def _encode_watch_event(event: str, body: JsonObject) -> bytes:
+    return msgspec.json.encode({"type": event, "object": body})
+
+
+def _add_default_allocatable(node: JsonObject) -> JsonObject:
+    """A node with plenty of what every node has and a story seldom says."""
+    status = node.get("status") or {}
+    allocatable = status.get("allocatable") or status.get("capacity") or {}
+    return {**node, "status": {**status, "allocatable": {**_DEFAULT_ALLOCATABLE, **allocatable}}}
+
+
+def _create_namespace_record(body: JsonObject) -> NamespaceRow:
+    return digest(msgspec.json.decode(msgspec.json.encode(body), type=Namespace))

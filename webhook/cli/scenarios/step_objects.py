@@ -1,0 +1,175 @@
+"""Nodes to plain values, as an object's JSON has them.
+
+The objects that steps send: written in short, whole, or in a file beside the sequence.
+"""
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from webhook.cli.manifest.bounds import Bounds
+from webhook.cli.manifest.fault import Fault
+from webhook.cli.manifest.to_json import to_json
+from webhook.cli.manifests.manifest_files import load_manifests
+from webhook.cli.scenarios.scenario import JsonObject
+from webhook.errors import TallygateError
+from webhook.policy.lint_findings import LintFinding, Severity
+from webhook.policy.model import SourceLocation
+from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence
+from webhook.policy.policy_builder import Fields
+from webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNREADABLE, WRONG_TYPE
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+
+
+def convert_node(node: Node | None) -> Any:
+    """The value of a node; a number that is not a whole one stays the text it is, which a quantity may be as well."""
+    match node:
+        case Mapping():
+            return {key.text: convert_node(value) for key, value in node.pairs}
+        case Sequence():
+            return [convert_node(item) for item in node.items]
+        case Scalar():
+            return _convert_scalar(node)
+        case None:
+            return None
+
+
+def get_mapping(fields: Fields, name: str) -> dict[str, Any]:
+    """The value of a field that is a mapping; empty where it is absent."""
+    value = convert_node(fields.get_node(name))
+    return value if isinstance(value, dict) else {}
+
+
+def parse_count(node: Node | None) -> int | None:
+    """The value of a field that the schema has judged to be a number of pods."""
+    return int(node.text) if isinstance(node, Scalar) else None
+
+
+def _convert_scalar(node: Scalar) -> Any:
+    if not isinstance(node.value, Number):
+        return node.value
+    return int(node.text) if _INTEGER.fullmatch(node.text) else node.text
+
+
+WORKLOAD_KINDS: Final = {"deployment": ("apps/v1", "Deployment"), "statefulset": ("apps/v1", "StatefulSet")}
+SHORT_FORMS: Final = {"pod": ("v1", "Pod"), **WORKLOAD_KINDS, "job": ("batch/v1", "Job")}
+"""How an object is named in short: its API version and kind."""
+
+_INPUT_LIMITS = Bounds(size=1 << 20, depth=40, documents=10, nodes=50_000, expanded=10_000)
+
+_MAX_DIGITS: Final = 18
+_SHORT_FIELDS: Final = (
+    "replicas",
+    "resources",
+    "requests",
+    "limits",
+    "labels",
+    "priorityClass",
+    "nodeSelector",
+)
+
+
+class StepObjectError(TallygateError):
+    """A step does not say which object it sends; the finding tells why."""
+
+    def __init__(self, finding: LintFinding) -> None:
+        self.finding = finding
+        super().__init__(str(finding))
+
+
+def build_object(fields: Fields, source: SourceLocation) -> JsonObject:
+    """The object of a step.
+
+    Raises:
+        ObjectError: it is said in no way or in several, or its file holds something else.
+    """
+    forms = [name for name in (*SHORT_FORMS, "manifest", "file") if fields.get_node(name) is not None]
+    if not forms:
+        raise _create_error(
+            source, f"which object? name one by {', '.join(SHORT_FORMS)}, manifest or file", MISSING_FIELD
+        )
+    if len(forms) > 1:
+        raise _create_error(source, f"{forms[0]} and {forms[1]} are two objects; write two steps", UNKNOWN_FIELD)
+    (form,) = forms
+    extra = [name for name in _SHORT_FIELDS if fields.get_node(name) is not None]
+    if form not in SHORT_FORMS and extra:
+        raise _create_error(
+            source, f"{extra[0]} stands beside {form}, which says all of the object; write it there", UNKNOWN_FIELD
+        )
+    if form == "pod" and fields.get_node("replicas") is not None:
+        raise _create_error(
+            source, "replicas: a pod is one; name a deployment, statefulset or job instead", UNKNOWN_FIELD
+        )
+    if form == "manifest":
+        return get_mapping(fields, "manifest")
+    return _read_object(fields.get_text("file"), source) if form == "file" else _build_short_form(form, fields)
+
+
+def get_requests_and_limits(fields: Fields) -> tuple[JsonObject, JsonObject]:
+    """Requests and limits that are written: `resources` is both."""
+    resources = get_mapping(fields, "resources")
+    return {**resources, **get_mapping(fields, "requests")}, {**resources, **get_mapping(fields, "limits")}
+
+
+def _build_short_form(form: str, fields: Fields) -> JsonObject:
+    version, kind = SHORT_FORMS[form]
+    name = fields.get_text(form)
+    labels, spec = get_mapping(fields, "labels"), _build_pod_spec(fields)
+    head = {"apiVersion": version, "kind": kind}
+    if kind == "Pod":
+        return {**head, "metadata": {"name": name, "labels": labels}, "spec": spec}
+    replicas = convert_node(fields.get_node("replicas"))
+    template = {"metadata": {"labels": {**labels, "app": name}}, "spec": spec}
+    replica_fields = {} if replicas is None else {"parallelism" if kind == "Job" else "replicas": replicas}
+    if kind == "Job":
+        return {**head, "metadata": {"name": name}, "spec": {**replica_fields, "template": template}}
+    selector = {"matchLabels": {"app": name}}
+    return {**head, "metadata": {"name": name}, "spec": {**replica_fields, "selector": selector, "template": template}}
+
+
+def _build_pod_spec(fields: Fields) -> JsonObject:
+    requests, limits = get_requests_and_limits(fields)
+    resources = {name: amounts for name, amounts in (("requests", requests), ("limits", limits)) if amounts}
+    spec: JsonObject = {"containers": [{"name": "main", "resources": resources}]}
+    if fields.get_text("priorityClass"):
+        spec["priorityClassName"] = fields.get_text("priorityClass")
+    if selector := get_mapping(fields, "nodeSelector"):
+        spec["nodeSelector"] = selector
+    return spec
+
+
+def _read_object(path: str, source: SourceLocation) -> JsonObject:
+    full_path = str(Path(source.file).parent / path)
+    intake = load_manifests((full_path,), io.BytesIO(), _INPUT_LIMITS, lambda names: names)
+    for finding in intake.findings:
+        raise StepObjectError(
+            LintFinding(finding.file, finding.line, finding.column, finding.code, Severity.ERROR, finding.message),
+        )
+    if len(intake.manifests) != 1:
+        raise _create_error(source, f"{full_path} holds {len(intake.manifests)} objects; a step sends one", UNREADABLE)
+    (manifest,) = intake.manifests
+    try:
+        body: Any = json.loads(
+            to_json(manifest.node, _INPUT_LIMITS.expanded), parse_float=str, parse_int=_parse_integer
+        )
+    except Fault as error:
+        position = SourceLocation(full_path, error.place.line, error.place.column)
+        raise _create_error(position, error.message, error.code) from error
+    typed_body: JsonObject = {**body, "apiVersion": manifest.api_version, "kind": manifest.kind}
+    metadata = typed_body.get("metadata")
+    if not isinstance(metadata, dict | None):
+        position = SourceLocation(full_path, manifest.node.place.line, manifest.node.place.column)
+        raise _create_error(position, "metadata: must be a mapping", WRONG_TYPE)
+    return typed_body
+
+
+def _parse_integer(text: str) -> int | str:
+    """A whole number; one that is longer than any that Kubernetes knows stays a text."""
+    return int(text) if len(text) <= _MAX_DIGITS else text
+
+
+def _create_error(source: SourceLocation, message: str, code: str) -> StepObjectError:
+    return StepObjectError(LintFinding.create(source, code, Severity.ERROR, message))

@@ -1,0 +1,45 @@
+"""`tallygate serve`: the gate, answering a cluster. Its options are the server's own table of settings."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from webhook.cli.framework import Command
+from webhook.cli.server_options import server_options
+from webhook.server.lifecycle import exit_process
+from webhook.server.serve import serve as serve_gate
+from webhook.server.settings.sources import load_settings
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "first a certificate ..."),
+        ("tallygate serve --tls-cert tls/tls.crt --tls-key tls/tls.key --policies policies/", "... then serve with it"),
+        (
+            "tallygate serve --tls-secret tallygate-system/tallygate-tls",
+            "in a cluster, with certificates that it keeps",
+        ),
+        ("TALLYGATE_LISTEN=127.0.0.1:8443 tallygate serve --config settings.yaml", "settings from elsewhere"),
+        ("curl --cacert tls/ca.crt https://localhost:8443/readyz", "is it ready, and what is in force?"),
+    ),
+)
+@server_options()
+def serve(config: Path | None, **flags: Any) -> None:
+    """Serve the gate over TLS until it is told to stop (SIGTERM, or Ctrl-C).
+
+    Every setting can be given as a flag, as the environment variable in brackets, or in a settings file; flags win over
+    variables, and variables over the file. Policy files and certificates are watched, and taken up when they change.
+    With --tls-secret it makes its certificates itself, renews them, and tells the API server whom to trust.
+
+    Exit codes: 0 stopped, 1 stopped but requests had to be given up, 2 it could not start.
+    """
+    settings = load_settings(flags, os.environ, config)
+    if not settings.tls_secret:
+        exit_process(serve_gate(settings))
+    # What keeps certificates, and the official client with it, is a quarter of such a start, and wanted here alone.
+    from webhook.cli.serve.certificate_controller import run_certificate_controller  # noqa: PLC0415
+
+    exit_process(serve_gate(settings, run_certificate_controller))

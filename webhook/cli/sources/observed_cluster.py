@@ -1,0 +1,319 @@
+"""A cluster as it was at one time.
+
+A cluster as a snapshot has it.
+
+A cluster that is followed: seen anew whenever it has changed.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from webhook.admission.cap_index import ActiveCap, CapIndex
+from webhook.cli.sources import cap_ledger_list
+from webhook.cli.sources.cap_ledger_list import (
+    LEDGER_PAGE_SIZE,
+    LEDGER_RECORD_CODEC,
+    CapLedgerList,
+    CapLedgerRecord,
+    create_ledger_list,
+)
+from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
+from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
+from webhook.gate.usage_lister import Membership, UsageLister
+from webhook.objects.core import Namespace, Pod
+from webhook.state.kubernetes import naming
+from webhook.state.ports import LedgerKey
+from webhook.state.watch import namespaces
+from webhook.state.watch.columns import Place
+from webhook.state.watch.events import Changed, Deleted, Event, Replaced
+from webhook.state.watch.failure import Reason
+from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
+from webhook.state.watch.pods import PodRow, digest
+from webhook.state.watch.pool import Access, PooledTransport
+from webhook.state.watch.ports import Transport
+from webhook.state.watch.runner import Follower
+from webhook.state.watch.shapes import Shapes
+from webhook.state.watch.view import PodView
+from webhook.state.watch.wire import Reading, revision_of
+
+PODS_PATH = "/api/v1/pods"
+_NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)
+
+
+class ClusterStores:
+    """Pods and namespaces as the gate sees them, empty until they are told what there is.
+
+    `born` says when pods were created, in seconds since 1970, as far as they were digested here.
+    """
+
+    def __init__(self) -> None:
+        self.pods = PodView()
+        self.namespaces = NamespaceView()
+        self.usage_lister = UsageLister(self.pods, self.namespaces, time.monotonic, lambda: None)
+        self.creation_times: dict[str, float] = {}
+        self._interner = Shapes()
+
+    def create_pod_record(self, pod: Pod) -> PodRow:
+        """The row of a stored pod.
+
+        Raises:
+            ValueError: it lacks what every stored pod has.
+        """
+        record = digest(pod, self._interner)
+        created = pod.metadata.creation_timestamp if pod.metadata else None
+        if created:
+            self.creation_times[record.uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
+        return record
+
+
+@dataclass
+class ObservedCluster:
+    """Pods and namespaces, which have been listed, and CapLedgers. It is asked while the views stay as they are.
+
+    `now` is when it was read, in seconds since 1970, unless that is not known.
+    """
+
+    stores: ClusterStores
+    ledgers: CapLedgerList
+    read_at: float | None = None
+
+    @property
+    def pods(self) -> PodView:
+        """The pods."""
+        return self.stores.pods
+
+    def list_keys(self, cap: ActiveCap) -> list[LedgerKey]:
+        """The ledgers that a cap has here: one, or one for each of its namespaces."""
+        if cap.definition.shared:
+            return [LedgerKey(cap.key, "")]
+        return [LedgerKey(cap.key, name) for name in sorted(self.get_membership(cap, LedgerKey(cap.key, "")).names)]
+
+    def get_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership:
+        """The namespaces that draw on a ledger, as the gate finds them."""
+        return self.stores.usage_lister.find_membership(cap, key) or _NO_MEMBERS
+
+    def list_terminating(self, namespaces: Iterable[str]) -> list[str]:
+        """The UIDs of pods of these namespaces that are being deleted and have not ended."""
+        return [uid for name in namespaces for uid in self._terminating_by_namespace.get(name, ())]
+
+    def list_unknown_ledgers(self, caps: CapIndex) -> list[LedgerKey]:
+        """The ledgers of caps that are not among these."""
+        cap_keys = {counted.key for counted in caps.list_caps()}
+        return sorted(
+            (key for key in self.ledgers.records if key.cap not in cap_keys), key=lambda key: (key.cap, key.namespace)
+        )
+
+    def list_deleted_namespaces(self, caps: CapIndex) -> list[str]:
+        """The namespaces that are gone, of which a ledger of these caps is left."""
+        cap_keys = {counted.key for counted in caps.list_caps()}
+        namespaces = {key.namespace for key in self.ledgers.records if key.namespace and key.cap in cap_keys}
+        return sorted(name for name in namespaces if self.stores.namespaces.row(name) is None)
+
+    @cached_property
+    def _terminating_by_namespace(self) -> Mapping[str, list[str]]:
+        uids_by_namespace: dict[str, list[str]] = defaultdict(list)
+        for namespace in self.stores.namespaces.rows():
+            for pod in self.pods.within(namespace.name):
+                if _is_terminating(pod):
+                    uids_by_namespace[namespace.name].append(pod.uid)
+        return uids_by_namespace
+
+
+def observe_api_server(access: Access) -> ObservedCluster:
+    """What is there now. Ledgers are read first, so that pods are no older than what a ledger was counted from.
+
+    Raises:
+        ListingError: pods or namespaces cannot be listed.
+    """
+    transport = PooledTransport(access)
+    try:
+        stores, ledgers = ClusterStores(), list_cap_ledgers(transport, access.server)
+        stores.namespaces.apply(list_all(transport, NAMESPACES, access.server))
+        stores.pods.apply(list_all(transport, Reading("pods", PODS_PATH, Pod, stores.create_pod_record), access.server))
+        return ObservedCluster(stores, ledgers, time.time())
+    finally:
+        transport.close()
+
+
+def list_cap_ledgers(transport: Transport, server: str) -> CapLedgerList:
+    """The CapLedgers of a cluster, or why there are none to be had.
+
+    Raises:
+        ListingError: the API server fails in another way than by refusing.
+    """
+    try:
+        return create_ledger_list(list_all(transport, LEDGER_RECORD_CODEC, server, LEDGER_PAGE_SIZE).items)
+    except UnknownResourceError:
+        return _create_unavailable(
+            "the cluster has no CapLedgers: the gate keeps its ledgers in memory, or there is none"
+        )
+    except ListError as error:
+        if error.cause.reason is not Reason.FORBIDDEN:
+            raise
+        return _create_unavailable(f"CapLedgers may not be read: {error.cause}")
+
+
+def _create_unavailable(reason: str) -> CapLedgerList:
+    return CapLedgerList(missing_reason=reason, unavailable_reason=reason)
+
+
+def _is_terminating(pod: Place) -> bool:
+    return pod.is_terminating and not pod.has_ended
+
+
+class _SnapshotHandler:
+    """Takes objects as they come, and keeps of each what its view keeps."""
+
+    def __init__(self) -> None:
+        self.stores = ClusterStores()
+        self.pods: list[PodRow] = []
+        self.namespaces: list[NamespaceRow] = []
+        self.ledgers: list[CapLedgerRecord] = []
+
+    def __call__(self, kind: str, item: msgspec.Raw) -> bool:
+        """Take one; ValueError for one that is not as a cluster stores it."""
+        match kind:
+            case "Pod":
+                self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
+            case "Namespace":
+                self.namespaces.append(namespaces.digest(_NAMESPACE_DECODER.decode(item)))
+            case naming.KIND:
+                self.ledgers.append(cap_ledger_list.create_ledger_record(item))
+            case "Node":
+                pass
+            case _:
+                return False
+        return True
+
+    def get_revision(self, list_revision: str) -> int:
+        """When the pods were so: what the list says, else what the newest of them does."""
+        return (
+            max((record.revision for record in self.pods), default=1)
+            if list_revision in ("", "0")
+            else revision_of(list_revision)
+        )
+
+
+def observe_snapshot(path: Path) -> ObservedCluster:
+    """Read a snapshot, JSON or YAML.
+
+    Raises:
+        SnapshotError: the file cannot be read, holds something else, or no namespaces.
+    """
+    handler = _SnapshotHandler()
+    list_revision = read_items(path, handler)
+    if not handler.namespaces:
+        raise SnapshotError(f"{path}: it holds no namespaces, and caps speak of namespaces; {SNAPSHOT_HINT}")
+    try:
+        revision = handler.get_revision(list_revision)
+    except ValueError as error:
+        raise SnapshotError(f"{path}: no snapshot: {error}; {SNAPSHOT_HINT}") from None
+    handler.stores.namespaces.apply(Replaced(handler.namespaces, revision))
+    handler.stores.pods.apply(Replaced(handler.pods, revision))
+    cap_ledgers = create_ledger_list(handler.ledgers)
+    return ObservedCluster(
+        handler.stores,
+        CapLedgerList(missing_reason="the snapshot has no CapLedgers") if cap_ledgers.missing_reason else cap_ledgers,
+    )
+
+
+_POD_DECODER = msgspec.json.Decoder(Pod)
+_NAMESPACE_DECODER = msgspec.json.Decoder(Namespace)
+
+
+_POLL_SECONDS = 1.0
+"""Between two looks: what changes within it is seen at once."""
+
+
+class CapLedgerStore:
+    """CapLedgers as of one revision. The mapping is replaced, never changed, so that any thread may look."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, CapLedgerRecord] = {}
+        self.revision: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def apply(self, event: Event[CapLedgerRecord]) -> None:
+        """Take up what was told."""
+        if isinstance(event, Replaced):
+            self._records = {row.uid: row for row in event.items}
+        elif isinstance(event, Changed):
+            self._records = {**self._records, event.item.uid: event.item}
+        elif isinstance(event, Deleted):
+            self._records = {uid: row for uid, row in self._records.items() if uid != event.item.uid}
+        self.revision = event.revision
+
+    def list_ledgers(self) -> CapLedgerList:
+        """All of them, now."""
+        return create_ledger_list(self._records.values())
+
+
+class WatchedCluster:
+    """Pods, namespaces and, unless `closed` says why not, CapLedgers."""
+
+    def __init__(self, access: Access, unavailable_reason: str) -> None:
+        self._unavailable_reason = unavailable_reason
+        self._stores, self._ledger_store = ClusterStores(), CapLedgerStore()
+        namespaces, pods = self._stores.namespaces, self._stores.pods
+        self._informers: list[Follower[Any, Any]] = [
+            Follower(NAMESPACES, access, namespaces.apply, namespaces.__len__),
+            Follower(pods.reading, access, pods.apply, pods.__len__),
+        ]
+        if not unavailable_reason:
+            self._informers.append(
+                Follower(LEDGER_RECORD_CODEC, access, self._ledger_store.apply, self._ledger_store.__len__)
+            )
+
+    def start(self) -> None:
+        """Begin."""
+        for informer in self._informers:
+            informer.start()
+
+    def stop(self) -> None:
+        """End within a second for each."""
+        for informer in self._informers:
+            informer.stop()
+
+    def iterate_changes(self) -> Iterator[tuple[ObservedCluster, tuple[str, ...]]]:
+        """What is seen, each time that something may have changed, and what is stale of it; for ever."""
+        previous: object = None
+        while True:
+            statuses = [informer.followed() for informer in self._informers]
+            stale = tuple(
+                status.stale for status in statuses if status.stale is not None and status.revision is not None
+            )
+            current = ([each.revision for each in statuses], stale)
+            if current != previous and all(each.revision is not None for each in statuses):
+                previous = current
+                yield ObservedCluster(self._stores, self._list_ledgers()), stale
+            time.sleep(_POLL_SECONDS)
+
+    def _list_ledgers(self) -> CapLedgerList:
+        reason = self._unavailable_reason
+        return (
+            CapLedgerList(missing_reason=reason, unavailable_reason=reason)
+            if reason
+            else self._ledger_store.list_ledgers()
+        )
+
+
+@contextmanager
+def watch_cluster(access: Access, unavailable_reason: str) -> Iterator[WatchedCluster]:
+    """A cluster that is followed for as long as the block runs."""
+    cluster = WatchedCluster(access, unavailable_reason)
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()

@@ -1,0 +1,150 @@
+"""What a snapshot keeps of each object: what tallygate reads, and nothing else.
+
+No environment, no command line, no image, and of annotations those only that say where a volume is: what is not there
+cannot be given away.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from webhook.accounting.cluster.ingest import STORAGE_TYPES
+from webhook.accounting.cluster.storage_index import StorageObject
+from webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
+from webhook.cli.sources.observed_cluster import PODS_PATH
+from webhook.objects.core import Namespace
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode, SchedulingPod
+from webhook.state.kubernetes import naming, wire
+from webhook.state.watch.wire import Reading, revision_of
+
+
+class SnapshotItem(NamedTuple):
+    """One object; `content` is its JSON, empty for a CapLedger that a newer tallygate has written."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    content: bytes
+    kind: str = ""
+
+
+SchedulingObject = StorageObject | PriorityClass | PodDisruptionBudget | DeviceClass
+"""What says something about where pods can run, besides pods, nodes and namespaces."""
+
+_KEPT_ANNOTATIONS = frozenset(
+    {
+        "volume.beta.kubernetes.io/storage-class",
+        "volume.kubernetes.io/selected-node",
+        "pv.kubernetes.io/bind-completed",
+        "storage.alpha.kubernetes.io/migrated-plugins",
+    }
+)
+
+
+def _create_pod_item(pod: SchedulingPod) -> SnapshotItem:
+    return _create_item("Pod", pod.metadata, spec=pod.spec, status=pod.status)
+
+
+def _create_node_item(node: SchedulingNode) -> SnapshotItem:
+    return _create_item("Node", node.metadata, spec=node.spec, status=node.status)
+
+
+def _create_namespace_item(namespace: Namespace) -> SnapshotItem:
+    return _create_item("Namespace", namespace.metadata)
+
+
+def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: Any) -> SnapshotItem:
+    """A stored object.
+
+    Raises:
+        ValueError: it lacks what every stored object has.
+    """
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError(f"a {kind.lower()} without uid or name")
+    annotations = {key: value for key, value in (meta.annotations or {}).items() if key in _KEPT_ANNOTATIONS}
+    metadata = type(meta)(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        creation_timestamp=meta.creation_timestamp,
+        deletion_timestamp=meta.deletion_timestamp,
+        labels=meta.labels,
+        annotations=annotations or None,
+        owner_references=meta.owner_references if kind in STORAGE_TYPES else None,
+    )
+    body = {"apiVersion": version, "kind": kind, "metadata": metadata}
+    body |= {name: value for name, value in content.items() if value}
+    revision = revision_of(meta.resource_version or "")
+    return SnapshotItem(meta.uid, meta.namespace or "", meta.name, revision, _ENCODER.encode(body), kind)
+
+
+def _create_ledger_item(item: msgspec.Raw) -> SnapshotItem:
+    meta = _METADATA_DECODER.decode(item).metadata
+    try:
+        content = _ENCODER.encode(_LEDGER_DECODER.decode(item))
+    except ValueError:
+        content = b""
+    return SnapshotItem(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version), content)
+
+
+class _StoredObject(msgspec.Struct, frozen=True):
+    metadata: wire.Metadata
+
+
+_ENCODER = msgspec.json.Encoder()
+_METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
+_FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LEDGER_DECODER = msgspec.json.Decoder(wire.CapLedger)
+
+POD_CODEC = Reading("pods", PODS_PATH, SchedulingPod, _create_pod_item)
+NODE_CODEC = Reading("nodes", "/api/v1/nodes", SchedulingNode, _create_node_item)
+NAMESPACE_CODEC = Reading("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_item)
+LEDGER_CODEC = Reading(naming.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
+
+_RESOURCES: Sequence[tuple[str, str, str]] = (
+    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("v1", "persistentvolumes", "PersistentVolume"),
+    ("storage.k8s.io/v1", "storageclasses", "StorageClass"),
+    ("storage.k8s.io/v1", "csinodes", "CSINode"),
+    ("storage.k8s.io/v1", "csidrivers", "CSIDriver"),
+    ("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
+    ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
+    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
+    ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
+    ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+)
+_TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
+    **STORAGE_TYPES,
+    "PriorityClass": PriorityClass,
+    "PodDisruptionBudget": PodDisruptionBudget,
+    "DeviceClass": DeviceClass,
+}
+
+
+def _create_codec(version: str, plural: str, kind: str) -> Reading[SchedulingObject, SnapshotItem]:
+    """How objects of a kind are read of which all fields that are read are kept."""
+
+    def create_item(obj: SchedulingObject) -> SnapshotItem:
+        content = _FIELDS_DECODER.decode(_ENCODER.encode(obj))
+        content.pop("metadata", None)
+        return _create_item(kind, obj.metadata, version, **content)
+
+    path = f"/apis/{version}/{plural}" if "/" in version else f"/api/{version}/{plural}"
+    return Reading(plural, path, _TYPES_BY_KIND[kind], create_item)
+
+
+VOLUME_CODECS = tuple(_create_codec(*place) for place in _RESOURCES if place[2] in STORAGE_TYPES)
+"""What says something about volumes: all of it, or none, for a claim without its volume says what is not so."""
+
+SCHEDULING_CODECS = tuple(_create_codec(*place) for place in _RESOURCES if place[2] not in STORAGE_TYPES)
+"""What else says where pods can run: priorities and budgets."""
+
+VOLUMES_LISTED_KIND = "PersistentVolumeClaimList"
+VOLUMES_LISTED_ITEM = SnapshotItem(
+    "", "", "", 0, f'{{"apiVersion":"v1","kind":"{VOLUMES_LISTED_KIND}","items":[]}}'.encode()
+)
+"""Says in a snapshot that all there is of volumes is in it, even if that is nothing."""

@@ -1,0 +1,278 @@
+"""What `tallygate usage` is asked, and how it is answered: once, or again and again.
+
+`tallygate usage`: what caps are, hold and promise.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import click
+
+from webhook.admission.cap_index import CapIndex
+from webhook.cli import progress
+from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from webhook.cli.output import tables
+from webhook.cli.output.tables import escape_control
+from webhook.cli.sources.cluster_source import ClusterSource
+from webhook.cli.sources.observed_cluster import ObservedCluster, watch_cluster
+from webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
+from webhook.cli.usage import usage_table
+from webhook.cli.usage.consumers import (
+    ResourceConsumers,
+    convert_consumers,
+    format_rows,
+    format_title,
+    list_consumers,
+)
+from webhook.cli.usage.usage_report import ChosenLedger, LedgerChoice, UsageLine, UsageReport, compute_usage
+from webhook.cli.usage.verify import Drift, convert_drift, find_comparable_ledger, find_drift, format_drift
+from webhook.policy.model import PolicySet
+
+T = TypeVar("T")
+_VERIFY_ATTEMPTS = 4
+_VERIFY_INTERVAL_SECONDS = 1.5
+"""What differs must do so in every look to be called drift: a gate counts anew within a second or two of a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """What is asked of which cluster, and how it is to be printed. Without caps, the ledgers are asked."""
+
+    source: ClusterSource
+    caps: CapIndex
+    choice: LedgerChoice
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class _UsageView(Generic[T]):
+    """One way to answer: `find` what is so, which can be compared, and `show` it."""
+
+    compute: Callable[[UsageQuery, ObservedCluster], T]
+    render: Callable[[T, str], None]
+
+
+def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
+    if not query.caps and cluster.ledgers.missing_reason:
+        raise UsageError(f"no caps are known: name their policy files by --policies ({cluster.ledgers.missing_reason})")
+    return compute_usage(cluster, query.caps, query.choice)
+
+
+def _print_usage(report: UsageReport, output: str) -> None:
+    if output != "table":
+        tables.print_data(usage_table.convert_report(report), output)
+        return
+    if report.lines:
+        _print_lines(report.lines)
+    else:
+        click.echo("no cap counts anything here", err=True)
+    _print_notes(report.notes)
+
+
+def _print_lines(lines: Sequence[UsageLine]) -> None:
+    if tables.create_console(sys.stdout).is_terminal:
+        tables.print_content(usage_table.render_lines(lines))
+    else:
+        click.echo("\n".join(usage_table.format_rows(lines)))
+
+
+def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> list[ResourceConsumers]:
+    return [consumers for chosen in _choose_ledgers(query, cluster) for consumers in list_consumers(cluster, chosen)]
+
+
+def _print_consumers(consumers_by_resource: list[ResourceConsumers], output: str) -> None:
+    if output != "table":
+        tables.print_data([convert_consumers(each) for each in consumers_by_resource], output)
+        return
+    for consumers in consumers_by_resource:
+        click.secho(format_title(consumers), bold=True)
+        click.echo("\n".join([*format_rows(consumers), ""]))
+
+
+USAGE_VIEW = _UsageView(_compute_usage, _print_usage)
+"""The table of usage. Misuse where no caps are known, or not the one that is meant."""
+CONSUMERS_VIEW = _UsageView(_compute_consumers, _print_consumers)
+"""The pods behind the numbers of a cap. Misuse where there is no such cap, or it does not count the namespace."""
+
+
+def show_once(query: UsageQuery, view: _UsageView[T]) -> None:
+    """Show what is there now.
+
+    Raises:
+        TallygateError: it cannot be found out.
+    """
+    view.render(view.compute(query, query.source.read()), query.output)
+
+
+def show_changes(query: UsageQuery, view: _UsageView[T]) -> None:
+    """Show what is there, and again when that has changed; until somebody interrupts.
+
+    Raises:
+        TallygateError: at the beginning it cannot be found out.
+    """
+    observed = query.source.read()
+    previous: tuple[T, tuple[str, ...]] = (view.compute(query, observed), ())
+    _show_again(query, view, *previous)
+    with watch_cluster(query.source.connect(), observed.ledgers.unavailable_reason) as cluster:
+        for current, stale in cluster.iterate_changes():
+            content = (view.compute(query, current), stale)
+            if content != previous:
+                _show_again(query, view, *content)
+                previous = content
+
+
+def _show_again(query: UsageQuery, view: _UsageView[T], content: T, stale: Sequence[str]) -> None:
+    if query.output == "yaml":
+        click.echo("---")
+    elif query.output == "table":
+        click.clear()  # only where there is a terminal
+        click.echo(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    view.render(content, query.output)
+    _print_notes(stale)
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        click.echo(f"note: {escape_control(note)}", err=True)
+
+
+def print_drift(query: UsageQuery) -> bool:
+    """Print what ledgers say otherwise than pods; whether there is anything.
+
+    Raises:
+        Misuse: there is no such cap, or there are no ledgers.
+    """
+    drifts, ledgers = _find_lasting_drift(query)
+    if query.output != "table":
+        tables.print_data([convert_drift(each) for each in drifts], query.output)
+    elif drifts:
+        click.echo("\n".join(format_drift(drifts)))
+    result_text = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
+    click.echo(f"{ledgers} ledger{'s' * (ledgers != 1)} compared with the pods: {result_text}", err=True)
+    return bool(drifts)
+
+
+def _find_lasting_drift(query: UsageQuery) -> tuple[list[Drift], int]:
+    """What differs in the same way in every one of several looks, and how many ledgers were looked at."""
+    drifts, ledgers = _find_drift_once(query)
+    for _ in range(0 if query.source.snapshot else _VERIFY_ATTEMPTS - 1):
+        if not drifts:
+            break
+        time.sleep(_VERIFY_INTERVAL_SECONDS)
+        latest, ledgers = _find_drift_once(query)
+        latest_drifts = frozenset(latest)
+        drifts = [drift for drift in drifts if drift in latest_drifts]
+    return drifts, ledgers
+
+
+def _find_drift_once(query: UsageQuery) -> tuple[list[Drift], int]:
+    cluster = query.source.read()
+    if cluster.ledgers.missing_reason:
+        raise UsageError(f"there are no ledgers to compare with the pods: {cluster.ledgers.missing_reason}")
+    chosen = [each for each in _choose_ledgers(query, cluster) if find_comparable_ledger(cluster, each)]
+    return [drift for each in progress.track("comparing ledgers", chosen) for drift in find_drift(cluster, each)], len(
+        chosen
+    )
+
+
+def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenLedger]:
+    chosen = list(query.choice.list_ledgers(cluster, query.caps))
+    if not chosen:
+        scope = f"namespace {query.choice.namespace}" if query.choice.namespace else "any namespace that is there"
+        raise UsageError(f"{f'cap {query.choice.cap} does not count' if query.choice.cap else 'no cap counts'} {scope}")
+    return chosen
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate usage --policies policies/", "every cap of these policies, in the cluster of your kubeconfig"),
+        ("tallygate usage --policies policies/ --namespace team-a --watch", "one namespace's, and again as it changes"),
+        ("tallygate usage --policies policies/ --explain gpus team-a", "the pods behind a number"),
+        ("tallygate usage --policies policies/ --verify", "do the ledgers say what the pods hold?"),
+        ("tallygate usage --policies policies/ --snapshot now.json -o json", "of a snapshot, for a program"),
+    ),
+)
+@click.argument("explained", metavar="[NAMESPACE]", required=False)
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A policy file with caps, or a folder of them; may be given several times. Without it, what the CapLedgers "
+    "of the cluster say is shown.",
+)
+@click.option("--cap", metavar="NAME", help="Only this cap.")
+@click.option("--namespace", metavar="NAME", help="Only the caps over this namespace.")
+@click.option("--explain", metavar="CAP", help="List the pods behind this cap's numbers, in NAMESPACE or everywhere.")
+@click.option("--verify", is_flag=True, help="Compare the ledgers with the pods; exit code 1 when they differ.")
+@click.option("--watch", is_flag=True, help="Print again when something changes, until Ctrl-C.")
+@connection_options
+@snapshot_option(
+    "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get nodes,pods,namespaces -A -o json`."
+)
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
+def usage(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    explained: str | None,
+    *,
+    policies: tuple[Path, ...],
+    cap: str | None,
+    namespace: str | None,
+    explain: str | None,
+    verify: bool,
+    watch: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    in_cluster: bool,
+    snapshot: Path | None,
+    output: str,
+) -> None:
+    """Show each cap's bounds, what pods hold of them, what is promised to pods to come, and what is free.
+
+    What is held and promised is what the gate's CapLedgers say, and SINCE when they were counted last. Without them, in
+    a snapshot or beside a gate that keeps its ledgers in memory, what is held is counted from the pods, and what is
+    promised is not known. Pods that are being deleted hold what they have until they are gone. Needed rights: list on
+    pods, namespaces and CapLedgers; with --watch also watch.
+
+    Exit codes: 0 shown, 1 --verify found ledgers that are wrong, 2 misuse, or the cluster cannot be read.
+    """
+    if explained and not explain:
+        raise UsageError(f"{explained}: a namespace is named by --namespace {explained}, or behind --explain CAP")
+    modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
+    _check_options(modes, policies=bool(policies), cap=bool(cap), snapshot=bool(snapshot))
+    query = UsageQuery(
+        ClusterSource(kubeconfig, context, in_cluster, snapshot),
+        CapIndex(load_usable_policies(policies) if policies else PolicySet()),
+        LedgerChoice(explain or cap, explained or namespace),
+        output,
+    )
+    if verify:
+        ctx.exit(EXIT_FINDINGS if print_drift(query) else 0)
+    show = show_changes if watch else show_once
+    if explain:
+        show(query, CONSUMERS_VIEW)
+    else:
+        show(query, USAGE_VIEW)
+
+
+def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, snapshot: bool) -> None:
+    """Check the options.
+
+    Raises:
+        Misuse: they contradict each other, or there is too little of them.
+    """
+    if modes["--verify"] and (modes["--explain"] or modes["--watch"]):
+        raise UsageError("--verify goes with neither --explain nor --watch")
+    if modes["--explain"] and cap:
+        raise UsageError("--explain names the cap itself: leave --cap out")
+    if modes["--watch"] and snapshot:
+        raise UsageError("--watch goes with a cluster: a snapshot does not change")
+    for option in ("--explain", "--verify"):
+        if modes[option] and not policies:
+            raise UsageError(f"{option} needs to know what the caps count: name their policy files by --policies")

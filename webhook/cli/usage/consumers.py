@@ -1,0 +1,183 @@
+"""The pods behind a number: what each holds, and how that adds up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from webhook.accounting.amounts import Amounts, format_amount
+from webhook.accounting.charge import PODS
+from webhook.accounting.names import LIMITS_PREFIX
+from webhook.accounting.pod_requests import compute_limits, compute_requests, explain_request
+from webhook.accounting.pod_resources import PodResources, parse_pod_resources
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.resize import ResizeView, apply_status
+from webhook.admission.cap_index import ActiveCap
+from webhook.cli.output.tables import align_rows, escape_control
+from webhook.cli.sources.observed_cluster import ObservedCluster
+from webhook.cli.usage.usage_report import ChosenLedger
+from webhook.cli.usage.usage_table import format_scope
+from webhook.objects.core import Pod, PodSpec
+from webhook.state.ledger.ledger import Ledger, Reservation
+from webhook.state.watch.shapes import Shape
+
+_NO_AMOUNTS = Amounts()
+
+
+class _PodShare(NamedTuple):
+    """What one pod holds of one name, or is promised, and why so much."""
+
+    namespace: str
+    pod: str
+    uid: str
+    node: str
+    state: str
+    amount: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceConsumers:
+    """Who is behind the numbers of one name of a ledger; `tally` is what the ledger says, None without one."""
+
+    cap: str
+    namespace: str
+    members: int
+    name: str
+    ledger_used: int | None
+    consumers: tuple[_PodShare, ...]
+
+    @property
+    def used(self) -> int:
+        """What the pods hold that are there."""
+        return sum(consumer.amount for consumer in self.consumers if consumer.state != _RESERVED)
+
+
+_USED, _TERMINATING, _RESERVED = "held", "terminating", "promised"
+
+
+def list_consumers(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[ResourceConsumers]:
+    """Who is behind each number of a ledger."""
+    active_cap, key, members = chosen
+    ledger_record = cluster.ledgers.records.get(key)
+    ledger = None if ledger_record is None else ledger_record.ledger
+    shares = [*_list_pod_shares(cluster, active_cap, members), *(_list_reservations(ledger) if ledger else ())]
+    for name in sorted(active_cap.resources):
+        ledger_used = None if ledger is None else ledger.used.get(name, 0)
+        consumers = tuple(share for each, share in shares if each == name)
+        yield ResourceConsumers(active_cap.definition.name, key.namespace, len(members), name, ledger_used, consumers)
+
+
+def format_title(consumers: ResourceConsumers) -> str:
+    """What the pods are behind of."""
+    ledger_text = (
+        ""
+        if consumers.ledger_used is None
+        else (f", by the ledger {format_amount(consumers.name, consumers.ledger_used)}")
+    )
+    used_text = f"held {format_amount(consumers.name, consumers.used)}{ledger_text}"
+    return escape_control(
+        f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members)}  {consumers.name}: {used_text}"
+    )
+
+
+def format_rows(consumers: ResourceConsumers) -> list[str]:
+    """The pods, a line each."""
+    cells = [
+        (
+            f"{share.namespace}/{share.pod}",
+            share.node,
+            share.state,
+            format_amount(consumers.name, share.amount),
+            share.how,
+        )
+        for share in consumers.consumers
+    ]
+    return align_rows(("POD", "NODE", "STATE", "AMOUNT", "HOW"), cells) if cells else ["no pod"]
+
+
+def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
+    """The same for a program; amounts are milli-cpu for cpu and whole units otherwise."""
+    return {
+        "cap": consumers.cap,
+        "namespace": consumers.namespace or None,
+        "namespaces": consumers.members,
+        "resource": consumers.name,
+        "held": consumers.used,
+        "tally": consumers.ledger_used,
+        "pods": [share._asdict() for share in consumers.consumers],
+    }
+
+
+class _ResourceUsage(NamedTuple):
+    """What every pod of one shape holds of a name, and how that adds up."""
+
+    name: str
+    amount: int
+    calculation: str
+
+
+def _list_pod_shares(
+    cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str]
+) -> Iterator[tuple[str, _PodShare]]:
+    """By name counted, the pods in the order of their names."""
+    usage_by_group: dict[Shape, list[_ResourceUsage]] = {}
+    for namespace in sorted(members):
+        for pod in sorted(cluster.pods.within(namespace), key=lambda place: place.name):
+            if pod.has_ended:
+                continue
+            if pod.shape not in usage_by_group:
+                usage_by_group[pod.shape] = list(_compute_usage(active_cap, pod.shape.pod()))
+            state = _TERMINATING if pod.is_terminating else _USED
+            for usage in usage_by_group[pod.shape]:
+                identity = pod.namespace, pod.name, pod.uid, pod.node
+                yield usage.name, _PodShare(*identity, state, usage.amount, usage.calculation)
+
+
+def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[_ResourceUsage]:
+    try:
+        used = active_cap.compute_charge(pod).amounts
+        resources = _read_charged_resources(pod)
+    except QuantityError as error:
+        yield from (_ResourceUsage(name, 0, f"cannot be read: {error}") for name in active_cap.resources)
+        return
+    yield from (_ResourceUsage(name, amount, _explain_amount(resources, name)) for name, amount in used.items())
+
+
+def _read_charged_resources(pod: Pod) -> PodResources:
+    """What a cap charges for (accounting.caps)."""
+    return apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
+
+
+def _explain_amount(resources: PodResources, name: str) -> str:
+    if name == PODS:
+        return "one pod"
+    resource = name.removeprefix(LIMITS_PREFIX)
+    effective = compute_requests(resources) if resource == name else compute_limits(resources)
+    return explain_request(effective, resource).removeprefix(f"{resource} = ")
+
+
+def _list_reservations(ledger: Ledger) -> Iterator[tuple[str, _PodShare]]:
+    for uid, reservation in sorted(ledger.reservations.items(), key=lambda each: (each[1].namespace, each[1].name)):
+        for name, amount in reservation.compute_reserved().items():
+            yield (
+                name,
+                _PodShare(
+                    reservation.namespace,
+                    reservation.name,
+                    uid,
+                    "",
+                    _RESERVED,
+                    amount,
+                    _explain_reservation(reservation, name),
+                ),
+            )
+
+
+def _explain_reservation(reservation: Reservation, name: str) -> str:
+    if name in reservation.counted:
+        return (
+            f"to {reservation.operation}: {format_amount(name, reservation.requested[name])}, of which "
+            f"{format_amount(name, reservation.counted[name])} "
+            "are counted"
+        )
+    return f"to {reservation.operation}: not counted yet"

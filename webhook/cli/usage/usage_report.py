@@ -1,0 +1,242 @@
+"""Which ledgers are asked for: those of one cap, of one namespace, or all.
+
+One line for each ledger and each name that it counts.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from webhook.accounting.amounts import Amounts, format_amount
+from webhook.admission.cap_index import ActiveCap, CapIndex
+from webhook.cli.framework import UsageError
+from webhook.cli.sources.cap_ledger_list import CapLedgerRecord
+from webhook.cli.sources.observed_cluster import ObservedCluster
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import LedgerKey
+from webhook.state.watch.view import Count
+
+
+class ChosenLedger(NamedTuple):
+    """One ledger, and the namespaces that draw on it."""
+
+    active_cap: ActiveCap
+    key: LedgerKey
+    members: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerChoice:
+    """A cap and a namespace by name; None for any."""
+
+    cap: str | None = None
+    namespace: str | None = None
+
+    def is_chosen(self, cap: str, key: LedgerKey, members: frozenset[str]) -> bool:
+        """Whether a ledger is meant: a shared one by each of its namespaces."""
+        return self.cap in (None, cap) and (self.namespace in (None, key.namespace) or self.namespace in members)
+
+    def list_ledgers(self, cluster: ObservedCluster, caps: CapIndex) -> Iterator[ChosenLedger]:
+        """The ledgers meant, by name of the cap and namespace.
+
+        Raises:
+            Misuse: there is no such cap.
+        """
+        cap_names = sorted({counted.definition.name for counted in caps.list_caps()})
+        if self.cap is not None and self.cap not in cap_names:
+            raise UsageError(f"there is no cap {self.cap}; the policies have {', '.join(cap_names) or 'none'}")
+        for counted in sorted(caps.list_caps(), key=lambda counted: counted.definition.name):
+            if self.cap in (None, counted.definition.name):
+                yield from self._list_ledgers_of_cap(cluster, counted)
+
+    def _list_ledgers_of_cap(self, cluster: ObservedCluster, active_cap: ActiveCap) -> Iterator[ChosenLedger]:
+        for key in cluster.list_keys(active_cap):
+            members = cluster.get_membership(active_cap, key).names
+            if self.is_chosen(active_cap.definition.name, key, members):
+                yield ChosenLedger(active_cap, key, members)
+
+
+_NO_AMOUNTS = Amounts()
+_INITIALIZING = "converging: promises nothing yet"
+
+
+class ExceededLimit(StrEnum):
+    """Which bound is passed."""
+
+    NONE = ""
+    SOFT = "soft"
+    HARD = "hard"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLine:
+    """How it stands with one name of a ledger, in the amounts of accounting.
+
+    `namespace` is empty for a shared ledger, of which `members` says how many namespaces draw on it; None when that is
+    not known. `hard` and `soft` are None where there is no such bound, `promised` where there is no ledger to say.
+    `terminating` is how much of what is held goes with pods that are being deleted, `since` when the ledger was counted
+    from newer pods last.
+    """
+
+    cap: str
+    namespace: str
+    members: int | None
+    name: str
+    hard: int | None
+    soft: int | None
+    used: int
+    reserved: int | None
+    terminating: int = 0
+    counted_at: datetime | None = None
+    is_initializing: bool = False
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def charged(self) -> int:
+        """What counts against the cap."""
+        return self.used + (self.reserved or 0)
+
+    @property
+    def free(self) -> int | None:
+        """What there is room for; None where nothing is bounded."""
+        return None if self.hard is None else max(0, self.hard - self.charged)
+
+    @property
+    def exceeded_limit(self) -> ExceededLimit:
+        """Which bound is passed."""
+        if self.hard is not None and self.charged > self.hard:
+            return ExceededLimit.HARD
+        return ExceededLimit.SOFT if self.soft is not None and self.charged > self.soft else ExceededLimit.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """All lines, and what is to be said once."""
+
+    lines: tuple[UsageLine, ...]
+    notes: tuple[str, ...]
+
+
+def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> UsageReport:
+    """How it stands with the caps that are meant; without any caps, with the ledgers that are there.
+
+    Raises:
+        Misuse: there is no such cap.
+    """
+    notes = list(cluster.ledgers.problems)
+    if not caps:
+        return UsageReport(tuple(_list_lines_without_caps(cluster, choice)), tuple(notes))
+    if cluster.ledgers.missing_reason:
+        notes.append(f"held is counted from pods, and promised is not known: {cluster.ledgers.missing_reason}")
+    unknown_caps = sorted({get_cap_name(key) for key in cluster.list_unknown_ledgers(caps)})
+    if unknown_caps:
+        notes.append(
+            "the ledgers of caps that these policies do not have, or not so, are not shown: "
+            f"{_format_first_names(unknown_caps)}"
+        )
+    deleted_namespaces = [] if choice.cap or choice.namespace else cluster.list_deleted_namespaces(caps)
+    if deleted_namespaces:
+        notes.append(
+            f"the ledgers of namespaces that are gone are not shown: {_format_first_names(deleted_namespaces)}"
+        )
+    lines = tuple(line for chosen in choice.list_ledgers(cluster, caps) for line in _list_lines(cluster, chosen))
+    return UsageReport(lines, tuple(notes))
+
+
+def get_cap_name(key: LedgerKey) -> str:
+    """The cap's name: its key has a hash behind it."""
+    return key.cap.rpartition("-")[0] or key.cap
+
+
+def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[UsageLine]:
+    active_cap, key, members = chosen
+    ledger_record = cluster.ledgers.records.get(key)
+    ledger = None if ledger_record is None else ledger_record.ledger
+    terminating_uids = cluster.list_terminating(members)
+    count = cluster.pods.count(active_cap, members, terminating_uids)
+    terminating = sum((count.there[uid] for uid in terminating_uids if uid in count.there), _NO_AMOUNTS)
+    counted_resources = frozenset() if ledger is None or ledger.initializer else ledger.resources
+    ledger_used = _NO_AMOUNTS if ledger is None else ledger.used
+    limits = active_cap.hard if ledger is None else _take_smaller_limits(active_cap.hard, ledger.hard)
+    for name in sorted(active_cap.resources):
+        yield UsageLine(
+            cap=active_cap.definition.name,
+            namespace=key.namespace,
+            members=len(members),
+            name=name,
+            hard=limits.get(name),
+            soft=active_cap.soft.get(name),
+            used=(ledger_used if name in counted_resources else count.tally).get(name, 0),
+            reserved=None if ledger is None else ledger.reserved.get(name, 0),
+            terminating=terminating.get(name, 0),
+            counted_at=ledger_record.counted_at if ledger_record is not None and name in counted_resources else None,
+            is_initializing=bool(ledger and ledger.initializer),
+            remarks=tuple(_list_remarks(cluster, chosen, ledger, count, name)),
+        )
+
+
+def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amounts:
+    """What is kept to: the smaller of both bounds, where both are (docs/caps.md, rule 8)."""
+    return Amounts({name: min(limit, ledger_limits.get(name, limit)) for name, limit in policy_limits.items()})
+
+
+def _list_remarks(
+    cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: Count, name: str
+) -> Iterator[str]:
+    """What is odd about a line."""
+    if ledger is None:
+        if not cluster.ledgers.missing_reason:
+            yield "no ledger yet: counted from pods"
+    else:
+        if ledger.initializer:
+            yield f"{_INITIALIZING}, and is counted from pods"
+        elif name not in ledger.resources:
+            yield "the ledger does not count it yet: counted from pods"
+        ledger_limit, policy_limit = ledger.hard.get(name), chosen.active_cap.hard.get(name)
+        if ledger_limit is not None and policy_limit is not None and ledger_limit != policy_limit:
+            yield (
+                f"the policies say {format_amount(name, policy_limit)}, the ledger {format_amount(name, ledger_limit)}"
+            )
+    if count.unreadable:
+        yield (
+            "counted with nothing for a quantity that is none: "
+            f"{_format_first_names(_list_pod_names(cluster, count.unreadable))}"
+        )
+
+
+def _list_lines_without_caps(cluster: ObservedCluster, choice: LedgerChoice) -> Iterator[UsageLine]:
+    """What the ledgers themselves say, where nobody says what the caps are."""
+    for key, ledger_record in sorted(
+        cluster.ledgers.records.items(), key=lambda each: (each[0].cap, each[0].namespace)
+    ):
+        if ledger_record.ledger is not None and choice.is_chosen(get_cap_name(key), key, frozenset()):
+            yield from _list_lines_of_ledger(key, ledger_record, ledger_record.ledger)
+
+
+def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger: Ledger) -> Iterator[UsageLine]:
+    for name in sorted(ledger.hard.keys() | ledger.resources):
+        yield UsageLine(
+            cap=get_cap_name(key),
+            namespace=key.namespace,
+            members=None,
+            name=name,
+            hard=ledger.hard.get(name),
+            soft=None,
+            used=ledger.used.get(name, 0),
+            reserved=ledger.reserved.get(name, 0),
+            counted_at=ledger_record.counted_at,
+            is_initializing=bool(ledger.initializer),
+            remarks=(_INITIALIZING,) if ledger.initializer else (),
+        )
+
+
+def _list_pod_names(cluster: ObservedCluster, uids: Iterable[str]) -> list[str]:
+    return sorted(f"{pod.namespace}/{pod.name}" for pod in map(cluster.pods.find, uids) if pod is not None)
+
+
+def _format_first_names(names: list[str]) -> str:
+    """The first ten of them, and how many more there are."""
+    remainder = f" and {len(names) - 10} more" if len(names) > 10 else ""  # noqa: PLR2004 -- ten fit into a line
+    return ", ".join(names[:10]) + remainder

@@ -1,0 +1,125 @@
+"""Lines for a person, and for a program."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from webhook.accounting.amounts import format_amount, is_milli
+from webhook.cli.output.tables import align_rows, escape_control
+from webhook.cli.usage.usage_report import ExceededLimit, UsageLine, UsageReport
+
+_UNKNOWN = "-"
+_HEAD = ("RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "USED")
+_BAR_WIDTH = 10
+"""Characters of a bar."""
+_STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.HARD: "bold red"}
+
+
+def format_rows(lines: Sequence[UsageLine]) -> list[str]:
+    """One row a line, for pipes."""
+    header = ("CAP", "NAMESPACE", "RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "SINCE", "NOTE")
+    return align_rows(header, [_format_row(line) for line in lines])
+
+
+def render_lines(lines: Sequence[UsageLine]) -> RenderableType:
+    """One paragraph a ledger, with bars and colours, for terminals: what is too wide for one is the note alone."""
+    cells = [(line.name, *_format_amounts(line), _format_bar(line)) for line in lines]
+    widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
+    parts = [Text(_pad_cells(_HEAD, widths), "bold")]
+    previous: UsageLine | None = None
+    for line, line_cells in zip(lines, cells, strict=True):
+        if previous is None or (previous.cap, previous.namespace) != (line.cap, line.namespace):
+            parts.append(_render_title(line))
+        parts.append(
+            Text(
+                f"{_pad_cells(line_cells, widths)}{escape_control('; '.join(_list_notes(line)))}",
+                _STYLES[line.exceeded_limit],
+            )
+        )
+        previous = line
+    return Group(*parts)
+
+
+def convert_report(report: UsageReport) -> dict[str, Any]:
+    """Everything for a program; amounts are milli-cpu for cpu and whole units otherwise."""
+    return {"usage": [_convert_line(line) for line in report.lines], "notes": list(report.notes)}
+
+
+def format_scope(namespace: str, members: int | None) -> str:
+    """Whose ledger it is."""
+    if namespace:
+        return namespace
+    return "shared" if members is None else f"shared, {members} namespace{'s' * (members != 1)}"
+
+
+def _format_row(line: UsageLine) -> list[str]:
+    counted_at = _UNKNOWN if line.counted_at is None else _format_time(line.counted_at)
+    return [
+        line.cap,
+        format_scope(line.namespace, line.members),
+        line.name,
+        *_format_amounts(line),
+        counted_at,
+        "; ".join(_list_notes(line)),
+    ]
+
+
+def _format_amounts(line: UsageLine) -> list[str]:
+    amounts = (line.hard, line.soft, line.used, line.reserved, line.free)
+    return [_UNKNOWN if amount is None else format_amount(line.name, amount) for amount in amounts]
+
+
+def _render_title(line: UsageLine) -> Text:
+    counted_text = f", counted {_format_time(line.counted_at)}" if line.counted_at else ""
+    scope = escape_control(format_scope(line.namespace, line.members))
+    return Text.assemble((f"{escape_control(line.cap)}  {scope}", "bold"), (counted_text, "dim"))
+
+
+def _pad_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  " + "".join(f"{escape_control(cell):{width + 2}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def _list_notes(line: UsageLine) -> list[str]:
+    notes = list(line.remarks)
+    if line.exceeded_limit is not ExceededLimit.NONE:
+        limit = (line.hard if line.exceeded_limit is ExceededLimit.HARD else line.soft) or 0
+        notes.append(f"{format_amount(line.name, line.charged - limit)} over {line.exceeded_limit}")
+    if line.terminating:
+        notes.append(f"{format_amount(line.name, line.terminating)} of them terminating")
+    return notes
+
+
+def _format_bar(line: UsageLine) -> str:
+    """Held, promised and free, in tenths of what is allowed."""
+    if not line.hard:
+        return ""
+    used = min(_BAR_WIDTH, -(-line.used * _BAR_WIDTH // line.hard))
+    charged = min(_BAR_WIDTH, max(used, -(-line.charged * _BAR_WIDTH // line.hard)))
+    return "█" * used + "▒" * (charged - used) + "░" * (_BAR_WIDTH - charged)
+
+
+def _format_time(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _convert_line(line: UsageLine) -> dict[str, Any]:
+    return {
+        "cap": line.cap,
+        "namespace": line.namespace or None,
+        "namespaces": line.members,
+        "resource": line.name,
+        "unit": "milli" if is_milli(line.name) else "whole",
+        "hard": line.hard,
+        "soft": line.soft,
+        "held": line.used,
+        "promised": line.reserved,
+        "free": line.free,
+        "terminating": line.terminating,
+        "since": None if line.counted_at is None else _format_time(line.counted_at),
+        "over": line.exceeded_limit.value or None,
+        "converging": line.is_initializing,
+        "remarks": list(line.remarks),
+    }
