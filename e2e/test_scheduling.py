@@ -10,8 +10,8 @@ from e2e.scheduling.asking import Asker, asker
 from e2e.scheduling.compared import Answering, differences
 from e2e.scheduling.draw.case import drawn
 from e2e.scheduling.plane import plane
-from tests.accounting.fit.deciding import decided
-from tests.accounting.scheduling.plain.scheduler import schedule
+from tests.accounting.scheduling.deciding import decided
+from tests.accounting.scheduling.reference.scheduler import schedule
 
 _SEED = 2026
 _CASES = 60

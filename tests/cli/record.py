@@ -2,9 +2,9 @@
 
 import sys
 
-from tests.cli.auditing import CASES as AUDITING
+from tests.cli.audit import CASES as AUDITING
 from tests.cli.case import FORMATS, cases
-from tests.cli.predicting import CASES as PREDICTING
+from tests.cli.predict import CASES as PREDICTING
 from tests.cli.usage import case as usage
 
 

@@ -9,7 +9,7 @@ from tests.cli.terminal import printed
 from webhook.cli import progress
 
 SLOW = """\
-from webhook.cli import main, progress
+from webhook.cli import progress; from webhook.cli.app import main
 import sys
 progress._SHOW_AFTER_SECONDS = -1.0
 sys.argv = ["tallygate", "check", "."]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
-from tests.accounting.fit.deciding import decided
+from tests.accounting.scheduling.deciding import decided
 from tests.conformance.case import Case, Outcome
 
 Objects = Sequence[dict[str, Any]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.accounting.fit.clusters import node, pod
+from tests.accounting.scheduling.clusters import node, pod
 from tests.conformance.case import read_cases
 from tests.conformance.report import run
 from tests.conformance.schedule import compare, comparing

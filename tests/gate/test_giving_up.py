@@ -6,7 +6,7 @@ import pytest
 
 from tests.gate.scene import CAP, GPU, TWO, Scene, pod, response
 from tests.state.attempts import Look
-from tests.state.batching.script import Done, ScriptedStore
+from tests.state.batched_ledgers.script import Done, ScriptedStore
 from webhook.accounting.amounts import Amounts
 from webhook.errors import TallygateError
 from webhook.gate.gate import UndecidedError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.gate.scene import Scene, pod, response
-from tests.gate.test_placing import NOT_NOW, RULE, cluster
+from tests.gate.test_schedulability import NOT_NOW, RULE, cluster
 from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
 
 _MIB = 1024 * 1024

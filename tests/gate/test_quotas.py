@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.gate.scene import CAP, GPU, Scene
-from tests.gate.test_foresight import refusal, rolling, told, workload
+from tests.gate.test_workload_forecast import refusal, rolling, told, workload
 from webhook.admission.request import Phase
 from webhook.objects.core import ResourceQuota
 from webhook.state.watch.events import Replaced

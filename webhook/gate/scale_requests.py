@@ -66,7 +66,7 @@ def resolve_scale(request: AdmissionRequest, workload_reader: WorkloadReader) ->
     except (TallygateError, ValueError, KeyError, RecursionError):
         return None
     group, kind = request.resource[0], SCALABLE_KINDS[request.resource]
-    return msgspec.structs.replace(request, group=group, kind=kind, subresource="", object=scaled, old=stored)
+    return msgspec.structs.replace(request, group=group, kind=kind, subresource="", object=scaled, old_object=stored)
 
 
 def _decode_scale(raw: bytes | msgspec.Raw) -> _Scale:

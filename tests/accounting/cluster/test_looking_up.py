@@ -5,7 +5,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.accounting.fit.clusters import pod, pod_of
+from tests.accounting.scheduling.clusters import pod, pod_of
 from webhook.accounting.cluster.inter_pod_terms import AffinityTerm, AntiAffinityIndex
 from webhook.accounting.cluster.pod_info import SchedulingGroup
 from webhook.accounting.cluster.selector_counts import LabelIndex

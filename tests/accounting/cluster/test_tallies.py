@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.accounting.fit.clusters import cluster_of, node, node_of, pod, pod_of
+from tests.accounting.scheduling.clusters import cluster_of, node, node_of, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
 from webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector, create_selector

@@ -1,1 +1,1 @@
-"""Where a pod goes: the scheduler's rules, and what is told of them."""
+"""Scheduling: the product's columns beside the reference scheduler in `reference`, plugin by plugin."""

@@ -1,1 +1,0 @@
-"""Filters, scores and verdicts over the columns of a cluster."""

@@ -1,0 +1,55 @@
+"""The product's verdict on a pod, from objects as the API server shows them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tests.accounting.scheduling.clusters import cluster_of, pod_of
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.ingest import ingest
+from webhook.accounting.cluster.storage_index import StorageIndex
+from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
+from webhook.accounting.scheduling.schedule import schedule_one
+from webhook.accounting.scheduling.unmodelled import find_unmodelled
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """`nodes` of which one is chosen, `nominated` of which one is nominated, the sentence, and what is not judged."""
+
+    nodes: frozenset[str]
+    nominated: frozenset[str]
+    message: str
+    unknown: tuple[str, ...] = field(default=(), compare=False)
+
+
+def decided(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json], pod: Json) -> Decided:
+    """What the product says of a new pod, given nodes, the other pods and all else.
+
+    A namespace that is not among the others has no labels.
+    """
+    pods, others = list(pods), list(others)
+    cluster, new = whole(nodes, pods, [*others, *_bare_namespaces([*pods, pod], others)]), pod_of(pod)
+    unknown = find_unmodelled(IncomingPod.from_pod(with_resolved_priority(new, cluster.priority_classes)), cluster)
+    said = schedule_one(new, cluster)
+    return Decided(frozenset(said.nodes), frozenset(said.nominated_nodes), said.message, tuple(unknown))
+
+
+def _bare_namespaces(pods: Iterable[Json], others: Iterable[Json]) -> list[Json]:
+    """The namespaces of these pods that are not among the other objects."""
+    described = {each["metadata"]["name"] for each in others if each.get("kind") == "Namespace"}
+    used = {(each.get("metadata") or {}).get("namespace") or "default" for each in pods}
+    return [{"kind": "Namespace", "metadata": {"name": name}} for name in sorted(used - described)]
+
+
+def whole(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json]) -> Cluster:
+    """A cluster of which everything is known."""
+    cluster = cluster_of(nodes, pods)
+    cluster.storage = StorageIndex()
+    for each in others:
+        ingest(cluster, each.get("kind", ""), msgspec.json.encode(each))
+    return cluster

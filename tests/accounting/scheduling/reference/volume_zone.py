@@ -1,0 +1,75 @@
+"""framework/plugins/volumezone/volume_zone.go."""
+
+from dataclasses import dataclass
+
+from tests.accounting.scheduling.reference.cluster import Cluster, NodeInfo, PodInfo
+from tests.accounting.scheduling.reference.objects import labels_of, namespace_of, spec_of
+from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
+from tests.accounting.scheduling.reference.status import SKIP, SUCCESS, Status, unresolvable
+from tests.accounting.scheduling.reference.volume_restrictions import claim_names
+
+_GENERAL = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_LABELS = (*_GENERAL, *_GENERAL.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Topology:
+    """pvTopology: a label of a volume, and the values that it allows."""
+
+    key: str
+    values: frozenset[str]
+
+
+class _RejectedError(Exception):
+    """Why the pod can go nowhere."""
+
+
+class VolumeZone(Plugin):
+    """A volume with a zone or region among its labels is used in there."""
+
+    name = "VolumeZone"
+
+    def pre_filter(self, cycle: Cycle, pod: PodInfo) -> tuple[set[str] | None, Status]:
+        """VolumeZone.PreFilter, getPVbyPod."""
+        try:
+            found = [_topologies(cycle.cluster, namespace_of(pod.pod), each) for each in claim_names(pod.pod)]
+        except _RejectedError as error:
+            return None, unresolvable(str(error))
+        topologies = [each for some in found for each in some]
+        cycle.states[self.name] = topologies
+        return None, SUCCESS if topologies else SKIP
+
+    def filter(self, cycle: Cycle, _pod: PodInfo, node: NodeInfo) -> Status:
+        """VolumeZone.Filter; a node without any such label takes every volume."""
+        topologies: list[_Topology] = cycle.states[self.name]
+        if not any(each in node.labels for each in _LABELS) or all(_is_within(node, each) for each in topologies):
+            return SUCCESS
+        return unresolvable("node(s) had no available volume zone")
+
+
+def _is_within(node: NodeInfo, topology: _Topology) -> bool:
+    """Whether the node's label, under the volume's key or its newer name, is one of those allowed."""
+    general = node.labels.get(_GENERAL.get(topology.key, topology.key))
+    return node.labels.get(topology.key, general) in topology.values
+
+
+def _topologies(cluster: Cluster, namespace: str, name: str) -> list[_Topology]:
+    """`getPVbyPod`, for one claim. VolumeBinding saw before that it is there, and has a volume or can wait for one."""
+    claim = cluster.find("PersistentVolumeClaim", name, namespace)
+    volume_name = spec_of(claim or {}).get("volumeName")
+    if not volume_name:
+        return []
+    volume = cluster.find("PersistentVolume", volume_name)
+    if volume is None:
+        raise _RejectedError(f'persistentvolume "{volume_name}" not found')
+    read = [(key, _zones(labels_of(volume)[key])) for key in _LABELS if key in labels_of(volume)]
+    return [_Topology(key, zones) for key, zones in read if zones]
+
+
+def _zones(label: str) -> frozenset[str]:
+    """LabelZonesToSet in cloud-provider volume/helpers/zones.go; empty where it is an error."""
+    zones = [each.strip() for each in label.split("__")]
+    return frozenset(zones) if all(zones) else frozenset()

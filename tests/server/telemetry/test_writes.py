@@ -1,0 +1,30 @@
+"""Writes of ledgers as histograms."""
+
+from prometheus_client import CollectorRegistry
+
+from tests.server.building import Log
+from tests.state.attempts import Take, room
+from tests.state.batched_ledgers.script import KEY, Clock, ScriptedStore
+from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.rejection_metrics import RejectionMetrics
+from webhook.state.batched_ledgers import BatchedLedgers
+
+
+def test_writes_are_told_by_how_they_ended_and_how_long_they_took() -> None:
+    registry, clock = CollectorRegistry(), Clock()
+
+    def slow(store: ScriptedStore) -> None:
+        clock.seconds += 0.2
+        store.change(room(5))
+
+    metrics = CapMetrics(registry, RejectionMetrics(registry), Log().logger, clock)
+    store = ScriptedStore(room(4), writes=[slow])
+    assert BatchedLedgers(store, clock, metrics.cluster_observer).transact(KEY, Take("u1"), 10.0)
+    value = registry.get_sample_value
+    assert value("tallygate_ledger_write_seconds_sum", {"end": "conflict"}) == 0.2
+    assert value("tallygate_ledger_write_seconds_count", {"end": "conflict"}) == 1
+    assert value("tallygate_ledger_write_seconds_count", {"end": "stored"}) == 1
+    assert value("tallygate_ledger_write_seconds_count", {"end": "lost"}) == 0
+    assert value("tallygate_ledger_batch_size_bucket", {"le": "1.0"}) == 2
+    assert value("tallygate_ledger_batch_size_count") == 2
+    assert {key: seen.ledger for key, seen in metrics.observed_ledgers.list_all().items()} == {KEY: store.now}
