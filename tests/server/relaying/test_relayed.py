@@ -124,9 +124,7 @@ def test_another_replica_answers_while_the_gate_is_gone_and_the_gate_once_it_is_
                 assert eventually(lambda: bool(relay.logged("gate-answers")))
 
 
-def test_a_gate_that_is_not_ready_is_not_asked_and_one_that_is_about_to_end_is(
-    tmp_path: Path, gate: ServerProcess
-) -> None:
+def test_a_gate_that_is_not_ready_is_not_asked_while_another_is(tmp_path: Path, gate: ServerProcess) -> None:
     """One that has just begun would put off what another can decide; here one whose certificate is of yesteryear."""
     old = tmp_path / "old"
     issue(old, NAMES, datetime.now(UTC) - timedelta(days=365))
@@ -141,11 +139,17 @@ def test_a_gate_that_is_not_ready_is_not_asked_and_one_that_is_about_to_end_is(
         with alone, alone.client() as client:
             assert client.post(f"{MUTATE}?timeout=1.4s", content=review()).status_code == 200  # better than no answer
             assert _heard(alone)
-    ending = ServerProcess(_folder(tmp_path, "ending"), drain_delay="20s")
-    with ending, _before(ending, "second", decision_timeout="1s") as relay, relay.client() as client:
+
+
+def test_a_gate_that_drains_is_asked_at_once(tmp_path: Path, gate: ServerProcess) -> None:
+    """A peer exists as well: it gets no review."""
+    ending = ServerProcess(_folder(tmp_path, "ending"), drain_delay="60s")
+    with ending, _before(ending, "second", **_others(gate, gate)) as relay, relay.client() as client:
         ending.process.send_signal(signal.SIGTERM)
         assert eventually(lambda: bool(ending.logged("draining")))
         assert [client.post(MUTATE, content=review()).status_code for _ in range(3)] == [200] * 3
+        assert relay.logged("gate-silent") == []
+    assert gate.counted("tallygate_admission_requests_total") == 0
 
 
 def test_another_that_nobody_vouches_for_is_told_nothing(tmp_path: Path, gate: ServerProcess) -> None:

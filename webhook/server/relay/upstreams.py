@@ -48,14 +48,18 @@ _READINESS_DECODER: Final = msgspec.json.Decoder(_Readiness)
 class UpstreamConnection:
     """One to a gate, over TLS. After anything but an answer it is closed: nobody knows what would come next on it.
 
+    Every `deadline` is in seconds of `time.monotonic`.
+
     Raises:
-        OSError: it cannot be had, within a second.
+        OSError: the connection was not made before the deadline, or within a second.
     """
 
-    def __init__(self, address: UpstreamAddress, context: ssl.SSLContext, timeout: UpstreamTimeout) -> None:
-        tcp_socket = socket.create_connection((address.host, address.port), min(_CONNECT_SECONDS, timeout.seconds))
+    def __init__(self, address: UpstreamAddress, context: ssl.SSLContext, deadline: float) -> None:
+        connect_deadline = min(deadline, time.monotonic() + _CONNECT_SECONDS)
+        tcp_socket = socket.create_connection((address.host, address.port), _remaining_seconds(connect_deadline))
         try:
             tcp_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tcp_socket.settimeout(_remaining_seconds(connect_deadline))  # for the TLS handshake
             self._socket = context.wrap_socket(tcp_socket, server_hostname=address.host)
         except BaseException:
             tcp_socket.close()
@@ -68,44 +72,50 @@ class UpstreamConnection:
         self.is_open = False
         self._socket.close()
 
-    def check_ready(self, timeout: UpstreamTimeout) -> None:
+    def check_ready(self, deadline: float) -> None:
         """Go on if the gate is ready but for its own end.
 
         Raises:
             OSError, ValueError: it is not, or nobody can say.
         """
-        response = self._exchange(f"GET /readyz HTTP/1.1\r\n{self._host_header}\r\n".encode(), timeout)
+        response = self._exchange(f"GET /readyz HTTP/1.1\r\n{self._host_header}\r\n".encode(), deadline)
         checks = _READINESS_DECODER.decode(response.body).checks
         if failed := [name for name, check in checks.items() if not check.ready and name != SERVING]:
             self.close()
             raise ValueError(f"it is not ready: {', '.join(failed)}")
 
-    def send(self, relay_request: RelayRequest, timeout: UpstreamTimeout, headers: str = "") -> RelayResponse:
+    def send(self, relay_request: RelayRequest, deadline: float, headers: str = "") -> RelayResponse:
         """Its answer. That there is no room or nobody else is as good as none.
 
         Raises:
             OSError, ValueError: there is none.
         """
-        target = f"{quote(relay_request.path)}?timeout={max(1, int(timeout.announced_seconds * 1000))}ms"
+        announced_seconds = UpstreamTimeout(_remaining_seconds(deadline)).announced_seconds
+        target = f"{quote(relay_request.path)}?timeout={max(1, int(announced_seconds * 1000))}ms"
         content_headers = f"Content-Type: application/json\r\nContent-Length: {len(relay_request.body)}\r\n"
         request = (
             f"POST {target} HTTP/1.1\r\n{self._host_header}{content_headers}{headers}\r\n".encode() + relay_request.body
         )
-        response = self._exchange(request, timeout)
+        response = self._exchange(request, deadline)
         if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
             self.close()
             raise ValueError(f"it answered {response.status}")
         return response
 
-    def _exchange(self, request: bytes, timeout: UpstreamTimeout) -> RelayResponse:
+    def _exchange(self, request: bytes, deadline: float) -> RelayResponse:
         try:
-            exchanged: Exchanged = exchange(self._socket, request, time.monotonic() + timeout.seconds)
+            exchanged: Exchanged = exchange(self._socket, request, deadline)
         except BaseException:
             self.close()
             raise
         if not exchanged.stays_open:
             self.close()
         return RelayResponse(exchanged.answer.status, exchanged.answer.body)
+
+
+def _remaining_seconds(deadline: float) -> float:
+    """Return the seconds until the deadline, at least 1 ms: a socket with a timeout of 0 does not block at all."""
+    return max(deadline - time.monotonic(), 0.001)
 
 
 @contextmanager
@@ -145,28 +155,28 @@ class LocalUpstream:
         Raises:
             SilentError: it does not live, or takes longer.
         """
+        deadline = time.monotonic() + timeout.seconds
         with raise_unreachable(self._address):
             with suppress(IndexError):
                 idle = self._idle.pop()
                 try:
-                    return self._send_over(idle, request, timeout)
+                    return self._send_over(idle, request, deadline)
                 except TimeoutError:
                     raise
                 except (OSError, ValueError):  # closed since it was used last, and the others with it
                     self._close_idle()
-            return self._send_over(self._connect(timeout), request, timeout)
+            connection = self._connect(deadline, allows_unready=timeout.allows_unready)
+            return self._send_over(connection, request, deadline)
 
-    def _connect(self, timeout: UpstreamTimeout) -> UpstreamConnection:
-        connection = UpstreamConnection(self._address, self._context, timeout)
-        if not timeout.allows_unready:
-            connection.check_ready(timeout)
+    def _connect(self, deadline: float, *, allows_unready: bool) -> UpstreamConnection:
+        connection = UpstreamConnection(self._address, self._context, deadline)
+        if not allows_unready:
+            connection.check_ready(deadline)
         # One that is about to end closes each connection after an answer.
-        return connection if connection.is_open else UpstreamConnection(self._address, self._context, timeout)
+        return connection if connection.is_open else UpstreamConnection(self._address, self._context, deadline)
 
-    def _send_over(
-        self, connection: UpstreamConnection, request: RelayRequest, timeout: UpstreamTimeout
-    ) -> RelayResponse:
-        response = connection.send(request, timeout)
+    def _send_over(self, connection: UpstreamConnection, request: RelayRequest, deadline: float) -> RelayResponse:
+        response = connection.send(request, deadline)
         if connection.is_open:
             self._idle.append(connection)
         return response
@@ -194,11 +204,12 @@ class PeerUpstream:
         Raises:
             SilentError: it does not live, takes longer, or is not who it should be.
         """
+        deadline = time.monotonic() + timeout.seconds
         with (
             raise_unreachable(self._service),
-            closing(UpstreamConnection(self._service, self._create_context(), timeout)) as connection,
+            closing(UpstreamConnection(self._service, self._create_context(), deadline)) as connection,
         ):
-            return connection.send(request, timeout, self._headers)
+            return connection.send(request, deadline, self._headers)
 
     def _create_context(self) -> ssl.SSLContext:
         """Made anew each time, since who is trusted changes, and nobody is asked often."""
