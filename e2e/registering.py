@@ -10,7 +10,7 @@ from certs.cluster import Source, connect
 from certs.errors import CertsError
 from certs.publish import bundle
 from certs.publish import publish as publish_trust
-from e2e.api import api
+from e2e.api import JSON, api
 from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
@@ -41,6 +41,19 @@ def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None
         api(cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
     publish(cluster, gate)
     until("the API server asks in both phases", partial(_asks, cluster, gate, f"probe-{uuid4().hex}"), _WITHIN)
+
+
+def set_timeout(cluster: Cluster, seconds: int) -> None:
+    """Set how long the API server waits for an answer of each webhook.
+
+    Raises:
+        ClusterError: the API server refuses the change.
+    """
+    ours = api(cluster.kubeconfig)
+    for path in CONFIGURATIONS.values():
+        webhooks = range(len(ours.get(path)["webhooks"]))
+        patch = [{"op": "replace", "path": f"/webhooks/{at}/timeoutSeconds", "value": seconds} for at in webhooks]
+        ours.patch(path, patch, JSON)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.api import JSON, api
 from e2e.beside import see_that_gates_are_processes
 from e2e.gates.relay import RelayedGate
 from e2e.ledgers import define_ledgers, forget_ledgers
@@ -13,7 +12,7 @@ from e2e.load import Clients, until_more
 from e2e.namespaces import new_namespace
 from e2e.pods import create, stored
 from e2e.ports import Cluster, Site
-from e2e.registering import CONFIGURATIONS, register, unregister
+from e2e.registering import register, set_timeout, unregister
 from e2e.rolling import MEANWHILE, clients_under, dongles, failed, follows, policies
 
 _TIMES = 3
@@ -46,7 +45,7 @@ def alone(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     try:
         gate.start()
         register(site.cluster, gate)
-        _let_it_wait(site.cluster, _LONGEST)
+        set_timeout(site.cluster, _LONGEST)
         yield gate
         unregister(site.cluster)
     finally:
@@ -60,15 +59,6 @@ def capped(site: Site, namespace: str, alone: RelayedGate) -> Iterator[Clients]:
     assert alone.runs
     with clients_under(site, namespace, "many") as clients:
         yield clients
-
-
-def _let_it_wait(cluster: Cluster, seconds: int) -> None:
-    """Tell the API server how long to wait for an answer of each webhook."""
-    ours = api(cluster.kubeconfig)
-    for path in CONFIGURATIONS.values():
-        webhooks = range(len(ours.get(path)["webhooks"]))
-        patch = [{"op": "replace", "path": f"/webhooks/{at}/timeoutSeconds", "value": seconds} for at in webhooks]
-        ours.patch(path, patch, JSON)
 
 
 def test_while_a_gate_alone_is_killed_and_started_again_no_create_fails(
@@ -87,11 +77,11 @@ def test_while_a_gate_alone_is_killed_and_started_again_no_create_fails(
 def test_while_a_gate_alone_stays_away_kubectl_says_that_none_answered(
     site: Site, alone: RelayedGate, namespace: str
 ) -> None:
-    _let_it_wait(site.cluster, _SHORT)
+    set_timeout(site.cluster, _SHORT)
     alone.kill()
     said = create(site, namespace, "nobody")
     alone.start()
-    _let_it_wait(site.cluster, _LONGEST)
+    set_timeout(site.cluster, _LONGEST)
     assert re.fullmatch(_NOBODY, said.stderr), said.stderr
     assert stored(site, namespace) == set()
     assert create(site, namespace, "again").stderr == ""

@@ -99,7 +99,7 @@ def test_silence_is_logged_once_and_its_end(world: World) -> None:
 
 def test_one_that_was_late_is_spared_and_then_tried_by_one_review_every_five_seconds(world: World) -> None:
     relay = world.relay(Gate(world, "own", silent=2, takes=60), Gate(world, "another"))
-    assert relay.forward(REVIEW, 104.8).body == b"another"  # it was 103.3 then
+    assert relay.forward(REVIEW, 104.8).body == b"another"  # it was 103.2 then
     assert [relay.forward(REVIEW, 108.0).body for _ in range(3)] == [b"another"] * 3
     world.now = 108.4
     assert relay.forward(REVIEW, 113.2).body == b"another"
@@ -139,10 +139,21 @@ def test_an_own_gate_alone_is_given_all_the_time_and_asked_until_it_is_over(worl
     assert world.counted() == {"nobody": 1}
 
 
-def test_a_gate_that_takes_its_time_leaves_some_for_another(world: World) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "own", "another"),
+    [
+        pytest.param(1.8, 0.9, 0.45, id="half of a time up to 3 s"),
+        pytest.param(4.0, 2.5, 0.75, id="1.5 s of a time up to 4.5 s"),
+        pytest.param(4.8, 3.2, 0.8, id="a third of a longer time"),
+        pytest.param(29.8, 19.867, 6.622, id="a third of the longest time"),
+    ],
+)
+def test_a_gate_that_takes_its_time_leaves_some_for_another(
+    world: World, seconds: float, own: float, another: float
+) -> None:
     relay = world.relay(Gate(world, "own", silent=1, takes=60), Gate(world, "another"))
-    assert relay.forward(REVIEW, 104.8).body == b"another"
-    assert world.asked == [("own", 3.3), ("another", 0.75)]
+    assert relay.forward(REVIEW, world.now + seconds).body == b"another"
+    assert world.asked == [("own", own), ("another", another)]
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(4.8, 4.7), (0.75, 0.65), (0.2, 0.1), (0.02, 0.01)])

@@ -87,6 +87,7 @@ _MAX_PEER_ATTEMPTS: Final = (
 _FALLBACK_SECONDS: Final = (
     1.5  # seconds that a gate which takes its time leaves for another; a tenth of one is an answer's
 )
+_FALLBACK_SHARE: Final = 1 / 3  # of the remaining time, if that is more: a long timeout is set where gates are slow
 _LAST_RESORT_SECONDS: Final = 1.0  # seconds before the end from which on a gate that is not ready is asked, too
 _MIN_SECONDS: Final = 0.02  # seconds in which it is worth asking
 _LATE_BACKOFF_SECONDS: Final = 5.0  # seconds in which a gate that was late is asked after another
@@ -137,7 +138,8 @@ class Relay:
         reason = "there is none to ask, or no time"
         for upstream, fallback_seconds in self._schedule_attempts(request, deadline):
             remaining = deadline - self._clock.monotonic()
-            seconds = max(remaining - fallback_seconds, remaining / 2) if fallback_seconds else remaining
+            fallback = max(fallback_seconds, remaining * _FALLBACK_SHARE) if fallback_seconds else 0.0
+            seconds = max(remaining - fallback, remaining / 2)
             try:
                 response = self._send(upstream, request, UpstreamTimeout(seconds, remaining < _LAST_RESORT_SECONDS))
             except UnreachableError as error:
