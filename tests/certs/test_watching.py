@@ -1,8 +1,10 @@
 """Word of a change: it comes at once, from each of the three objects, and nothing hangs on it for good."""
 
+import random
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -77,6 +79,59 @@ def test_a_watch_that_ends_is_begun_again_and_told_what_there_is(
         assert changed.wait(10)
         assert eventually(lambda: _is_watched(api))
         assert watched.failure == ""
+
+
+class RecordedEvent(Event):
+    """An event that records how long its waits may last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait."""
+        self.waits.append(timeout)
+        return super().wait(timeout)
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a watch, and the seconds before the next one, more or less."""
+
+    seconds: float
+    refusal: tuple[int, bytes] | None = None
+    is_reachable: bool = True
+
+
+ENDS = {
+    "the API server ends the watch": End(1.0),
+    "the API server refuses the watch": End(10.0, refusal=(403, b"{}")),
+    "the API server is not reachable": End(10.0, is_reachable=False),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize(("bound", "factor"), [(min, 0.8), (max, 1.2)])
+def test_after_a_watch_a_thread_rests_for_a_second_and_after_a_failure_for_ten_more_or_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, bound: Callable[[float, float], float], factor: float
+) -> None:
+    """Else it asks without a pause, and the replicas that began together ask together each time."""
+    end, stops = ENDS[name], list[RecordedEvent]()
+
+    def new_event() -> RecordedEvent:
+        stops.append(RecordedEvent())
+        return stops[-1]
+
+    monkeypatch.setattr(watching, "Event", new_event)
+    monkeypatch.setattr(random, "uniform", bound)
+    with ExitStack() as server:
+        kubeconfig = server.enter_context(serving(Api(is_over=True, refusal=end.refusal), tmp_path))
+        if not end.is_reachable:
+            server.close()
+        with _watching(kubeconfig, lambda: None):
+            (stop,) = stops
+            assert eventually(lambda: len(stop.waits) >= len(ALL))
+    assert stop.waits == [pytest.approx(end.seconds * factor)] * len(stop.waits)
 
 
 def test_who_is_no_api_server_is_told_in_a_sentence(tmp_path: Path) -> None:
