@@ -1,4 +1,4 @@
-"""A relay without the command line: `python -m tests.server.relaying.real --gate IP:PORT [--FLAG VALUE …]`."""
+"""A relay without the command line: `python -m tests.server.relay.real --gate IP:PORT [--FLAG VALUE …]`."""
 
 import sys
 from pathlib import Path

@@ -17,7 +17,7 @@ from tests.server.process import NAMES, ServerProcess, eventually, every
 from webhook.server.relay.failover import PeerService, RelayRequest, UnreachableError, UpstreamTimeout
 from webhook.server.relay.upstreams import PeerUpstream
 
-RELAY = "tests.server.relaying.real"
+RELAY = "tests.server.relay.real"
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from webhook.server.relay.upstreams import LocalUpstream, PeerUpstream, Upstream
 from webhook.server.settings.value_types import Address
 from webhook.state.exchange import Exchanged, exchange
 
-RELAY = "tests.server.relaying.real"
+RELAY = "tests.server.relay.real"
 REVIEW = RelayRequest(MUTATE, review())
 AMPLE = UpstreamTimeout(10.0)
 CA = "ca.crt"
