@@ -1,9 +1,10 @@
-"""The root of every exception that tallygate raises itself.
+"""The base class of every exception that tallygate raises.
 
-Problems with what a user asks for are data (`webhook.accounting.problem`). An exception means that something could
-not be done or could not be decided. Each room derives its own from here, so that a caller can tell ours from a crash.
+Problems of a user's object are data (`webhook.accounting.problem`). An exception means that an operation could not be
+done or decided. Each package derives its own exceptions from this class, so that a caller can distinguish them from a
+crash.
 """
 
 
 class TallygateError(Exception):
-    """Something could not be done, and this text says what, where, why, and what would pass."""
+    """An operation that could not be done. The text contains the subject, the field, the reason and a valid form."""

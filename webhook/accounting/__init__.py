@@ -1,4 +1,4 @@
 """Exact accounting of Kubernetes resources.
 
-Pure functions over `webhook.objects`, Python integers, no I/O and no clock.
+Pure functions over `webhook.objects`, with Python integers, without I/O and without a clock.
 """

@@ -1,8 +1,8 @@
-"""Amounts: how much of each resource, as ints in the scheduler's units.
+"""Amounts: a number of each resource, as ints in the scheduler's units.
 
-cpu is in thousandths (milli-cpu), everything else in whole units (bytes for memory), as in the scheduler's own account
-(pkg/scheduler/framework/types.go, v1.36). Absence has two meanings, so there are two comparisons: a limit that is
-missing is no limit (`over`), a capacity that is missing is none (`short_of`).
+cpu is in thousandths (milli-cpu), every other resource in whole units (bytes for memory), as in the scheduler's own
+account (pkg/scheduler/framework/types.go, v1.36). Absence has two meanings, so there are two comparisons: a missing
+limit is unlimited (`Amounts.find_excess`), a missing capacity is zero (`Amounts.find_shortfall`).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _CPU_NAMES = frozenset({"cpu", LIMITS_PREFIX + "cpu", REQUESTS_PREFIX + "cpu"})
 
 
 def is_milli(name: str) -> bool:
-    """Whether its unit is a thousandth: cpu, by itself or in a quota's words."""
+    """Return whether the unit of a name is a thousandth: cpu, by itself or as a key of a quota."""
     return name in _CPU_NAMES
 
 
 def round_up_to_unit(name: str, quantity: Quantity) -> int:
-    """What is asked for, rounded up to the unit."""
+    """Return a requested quantity, rounded up to the unit."""
     return quantity.milli() if is_milli(name) else quantity.value()
 
 
 def round_down_to_unit(name: str, quantity: Quantity) -> int:
-    """What a cap, minimum or maximum allows, rounded down to the unit: half a GPU of room is none."""
+    """Return the quantity of a cap, minimum or maximum, rounded down to the unit: half a free GPU counts as zero."""
     return quantity.floor_milli() if is_milli(name) else quantity.floor()
 
 
 def format_amount(name: str, amount: int) -> str:
-    """An amount as a person would write it: `1500m` cpu, `64Gi` memory, `3000` GPUs."""
+    """Return an amount as a person would write it: `1500m` cpu, `64Gi` memory, `3000` GPUs."""
     if is_milli(name):
         return Quantity(amount, -3).canonical
     if name.startswith(_BYTE_PREFIXES):
@@ -49,7 +49,7 @@ def format_amount(name: str, amount: int) -> str:
 class Amounts(dict[str, int]):
     """An immutable mapping from resource name to amount. A name that is not in it is absent, which is not zero.
 
-    A dict, since every create under a cap asks a hundred times; what would change it fails.
+    A dict, since every create under a cap reads it a hundred times; every method that would change it raises TypeError.
     """
 
     __slots__ = ()
@@ -70,7 +70,7 @@ class Amounts(dict[str, int]):
     clear = pop = popitem = setdefault = update = _reject_change
 
     def __add__(self, other: Mapping[str, int]) -> Amounts:
-        """The sum by name; a name absent on one side counts as zero there."""
+        """Return the sum by name; a name absent on one side counts as zero there."""
         if not other:
             return self
         total = dict(self)
@@ -79,7 +79,7 @@ class Amounts(dict[str, int]):
         return Amounts(total)
 
     def __sub__(self, other: Mapping[str, int]) -> Amounts:
-        """The difference by name; a name absent on one side counts as zero there. It may be negative."""
+        """Return the difference by name; a name absent on one side counts as zero there. It may be negative."""
         if not other:
             return self
         difference = dict(self)
@@ -88,18 +88,18 @@ class Amounts(dict[str, int]):
         return Amounts(difference)
 
     def merge_max(self, amounts: Mapping[str, int]) -> Amounts:
-        """The larger of both by name; a name that only one side has keeps its amount."""
+        """Return the larger of both by name; a name that only one side has keeps its amount."""
         larger = {name: max(amount, self.get(name, amount)) for name, amount in amounts.items()}
         return Amounts({**self, **larger})
 
     def find_excess(self, limits: Mapping[str, int]) -> Amounts:
-        """By how much each limit is exceeded. A missing limit is unlimited; empty means all is within."""
+        """Return the excess over each limit. A missing limit is unlimited; empty means that no limit is exceeded."""
         return Amounts(
             {name: amount - limit for name, amount in self.items() if amount > (limit := limits.get(name, amount))}
         )
 
     def find_shortfall(self, capacity: Mapping[str, int]) -> Amounts:
-        """How much of each is lacking. A missing capacity is zero; empty means there is enough of all."""
+        """Return the shortfall of each capacity. A missing capacity is zero; empty means that all suffice."""
         shortfall = {}
         for name, amount in self.items():
             available = capacity.get(name, 0)

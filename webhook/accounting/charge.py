@@ -1,8 +1,8 @@
-"""What a pod costs under a cap, name by name.
+"""The charge of a pod under a cap, by counted name.
 
-A cap counts what pods request (`nvidia.com/gpu`), what they are limited to (`limits.memory`) and the pods themselves
-(`pods`). A pod that has ended costs nothing; one that is being deleted still does, and one that is being resized costs
-the largest of what it asks for, was promised and has.
+A cap counts the requests of pods (`nvidia.com/gpu`), their limits (`limits.memory`) and the pods themselves (`pods`).
+A pod that has ended is charged nothing. A pod that is being deleted is still charged. A pod that is being resized is
+charged the largest of its requested, allocated and actual amounts.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,17 +22,17 @@ _ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one pod costs: `amounts` by counted name, and the containers that set no limit where limits are counted."""
+    """The charge of one pod: `amounts` by counted name, and the containers without a limit where limits are counted."""
 
     amounts: Amounts = field(default_factory=Amounts)
     unlimited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def compute_charge(pod: Pod, names: Collection[str]) -> Charge:
-    """What a pod costs under the counted names; names it has nothing of are absent.
+    """Return the charge of a pod under the counted names; names of which the pod has nothing are absent.
 
     Raises:
-        QuantityError: one of its quantities is none.
+        QuantityError: if a quantity of the pod is invalid.
     """
     if has_ended(pod):
         return Charge()
@@ -55,17 +55,17 @@ def compute_charge(pod: Pod, names: Collection[str]) -> Charge:
 
 
 def compute_hard_limits(quantities: Mapping[str, Quantity]) -> Amounts:
-    """What a cap allows, in amounts: rounded down, since half a unit of room is none."""
+    """Return the hard limits of a cap in amounts, rounded down: half a free unit counts as zero."""
     return Amounts({name: round_down_to_unit(name, quantity) for name, quantity in quantities.items()})
 
 
 def has_ended(pod: Pod) -> bool:
-    """Whether it runs no more, so that it costs nothing (phase Succeeded or Failed)."""
+    """Return whether a pod has ended, so that it is charged nothing (phase Succeeded or Failed)."""
     return pod.status is not None and pod.status.phase in _ENDED_PHASES
 
 
 def is_as_requested(pod: Pod) -> bool:
-    """Whether its status changes nothing of what it costs: it has neither ended, nor been given anything yet."""
+    """Return whether the status of a pod leaves its charge unchanged: it has not ended and has no actual resources."""
     status = pod.status
     if status is None:
         return True
@@ -74,7 +74,7 @@ def is_as_requested(pod: Pod) -> bool:
 
 
 def _find_unlimited_containers(resources: PodResources, resource: str) -> tuple[str, ...]:
-    """The containers and sidecars without a limit, unless the pod level sets one for them all."""
+    """Return the containers and sidecars without a limit, unless the pod level sets one for all of them."""
     if resource in resources.limits:
         return ()
     return tuple(

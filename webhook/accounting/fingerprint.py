@@ -1,7 +1,7 @@
-"""Likeness: what the lists of resources in a pod spec say, as one value that is equal for pods that say the same.
+"""Fingerprints: the resource lists of a pod spec as one value that is equal for pods with equal lists.
 
-Most pods are made from some template, so what was found of one holds of the next thousand. To see that a list was read
-before takes a tenth of what it takes to read it.
+Most pods are made from a template, so a result for one pod applies to the next thousand. A comparison of fingerprints
+takes a tenth of the time that parsing takes.
 """
 
 from typing import Generic, TypeVar
@@ -11,16 +11,16 @@ from webhook.objects.core import Container, PodSpec
 T = TypeVar("T")
 
 Fingerprint = tuple[object, ...]
-"""Every quantity and name as it was written, and which container writes it."""
+"""Every quantity and name as it was written, by container."""
 
 _MAX_ENTRIES = 512
 _MAX_FINGERPRINT_LENGTH = 4096  # characters; a pod with three containers has some three hundred
 
 
 def compute_fingerprint(spec: PodSpec) -> Fingerprint | None:
-    """What the lists of a spec say.
+    """Return the fingerprint of the resource lists of a spec.
 
-    None for what few pods have: ephemeral containers, an overhead, resources of the pod as a whole.
+    Return None for a spec with rare fields: ephemeral containers, an overhead, or resources at pod level.
     """
     if spec.ephemeral_containers or spec.overhead or spec.resources is not None:
         return None
@@ -32,15 +32,15 @@ def compute_fingerprint(spec: PodSpec) -> Fingerprint | None:
 
 
 class FingerprintCache(Generic[T]):
-    """What was found of pods, within bounds: some hundred ways of asking, none of them very long."""
+    """Results by fingerprint, limited in number (some hundred) and in the length of each fingerprint."""
 
     def __init__(self) -> None:
         self._values: dict[Fingerprint, T] = {}
         self.get = self._values.get
-        """What was found of a likeness; None when nothing was, or it is not remembered."""
+        """Return the result of a fingerprint, or None if none is remembered."""
 
     def put(self, fingerprint: Fingerprint, value: T) -> None:
-        """Remember what was found of a likeness, if that is not too long."""
+        """Remember the result of a fingerprint, unless the fingerprint is too long."""
         if _measure_length(fingerprint) > _MAX_FINGERPRINT_LENGTH:
             return
         if len(self._values) >= _MAX_ENTRIES:
@@ -51,7 +51,7 @@ class FingerprintCache(Generic[T]):
 def _fingerprint_container(container: Container) -> Fingerprint:
     resources = container.resources
     if resources is None:
-        return (container.name, container.restart_policy)  # a sidecar may have to have a limit
+        return (container.name, container.restart_policy)  # a rule may require a limit of a sidecar
     requests, limits = resources.requests or {}, resources.limits or {}
     return (
         container.name,

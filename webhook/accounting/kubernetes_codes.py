@@ -1,6 +1,6 @@
-"""TG01x to TG04x: what Kubernetes refuses in the resources of containers, pods, quotas and LimitRanges.
+"""Codes TG0xx: problems that Kubernetes reports, and `CODES` with the problems that it should report.
 
-TG0xx: problems that Kubernetes finds itself, or that it should have found.
+TG00x are problems of names and quantities; TG01x to TG04x are problems of containers, pods, quotas and LimitRanges.
 """
 
 from webhook.accounting import lenient_codes

@@ -1,4 +1,4 @@
-"""TG06x: what Kubernetes lets through and tallygate calls wrong."""
+"""Codes TG06x: problems that Kubernetes accepts and tallygate reports."""
 
 from webhook.accounting.problem import Code
 

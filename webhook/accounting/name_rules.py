@@ -1,4 +1,4 @@
-"""Which resource names are allowed where.
+"""Rules for resource names in each context.
 
 Follows `validateResourceName`, `validateContainerResourceName`, `validatePodResourceName`,
 `ValidateResourceQuotaResourceName` and `validateLimitRangeResourceName` (pkg/apis/core/validation/validation.go,
@@ -54,27 +54,27 @@ _QUOTA_HUGEPAGES = (HUGEPAGES_PREFIX, REQUESTS_PREFIX + HUGEPAGES_PREFIX)
 
 
 class NameContext(StrEnum):
-    """Where a resource name stands."""
+    """The kind of field that contains a resource name."""
 
     CONTAINER = "container"
     """`resources` of a container of any kind."""
     POD = "pod"
     """`spec.resources`."""
     OVERHEAD = "overhead"
-    """`spec.overhead`, which goes by the rule of containers."""
+    """`spec.overhead`, with the rules of containers."""
     NODE = "node"
-    """`status.capacity` and `status.allocatable`, where Kubernetes has no rule."""
+    """`status.capacity` and `status.allocatable`, for which Kubernetes has no rule."""
     QUOTA = "quota"
     """`spec.hard` of a ResourceQuota, and its status."""
     LIMIT_RANGE = "limit-range"
-    """An entry of a LimitRange of type Container or Pod, which goes by the rule of containers."""
+    """An entry of a LimitRange of type Container or Pod, with the rules of containers."""
     LIMIT_RANGE_OTHER = "limit-range-other"
     """An entry of a LimitRange of another type."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameProblem:
-    """Why a name is not allowed at a place: `detail` in Kubernetes' words, `message` in ours."""
+    """The reason that a name is not allowed in a context: `detail` in Kubernetes' words, `message` in tallygate's."""
 
     code: str
     reason: Reason
@@ -84,7 +84,7 @@ class NameProblem:
 
 @memoize
 def find_name_problems(name: str, context: NameContext) -> tuple[NameProblem, ...]:
-    """Everything the API server says against a name at a place, in its order."""
+    """Return every problem that the API server reports for a name in a context, in its order."""
     if context is NameContext.NODE:
         return ()
     general_problems = _check_any_context(name)
@@ -100,13 +100,16 @@ def find_name_problems(name: str, context: NameContext) -> tuple[NameProblem, ..
 
 
 def is_standard_quota_name(name: str) -> bool:
-    """IsStandardQuotaResourceName: one of Kubernetes' own names for a quota, which scopes are checked against."""
+    """Return whether a name is one of Kubernetes' own for a quota, which scopes are checked against.
+
+    Source: IsStandardQuotaResourceName.
+    """
     return name in _QUOTA_NAMES or name.startswith(_QUOTA_HUGEPAGES)
 
 
 @memoize
 def find_advertised_name_problems(name: str) -> tuple[NameProblem, ...]:
-    """What speaks against a node's having such a resource: no pod could ask for it.
+    """Return the problems of a resource name in a node's status: no pod could request it.
 
     Kubernetes stores any name in a node's status; this rule is tallygate's.
     """
@@ -116,7 +119,7 @@ def find_advertised_name_problems(name: str) -> tuple[NameProblem, ...]:
 
 
 def _check_any_context(name: str) -> tuple[NameProblem, ...]:
-    """The rules of every place (validateResourceName)."""
+    """Apply the rules of every context (validateResourceName)."""
     details = find_qualified_name_errors(name)
     if details:
         return tuple(
@@ -132,7 +135,7 @@ def _check_any_context(name: str) -> tuple[NameProblem, ...]:
 
 
 def _check_container_name(name: str) -> tuple[NameProblem, ...]:
-    """What validateContainerResourceName adds."""
+    """Apply the rules that validateContainerResourceName adds."""
     if "/" not in name:
         if name in _CONTAINER_NAMES or is_hugepage(name):
             return ()
@@ -151,7 +154,7 @@ def _check_container_name(name: str) -> tuple[NameProblem, ...]:
 
 
 def _check_pod_name(name: str) -> tuple[NameProblem, ...]:
-    """What validatePodResourceName adds, to a name with nothing else wrong."""
+    """Apply the rules that validatePodResourceName adds, to a name without other problems."""
     if name in _POD_NAMES or is_hugepage(name):
         return ()
     message = (
@@ -162,7 +165,7 @@ def _check_pod_name(name: str) -> tuple[NameProblem, ...]:
 
 
 def _check_quota_name(name: str) -> tuple[NameProblem, ...]:
-    """What ValidateResourceQuotaResourceName adds."""
+    """Apply the rules that ValidateResourceQuotaResourceName adds."""
     if "/" in name or is_standard_quota_name(name):
         return ()
     message = f"a quota cannot count {_quote(name)}; for a resource with a domain write requests.<domain>/<name>"
@@ -170,12 +173,12 @@ def _check_quota_name(name: str) -> tuple[NameProblem, ...]:
 
 
 def _create_name_problem(code: Code, detail: str, message: str) -> NameProblem:
-    """A fault of the usual reason."""
+    """Return a problem with the usual reason."""
     return NameProblem(code.number, Reason.INVALID, detail, message)
 
 
 def _describe_malformed(name: str, detail: str) -> str:
-    """Our words for one of the grammar's."""
+    """Return tallygate's message for an error of the grammar."""
     if "label key" in detail:
         return f"the resource name {_quote(name)} has more than one slash; write <domain>/<name>, as in example.com/gpu"
     domain, _, rest = name.rpartition("/")
@@ -196,12 +199,12 @@ def _describe_malformed(name: str, detail: str) -> str:
 
 
 def _describe_unknown(name: str) -> str:
-    """A name without a domain that Kubernetes does not know."""
+    """Return the message for a name without a domain that Kubernetes does not know."""
     return f"Kubernetes knows no resource {_quote(name)}; one of your own needs a domain, as in example.com/gpu"
 
 
 def _describe_not_for_containers(name: str) -> str:
-    """A name without a domain that a container cannot ask for."""
+    """Return the message for a name without a domain that a container cannot request."""
     bare = name.removeprefix(REQUESTS_PREFIX).removeprefix(LIMITS_PREFIX)
     if bare in _CONTAINER_NAMES:
         return f"{name!r} is a name for quotas; a container asks for {bare!r}"
@@ -212,7 +215,7 @@ def _describe_not_for_containers(name: str) -> str:
 
 
 def _describe_not_extended(name: str) -> str:
-    """A name with a domain that is no extended resource."""
+    """Return the message for a name with a domain that is no extended resource."""
     bare = name.removeprefix(REQUESTS_PREFIX)
     if bare != name:
         return f"{_quote(name)} is a name for quotas; a container asks for {_quote(bare)}"
@@ -222,5 +225,5 @@ def _describe_not_extended(name: str) -> str:
 
 
 def _quote(name: str) -> str:
-    """A name as a message quotes it: cut where it is too long to be read."""
+    """Return a name as messages quote it: a name that is too long to be read is cut."""
     return repr(name if len(name) <= _MAX_QUOTED_LENGTH else name[:_MAX_QUOTED_LENGTH] + "…")

@@ -1,13 +1,12 @@
-"""What a resource name stands for: its family, and Kubernetes' own predicates.
+"""Resource names: qualified names, families, and Kubernetes' own predicates.
+
+Every resource name, label key and limit type must be a qualified name. The check follows `IsLabelKey` and
+`IsDNS1123Subdomain` (apimachinery pkg/api/validate/content/kube.go and dns.go, v1.36), and returns their messages.
+Lengths count bytes, as Go's do.
 
 The predicates follow pkg/apis/core/helper/helpers.go, pkg/apis/core/v1/helper/helpers.go and
 pkg/scheduler/util/utils.go (v1.36), to the letter: `mykubernetes.io/x` is native to Kubernetes, because the name
-contains `kubernetes.io/`. `family` is tallygate's own view, which looks at the domain.
-
-Qualified names: what every resource name, label key and limit type must be.
-
-Follows `IsLabelKey` and `IsDNS1123Subdomain` (apimachinery pkg/api/validate/content/kube.go and dns.go, v1.36), whose
-words these are. Lengths count bytes, as Go's do.
+contains `kubernetes.io/`. `classify_name` is tallygate's own rule, which reads the domain.
 """
 
 import re
@@ -20,7 +19,7 @@ _DOMAIN_FORM = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*
 _MAX_NAME = 63
 _MAX_DOMAIN = 253
 
-# The same languages as the two forms, in a shape that is matched in one pass.
+# The same languages as the two forms, written so that one pass matches them.
 _NAME = re.compile(r"[A-Za-z0-9](?:[-_.]*+[A-Za-z0-9]++)*+")
 _DOMAIN = re.compile(r"(?:[a-z0-9]++(?:-++[a-z0-9]++)*+)(?:\.[a-z0-9]++(?:-++[a-z0-9]++)*+)*+")
 
@@ -36,45 +35,6 @@ _BAD_DOMAIN = (
     "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     f"'{_DOMAIN_FORM}')"
 )
-
-
-@memoize
-def find_qualified_name_errors(name: str) -> tuple[str, ...]:
-    """Everything that keeps a name from being a qualified name (`[domain/]name`), in Kubernetes' words."""
-    parts = name.split("/")
-    if len(parts) > 2:  # noqa: PLR2004 - a domain and a name
-        return (_TWO_SLASHES,)
-    domain_errors = _find_domain_errors(parts[0]) if len(parts) > 1 else ()
-    return (*domain_errors, *_find_name_part_errors(parts[-1]))
-
-
-def _find_domain_errors(domain: str) -> tuple[str, ...]:
-    """Faults of what stands before the slash."""
-    if not domain:
-        return ("prefix part must be non-empty",)
-    length_errors = (
-        (f"prefix part must be no more than {_MAX_DOMAIN} bytes",) if _count_bytes(domain) > _MAX_DOMAIN else ()
-    )
-    return (*length_errors, *(() if _DOMAIN.fullmatch(domain) else (_BAD_DOMAIN,)))
-
-
-def _find_name_part_errors(name: str) -> tuple[str, ...]:
-    """Faults of what stands after the slash, or alone."""
-    length = _count_bytes(name)
-    errors = []
-    if not length:
-        errors.append("name part must be non-empty")
-    elif length > _MAX_NAME:
-        errors.append(f"name part must be no more than {_MAX_NAME} bytes")
-    if not _NAME.fullmatch(name):
-        errors.append(f"name part must {_NAME_RULE}")
-    return tuple(errors)
-
-
-def _count_bytes(text: str) -> int:
-    """Bytes of UTF-8. A lone surrogate, which JSON can spell, is U+FFFD to Go, which has three bytes as well."""
-    return len(text.encode("utf-8", "surrogatepass"))
-
 
 OPAQUE_PREFIX = "pod.alpha.kubernetes.io/opaque-int-resource-"
 """Names that Kubernetes 1.5 to 1.8 counted in whole units, and still counts, but no longer checks."""
@@ -103,10 +63,10 @@ _INTEGER_NAMES = frozenset(
 
 
 class Family(StrEnum):
-    """What a name stands for, in tallygate's words."""
+    """The kind of a resource name, in tallygate's words."""
 
     EXTENDED = "extended"
-    """A well-formed name whose domain is not kubernetes.io or beneath it."""
+    """A well-formed name whose domain is neither kubernetes.io nor a subdomain of it."""
     OPAQUE = "opaque"
     """A name with the opaque prefix."""
     HUGEPAGES = "hugepages"
@@ -114,14 +74,24 @@ class Family(StrEnum):
     ATTACHABLE_VOLUMES = "attachable-volumes"
     """`attachable-volumes-<driver>`."""
     NATIVE = "native"
-    """Kubernetes' own: no domain, or kubernetes.io's."""
+    """A name of Kubernetes: without a domain, or with kubernetes.io or a subdomain of it."""
     MALFORMED = "malformed"
-    """A name with a domain that nobody could advertise and a container could not ask for."""
+    """A name with a domain that no node could advertise and no container could request."""
+
+
+@memoize
+def find_qualified_name_errors(name: str) -> tuple[str, ...]:
+    """Return every reason that a name is not a qualified name (`[domain/]name`), in Kubernetes' words."""
+    parts = name.split("/")
+    if len(parts) > 2:  # noqa: PLR2004 - a domain and a name
+        return (_TWO_SLASHES,)
+    domain_errors = _find_domain_errors(parts[0]) if len(parts) > 1 else ()
+    return (*domain_errors, *_find_name_part_errors(parts[-1]))
 
 
 @memoize
 def classify_name(name: str) -> Family:
-    """The family of a name."""
+    """Return the family of a name."""
     if name.startswith(OPAQUE_PREFIX):
         return Family.OPAQUE
     if name.startswith(HUGEPAGES_PREFIX):
@@ -135,48 +105,82 @@ def classify_name(name: str) -> Family:
 
 
 def is_countable(name: str) -> bool:
-    """Whether it is counted in whole units by tallygate's rules: extended or opaque."""
+    """Return whether tallygate's rules count a name in whole units: extended or opaque."""
     return classify_name(name) in {Family.EXTENDED, Family.OPAQUE}
 
 
 def is_prefixed_native(name: str) -> bool:
-    """IsPrefixedNativeResource: it contains `kubernetes.io/`, anywhere."""
+    """Return whether a name contains `kubernetes.io/`, anywhere (IsPrefixedNativeResource)."""
     return _NATIVE_INFIX in name
 
 
 def is_native(name: str) -> bool:
-    """IsNativeResource: it has no slash, or contains `kubernetes.io/`."""
+    """Return whether a name has no slash, or contains `kubernetes.io/` (IsNativeResource)."""
     return "/" not in name or is_prefixed_native(name)
 
 
 @memoize
 def is_extended(name: str) -> bool:
-    """IsExtendedResourceName: not native, and still a qualified name with `requests.` before it."""
+    """Return whether a name is not native, and still qualified with `requests.` before it (IsExtendedResourceName)."""
     return not is_native(name) and _is_extended_standard(name)
 
 
 def is_integer(name: str) -> bool:
-    """IsIntegerResourceName: an object count or an extended name; `requests.example.com/gpu` is neither."""
+    """Return whether a name is an object count or an extended name (IsIntegerResourceName).
+
+    `requests.example.com/gpu` is neither.
+    """
     return name in _INTEGER_NAMES or is_extended(name)
 
 
 def is_hugepage(name: str) -> bool:
-    """IsHugePageResourceName."""
+    """Return whether a name has the prefix of huge pages (IsHugePageResourceName)."""
     return name.startswith(HUGEPAGES_PREFIX)
 
 
 def is_overcommit_allowed(name: str) -> bool:
-    """IsOvercommitAllowed: a limit may be larger than the request."""
+    """Return whether a limit may be larger than the request (IsOvercommitAllowed)."""
     return is_native(name) and not is_hugepage(name)
 
 
 def is_scheduler_scalar(name: str) -> bool:
-    """IsScalarResourceName: the scheduler keeps account of it beside cpu, memory and ephemeral-storage."""
+    """Return whether the scheduler counts a name beside cpu, memory and ephemeral-storage (IsScalarResourceName)."""
     return (
         is_extended(name) or is_hugepage(name) or is_prefixed_native(name) or name.startswith(ATTACHABLE_VOLUMES_PREFIX)
     )
 
 
 def _is_extended_standard(name: str) -> bool:
-    """Whether a quota could name it, so that a domain longer than 244 bytes is too long."""
+    """Return whether a quota could name a resource, so that a domain longer than 244 bytes is too long."""
     return not name.startswith(REQUESTS_PREFIX) and not find_qualified_name_errors(REQUESTS_PREFIX + name)
+
+
+def _find_domain_errors(domain: str) -> tuple[str, ...]:
+    """Return the errors of the part before the slash."""
+    if not domain:
+        return ("prefix part must be non-empty",)
+    length_errors = (
+        (f"prefix part must be no more than {_MAX_DOMAIN} bytes",) if _count_bytes(domain) > _MAX_DOMAIN else ()
+    )
+    return (*length_errors, *(() if _DOMAIN.fullmatch(domain) else (_BAD_DOMAIN,)))
+
+
+def _find_name_part_errors(name: str) -> tuple[str, ...]:
+    """Return the errors of the part after the slash, or of a name without one."""
+    length = _count_bytes(name)
+    errors = []
+    if not length:
+        errors.append("name part must be non-empty")
+    elif length > _MAX_NAME:
+        errors.append(f"name part must be no more than {_MAX_NAME} bytes")
+    if not _NAME.fullmatch(name):
+        errors.append(f"name part must {_NAME_RULE}")
+    return tuple(errors)
+
+
+def _count_bytes(text: str) -> int:
+    """Return the number of bytes in UTF-8.
+
+    A lone surrogate, which JSON can spell, is U+FFFD to Go, which has three bytes as well.
+    """
+    return len(text.encode("utf-8", "surrogatepass"))

@@ -1,7 +1,7 @@
-"""Whether a pod's request fits beside others on one node.
+"""The fit of a pod's request beside other pods on one node.
 
 Source: fitsRequest in pkg/scheduler/framework/plugins/noderesources/fit.go and Resource in
-pkg/scheduler/framework/types.go, v1.36. Not modelled here: extended resources that a DeviceClass hands over to dynamic
+pkg/scheduler/framework/types.go, v1.36. Not modelled here: extended resources that a DeviceClass maps to dynamic
 resource allocation, and names that the plugin is configured to ignore.
 """
 
@@ -19,9 +19,9 @@ _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What a node lacks, in the scheduler's units: milli-cpu, else whole units.
+    """The shortfall of one resource on a node, in the scheduler's units: milli-cpu, else whole units.
 
-    `never`: the request alone is more than the node has, so that no other pod's leaving helps.
+    `unresolvable` is True if the request alone exceeds the allocatable amount, so that the removal of no pod helps.
     """
 
     resource: str
@@ -32,33 +32,33 @@ class Shortfall:
 
     @property
     def free(self) -> int:
-        """What is left of it; negative where more is used than there is."""
+        """The allocatable amount minus the used one; negative if more is used than allocatable."""
         return self.allocatable - self.used
 
     @property
     def short(self) -> int:
-        """How much more there would have to be."""
+        """The free amount that is missing for the request."""
         return self.requested - self.free
 
     @property
     def reason(self) -> str:
-        """The scheduler's words."""
+        """The reason in the scheduler's words."""
         return "Too many pods" if self.resource == "pods" else f"Insufficient {self.resource}"
 
 
 def find_shortfalls(pod: Pod, node: Node, pods: Collection[Pod]) -> tuple[Shortfall, ...]:
-    """Everything a node lacks for a pod beside the others on it; empty when it fits.
+    """Return the shortfalls of a node for a pod beside the other pods on it; empty if the pod fits.
 
-    Only `status.allocatable` is looked at; absent, it is what capacity is. What the scheduler keeps no account of
-    (`foo`, `requests.example.com/gpu`) is passed over.
+    Only `status.allocatable` is read; if it is absent, capacity takes its place. Resources that the scheduler does not
+    count (`foo`, `requests.example.com/gpu`) are ignored.
 
     Raises:
-        QuantityError: a quantity anywhere in them is none.
+        QuantityError: if a quantity of the pod, the node or the other pods is invalid.
     """
     allocatable, used = parse_allocatable(node), sum_used(pods)
-    requested = {name: asked for name, asked in compute_scheduler_requests(pod).items() if asked > 0}
+    requested = {name: amount for name, amount in compute_scheduler_requests(pod).items() if amount > 0}
     shortfalls = [
-        _find_shortfall(name, asked, used.get(name, 0), allocatable.get(name, 0)) for name, asked in requested.items()
+        _find_shortfall(name, amount, used.get(name, 0), allocatable.get(name, 0)) for name, amount in requested.items()
     ]
     pods_shortfall = _find_shortfall("pods", 1, len(pods), allocatable.get("pods", 0))
     pods_shortfalls = (
@@ -70,17 +70,17 @@ def find_shortfalls(pod: Pod, node: Node, pods: Collection[Pod]) -> tuple[Shortf
 
 
 def compute_scheduler_requests(pod: Pod) -> Amounts:
-    """What the scheduler counts of a pod that is not on a node yet."""
+    """Return the amounts that the scheduler counts for a pod that is not on a node yet."""
     return _select_scheduler_resources(compute_pod_requests(pod.spec or PodSpec()).amounts)
 
 
 def compute_scheduler_requests_on_node(pod: Pod) -> Amounts:
-    """What the scheduler counts of a pod on a node: of one that is being resized, the largest that it may have."""
+    """Return the amounts that the scheduler counts for a pod on a node; during a resize the largest possible."""
     return _select_scheduler_resources(compute_pod_requests(pod.spec or PodSpec(), pod.status).amounts)
 
 
 def sum_used(pods: Collection[Pod]) -> Amounts:
-    """What pods on a node use together, each rounded up by itself."""
+    """Return the amounts that the pods on a node use together, each rounded up by itself."""
     used = Amounts()
     for pod in pods:
         used += compute_pod_requests(pod.spec or PodSpec(), pod.status).amounts
@@ -88,7 +88,7 @@ def sum_used(pods: Collection[Pod]) -> Amounts:
 
 
 def parse_allocatable(node: Node) -> Amounts:
-    """What a node has for pods."""
+    """Return the allocatable amounts of a node, or its capacity if it has none."""
     if node.status is None:
         return Amounts()
     resource_list = node.status.capacity if node.status.allocatable is None else node.status.allocatable

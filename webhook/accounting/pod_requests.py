@@ -1,16 +1,16 @@
-"""The effective request of a pod: what it needs at its most demanding moment, and why.
+"""Effective requests and limits of pods, their explanation in one line, and non-zero requests.
 
-Source: PodRequests and PodLimits in component-helpers resource/helpers.go, v1.36. This computation is part of the
-Kubernetes API; scheduler, kubelet and quota all use it.
+The effective request of a pod is the amount that it needs at its peak. Source: PodRequests and PodLimits in
+component-helpers resource/helpers.go, v1.36. This computation is part of the Kubernetes API; scheduler, kubelet and
+quota all use it.
 
-The arithmetic of a pod's effective request as one line that a person can check.
+`explain_request` writes the arithmetic of one resource as a line that a person can check:
 
 `nvidia.com/gpu = max(containers 1 + 2, init step "warm" 4) + overhead 0 = 4`
 
-What a pod weighs when nodes are compared: a container that asks for no cpu or no memory counts as a small one.
-
+The non-zero requests compare nodes in scores: a container that requests no cpu or no memory counts as a small one.
 Source: getNonMissingContainerRequests and CalculateResource in pkg/scheduler/framework/types.go, pod_resources.go in
-pkg/scheduler/util, v1.36. Nothing is promised or refused by weight.
+pkg/scheduler/util, v1.36. They neither reserve nor deny anything.
 """
 
 from collections.abc import Sequence
@@ -34,12 +34,20 @@ from webhook.objects.core import Pod, PodSpec, PodStatus
 
 _ZERO = Quantity.from_int(0)
 
+_ZERO_QUANTITY = Quantity.from_int(0)
+
+_DEFAULT_REQUESTS: Quantities = {
+    "cpu": Quantity.from_json(b'"100m"'),
+    "memory": Quantity.from_json(b'"200Mi"'),
+}
+
 
 class RequestTerm(NamedTuple):
-    """One figure in the sum.
+    """One figure in the sum of a resource.
 
-    `who` is the container's name, empty for the pod level and overhead; `beneath` what sidecars use under an init
-    step; `counts` whether the figure is part of the result, or is outdone by a larger one or replaced.
+    `container` is the name of the container, empty for the pod level and overhead. `sidecars` is the amount that
+    sidecars use during an init step. `is_counted` is False if a larger figure exceeds the term or the pod level
+    replaces it.
     """
 
     container: str
@@ -50,7 +58,7 @@ class RequestTerm(NamedTuple):
 
 
 class EffectiveRequest:
-    """What a pod needs, by resource.
+    """The effective request, or effective limits, of a pod by resource.
 
     `quantities` are exact and print as Kubernetes prints them.
     """
@@ -70,7 +78,7 @@ class EffectiveRequest:
         return Amounts({name: round_up_to_unit(name, quantity) for name, quantity in self.quantities.items()})
 
     def list_terms(self, name: str) -> tuple[RequestTerm, ...]:
-        """Every figure that a resource's sum is made of: containers, sidecars, init steps, pod level, overhead."""
+        """Return every figure in the sum of a resource: containers, sidecars, init steps, pod level, overhead."""
         resources, limits = self._resources, self._is_limits
         is_replaced = is_pod_level_resource(name) and name in (resources.limits if limits else resources.requests)
         running_terms = _list_running_terms(resources, name, limits=limits)
@@ -101,38 +109,85 @@ class EffectiveRequest:
 
 
 def compute_pod_requests(spec: PodSpec, status: PodStatus | None = None) -> EffectiveRequest:
-    """What a pod of this spec requests, missing requests taken from limits first.
+    """Return the effective requests of a pod with this spec; missing requests are taken from limits first.
 
-    With a status it is the scheduler's view of a pod on a node: a container that is being resized counts with the
-    largest of what it asks for, was promised and has.
+    With a status the result is the scheduler's view of a pod on a node: a container that is being resized counts with
+    the largest of its requested, allocated and actual amounts.
 
     Raises:
-        QuantityError: one of its quantities is none.
+        QuantityError: if a quantity of the pod is invalid.
     """
     return compute_requests(apply_status(parse_pod_resources(spec), status, ResizeView.SCHEDULER))
 
 
 def compute_pod_limits(spec: PodSpec, status: PodStatus | None = None) -> EffectiveRequest:
-    """What a pod of this spec is limited to; a container without a limit adds nothing.
+    """Return the effective limits of a pod with this spec; a container without a limit adds nothing.
 
     Raises:
-        QuantityError: one of its quantities is none.
+        QuantityError: if a quantity of the pod is invalid.
     """
     return compute_limits(apply_status(parse_pod_resources(spec), status, ResizeView.SCHEDULER))
 
 
 def compute_requests(resources: PodResources) -> EffectiveRequest:
-    """The effective request of what was read already."""
+    """Return the effective requests of parsed resources."""
     return EffectiveRequest(resources, limits=False)
 
 
 def compute_limits(resources: PodResources) -> EffectiveRequest:
-    """The effective limits of what was read already. Overhead is added to limits that are not zero only."""
+    """Return the effective limits of parsed resources. Overhead is added only to limits that are not zero."""
     return EffectiveRequest(resources, limits=True)
 
 
+def explain_request(request: EffectiveRequest, name: str) -> str:
+    """Return the sum of one resource as a line: added, exceeded and replaced figures, and the result."""
+    terms = request.list_terms(name)
+    by_role = {role: [each for each in terms if each.role is role] for role in ContainerRole}
+    parts = [
+        _format_running_terms(by_role[ContainerRole.CONTAINER], by_role[ContainerRole.SIDECAR]),
+        *map(_format_init_step, by_role[ContainerRole.INIT]),
+    ]
+    parts = [part for part in parts if part]
+    line = f"max({', '.join(parts)})" if len(parts) > 1 else "".join(parts) or "containers 0"
+    for term in by_role[ContainerRole.POD]:
+        line = f"pod level {term.quantity} (in place of {line})"
+    for term in by_role[ContainerRole.OVERHEAD]:
+        line += (
+            f" + overhead {term.quantity}" if term.is_counted else f" (overhead {term.quantity} not added: no limit)"
+        )
+    return f"{name} = {line} = {request.quantities.get(name, _ZERO_QUANTITY)}"
+
+
+def compute_non_zero_requests(pod: Pod) -> Amounts:
+    """Return the cpu (milli) and memory (bytes) with which a pod counts on its node, or would count there.
+
+    Raises:
+        QuantityError: if a quantity of the pod is invalid.
+    """
+    resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.SCHEDULER)
+    defaults = _DEFAULT_REQUESTS
+    if resources.requests:  # a request of the pod level, or of a container under it, gets no default
+        requested = compute_requests(resources).quantities
+        defaults = {name: default for name, default in _DEFAULT_REQUESTS.items() if name not in requested}
+    amounts = compute_requests(_fill_in_pod_defaults(resources, defaults)).amounts
+    return Amounts({name: amounts.get(name, 0) for name in _DEFAULT_REQUESTS})
+
+
+def compute_incoming_non_zero_requests(pod: Pod) -> Amounts:
+    """Return the amounts with which an incoming pod would count on any node, by resource.
+
+    The score of NodeResourcesFit ignores requests at pod level: its scorers are made without that feature
+    (nodeResourceStrategyTypeMap in plugins/noderesources/fit.go, v1.36).
+
+    Raises:
+        QuantityError: if a quantity of the pod is invalid.
+    """
+    resources = parse_pod_resources(pod.spec or PodSpec())._replace(requests=NO_QUANTITIES, limits=NO_QUANTITIES)
+    return compute_requests(_fill_in_pod_defaults(resources, _DEFAULT_REQUESTS)).amounts
+
+
 def _aggregate_with_pod_level(resources: PodResources, *, limits: bool) -> dict[str, Quantity]:
-    """Containers and init steps, with cpu, memory and hugepages replaced by what the pod level says."""
+    """Return the sum of containers and init steps; the pod level replaces its cpu, memory and hugepages."""
     total = aggregate_containers(resources.containers, resources.init, limits=limits)
     for name, quantity in (resources.limits if limits else resources.requests).items():
         if is_pod_level_resource(name):
@@ -152,7 +207,7 @@ def _add_overhead(resources: PodResources, total: dict[str, Quantity], *, limits
 
 
 def _list_running_terms(resources: PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
-    """Containers and sidecars, which run together."""
+    """Return the terms of containers and sidecars, which run together."""
     containers = (*resources.containers, *(each for each in resources.init if each.role is ContainerRole.SIDECAR))
     container_quantities = [(each, each.limits if limits else each.requests) for each in containers]
     return [
@@ -163,7 +218,7 @@ def _list_running_terms(resources: PodResources, name: str, *, limits: bool) -> 
 
 
 def _list_init_terms(resources: PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
-    """Init steps, each above the sidecars that were declared before it."""
+    """Return the terms of init steps, each with the sidecars that are declared before it."""
     terms: list[RequestTerm] = []
     sidecars = _ZERO
     for container in resources.init:
@@ -175,30 +230,8 @@ def _list_init_terms(resources: PodResources, name: str, *, limits: bool) -> lis
     return terms
 
 
-_ZERO_QUANTITY = Quantity.from_int(0)
-
-
-def explain_request(request: EffectiveRequest, name: str) -> str:
-    """One resource's sum: who adds what, what is outdone, what replaces it, and the result."""
-    terms = request.list_terms(name)
-    by_role = {role: [each for each in terms if each.role is role] for role in ContainerRole}
-    parts = [
-        _format_running_terms(by_role[ContainerRole.CONTAINER], by_role[ContainerRole.SIDECAR]),
-        *map(_format_init_step, by_role[ContainerRole.INIT]),
-    ]
-    parts = [part for part in parts if part]
-    line = f"max({', '.join(parts)})" if len(parts) > 1 else "".join(parts) or "containers 0"
-    for term in by_role[ContainerRole.POD]:
-        line = f"pod level {term.quantity} (in place of {line})"
-    for term in by_role[ContainerRole.OVERHEAD]:
-        line += (
-            f" + overhead {term.quantity}" if term.is_counted else f" (overhead {term.quantity} not added: no limit)"
-        )
-    return f"{name} = {line} = {request.quantities.get(name, _ZERO_QUANTITY)}"
-
-
 def _format_running_terms(containers: Sequence[RequestTerm], sidecars: Sequence[RequestTerm]) -> str:
-    """What runs together: `containers 1 + 2 + sidecars 1`."""
+    """Return the sum of the containers that run together: `containers 1 + 2 + sidecars 1`."""
     role_terms = (("container", containers), ("sidecar", sidecars))
     return " + ".join(f"{noun}{'s' * (len(terms) > 1)} {_format_sum(terms)}" for noun, terms in role_terms if terms)
 
@@ -208,43 +241,9 @@ def _format_sum(terms: Sequence[RequestTerm]) -> str:
 
 
 def _format_init_step(step: RequestTerm) -> str:
-    """One init step: `init step "warm" 4`, and what runs beneath it."""
+    """Return one init step, as in `init step "warm" 4`, and the sidecars that run during it."""
     sidecars = f" + sidecars {step.sidecars} beneath" if step.sidecars else ""
     return f'init step "{step.container}" {step.quantity}{sidecars}'
-
-
-_DEFAULT_REQUESTS: Quantities = {
-    "cpu": Quantity.from_json(b'"100m"'),
-    "memory": Quantity.from_json(b'"200Mi"'),
-}
-
-
-def compute_non_zero_requests(pod: Pod) -> Amounts:
-    """A pod's cpu (milli) and memory (bytes) as they weigh on its node, or would.
-
-    Raises:
-        QuantityError: one of its quantities is none.
-    """
-    resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.SCHEDULER)
-    defaults = _DEFAULT_REQUESTS
-    if resources.requests:  # what the pod level, or a container under it, asks for is not made up for
-        requested = compute_requests(resources).quantities
-        defaults = {name: least for name, least in _DEFAULT_REQUESTS.items() if name not in requested}
-    amounts = compute_requests(_fill_in_pod_defaults(resources, defaults)).amounts
-    return Amounts({name: amounts.get(name, 0) for name in _DEFAULT_REQUESTS})
-
-
-def compute_incoming_non_zero_requests(pod: Pod) -> Amounts:
-    """What a pod that is to be placed would weigh on any node, by resource.
-
-    The score of NodeResourcesFit passes over what is asked for at pod level: its scorers are made without that feature
-    (nodeResourceStrategyTypeMap in plugins/noderesources/fit.go, v1.36).
-
-    Raises:
-        QuantityError: one of its quantities is none.
-    """
-    resources = parse_pod_resources(pod.spec or PodSpec())._replace(requests=NO_QUANTITIES, limits=NO_QUANTITIES)
-    return compute_requests(_fill_in_pod_defaults(resources, _DEFAULT_REQUESTS)).amounts
 
 
 def _fill_in_pod_defaults(resources: PodResources, defaults: Quantities) -> PodResources:

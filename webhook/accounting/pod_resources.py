@@ -1,6 +1,6 @@
-"""What a pod asks for, read into numbers and completed as the API server completes it.
+"""Requests and limits of a pod: parsed, and completed as the API server completes them.
 
-Everything that adds up, charges or places a pod starts from here, so that all of it sees the same numbers.
+Every computation that adds up, charges or places a pod starts from this form, so that all of them use the same numbers.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ NO_QUANTITIES: Quantities = MappingProxyType({})
 
 
 class ContainerRole(StrEnum):
-    """What a figure in the formula stands for; a sidecar is an init container with `restartPolicy: Always`."""
+    """The source of a figure in the formula; a sidecar is an init container with `restartPolicy: Always`."""
 
     CONTAINER = "container"
     SIDECAR = "sidecar"
@@ -33,7 +33,7 @@ class ContainerRole(StrEnum):
 
 
 class ContainerResources(NamedTuple):
-    """What one container asks for."""
+    """Requests and limits of one container."""
 
     name: str
     role: ContainerRole
@@ -42,7 +42,7 @@ class ContainerResources(NamedTuple):
 
 
 class PodResources(NamedTuple):
-    """What a pod asks for: `init` in their order, `requests` and `limits` those of the pod level."""
+    """Requests and limits of a pod: `init` in their order, `requests` and `limits` those of the pod level."""
 
     containers: tuple[ContainerResources, ...]
     init: tuple[ContainerResources, ...] = ()
@@ -52,12 +52,12 @@ class PodResources(NamedTuple):
 
 
 def parse_resource_list(resource_list: ResourceList | None) -> Quantities:
-    """Every quantity, rounded up to thousandths as the API server stores it.
+    """Return every quantity of a list, rounded up to thousandths as the API server stores it.
 
     Source: SetDefaults_ResourceList in pkg/apis/core/v1/defaults.go, v1.36.
 
     Raises:
-        QuantityError: one of them is no quantity.
+        QuantityError: if a value is no quantity.
     """
     if not resource_list:
         return NO_QUANTITIES
@@ -70,24 +70,24 @@ def parse_resource_list(resource_list: ResourceList | None) -> Quantities:
 
 
 def parse_pod_resources(spec: PodSpec, *, complete: bool = True) -> PodResources:
-    """What a pod of this spec asks for once the API server has completed it, or as it is written.
+    """Return the resources of a pod with this spec: as the API server completes it, or as it is written.
 
-    A template that is completed is read as the pods that will be made from it. Completing what is complete already
-    changes nothing. Source: SetDefaults_Pod in pkg/apis/core/v1/defaults.go, v1.36.
+    A completed template reads as the pods that will be made from it. Completing a complete spec changes nothing.
+    Source: SetDefaults_Pod in pkg/apis/core/v1/defaults.go, v1.36.
 
     Raises:
-        QuantityError: one of its quantities is none.
+        QuantityError: if a quantity of the pod is invalid.
     """
     if spec.resources is None or not complete:
         return _parse_pod(spec, parse_resource_list, complete=complete)
-    # What the pod level leaves open is summed up before anything is rounded.
+    # The missing values of the pod level are summed up before any quantity is rounded.
     return _round_up_pod(_complete_pod_level(_parse_pod(spec, _parse_list_exactly, complete=True)))
 
 
 def aggregate_containers(
     containers: tuple[ContainerResources, ...], init: tuple[ContainerResources, ...], *, limits: bool
 ) -> dict[str, Quantity]:
-    """What the containers need together at their most demanding moment.
+    """Return the amounts that the containers need together at their peak.
 
     Containers and sidecars add up; an init step runs alone above the sidecars declared before it; the larger of both
     is the sum. Source: AggregateContainerRequests and AggregateContainerLimits in component-helpers
@@ -113,35 +113,35 @@ def aggregate_containers(
 
 
 def add_quantities(total: dict[str, Quantity], quantities: Quantities) -> None:
-    """Add to a running sum. The first quantity keeps its text, as in Kubernetes."""
+    """Add quantities to a running sum. The first quantity keeps its text, as in Kubernetes."""
     for name, quantity in quantities.items():
         total[name] = total[name] + quantity if name in total else quantity
 
 
 def update_maximum(maximum: dict[str, Quantity], quantities: Quantities) -> None:
-    """Raise a running maximum."""
+    """Raise a running maximum to the larger of itself and the quantities."""
     for name, quantity in quantities.items():
         if name not in maximum or quantity > maximum[name]:
             maximum[name] = quantity
+
+
+def is_pod_level_resource(name: str) -> bool:
+    """Return whether a resource may be set for the whole pod (component-helpers IsSupportedPodLevelResource, v1.36)."""
+    return name in ("cpu", "memory") or is_hugepage(name)
 
 
 def _parse_stored_quantity(token: bytes) -> Quantity:
     return Quantity.from_json(token).round_up_to_milli()
 
 
-# Most pods of a cluster ask in a handful of ways.
+# Most pods of a cluster use a few distinct quantities.
 _parse_cached_quantity = lru_cache(maxsize=_MAX_CACHED_TOKENS)(_parse_stored_quantity)
-
-
-def is_pod_level_resource(name: str) -> bool:
-    """Whether a resource may be set for the whole pod (component-helpers IsSupportedPodLevelResource, v1.36)."""
-    return name in ("cpu", "memory") or is_hugepage(name)
 
 
 def _parse_pod(
     spec: PodSpec, parse_list: Callable[[ResourceList | None], Quantities], *, complete: bool
 ) -> PodResources:
-    """Every list of a pod; if `complete` with every container's missing requests taken from its limits."""
+    """Parse every list of a pod; if `complete`, take every container's missing requests from its limits."""
     containers = [
         _parse_container(each, ContainerRole.CONTAINER, parse_list, complete=complete) for each in spec.containers or ()
     ]
@@ -173,7 +173,7 @@ def _parse_list_exactly(resource_list: ResourceList | None) -> Quantities:
 
 
 def _round_up_pod(resources: PodResources) -> PodResources:
-    """Every quantity rounded up as by `read_list`."""
+    """Return the resources with every quantity rounded up as by `parse_resource_list`."""
     return PodResources(
         tuple(
             [
@@ -202,7 +202,7 @@ def _get_role(init_container: Container) -> ContainerRole:
 
 
 def _fill_in_requests(requests: Quantities, limits: Quantities) -> Quantities:
-    """The requests, those that are missing taken from the limits."""
+    """Return the requests, with the missing ones taken from the limits."""
     if not requests:
         return limits
     missing = {name: quantity for name, quantity in limits.items() if name not in requests}
@@ -210,7 +210,7 @@ def _fill_in_requests(requests: Quantities, limits: Quantities) -> Quantities:
 
 
 def _complete_pod_level(resources: PodResources) -> PodResources:
-    """The pod with what its pod level leaves open filled in: first hugepages limits, then requests."""
+    """Fill in the missing values of the pod level: first hugepages limits, then requests."""
     resources = (
         resources._replace(limits=_complete_pod_limits(resources))
         if resources.limits or resources.requests
@@ -220,7 +220,7 @@ def _complete_pod_level(resources: PodResources) -> PodResources:
 
 
 def _complete_pod_limits(resources: PodResources) -> Quantities:
-    """Hugepages limits that the pod level lacks, from the containers (defaultHugePagePodLimits)."""
+    """Return the pod level's limits, with missing hugepages limits from the containers (defaultHugePagePodLimits)."""
     filled = dict(resources.limits)
     for name, quantity in aggregate_containers(resources.containers, resources.init, limits=True).items():
         if is_hugepage(name) and name not in resources.requests:
@@ -229,7 +229,7 @@ def _complete_pod_limits(resources: PodResources) -> Quantities:
 
 
 def _complete_pod_requests(resources: PodResources) -> Quantities:
-    """Requests that the pod level lacks: from the containers, else from its own limits (defaultPodRequests)."""
+    """Return the pod level's requests; missing ones come from the containers, else its limits (defaultPodRequests)."""
     filled = dict(resources.requests)
     for name, quantity in aggregate_containers(resources.containers, resources.init, limits=False).items():
         if is_pod_level_resource(name) and is_overcommit_allowed(name):

@@ -1,8 +1,6 @@
-"""A problem: one finding, as data.
+"""Problems as data, and their paths and values as Kubernetes prints them.
 
-Rules yield problems; nobody raises them. Whoever answers sorts them by path and shows them all.
-
-How Kubernetes prints paths and offending values.
+Rules yield problems and never raise them. The caller sorts them by path and shows all of them.
 
 Source: apimachinery pkg/util/validation/field/path.go and errors.go (ErrorBody), v1.36.
 """
@@ -14,7 +12,7 @@ from typing import Any
 
 
 class Reason(StrEnum):
-    """Why a field is refused, in the words of `status.details.causes[].reason` (apimachinery field.ErrorType)."""
+    """The reason of a rejected field, as in `status.details.causes[].reason` (apimachinery field.ErrorType)."""
 
     INVALID = "FieldValueInvalid"
     REQUIRED = "FieldValueRequired"
@@ -26,10 +24,10 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A kind of problem: a stable number and everything `tallygate explain` says about it.
+    """A kind of problem: a stable number and every text that `tallygate explain` prints for it.
 
-    `slug` is its name in messages and docs (`not-whole`), `what` one sentence, `why` the reason it is refused,
-    `fails` and `passes` a manifest fragment each.
+    `slug` is its name in messages and docs (`not-whole`), `summary` one sentence, `explanation` the reason for the
+    rejection, `invalid_example` and `valid_example` a manifest fragment each.
     """
 
     number: str
@@ -42,12 +40,12 @@ class Code:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One finding about one field.
+    """One problem of one field.
 
-    `field` is the path as Kubernetes prints it; `code` the number of a `Code`; `message` what is wrong, why and what
-    would pass, without path, code or rule; `detail` the same in Kubernetes' own words where it has any, else empty;
-    `value` the offending value as Kubernetes would print it; `rule` the rule or cap that found it (`by` says which of
-    the two), empty for Kubernetes' own validation.
+    `field` is the path as Kubernetes prints it; `code` is the number of a `Code`. `message` contains the fault, the
+    reason and a valid form, without path, code or rule. `detail` is the same in Kubernetes' own words where it has any,
+    else empty. `value` is the invalid value as Kubernetes would print it. `rule` is the name of the rule or cap that
+    reports the problem, empty for Kubernetes' own validation; `policy_kind` distinguishes rules and caps.
     """
 
     field: str
@@ -61,15 +59,15 @@ class Problem:
 
     @property
     def origin(self) -> str:
-        """What to look up: the code, and the rule or cap."""
+        """The code, and the rule or cap, for a reader to look up."""
         return f"{self.code}, {self.policy_kind} {self.rule}" if self.rule else self.code
 
     def __str__(self) -> str:
-        """The sentence for a person: path, message, and in brackets what to look up."""
+        """Return the sentence for a person: path, message, and the origin in brackets."""
         return f"{self.field}: {self.message} ({self.origin})" if self.field else f"{self.message} ({self.origin})"
 
 
-# encoding/json writes these as escapes, so that JSON may stand inside HTML.
+# encoding/json writes these as escapes, so that HTML may contain the JSON.
 _GO_ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
 _REASON_TEXTS = {
     Reason.INVALID: "Invalid value",
@@ -82,11 +80,11 @@ _REASON_TEXTS = {
 
 
 def encode_go_json(value: Any) -> str:
-    """A value as JSON, the way Go writes it."""
+    """Return a value as JSON, as Go writes it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_GO_ESCAPES)
 
 
 def format_cause_message(problem: Problem) -> str:
-    """What Kubernetes would put into `status.details.causes[].message` for one of its own problems."""
+    """Return the text that Kubernetes writes to `status.details.causes[].message` for a problem of its own."""
     parts = (_REASON_TEXTS[problem.reason], problem.value, problem.detail)
     return ": ".join(part for part in parts if part)

@@ -1,12 +1,11 @@
-"""A quantity: an exact number and the way it is written (`3Ki`, `1500m`, `1e3`).
+"""Quantities: an exact number and the way it is written (`3Ki`, `1500m`, `1e3`), and its canonical text.
 
-Follows apimachinery pkg/api/resource/quantity.go, v1.36, in grammar, rounding, arithmetic and text. It differs where
-Kubernetes' integers wrap around: numbers here are Python's; `exceeds_int64` says when Kubernetes could not hold one.
+`Quantity` follows apimachinery pkg/api/resource/quantity.go, v1.36, in grammar, rounding, arithmetic and text. It
+differs where the integers of Kubernetes wrap around: numbers are Python ints here; `is_beyond_int64` marks the numbers
+that Kubernetes cannot represent.
 
-The canonical form of a quantity: the text that Kubernetes writes for a number in a format.
-
-Follows `CanonicalizeBytes` (apimachinery pkg/api/resource/quantity.go, v1.36): no fraction, the largest suffix that
-leaves an integer, exponents in threes.
+The canonical form is the text that Kubernetes writes for a number in a format. It follows `CanonicalizeBytes` (same
+file): no fraction, the largest suffix that leaves an integer, exponents in threes.
 """
 
 from __future__ import annotations
@@ -34,66 +33,17 @@ _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MAX_DECIMAL_SCALE = max(_DECIMAL_SUFFIXES)
 _KIBI = 1024
 
-
-@lru_cache(maxsize=4096)
-def format_canonical(mantissa: int, scale: int, form: Format) -> str:
-    """Write `mantissa * 10**scale`.
-
-    A binary form is decimal after all below 1024 and where it would round. Above 999E and 1023Ei Kubernetes runs out
-    of suffixes and leaves them off, which changes the number (1000E reads 1); here the mantissa grows instead.
-    """
-    if mantissa == 0:
-        return "0"
-    if form is Format.BINARY_SI:
-        whole = _to_integer(mantissa, scale)
-        if whole is not None and abs(whole) >= _KIBI:
-            return _format_binary(whole)
-    return _format_decimal(mantissa, scale, form)
-
-
-def _to_integer(mantissa: int, scale: int) -> int | None:
-    """The number as an int, or None when it has a fraction."""
-    if scale >= 0:
-        return mantissa * power_of_ten(scale)
-    whole, fraction = divmod(mantissa, power_of_ten(-scale))
-    return None if fraction else whole
-
-
-def _format_binary(number: int) -> str:
-    """A whole number with the largest binary suffix that divides it."""
-    power = 0
-    while power < len(_BINARY_SUFFIXES) - 1 and number % _KIBI == 0:
-        number //= _KIBI
-        power += 1
-    return f"{number}{_BINARY_SUFFIXES[power]}"
-
-
-def _format_decimal(mantissa: int, scale: int, form: Format) -> str:
-    """A number with a decimal suffix or exponent, of which only multiples of three are written."""
-    while mantissa % 10 == 0:
-        mantissa //= 10
-        scale += 1
-    spare = scale % 3
-    if form is not Format.DECIMAL_EXPONENT and scale - spare > _MAX_DECIMAL_SCALE:
-        spare = scale - _MAX_DECIMAL_SCALE
-    mantissa *= power_of_ten(spare)
-    scale -= spare
-    if form is Format.DECIMAL_EXPONENT:
-        return f"{mantissa}e{scale}" if scale else str(mantissa)
-    return f"{mantissa}{_DECIMAL_SUFFIXES[scale]}"
-
-
 _MILLI = -3
 
 
-# Not frozen: that makes each sum three times as slow. `Final` lets the type checker hold it immutable instead.
+# Not frozen: that makes each sum three times as slow. `Final` makes the type checker reject changes instead.
 @dataclass(slots=True, eq=False, repr=False)
 class Quantity:
     """The number `mantissa * 10**scale`, to be written in `format`.
 
-    Immutable; equal, ordered and hashed by number alone. `is_decimal` tells that Kubernetes holds it as an
-    arbitrary-precision decimal and not as an int64, which decides how it rounds negative fractions; `echo` is the text
-    as it was written, where Kubernetes keeps that. Made by `parse`, `from_json` and `of`.
+    Immutable; equal, ordered and hashed by number alone. `is_decimal` is True if Kubernetes represents the number as an
+    arbitrary-precision decimal and not as an int64, which decides how it rounds negative fractions. `original_text` is
+    the text as it was written, if Kubernetes keeps it. Made by `parse`, `from_json` and `from_int`.
     """
 
     mantissa: Final[int]
@@ -104,19 +54,19 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
-        """Read a text (resource.ParseQuantity).
+        """Parse a text (resource.ParseQuantity).
 
         Raises:
-            QuantityError: it is none, in Kubernetes' words.
-            QuantityTooLargeError: it is one that Kubernetes would take, but out of any bounds.
+            QuantityError: if the text is no quantity, in Kubernetes' words.
+            QuantityTooLargeError: if Kubernetes would accept the text, but it exceeds the limits of this parser.
         """
         return _parse(text)
 
     @classmethod
     def from_json(cls, raw: bytes | msgspec.Raw) -> Quantity:
-        """Read a JSON token as it was sent (Quantity.UnmarshalJSON): a string, a number, or null for zero.
+        """Parse a JSON token as it was sent (Quantity.UnmarshalJSON): a string, a number, or null for zero.
 
-        Escapes in a string are not decoded, since Kubernetes does not.
+        Escapes in a string are not decoded, since Kubernetes does not decode them.
 
         Raises:
             QuantityError: as `parse`.
@@ -125,12 +75,12 @@ class Quantity:
 
     @classmethod
     def from_int(cls, units: int) -> Quantity:
-        """A whole number of units (resource.NewQuantity, DecimalSI)."""
+        """Return a whole number of units (resource.NewQuantity, DecimalSI)."""
         return cls(units)
 
     @property
     def text(self) -> str:
-        """As Kubernetes prints it (Quantity.String): as written where that looked canonical, else canonical."""
+        """The text that Kubernetes prints (Quantity.String): the original if it looked canonical, else canonical."""
         return self.original_text or self.canonical
 
     @property
@@ -145,46 +95,46 @@ class Quantity:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is an integer, exactly."""
+        """Whether the number is an integer, exactly."""
         return self.scale >= 0 or self.mantissa % power_of_ten(-self.scale) == 0
 
     @property
     def is_beyond_int64(self) -> bool:
-        """Whether it is too large for Kubernetes, where it would wrap around."""
+        """Whether the number is too large for Kubernetes, where it would wrap around."""
         return abs(round_up(self.mantissa, self.scale, 0)) > INT64_MAX
 
     def value(self) -> int:
-        """Whole units, rounded up (Quantity.Value), never wrapped.
+        """Return whole units, rounded up (Quantity.Value), never wrapped.
 
-        Kubernetes rounds negative fractions away from zero when it holds them as int64, and one further up than to the
-        next integer when it holds them as decimals (math.go, scaledValue); so does this.
+        Kubernetes rounds negative fractions away from zero if it represents them as int64, and one further up than to
+        the next integer if it represents them as decimals (math.go, scaledValue); this method does the same.
         """
         return (round_as_decimal if self.is_decimal else round_up)(self.mantissa, self.scale, 0)
 
     def milli(self) -> int:
-        """Thousandths, rounded up like `value` (Quantity.MilliValue), never wrapped."""
+        """Return thousandths, rounded up like `value` (Quantity.MilliValue), never wrapped."""
         return (round_as_decimal if self.is_decimal else round_up)(self.mantissa, self.scale, _MILLI)
 
     def floor(self) -> int:
-        """Whole units, rounded down."""
+        """Return whole units, rounded down."""
         return round_down(self.mantissa, self.scale, 0)
 
     def floor_milli(self) -> int:
-        """Thousandths, rounded down."""
+        """Return thousandths, rounded down."""
         return round_down(self.mantissa, self.scale, _MILLI)
 
     def round_up_to_milli(self) -> Quantity:
-        """What the API server's defaulter makes of it: no finer than thousandths, away from zero.
+        """Round to thousandths, away from zero, as the API server's defaulter does.
 
-        Quantity.RoundUp(Milli), called for every value of a ResourceList (pkg/apis/core/v1/defaults.go). Itself when
-        nothing changes, so that the text stays as it was written.
+        Source: Quantity.RoundUp(Milli), called for every value of a ResourceList (pkg/apis/core/v1/defaults.go). Return
+        the quantity itself if nothing changes, so that its text stays as it was written.
         """
         if self.scale >= _MILLI:
             return self
         return Quantity(round_up(self.mantissa, self.scale, _MILLI), _MILLI, self.format, self.is_decimal)
 
     def __add__(self, other: Quantity) -> Quantity:
-        """The exact sum, in this one's format, or the other's when this one is zero (Quantity.Add)."""
+        """Return the exact sum in the format of this quantity, or of the other if this one is zero (Quantity.Add)."""
         form = self.format if self.mantissa else other.format
         scale, left, right = _align(self, other)
         total = left + right
@@ -192,11 +142,11 @@ class Quantity:
         return Quantity(total, scale, form, is_decimal)
 
     def __sub__(self, other: Quantity) -> Quantity:
-        """The exact difference, in the format of a sum (Quantity.Sub)."""
+        """Return the exact difference, in the format of a sum (Quantity.Sub)."""
         return self + -other
 
     def __neg__(self) -> Quantity:
-        """The same with the other sign (Quantity.Neg)."""
+        """Return the same quantity with the other sign (Quantity.Neg)."""
         return Quantity(-self.mantissa, self.scale, self.format, self.is_decimal)
 
     def __eq__(self, other: object) -> bool:
@@ -217,7 +167,7 @@ class Quantity:
         return _compare(self, other) >= 0
 
     def __bool__(self) -> bool:
-        """Whether it is not zero."""
+        """Return whether the number is not zero."""
         return self.mantissa != 0
 
     def __hash__(self) -> int:
@@ -236,23 +186,40 @@ class Quantity:
         return f"Quantity({self.text!r})"
 
 
+@lru_cache(maxsize=4096)
+def format_canonical(mantissa: int, scale: int, form: Format) -> str:
+    """Return the canonical text of `mantissa * 10**scale`.
+
+    A number in a binary form is written in decimal if it is below 1024 or would be rounded. Above 999E and 1023Ei
+    Kubernetes has no more suffixes and omits them, which changes the number (1000E reads 1); here the mantissa grows
+    instead.
+    """
+    if mantissa == 0:
+        return "0"
+    if form is Format.BINARY_SI:
+        whole = _to_integer(mantissa, scale)
+        if whole is not None and abs(whole) >= _KIBI:
+            return _format_binary(whole)
+    return _format_decimal(mantissa, scale, form)
+
+
 @memoize
 def _parse(text: str) -> Quantity:
-    """What `parse` does."""
+    """Parse a text, and remember the result (`Quantity.parse`)."""
     return Quantity(*parse_text(text))
 
 
 @memoize
 def _from_json(token: bytes) -> Quantity:
-    """What `from_json` does."""
+    """Parse a JSON token, and remember the result (`Quantity.from_json`)."""
     return Quantity(0) if token == b"null" else Quantity.parse(extract_text(token))
 
 
 def _align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
-    """The finer scale of two numbers, and both as mantissas of it.
+    """Return the finer scale of two numbers, and both as mantissas of it.
 
-    A zero has no scale of its own. In Kubernetes one written with 19 decimals or more has, which shows in nothing but
-    the rounding of a negative fraction that is added to it.
+    A zero has no scale of its own. In Kubernetes a zero with 19 decimals or more has one, which affects only the
+    rounding of a negative fraction that is added to it.
     """
     if left.scale == right.scale:
         return left.scale, left.mantissa, right.mantissa
@@ -265,7 +232,7 @@ def _align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
 
 
 def _compare(left: Quantity, right: Quantity) -> int:
-    """Negative, zero or positive as the first is less than, equal to or greater than the second (Quantity.Cmp)."""
+    """Return a negative number, zero or a positive number: the first is less, equal or greater (Quantity.Cmp)."""
     if left.scale == right.scale:
         return left.mantissa - right.mantissa
     _, left_mantissa, right_mantissa = _align(left, right)
@@ -273,5 +240,37 @@ def _compare(left: Quantity, right: Quantity) -> int:
 
 
 def _is_within_int64(left: int, right: int, total: int) -> bool:
-    """Whether two aligned mantissas and their sum all fit an int64."""
+    """Return whether two aligned mantissas and their sum all fit an int64."""
     return abs(left) <= INT64_MAX and abs(right) <= INT64_MAX and abs(total) <= INT64_MAX
+
+
+def _to_integer(mantissa: int, scale: int) -> int | None:
+    """Return the number as an int, or None if it has a fraction."""
+    if scale >= 0:
+        return mantissa * power_of_ten(scale)
+    whole, fraction = divmod(mantissa, power_of_ten(-scale))
+    return None if fraction else whole
+
+
+def _format_binary(number: int) -> str:
+    """Return a whole number with the largest binary suffix that divides it."""
+    power = 0
+    while power < len(_BINARY_SUFFIXES) - 1 and number % _KIBI == 0:
+        number //= _KIBI
+        power += 1
+    return f"{number}{_BINARY_SUFFIXES[power]}"
+
+
+def _format_decimal(mantissa: int, scale: int, form: Format) -> str:
+    """Return a number with a decimal suffix or exponent; only multiples of three are written."""
+    while mantissa % 10 == 0:
+        mantissa //= 10
+        scale += 1
+    spare = scale % 3
+    if form is not Format.DECIMAL_EXPONENT and scale - spare > _MAX_DECIMAL_SCALE:
+        spare = scale - _MAX_DECIMAL_SCALE
+    mantissa *= power_of_ten(spare)
+    scale -= spare
+    if form is Format.DECIMAL_EXPONENT:
+        return f"{mantissa}e{scale}" if scale else str(mantissa)
+    return f"{mantissa}{_DECIMAL_SUFFIXES[scale]}"

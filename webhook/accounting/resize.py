@@ -1,4 +1,4 @@
-"""What a pod holds while a resize is under way: what it asks for, what is promised to it, what it has.
+"""Resources of a pod during a resize: its requested, allocated and actual amounts.
 
 Source: determineEffectiveRequests, determineEffectiveLimits and PodRequests in component-helpers resource/helpers.go,
 v1.36; KEP-1287.
@@ -24,11 +24,12 @@ _ZERO = Quantity.from_int(0)
 
 
 class ResizeView(StrEnum):
-    """Who looks at a pod that is being resized.
+    """The way in which a reader counts a pod that is being resized.
 
-    SPEC sees what is asked for. QUOTA sees the larger of asked, promised and actual for each container; SCHEDULER for
-    the pod level too; both leave out what is asked for when the node has said that it is infeasible. HELD is what a
-    cap charges: the larger of all three, infeasible or not, since the spec may still be granted elsewhere.
+    SPEC counts the requested amounts. QUOTA counts the largest of the requested, allocated and actual amounts of each
+    container. SCHEDULER does the same for the pod level too. Both leave out the requested amounts if the node reports
+    the resize as infeasible. CHARGED is the charge of a cap: the largest of all three, infeasible or not, since another
+    node may still grant the spec.
     """
 
     SPEC = "spec"
@@ -38,10 +39,10 @@ class ResizeView(StrEnum):
 
 
 def apply_status(resources: PodResources, status: PodStatus | None, view: ResizeView) -> PodResources:
-    """The pod with what its status says taken into account.
+    """Return the resources of a pod with its status applied.
 
     Raises:
-        QuantityError: a quantity in the status is none.
+        QuantityError: if a quantity in the status is invalid.
     """
     if status is None or view is ResizeView.SPEC:
         return resources
@@ -66,7 +67,10 @@ def _list_statuses(statuses: list[ContainerStatus] | None) -> Iterable[Container
 
 
 def _is_infeasible(status: PodStatus) -> bool:
-    """Whether the node can never grant the resize (IsPodResizeInfeasible: the first such condition decides)."""
+    """Return whether the node can never grant the resize.
+
+    Source: IsPodResizeInfeasible; the first condition of the type decides.
+    """
     for condition in status.conditions or ():
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"
@@ -76,7 +80,7 @@ def _is_infeasible(status: PodStatus) -> bool:
 def _apply_container_status(
     container: ContainerResources, statuses: Mapping[str | None, ContainerStatus], *, is_infeasible: bool
 ) -> ContainerResources:
-    """One container; init steps are over before anything can be resized."""
+    """Return one container with its status applied; init steps have ended before any resize."""
     status = statuses.get(container.name)
     if container.role is ContainerRole.INIT or status is None or status.resources is None:
         return container
@@ -89,7 +93,10 @@ def _apply_container_status(
 
 
 def _apply_pod_status(resources: PodResources, status: PodStatus, *, is_infeasible: bool) -> PodResources:
-    """The pod level: only what the spec names counts, and what it names is zero when nobody says more."""
+    """Return the resources with the status of the pod level applied.
+
+    Only names of the spec count; a name for which no list has an amount is zero.
+    """
     actual = status.resources
     if actual is None:
         return resources
@@ -99,7 +106,7 @@ def _apply_pod_status(resources: PodResources, status: PodStatus, *, is_infeasib
     )
     if (
         is_infeasible and actual.limits is None
-    ):  # Kubernetes takes absent limits here for no say at all, and keeps the spec's
+    ):  # Kubernetes ignores absent limits here, and keeps the limits of the spec
         return resources._replace(requests=_select_requested(resources.requests, requests))
     limits = _compute_maximum(requested[1], parse_resource_list(actual.limits))
     return resources._replace(
@@ -112,7 +119,7 @@ def _select_requested(requested: Quantities, quantities: Quantities) -> Quantiti
 
 
 def _compute_maximum(*lists: Quantities) -> Quantities:
-    """The largest of each."""
+    """Return the largest quantity of each name."""
     maximum: dict[str, Quantity] = {}
     for quantities in lists:
         update_maximum(maximum, quantities)

@@ -1,11 +1,7 @@
-"""What a ResourceQuota would charge for a pod.
+"""The charge of a pod under a ResourceQuota, and the scopes that select the pod.
 
-Source: pkg/quota/v1/evaluator/core/pods.go (PodUsageFunc, podComputeUsageHelper, QuotaV1Pod), v1.36.
-
-Which pods a ResourceQuota's scopes select.
-
-Source: podMatchesScopeFunc in pkg/quota/v1/evaluator/core/pods.go and Matches in apiserver
-pkg/quota/v1/generic/evaluator.go, v1.36.
+Source: PodUsageFunc, podComputeUsageHelper, QuotaV1Pod and podMatchesScopeFunc in
+pkg/quota/v1/evaluator/core/pods.go, Matches in apiserver pkg/quota/v1/generic/evaluator.go, v1.36.
 """
 
 from collections.abc import Mapping
@@ -25,12 +21,13 @@ _ENDED_PHASES = ("Succeeded", "Failed")
 
 
 def compute_quota_charge(pod: Pod, now: datetime | None) -> Mapping[str, Quantity]:
-    """Quota key to what this pod adds to it.
+    """Return the amount that a pod adds to each quota key.
 
-    `now` decides whether a deleted pod's grace has run out; None leaves that open, and the pod is charged.
+    `now` decides whether the grace period of a deleted pod has ended; with None that is unknown, and the pod is
+    charged.
 
     Raises:
-        QuantityError: one of its quantities is none.
+        QuantityError: if a quantity of the pod is invalid.
     """
     charge = {"count/pods": _ONE_POD}
     if not is_charged_by_quota(pod, now):
@@ -43,9 +40,9 @@ def compute_quota_charge(pod: Pod, now: datetime | None) -> Mapping[str, Quantit
 
 
 def compute_quota_usage(requests: Quantities, limits: Quantities) -> dict[str, Quantity]:
-    """The keys under which effective requests and limits are counted.
+    """Return the quota keys and amounts of effective requests and limits.
 
-    Extended resources count as `requests.<name>` only; native names other than these never.
+    Extended resources count as `requests.<name>` only; native names other than these never count.
     """
     usage = {"pods": _ONE_POD}
     for name in _COMPUTE_RESOURCES:
@@ -62,7 +59,7 @@ def compute_quota_usage(requests: Quantities, limits: Quantities) -> dict[str, Q
 
 
 def is_counted_key(key: str) -> bool:
-    """Whether a quota on this key ever counts a pod (podResources and MatchingResources)."""
+    """Return whether a quota on a key ever counts a pod (podResources and MatchingResources)."""
     resource = key.removeprefix("requests.")
     if resource in _COMPUTE_RESOURCES or is_hugepage(resource) or key in ("pods", "count/pods"):
         return True
@@ -72,13 +69,13 @@ def is_counted_key(key: str) -> bool:
 
 
 def is_charged_by_quota(pod: Pod, now: datetime | None) -> bool:
-    """Whether anything but its existence is charged.
+    """Return whether a quota charges a pod for more than its existence.
 
-    Not when it has ended, and not when its deletion timestamp plus its grace lies in the past. That timestamp already
-    includes the grace, so a deleted pod stays charged for about twice as long.
+    It does not charge a pod that has ended, or whose deletion timestamp plus grace period is in the past. That
+    timestamp already includes the grace period, so a deleted pod stays charged for about twice as long.
 
     Raises:
-        ValueError: the deletion timestamp is no RFC 3339 time.
+        ValueError: if the deletion timestamp is no RFC 3339 time.
     """
     if pod.status is not None and pod.status.phase in _ENDED_PHASES:
         return False
@@ -90,12 +87,12 @@ def is_charged_by_quota(pod: Pod, now: datetime | None) -> bool:
 
 
 def is_in_scope(quota: ResourceQuotaSpec, pod: PodSpec) -> bool | None:
-    """Whether all scopes of a quota select a pod; one without scopes selects every pod.
+    """Return whether all scopes of a quota select a pod; a quota without scopes selects every pod.
 
-    None when that hangs on affinity terms over namespaces, which are not modelled.
+    Return None if that depends on affinity terms over namespaces, which are not modelled.
 
     Raises:
-        QuantityError: a quantity of the pod is none.
+        QuantityError: if a quantity of the pod is invalid.
     """
     requirements = [ScopeRequirement(scope_name=scope, operator="Exists") for scope in quota.scopes or ()]
     if quota.scope_selector is not None:
@@ -107,18 +104,18 @@ def is_in_scope(quota: ResourceQuotaSpec, pod: PodSpec) -> bool | None:
 
 
 def is_terminating(pod: PodSpec) -> bool:
-    """Whether scope Terminating selects the pod: it has a deadline, which has nothing to do with being deleted."""
+    """Return whether scope Terminating selects the pod: it has a deadline, which is unrelated to its deletion."""
     return pod.active_deadline_seconds is not None and pod.active_deadline_seconds >= 0
 
 
 def is_best_effort(pod: PodSpec) -> bool:
-    """Whether scope BestEffort selects the pod: nothing asks for cpu or memory. One that only wants GPUs is such a pod.
+    """Return whether scope BestEffort selects the pod: it requests and limits neither cpu nor memory.
 
-    When the pod level is there, even empty, only it is looked at. Source: ComputePodQOS in
-    pkg/apis/core/v1/helper/qos/qos.go, v1.36.
+    A pod that requests only GPUs is such a pod. If the pod level is present, even empty, only it is read. Source:
+    ComputePodQOS in pkg/apis/core/v1/helper/qos/qos.go, v1.36.
 
     Raises:
-        QuantityError: a quantity of the pod is none.
+        QuantityError: if a quantity of the pod is invalid.
     """
     resources = parse_pod_resources(pod)
     lists = [resources.requests, resources.limits]
@@ -128,7 +125,7 @@ def is_best_effort(pod: PodSpec) -> bool:
 
 
 def _is_selected(scope: ScopeRequirement, pod: PodSpec) -> bool | None:
-    """Whether one scope selects a pod. Unknown scopes, and those of volume claims, select none."""
+    """Return whether one scope selects a pod. Unknown scopes, and those of volume claims, select no pod."""
     match scope.scope_name:
         case "Terminating":
             return is_terminating(pod)
@@ -147,7 +144,7 @@ def _is_selected(scope: ScopeRequirement, pod: PodSpec) -> bool | None:
 
 
 def _is_priority_selected(scope: ScopeRequirement, priority_class: str) -> bool:
-    """A selector over the name of the pod's priority class, which may be absent."""
+    """Return whether a selector matches the name of the pod's priority class, which may be absent."""
     match scope.operator:
         case "In":
             return bool(priority_class) and priority_class in (scope.values or ())

@@ -1,11 +1,8 @@
-"""What the scheduler takes for a requirement on labels, and what for a number in one.
+"""Label selectors, parsed once and matched often, and the validity of their requirements.
 
-Source: NewRequirement in apimachinery pkg/labels/selector.go, v1.36. The API server lets some through that are none;
-such a one makes its whole term match nothing.
-
-Label selectors, read once and asked often.
-
-Source: LabelSelectorAsSelector in apimachinery pkg/apis/meta/v1/helpers.go, and pkg/labels/selector.go, v1.36.
+Selectors follow LabelSelectorAsSelector in apimachinery pkg/apis/meta/v1/helpers.go, and pkg/labels/selector.go, v1.36.
+Requirements and their numbers follow the scheduler: NewRequirement in apimachinery pkg/labels/selector.go, v1.36. The
+API server accepts some invalid requirements; such a requirement makes its whole term match nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +24,88 @@ _BAD_VALUE = (
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_INT64_BOUND = 1 << 63  # whole numbers are of 64 bits
+_INT64_BOUND = 1 << 63  # numbers in requirements have 64 bits
+
+_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+
+
+class SelectorError(TallygateError):
+    """A label selector with an invalid requirement."""
+
+
+class LabelCondition(NamedTuple):
+    """A condition on one label. `operator` is In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Return whether labels fulfil the condition. They fulfil NotIn if the label is absent."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case _:
+                return value is None
+
+
+class Selector(NamedTuple):
+    """Conditions that labels must all fulfil; None matches nothing, no condition matches everything."""
+
+    conditions: tuple[LabelCondition, ...] | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the selector restricts nothing (Selector.Empty)."""
+        return self.conditions == ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Return whether the selector matches an object with these labels."""
+        return self.conditions is not None and all(each.matches(labels) for each in self.conditions)
+
+    def intersect(self, other: Selector) -> Selector:
+        """Return the selector of the objects that both match."""
+        if self.conditions is None or other.conditions is None:
+            return MATCH_NOTHING
+        return Selector((*self.conditions, *other.conditions))
+
+
+MATCH_NOTHING = Selector(None)
+
+
+MATCH_EVERYTHING = Selector(())
+
+
+def create_selector(labels: Mapping[str, str]) -> Selector:
+    """Return the selector of objects with all these labels; their values are not checked (SelectorFromSet)."""
+    return Selector(tuple(LabelCondition(key, "In", frozenset({value})) for key, value in labels.items()))
+
+
+def parse_selector(label_selector: LabelSelector | None) -> Selector:
+    """Return a selector as it is written; an absent selector matches nothing.
+
+    Raises:
+        SelectorError: if a requirement is invalid, so that Kubernetes rejects the selector; in Kubernetes' words.
+    """
+    if label_selector is None:
+        return MATCH_NOTHING
+    requirements = tuple(_list_requirements(label_selector))
+    for requirement in requirements:
+        errors = tuple(_find_requirement_errors(requirement))
+        if errors:
+            raise SelectorError(join_errors(errors))
+    return Selector(
+        tuple(LabelCondition(each.key, each.operator, frozenset(each.values or ())) for each in requirements)
+    )
 
 
 def is_valid_requirement(requirement: SelectorRequirement) -> bool:
-    """Whether it is one: an operator that there is, as many values as it takes, and a key and values that can be."""
+    """Return whether a requirement has a known operator, a matching number of values, and a valid key and values."""
     values = requirement.values or []
     match requirement.operator:
         case "In" | "NotIn":
@@ -50,7 +124,7 @@ def is_valid_requirement(requirement: SelectorRequirement) -> bool:
 
 
 def find_label_value_errors(value: str) -> tuple[str, ...]:
-    """Everything that keeps a text from being a label's value, in Kubernetes' words.
+    """Return every reason that a text is not the value of a label, in Kubernetes' words.
 
     Source: IsLabelValue in apimachinery pkg/api/validate/content/kube.go, v1.36.
     """
@@ -61,91 +135,15 @@ def find_label_value_errors(value: str) -> tuple[str, ...]:
 
 
 def parse_int64(text: str) -> int | None:
-    """A whole number of 64 bits as Go reads it; None when it is none."""
+    """Parse a whole number of 64 bits as Go does; return None for any other text."""
     if not _INTEGER.fullmatch(text) or len(text) > len(str(_INT64_BOUND)) + len(text) - len(text.lstrip("+-0")):
         return None
     number = int(text)
     return number if -_INT64_BOUND <= number < _INT64_BOUND else None
 
 
-_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
-
-
-class SelectorError(TallygateError):
-    """A label selector with a requirement that is none."""
-
-
-class LabelCondition(NamedTuple):
-    """What must be true of one label. `operator` is In, NotIn, Exists or DoesNotExist."""
-
-    key: str
-    operator: str
-    values: frozenset[str] = frozenset()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether it is true of these labels. NotIn is true where there is no such label."""
-        value = labels.get(self.key)
-        match self.operator:
-            case "In":
-                return value in self.values
-            case "NotIn":
-                return value not in self.values
-            case "Exists":
-                return value is not None
-            case _:
-                return value is None
-
-
-class Selector(NamedTuple):
-    """Conditions that must all hold; None matches nothing at all, no condition everything."""
-
-    conditions: tuple[LabelCondition, ...] | None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it restricts nothing (Selector.Empty)."""
-        return self.conditions == ()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether it selects what has these labels."""
-        return self.conditions is not None and all(each.matches(labels) for each in self.conditions)
-
-    def intersect(self, other: Selector) -> Selector:
-        """What both match."""
-        if self.conditions is None or other.conditions is None:
-            return MATCH_NOTHING
-        return Selector((*self.conditions, *other.conditions))
-
-
-MATCH_NOTHING = Selector(None)
-MATCH_EVERYTHING = Selector(())
-
-
-def create_selector(labels: Mapping[str, str]) -> Selector:
-    """What has all these labels, which may be anything (SelectorFromSet)."""
-    return Selector(tuple(LabelCondition(key, "In", frozenset({value})) for key, value in labels.items()))
-
-
-def parse_selector(label_selector: LabelSelector | None) -> Selector:
-    """A selector as it is written; one that is absent matches nothing.
-
-    Raises:
-        SelectorError: one of its requirements is none, so that Kubernetes takes the whole for an error; in its words.
-    """
-    if label_selector is None:
-        return MATCH_NOTHING
-    requirements = tuple(_list_requirements(label_selector))
-    for requirement in requirements:
-        errors = tuple(_find_requirement_errors(requirement))
-        if errors:
-            raise SelectorError(join_errors(errors))
-    return Selector(
-        tuple(LabelCondition(each.key, each.operator, frozenset(each.values or ())) for each in requirements)
-    )
-
-
 def join_errors(errors: Sequence[str]) -> str:
-    """Several faults as one (NewAggregate in apimachinery pkg/util/errors/errors.go)."""
+    """Join several errors into one text (NewAggregate in apimachinery pkg/util/errors/errors.go)."""
     unique_errors = tuple(dict.fromkeys(errors))
     return unique_errors[0] if len(unique_errors) == 1 else f"[{', '.join(unique_errors)}]"
 
@@ -157,7 +155,7 @@ def _list_requirements(label_selector: LabelSelector) -> Iterator[SelectorRequir
 
 
 def _find_requirement_errors(requirement: SelectorRequirement) -> Iterator[str]:
-    """What keeps a requirement from being one (NewRequirement)."""
+    """Yield the reasons that a requirement is invalid (NewRequirement)."""
     values = requirement.values or []
     if requirement.operator not in _OPERATORS:
         yield f"{encode_go_json(requirement.operator)} is not a valid label selector operator"

@@ -1,4 +1,4 @@
-"""The built-in kinds that hold a pod template."""
+"""The built-in kinds that contain a pod template."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from webhook.objects.core import Pod
 from webhook.objects.meta import ObjectMeta
 
 IntOrPercent = int | str
-"""A number of pods, or a share of them as `25%` (apimachinery intstr.IntOrString)."""
+"""A number of pods, or a percentage of them as `25%` (apimachinery intstr.IntOrString)."""
 
 
 class RollingUpdate(msgspec.Struct, rename="camel", frozen=True):
@@ -35,7 +35,7 @@ class WorkloadSpec(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Workload(msgspec.Struct, rename="camel", frozen=True):
-    """A kind whose template stands at `spec.template`."""
+    """A kind with its template at `spec.template`."""
 
     metadata: ObjectMeta | None = None
     spec: WorkloadSpec | None = None
@@ -48,14 +48,14 @@ class CronJobSpec(msgspec.Struct, rename="camel", frozen=True):
 
 
 class CronJob(msgspec.Struct, rename="camel", frozen=True):
-    """A CronJob: the template stands at `spec.jobTemplate.spec.template`."""
+    """A CronJob, with its template at `spec.jobTemplate.spec.template`."""
 
     metadata: ObjectMeta | None = None
     spec: CronJobSpec | None = None
 
 
 class PodTemplate(msgspec.Struct, rename="camel", frozen=True):
-    """A PodTemplate: the template stands at `template`."""
+    """A PodTemplate, with its template at `template`."""
 
     metadata: ObjectMeta | None = None
     template: Pod | None = None

@@ -1,6 +1,6 @@
-"""Pods and pod templates: what they ask for, and what decides which rules and caps see them.
+"""Pods, nodes, quotas, limit ranges and namespaces, with the fields that rules and caps read.
 
-Nodes, quotas, limit ranges and namespaces.
+A pod or pod template has its requests, and the fields by which rules and caps select it.
 """
 
 import msgspec
@@ -63,7 +63,10 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """What the kubelet says a container has: `resources` actually configured, `allocated_resources` promised to it."""
+    """The resources of a container that the kubelet reports.
+
+    `resources` are the actual ones, `allocated_resources` the allocated ones.
+    """
 
     name: str | None = None
     resources: ResourceRequirements | None = None
@@ -79,7 +82,7 @@ class PodCondition(msgspec.Struct, rename="camel", frozen=True, omit_defaults=Tr
 
 
 class PodStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`status` of a pod, as far as it changes what the pod costs."""
+    """`status` of a pod: the fields that change its charge."""
 
     phase: str | None = None
     conditions: list[PodCondition] | None = None
@@ -90,7 +93,7 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True)
 
 
 class Pod(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """A pod. A pod template is one without a status."""
+    """A pod. A pod template is a pod without a status."""
 
     metadata: ObjectMeta | None = None
     spec: PodSpec | None = None
@@ -98,7 +101,7 @@ class Pod(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
 
 
 class NodeStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`status` of a node: what it has, and what of that may be used."""
+    """`status` of a node: its capacity, and the part of it that pods may use."""
 
     capacity: ResourceList | None = None
     allocatable: ResourceList | None = None
@@ -173,6 +176,6 @@ class LimitRange(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Namespace(msgspec.Struct, rename="camel", frozen=True):
-    """A namespace: its name and labels are what policies select by."""
+    """A namespace; policies select it by its name and labels."""
 
     metadata: ObjectMeta | None = None

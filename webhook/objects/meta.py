@@ -1,6 +1,6 @@
-"""The metadata that every object carries.
+"""The metadata of every object, label selectors and node selectors.
 
-Label selectors and node selectors, as pods, namespaces and volumes are chosen by them.
+Selectors choose pods, namespaces and volumes.
 """
 
 import msgspec
@@ -10,7 +10,7 @@ StringMap = dict[str, str]
 
 
 class OwnerReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One entry of `metadata.ownerReferences`: who it is, and whether the owner is a controller."""
+    """One entry of `metadata.ownerReferences`: the owner's kind and name, and whether it is the controller."""
 
     kind: str | None = None
     name: str | None = None
@@ -34,7 +34,7 @@ class ObjectMeta(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True
 
 
 class PartialObjectMetadata(msgspec.Struct, rename="camel", frozen=True):
-    """Any object, read only as far as who it is."""
+    """Any object, with only its kind and metadata."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -42,7 +42,7 @@ class PartialObjectMetadata(msgspec.Struct, rename="camel", frozen=True):
 
 
 class SelectorRequirement(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One expression of a selector: a key, an operator, and the values it is compared with."""
+    """One expression of a selector: a key, an operator, and the values to compare with."""
 
     key: str = ""
     operator: str = ""
@@ -57,7 +57,7 @@ class LabelSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
 
 
 class NodeSelectorTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One of the terms of a node selector, of which any may match."""
+    """One of the terms of a node selector; any of them may match."""
 
     match_expressions: list[SelectorRequirement] | None = None
     match_fields: list[SelectorRequirement] | None = None

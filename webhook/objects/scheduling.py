@@ -1,6 +1,6 @@
-"""Pods and nodes as far as a scheduler reads them: what `pods` and `cluster` leave out, for who places pods.
+"""Pods and nodes with the fields that a scheduler reads, in addition to those of `webhook.objects.core`.
 
-A pod that is judged by rules or counted under a cap is read without all this, since most pods only are.
+Rules and caps read pods without these fields, since most pods need no prediction.
 """
 
 import msgspec
@@ -25,7 +25,7 @@ class ContainerRestartRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SchedulingContainer(Container, rename="camel", frozen=True, omit_defaults=True):
-    """A container with its ports, and what it needs a node to be able to do."""
+    """A container with its ports, and the features that it needs of a node."""
 
     ports: list[ContainerPort] | None = None
     restart_policy_rules: list[ContainerRestartRule] | None = None
@@ -41,7 +41,7 @@ class Toleration(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True
 
 
 class PreferredSchedulingTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """Which nodes a pod likes better than others."""
+    """A preference of a pod for nodes, with its weight."""
 
     weight: int = 0
     preference: NodeSelectorTerm | None = None
@@ -55,7 +55,7 @@ class NodeAffinity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=Tr
 
 
 class PodAffinityTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """Which pods to be near, or away from, and how near."""
+    """A set of pods to be near to or away from, and the topology that defines nearness."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -66,7 +66,7 @@ class PodAffinityTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults
 
 
 class PodAffinity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`affinity.podAffinity` or `affinity.podAntiAffinity`, as far as it is required."""
+    """`affinity.podAffinity` or `affinity.podAntiAffinity`, only the required terms."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
 
@@ -126,7 +126,7 @@ class ScsiDisk(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
 
 
 class CephImage(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`rbd` of a volume; the pool is what the API server fills in."""
+    """`rbd` of a volume; the default of `pool` is the API server's."""
 
     monitors: list[str] | None = None
     pool: str = "rbd"
@@ -142,11 +142,11 @@ class DiskReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
 
 
 class Presence(msgspec.Struct, frozen=True):
-    """An object of which only its being there matters."""
+    """An object of which only the presence is read."""
 
 
 class Volume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One entry of `spec.volumes`, as far as it says where the pod can run."""
+    """One entry of `spec.volumes`, with the fields that decide where the pod can run."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolumeSource | None = None
@@ -161,7 +161,7 @@ class Volume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
 
 
 class SchedulingPodSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True):
-    """`spec` of a pod with all that decides where it can run."""
+    """`spec` of a pod with all fields that decide where it can run."""
 
     containers: list[SchedulingContainer] | None = None  # type: ignore[assignment]  # read-only, so that narrower is safe
     init_containers: list[SchedulingContainer] | None = None  # type: ignore[assignment]  # as above
@@ -179,14 +179,14 @@ class SchedulingPodSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True
 
 
 class SchedulingPodStatus(PodStatus, rename="camel", frozen=True, omit_defaults=True):
-    """`status` of a pod with what matters when others are to make room."""
+    """`status` of a pod with the fields that preemption reads."""
 
     nominated_node_name: str | None = None
     start_time: str | None = None
 
 
 class SchedulingPod(Pod, rename="camel", frozen=True, omit_defaults=True):
-    """A pod, or a pod template, with all that decides where it can run."""
+    """A pod, or a pod template, with all fields that decide where it can run."""
 
     spec: SchedulingPodSpec | None = None
     status: SchedulingPodStatus | None = None
@@ -201,27 +201,27 @@ class Taint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
 
 
 class NodeSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`spec` of a node, as far as it says who may run there."""
+    """`spec` of a node, with the fields that decide which pods may run there."""
 
     taints: list[Taint] | None = None
     unschedulable: bool | None = None
 
 
 class SchedulingNodeStatus(NodeStatus, rename="camel", frozen=True, omit_defaults=True):
-    """`status` of a node with what it says that it can do."""
+    """`status` of a node with the features that it declares."""
 
     declared_features: list[str] | None = None
 
 
 class SchedulingNode(Node, rename="camel", frozen=True, omit_defaults=True):
-    """A node with all that decides what can run on it."""
+    """A node with all fields that decide which pods can run on it."""
 
     spec: NodeSpec | None = None
     status: SchedulingNodeStatus | None = None
 
 
 class PriorityClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """A PriorityClass: what a name in `spec.priorityClassName` stands for."""
+    """A PriorityClass: the value of a name in `spec.priorityClassName`."""
 
     metadata: ObjectMeta | None = None
     value: int = 0
@@ -251,7 +251,7 @@ class PodDisruptionBudget(msgspec.Struct, rename="camel", frozen=True, omit_defa
 
 
 class DeviceClassSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`spec` of a DeviceClass, as far as it says which resource its devices stand for."""
+    """`spec` of a DeviceClass, with the extended resource of its devices."""
 
     extended_resource_name: str | None = None
 

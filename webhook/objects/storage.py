@@ -1,4 +1,4 @@
-"""Claims, volumes and what makes them, as far as they say where a pod can run."""
+"""Claims, volumes and their provisioners, with the fields that decide where a pod can run."""
 
 import msgspec
 
@@ -8,14 +8,14 @@ from webhook.objects.scheduling import Presence
 
 
 class ClaimOwner(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One entry of `metadata.ownerReferences`, with who the owner is."""
+    """One entry of `metadata.ownerReferences`, with the owner's uid."""
 
     uid: str = ""
     controller: bool | None = None
 
 
 class ClaimMeta(ObjectMeta, rename="camel", frozen=True, omit_defaults=True):
-    """`metadata` of an object that may be another's."""
+    """`metadata` of an object that another object may own."""
 
     owner_references: list[ClaimOwner] | None = None  # type: ignore[assignment]  # read-only, and read for another purpose
 
@@ -53,7 +53,7 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class VolumeClaimRef(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`claimRef` of a volume: the claim that it is for."""
+    """`claimRef` of a volume: its claim."""
 
     namespace: str = ""
     name: str = ""
@@ -107,7 +107,7 @@ class TopologySelectorRequirement(msgspec.Struct, frozen=True, omit_defaults=Tru
 
 
 class TopologySelectorTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One of the terms of `allowedTopologies`, of which any may match."""
+    """One of the terms of `allowedTopologies`; any of them may match."""
 
     match_label_expressions: list[TopologySelectorRequirement] | None = None
 
@@ -141,7 +141,7 @@ class CsiNodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CsiNode(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A CSINode: which drivers a node has, and how many volumes each attaches there."""
+    """A CSINode: the drivers of a node, and the number of volumes that each attaches there."""
 
     metadata: ObjectMeta | None = None
     spec: CsiNodeSpec | None = None
@@ -161,7 +161,10 @@ class CsiDriver(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CsiStorageCapacity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """A CSIStorageCapacity: how much a class has left in one part of the cluster. Absent quantities are empty here."""
+    """A CSIStorageCapacity: the free capacity of a class in one part of the cluster.
+
+    Absent quantities are empty here.
+    """
 
     metadata: ObjectMeta | None = None
     storage_class_name: str = ""
@@ -185,7 +188,7 @@ class VolumeAttachmentSpec(msgspec.Struct, rename="camel", frozen=True, omit_def
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A VolumeAttachment: a volume that is, or is to be, attached to a node."""
+    """A VolumeAttachment: a volume that is attached, or will be attached, to a node."""
 
     metadata: ObjectMeta | None = None
     spec: VolumeAttachmentSpec | None = None

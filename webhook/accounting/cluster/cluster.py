@@ -1,8 +1,8 @@
-"""Device classes, and the resources that they stand for.
+"""A cluster as a scheduler knows it, and the device classes that stand for its extended resources.
 
-Source: dynamic-resource-allocation deviceclass/extendedresourcecache, v1.36; KEP-5004.
+Callers change the cluster by one object at a time.
 
-One cluster as a scheduler knows it, changed by one object at a time.
+Source of the device classes: dynamic-resource-allocation deviceclass/extendedresourcecache, v1.36; KEP-5004.
 """
 
 from collections import Counter
@@ -30,11 +30,11 @@ class DeviceClasses:
         self._classes_by_resource: dict[str, dict[str, None]] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of device classes."""
         return len(self._resource_by_class)
 
     def put(self, device_class: DeviceClass) -> None:
-        """Keep a class as it is now."""
+        """Add a class, or replace its previous version."""
         name = (device_class.metadata or ObjectMeta()).name or ""
         resource = (device_class.spec.extended_resource_name if device_class.spec else None) or ""
         if self._resource_by_class.get(name) == resource:
@@ -45,7 +45,7 @@ class DeviceClasses:
             self._classes_by_resource.setdefault(resource, {})[name] = None
 
     def remove(self, name: str) -> None:
-        """Keep a class no longer."""
+        """Remove a class."""
         resource = self._resource_by_class.pop(name, "")
         classes = self._classes_by_resource.get(resource)
         if classes is not None:
@@ -54,7 +54,7 @@ class DeviceClasses:
                 del self._classes_by_resource[resource]
 
     def find_class(self, resource: str) -> str | None:
-        """The class whose devices a node without the resource hands out for it; None when there is none."""
+        """Return the class whose devices serve a resource on nodes without it; None when no class does."""
         class_name = resource.removeprefix(DEVICE_CLASS_PREFIX)
         if class_name != resource and class_name in self._resource_by_class:
             return class_name
@@ -70,10 +70,10 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 class Cluster:
     """Nodes, the pods on them, and namespaces with their labels.
 
-    `labelled` are the shapes of pods that are on a node, `repelling` what they keep away, `tallies` count them, `ranks`
-    say what they take by their priority.
-    `storage` is None where nothing is known of volumes. `supposed` are the pods that are thought away (-1), back
-    again (0) or there (1) on their node for the time being, by UID, the latest last (see `supposing`).
+    `label_index` has the scheduling groups of pods on nodes, `anti_affinity_index` the terms by which these pods repel
+    others. `selector_counts` counts the pods that a selector matches, `priority_usage` the amounts that pods use, by
+    priority. `storage` stays None while no object about volumes is known. `fork_changes` has the pods that a fork
+    removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`).
     """
 
     def __init__(self) -> None:
@@ -98,23 +98,23 @@ class Cluster:
         self._ephemeral_volume_counts: dict[int, int] = {}
 
     def __len__(self) -> int:
-        """How many pods there are."""
+        """Return the number of pods."""
         return len(self._pods)
 
     def put_node(self, node: SchedulingNode) -> None:
-        """Keep a node as it is now.
+        """Add a node, or replace its previous version.
 
         Raises:
-            QuantityError: a quantity of its allocatable is none; nothing has changed then.
+            QuantityError: if an allocatable quantity is invalid; the cluster is unchanged.
         """
         self.nodes.put(node)
 
     def remove_node(self, name: str) -> None:
-        """Keep a node no longer; the pods on it stay where they are until they are removed."""
+        """Remove a node; its pods stay until the caller removes them."""
         self.nodes.remove(name)
 
     def put_pod(self, pod: PodInfo) -> None:
-        """Keep a pod as it is now."""
+        """Add a pod, or replace its previous version."""
         self.remove_pod(pod.uid)
         self._pods[pod.uid] = pod
         index = self.nodes.acquire_index(pod.node or pod.nominated_node)
@@ -125,7 +125,7 @@ class Cluster:
             self._nominated_by_node.setdefault(index, {})[pod.uid] = pod
 
     def remove_pod(self, uid: str) -> PodInfo | None:
-        """Keep a pod no longer; what it was, if it was there."""
+        """Remove a pod and return it; return None if it is missing."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return None
@@ -141,49 +141,49 @@ class Cluster:
         return pod
 
     def find_pod(self, uid: str) -> PodInfo | None:
-        """A pod that is there."""
+        """Return a pod by UID; None if it is missing."""
         return self._pods.get(uid)
 
     def list_pods(self) -> Iterable[PodInfo]:
-        """Every pod that is there."""
+        """Return every pod."""
         return self._pods.values()
 
     def get_node_pods(self, index: int) -> Mapping[str, PodInfo]:
-        """The pods on the node at a place, by UID."""
+        """Return the pods on a node, by UID."""
         return self._pods_by_node.get(index, _NO_PODS)
 
     def get_nominated_pods(self) -> Mapping[int, Mapping[str, PodInfo]]:
-        """The pods to which a node is promised, by its place and by UID."""
+        """Return the pods that have a nominated node and no node, by node index and UID."""
         return self._nominated_by_node
 
     def reorder_node_pods(self, index: int, uids: Iterable[str]) -> None:
-        """Let the pods on a node follow one another in this order, which is the one in which `on` tells them."""
+        """Set the order in which `get_node_pods` returns the pods on a node."""
         pods = self._pods_by_node.get(index, {})
         self._pods_by_node[index] = {uid: pods[uid] for uid in uids}
 
     def count_claim_users(self, namespace: str, claim: str) -> int:
-        """How many volumes of pods on nodes that are there name this claim."""
+        """Return the number of volumes that name a claim, of the pods on existing nodes."""
         nodes, counts = self.nodes, self._claim_users.get((namespace, claim), {})
         return sum(volumes for index, volumes in counts.items() if nodes.find_index(nodes.get_name(index)) is not None)
 
     def get_volume_counts(self) -> Mapping[int, int]:
-        """How many volumes, of those that say something about nodes, pods have at each place that has any."""
+        """Return the number of pod volumes that matter to scheduling, by node index, without zeros."""
         return self._volume_counts
 
     def get_ephemeral_volume_counts(self) -> Mapping[int, int]:
-        """How many volumes with a claim that was made for the pod there are at each place that has any."""
+        """Return the number of pod volumes with a generic ephemeral claim, by node index, without zeros."""
         return self._ephemeral_volume_counts
 
     def get_namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """The labels of a namespace; none where it is not known."""
+        """Return the labels of a namespace; an empty mapping if the namespace is unknown."""
         return self.namespaces.get(namespace, _NO_LABELS)
 
     def get_port_users(self, port: HostPort) -> Mapping[int, Counter[str]]:
-        """Who has this port at some address: how many pods, by address, by place."""
+        """Return the number of pods that use a host port, by node index and address."""
         return self._port_users.get((port.protocol, port.number), {})
 
     def _count_pod(self, pod: PodInfo, index: int, count: int) -> None:
-        """Count a pod (1) on a node, or count it no more (-1)."""
+        """Add a pod to the counts of a node (1), or subtract it (-1)."""
         group = pod.group
         self.nodes.add_usage(index, group.requests, group.non_zero_requests, count)
         self.priority_usage.count(group.priority, index, group.requests, count, self.nodes.size)
@@ -203,7 +203,7 @@ class Cluster:
             self._count_volumes(pod, index, count)
 
     def _count_volumes(self, pod: PodInfo, index: int, count: int) -> None:
-        """Count a pod's volumes, or count them no more."""
+        """Add a pod's volumes to the counts of a node (1), or subtract them (-1)."""
         _add_count(self._volume_counts, index, count * len(pod.volumes))
         for volume in pod.volumes:
             if volume.persistent_volume_claim is not None:

@@ -1,9 +1,7 @@
-"""A column of values of which many are equal: each is kept once, and the column says by number which.
+"""Columns of values: categories, each stored once and referred to by number, and exact integers of any size.
 
-A column of whole numbers, exact whatever their size.
-
-Kubernetes adds amounts up in 64 bits and lets them wrap around. Here a column with a number that large holds Python's
-own integers instead, which is slower and right.
+Kubernetes adds amounts in 64 bits and lets them overflow. Here an integer column with a number of that size changes to
+Python's own integers, which are slower and exact.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -15,13 +13,14 @@ from numpy.typing import NDArray
 K = TypeVar("K", bound=Hashable)
 
 ABSENT = -1
-"""The number of a place that has no value."""
+"""The number of an index without a value."""
 
 
 class CategoryColumn(Generic[K]):
-    """A column of `size` places without a value.
+    """A column of `size` indices without a value.
 
-    `ids` gives each place's number, `ABSENT` where it has none. A number is used again once nothing has its value.
+    `ids` has the number of each index, `ABSENT` for an index without a value. The column reuses a number once no index
+    has its value.
     """
 
     __slots__ = ("_counts", "_free_numbers", "_number_by_value", "_values", "ids")
@@ -34,15 +33,15 @@ class CategoryColumn(Generic[K]):
         self._free_numbers: list[int] = []
 
     def __len__(self) -> int:
-        """How many numbers there may be; each is smaller."""
+        """Return the exclusive upper limit of the numbers in `ids`."""
         return len(self._values)
 
     def __bool__(self) -> bool:
-        """Whether any place has a value."""
+        """Return whether at least one index has a value."""
         return bool(self._number_by_value)
 
     def put(self, index: int, value: K | None) -> None:
-        """Give a place another value, or none."""
+        """Set the value of an index; None clears it."""
         old_number = int(self.ids[index])
         number = ABSENT if value is None else self._acquire_number(value)
         self.ids[index] = number
@@ -50,31 +49,31 @@ class CategoryColumn(Generic[K]):
             self._release_number(old_number)
 
     def value(self, index: int) -> K | None:
-        """The value of a place."""
+        """Return the value of an index; None without one."""
         number = int(self.ids[index])
         return None if number == ABSENT else self._values[number]
 
     def numbers(self) -> dict[K, int]:
-        """Every value that a place has, with its number. Not to be changed."""
+        """Return every value in the column with its number. Callers must not change the mapping."""
         return self._number_by_value
 
     def number(self, value: K) -> int:
-        """The number of a value, `ABSENT` if no place has it."""
+        """Return the number of a value, `ABSENT` if no index has it."""
         return self._number_by_value.get(value, ABSENT)
 
     def mask_values(self, values: Iterable[K]) -> NDArray[np.bool_]:
-        """The places that have one of these values."""
-        table = np.zeros(len(self._values) + 1, dtype=np.bool_)  # the last one is that of ABSENT
+        """Return a mask of the indices that have one of these values."""
+        table = np.zeros(len(self._values) + 1, dtype=np.bool_)  # the last element is that of ABSENT
         table[[number for value in values if (number := self._number_by_value.get(value)) is not None]] = True
         mask: NDArray[np.bool_] = table[self.ids]
         return mask
 
     def mask_matching(self, test: Callable[[K], bool]) -> NDArray[np.bool_]:
-        """The places that have a value which passes the test; each value is tested once."""
+        """Return a mask of the indices whose value passes the test; each value is tested once."""
         return self.mask_values([value for value in self._number_by_value if test(value)])
 
     def grow(self, size: int) -> None:
-        """Make it `size` long, with places without a value behind those that are there."""
+        """Extend the column to `size` indices; the new ones have no value."""
         padding = np.full(size - len(self.ids), ABSENT, dtype=np.int32)
         self.ids = np.concatenate([self.ids, padding])
 
@@ -105,7 +104,7 @@ class CategoryColumn(Generic[K]):
             self._free_numbers.append(number)
 
 
-_INT64_SAFE = 1 << 62  # the difference of two smaller ones fits in 64 bits
+_INT64_SAFE = 1 << 62  # the difference of two smaller numbers fits in 64 bits
 
 
 class IntegerColumn:
@@ -125,12 +124,13 @@ class IntegerColumn:
         self.array[index] = number
 
     def grow(self, size: int) -> None:
-        """Make it `size` long, with zeros behind what is there."""
+        """Extend the column to `size` indices with zeros."""
         padding = np.zeros(size - len(self.array), dtype=self.array.dtype)
         self.array = np.concatenate([self.array, padding])
 
 
 NodeIndices = NDArray[np.intp]
-
+"""Indices of nodes in a cluster's columns."""
 
 Mask = NDArray[np.bool_]
+"""A boolean for each of some nodes, in their order."""

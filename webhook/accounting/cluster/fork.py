@@ -1,4 +1,4 @@
-"""Thinking pods away, or onto nodes, for a moment, to ask what would be if."""
+"""A fork of a cluster: temporary changes of its pods, which are reverted."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from webhook.accounting.cluster.pod_info import PodInfo
 
 
 class ClusterFork:
-    """What is thought to be different. Each pod is thought away, or there, as often as one likes."""
+    """The changes of a fork. A caller may remove, restore and assume each pod any number of times."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -16,25 +16,25 @@ class ClusterFork:
         self._original_order: dict[int, list[str]] = {}
 
     def remove(self, pod: PodInfo) -> None:
-        """Think a pod away that is on a node."""
+        """Remove a pod from its node."""
         self._save_original(pod)
         self._cluster.remove_pod(pod.uid)
         self._record_change(pod, -1)
 
     def restore(self, pod: PodInfo) -> None:
-        """Think a pod back that was thought away."""
+        """Restore a pod that the fork removed."""
         self._cluster.put_pod(pod)
         self._record_change(pod, 0)
 
     def assume(self, pod: PodInfo) -> None:
-        """Think a pod onto the node that it is promised."""
+        """Put a pod on its nominated node."""
         self._save_original(pod)
         assumed = pod._replace(node=pod.nominated_node, nominated_node="")
         self._cluster.put_pod(assumed)
         self._record_change(assumed, 1)
 
     def revert(self) -> None:
-        """Let all be as it is, the order of pods on their nodes too."""
+        """Revert every change, including the order of the pods on their nodes."""
         for uid, pod in self._original_pods.items():
             self._cluster.put_pod(pod)
             self._cluster.fork_changes.pop(uid, None)
@@ -43,7 +43,7 @@ class ClusterFork:
                 self._cluster.reorder_node_pods(index, uids)
 
     def _record_change(self, pod: PodInfo, change: int) -> None:
-        """Say so, as the latest of all."""
+        """Record a change as the latest one."""
         self._cluster.fork_changes.pop(pod.uid, None)
         self._cluster.fork_changes[pod.uid] = (pod, change)
 
@@ -55,7 +55,7 @@ class ClusterFork:
 
 @contextmanager
 def fork(cluster: Cluster) -> Iterator[ClusterFork]:
-    """A supposition, forgotten at the end, come what may."""
+    """Yield a fork of the cluster and revert every change on exit."""
     cluster_fork = ClusterFork(cluster)
     try:
         yield cluster_fork

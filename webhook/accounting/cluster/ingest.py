@@ -1,4 +1,4 @@
-"""Objects as they are listed, taken into a cluster by their kind."""
+"""Ingestion of listed objects, given as JSON, into a cluster."""
 
 from collections.abc import Callable, Mapping
 
@@ -32,17 +32,17 @@ STORAGE_TYPES: Mapping[str, type[StorageObject]] = {
     "CSIStorageCapacity": CsiStorageCapacity,
     "VolumeAttachment": VolumeAttachment,
 }
-"""The kinds that say something about volumes."""
+"""The types of the objects about volumes, by kind."""
 
 
 def ingest(cluster: Cluster, kind: str, content: ObjectJson) -> bool:
-    """Keep an object in a cluster; False, and nothing is done, for a kind that says nothing about where pods run.
+    """Put an object into a cluster; return False, and do nothing, for a kind that scheduling does not use.
 
-    With the first object about volumes all that there is of them counts as known.
+    The first object about volumes creates `cluster.storage`: from then on the objects about volumes count as complete.
 
     Raises:
-        QuantityError: a quantity that it asks for, or has, is none.
-        ValueError: it is not of its kind.
+        QuantityError: if a requested or allocatable quantity is invalid.
+        ValueError: if the content does not fit its kind.
     """
     put_object = _HANDLERS.get(kind)
     if put_object is None:

@@ -1,12 +1,10 @@
-"""Terms of affinity between pods, read once: which pods a term is about, and within what.
+"""Required terms of affinity and anti-affinity between pods, and an index of the anti-affinity terms of pods on nodes.
 
 Source: AffinityTerm and GetAffinityTerms in kube-scheduler framework/types.go; mutatePodAffinity in
 pkg/registry/core/pod/strategy.go, v1.36.
 
-Terms of required anti-affinity of pods that are on nodes, and which pods they keep away.
-
-Thousands of terms may stand, each about some label's value in some namespace. Each is filed under one condition that a
-pod must meet, so that a pod is held against few of them.
+A cluster may have thousands of anti-affinity terms, each for one label value in one namespace. The index stores each
+term under one condition that a pod must meet, so that a lookup compares a pod with few terms.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,32 +26,32 @@ class AffinityTerm(NamedTuple):
     namespace_selector: Selector
 
     def matches(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-        """Whether it is about a pod with these labels in this namespace."""
+        """Return whether the term matches a pod with these labels in this namespace."""
         is_in_namespaces = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         return is_in_namespaces and self.selector.matches(labels)
 
 
 def parse_terms(required: Iterable[PodAffinityTerm], namespace: str) -> tuple[AffinityTerm, ...]:
-    """The terms of a pod in a namespace. One that names no namespaces at all is about the pod's own.
+    """Parse the terms of a pod in a namespace. A term without namespaces matches the pod's own namespace.
 
     Raises:
-        SelectorError: a requirement of a selector is none.
+        SelectorError: if a selector has an invalid requirement.
     """
     return tuple(_parse_term(each, namespace) for each in required)
 
 
 def get_required_terms(affinity: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
-    """The terms that must hold."""
+    """Return the required terms, without the preferred ones."""
     if affinity is None:
         return ()
     return tuple(affinity.required_during_scheduling_ignored_during_execution or ())
 
 
 def merge_label_keys(pod: SchedulingPod) -> SchedulingPod:
-    """A pod as the API server stores it: with `matchLabelKeys` and `mismatchLabelKeys` in the selectors of its terms.
+    """Return a pod with the values of `matchLabelKeys` and `mismatchLabelKeys` in its terms' selectors.
 
-    A pod that has a UID is as it is stored already, and its labels may have changed since. (A spread constraint's keys
-    are looked at by the scheduler itself, and need not be merged.)
+    The API server stores a pod in this form. A pod with a UID has this form already, and its labels may have changed
+    since. (The scheduler itself evaluates the keys of a spread constraint, which need no merging.)
     """
     affinity, meta = pod.spec.affinity if pod.spec else None, pod.metadata
     if pod.spec is None or affinity is None or meta is None or meta.uid or not meta.labels:
@@ -83,7 +81,7 @@ def _merge_affinity_keys(affinity: PodAffinity | None, labels: Mapping[str, str]
 
 
 def _merge_term_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
-    """A term with what its keys stand for. A selector that is absent matches nothing, whatever is added."""
+    """Return a term with a requirement for each of its keys. An absent selector stays, because it matches nothing."""
     keys = [(key, "In") for key in term.match_label_keys or ()]
     keys += [(key, "NotIn") for key in term.mismatch_label_keys or ()]
     requirements = [SelectorRequirement(key, operator, [labels[key]]) for key, operator in keys if key in labels]
@@ -95,24 +93,24 @@ def _merge_term_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAff
 
 
 _Slot = tuple[str | None, str | None, str | None]
-"""A namespace, a label and its value; None is any, or not said."""
+"""A namespace, a label and its value; None matches any."""
 
 _MAX_SLOT_VALUES = 8  # a pod may name a hundred thousand namespaces, and as many values
 
 
 class AntiAffinityIndex:
-    """Terms, and how many pods have each at which places."""
+    """The terms of pods on nodes, and the number of pods with each term by node index."""
 
     def __init__(self) -> None:
         self._counts_by_term: dict[AffinityTerm, dict[int, int]] = {}
         self._terms_by_slot: dict[_Slot, dict[AffinityTerm, None]] = {}
 
     def __len__(self) -> int:
-        """How many terms there are."""
+        """Return the number of different terms."""
         return len(self._counts_by_term)
 
     def count(self, term: AffinityTerm, index: int, pods: int) -> None:
-        """Count so many more pods with a term at a place; fewer, where it is negative."""
+        """Add a number of pods with a term to a node's count; a negative number subtracts."""
         counts = self._counts_by_term.get(term)
         if counts is None:
             counts = self._counts_by_term[term] = {}
@@ -129,13 +127,13 @@ class AntiAffinityIndex:
     def find_terms_against(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> Iterator[tuple[AffinityTerm, Mapping[int, int]]]:
-        """The terms that are about a pod, and how many pods have each at which places."""
+        """Yield each term that matches a pod, and the number of pods with the term by node index."""
         for term in self.find_candidate_terms(namespace, labels):
             if term.matches(namespace, namespace_labels, labels):
                 yield term, self._counts_by_term[term]
 
     def find_candidate_terms(self, namespace: str, labels: Mapping[str, str]) -> Iterator[AffinityTerm]:
-        """The terms that are about a pod if its namespace is one of theirs, and perhaps some that are not."""
+        """Yield every term that matches a pod if its namespace matches, and possibly further terms."""
         for slot in _list_pod_slots(namespace, labels):
             yield from self._terms_by_slot.get(slot, ())
 
@@ -148,7 +146,7 @@ class AntiAffinityIndex:
 
 
 def _list_term_slots(term: AffinityTerm) -> Iterator[_Slot]:
-    """Where a term is filed: under one condition of its selector, in each of its namespaces; under any, if many."""
+    """Yield the slots of a term: one condition of its selector, in each of its namespaces, or in any if many."""
     if term.selector.conditions is None:
         return
     has_few_namespaces = term.namespace_selector == MATCH_NOTHING and len(term.namespaces) <= _MAX_SLOT_VALUES
@@ -158,7 +156,7 @@ def _list_term_slots(term: AffinityTerm) -> Iterator[_Slot]:
 
 
 def _select_slot_labels(conditions: tuple[LabelCondition, ...]) -> list[tuple[str | None, str | None]]:
-    """The labels of which a pod must have one, for all the conditions to hold."""
+    """Return labels of which a pod has at least one, if it meets all conditions."""
     in_conditions = [each for each in conditions if each.operator == "In"]
     fewest = min(in_conditions, key=lambda each: len(each.values), default=None)
     if fewest is None:
@@ -169,7 +167,7 @@ def _select_slot_labels(conditions: tuple[LabelCondition, ...]) -> list[tuple[st
 
 
 def _list_pod_slots(namespace: str, labels: Mapping[str, str]) -> Iterator[_Slot]:
-    """Where terms can be filed that are about a pod."""
+    """Yield the slots of all terms that may match a pod."""
     for slot_namespace in (namespace, None):
         yield slot_namespace, None, None
         for key, value in labels.items():

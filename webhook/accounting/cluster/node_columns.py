@@ -1,6 +1,6 @@
-"""Nodes in columns: what each has, what is used of it, its labels and taints.
+"""Nodes in columns: allocatable and used amounts, labels and taints, and the used amounts by pod priority.
 
-What pods take of nodes by their priority: how much would be free on each if those below a priority left.
+The amounts by priority give the free amount of each node without the pods below a priority.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class NodeColumns:
-    """Nodes by place. A place is kept as long as there is the node or a pod that says it is on it.
+    """Nodes by index. A node keeps its index as long as it exists or a pod names it.
 
     Amounts are the scheduler's: milli-cpu, else whole units.
     """
@@ -43,62 +43,62 @@ class NodeColumns:
         self.non_zero_requests = {"cpu": IntegerColumn(_INITIAL_SIZE), "memory": IntegerColumn(_INITIAL_SIZE)}
 
     def __len__(self) -> int:
-        """How many nodes there are."""
+        """Return the number of nodes."""
         return len(self.get_indices())
 
     @property
     def size(self) -> int:
-        """How long every column is."""
+        """The length of every column."""
         return self._size
 
     def get_indices(self) -> NDArray[np.intp]:
-        """The places of the nodes that are there, ascending."""
+        """Return the indices of the existing nodes, ascending."""
         if self._indices is None:
             self._indices = np.flatnonzero(self._exists)
         return self._indices
 
     def find_index(self, name: str) -> int | None:
-        """The place of a node that is there."""
+        """Return the index of an existing node; None if the node is missing."""
         index = self._index_by_name.get(name)
         return index if index is not None and self._exists[index] else None
 
     def get_name(self, index: int) -> str:
-        """The name of the node at a place."""
+        """Return the name of the node at an index."""
         return self._names[index]
 
     def get_labels(self, index: int) -> Mapping[str, str]:
-        """The labels of the node at a place."""
+        """Return the labels of the node at an index."""
         return self._labels[index]
 
     def find_label_column(self, key: str) -> CategoryColumn[str] | None:
-        """The column of a label; None when no node has it."""
+        """Return the column of a label; None when no node has the label."""
         return self._by_label.get(key)
 
     def list_resources(self) -> frozenset[str]:
-        """Every name that some node has, or has had, an allocatable of."""
+        """Return the name of each resource that is, or was, allocatable on a node."""
         return frozenset(self._allocatable)
 
     def find_allocatable_column(self, resource: str) -> IntegerColumn | None:
-        """What each node has of a resource for pods; None when no node has any."""
+        """Return the allocatable amounts of a resource by node index; None when no node has had any."""
         return self._allocatable.get(resource)
 
     def find_used_column(self, resource: str) -> IntegerColumn | None:
-        """What pods use of a resource on each node; None when no pod uses any."""
+        """Return the amounts of a resource that pods use, by node index; None when no pod has used any."""
         return self._used.get(resource)
 
     def get_allocatable(self, index: int) -> Amounts:
-        """Everything that one node has for pods; what it has none of is left out."""
+        """Return the allocatable amounts of one node, without zeros."""
         return _read_amounts(self._allocatable, index)
 
     def get_used(self, index: int) -> Amounts:
-        """Everything that pods use on one node; what they use none of is left out."""
+        """Return the amounts that pods use on one node, without zeros."""
         return _read_amounts(self._used, index)
 
     def put(self, node: SchedulingNode) -> int:
-        """Keep a node as it is now; its place.
+        """Add a node, or replace its previous version, and return its index.
 
         Raises:
-            QuantityError: a quantity of its allocatable is none; nothing has changed then.
+            QuantityError: if an allocatable quantity is invalid; the columns are unchanged.
         """
         meta, spec, amounts = node.metadata or ObjectMeta(), node.spec or NodeSpec(), parse_allocatable(node)
         index = self.acquire_index(meta.name or "")
@@ -113,7 +113,7 @@ class NodeColumns:
         return index
 
     def remove(self, name: str) -> None:
-        """Keep a node no longer. Pods that say they are on it may outlast it."""
+        """Remove a node. Its index stays while pods name the node."""
         index = self.find_index(name)
         if index is None:
             return
@@ -126,14 +126,14 @@ class NodeColumns:
         self.release_index(index)
 
     def acquire_index(self, name: str) -> int:
-        """The place of a node, there or not."""
+        """Return the index of a node name, a new one if the name has none."""
         index = self._index_by_name.get(name)
         if index is None:
             index = self._index_by_name[name] = self._allocate_index(name)
         return index
 
     def release_index(self, index: int) -> None:
-        """Give a place back if neither a node nor a pod is there."""
+        """Free an index that neither a node nor a pod uses."""
         if not self._exists[index] and not self.pods[index] and self._names[index] in self._index_by_name:
             del self._index_by_name[self._names[index]]
             self._names[index] = ""
@@ -142,7 +142,7 @@ class NodeColumns:
     def add_usage(
         self, index: int, amounts: Mapping[str, int], non_zero_requests: Mapping[str, int], count: int
     ) -> None:
-        """Add a pod's amounts and weight, so many times, to what is used; -1 takes them away."""
+        """Add `count` times a pod's amounts and non-zero requests to the used ones; -1 subtracts them."""
         for name, amount in amounts.items():
             column = self._used.get(name)
             if column is None:
@@ -228,7 +228,7 @@ IntegerArray = NDArray[np.int64]
 
 
 class _PriorityColumns:
-    """The pods of one priority: how many there are, and what they take, by resource and place."""
+    """The pods of one priority: their number, and the amounts that they use, by resource and node index."""
 
     def __init__(self) -> None:
         self.pods = 0
@@ -236,13 +236,13 @@ class _PriorityColumns:
 
 
 class PriorityUsage:
-    """The pods on nodes, rank by rank. There are as many ranks as priorities that somebody on a node has."""
+    """The amounts that pods on nodes use, by pod priority. Only the priorities of existing pods take memory."""
 
     def __init__(self) -> None:
         self._by_priority: dict[int, _PriorityColumns] = {}
 
     def count(self, priority: int, index: int, amounts: Mapping[str, int], pods: int, size: int) -> None:
-        """Count a pod of this priority at a place so many times; -1 takes it away. Columns are `size` long."""
+        """Add `pods` times a pod to the usage of its priority on a node; -1 subtracts it. Columns are `size` long."""
         columns = self._by_priority.get(priority)
         if columns is None:
             columns = self._by_priority[priority] = _PriorityColumns()
@@ -255,8 +255,8 @@ class PriorityUsage:
             _add_amount(columns.used, name, index, pods * amount, size)
 
     def sum_lower_priorities(self, priority: int, resource: str, used: IntegerArray) -> IntegerArray:
-        """How much pods of a lower priority take of what is `used` of a resource at each place; `pods` is one, too."""
-        total = np.zeros_like(used)  # as exact as what it is a part of
+        """Return the part of `used`, by node index, that pods of lower priority use; `pods` is a resource, too."""
+        total = np.zeros_like(used)  # has the dtype of `used`, and so is as exact
         for other_priority, columns in self._by_priority.items():
             column = columns.used.get(resource) if other_priority < priority else None
             if column is not None:

@@ -1,8 +1,7 @@
-"""Shapes: what decides how a pod stands in others' way, kept once for all pods alike.
+"""Pods on nodes: the attributes of each pod, and scheduling groups for the attributes that many pods share.
 
-A hundred thousand pods have some thousand shapes, so that selectors and anti-affinity look at shapes, not at pods.
-
-Pods on nodes: what is each pod's own, beside its shape.
+A scheduling group has all that matters to other pods, and is stored once for all equal pods. A hundred thousand pods
+have some thousand groups, so that selectors and anti-affinity compare groups, not pods.
 """
 
 from __future__ import annotations
@@ -23,33 +22,33 @@ from webhook.accounting.selectors import SelectorError
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import Affinity, SchedulingPod, SchedulingPodSpec, SchedulingPodStatus, Volume
 
-ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing is bound to it: it is what Kubernetes writes for every address
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing is bound to it: Kubernetes writes it for every address
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class HostPort(NamedTuple):
-    """A port of the node that a pod takes; `0.0.0.0` is every address."""
+    """A port of the node that a pod uses; the address `0.0.0.0` stands for every address."""
 
     protocol: str
     number: int
     address: str
 
     def has_conflict(self, address: str) -> bool:
-        """Whether it and the same port at another address cannot both be taken."""
+        """Return whether pods cannot use both this port and the same port at another address."""
         return self.address == address or ANY_ADDRESS in (self.address, address)
 
     def with_address(self, address: str) -> HostPort:
-        """The same port at another address."""
+        """Return the same port at another address."""
         return self._replace(address=address)
 
 
 class SchedulingGroup:
-    """One shape; compared by identity, since there is only one of each.
+    """The common attributes of equal pods; compared by identity, since there is only one group of each kind.
 
-    `requests` are amounts that the scheduler counts, those above zero, `weight` what it
-    weighs when nodes are compared; `on` says how many pods of the shape are at
-    each place of a node, `leaving` how many of these are being deleted.
+    `requests` are the amounts above zero that the scheduler counts, `non_zero_requests` the amounts by which it scores
+    nodes. `pod_counts` has the number of the group's pods by node index, `terminating_counts` the number of these that
+    are being deleted.
     """
 
     __slots__ = (
@@ -81,16 +80,16 @@ class SchedulingGroup:
 
 
 class SchedulingGroupInterner:
-    """Hands out the one shape for pods that are alike, as long as somebody keeps it."""
+    """The one group of equal pods, as long as a caller refers to it."""
 
     def __init__(self) -> None:
         self._groups: WeakValueDictionary[bytes, SchedulingGroup] = WeakValueDictionary()
 
     def intern(self, pod: SchedulingPod) -> SchedulingGroup:
-        """The shape of a pod.
+        """Return the group of a pod.
 
         Raises:
-            QuantityError: a quantity that the pod asks for is none.
+            QuantityError: if a request is invalid.
         """
         essential_pod = _extract_essential_pod(merge_label_keys(pod))
         key = _ENCODER.encode(essential_pod)
@@ -104,7 +103,7 @@ class SchedulingGroupInterner:
 
 
 def list_host_ports(spec: SchedulingPodSpec) -> tuple[HostPort, ...]:
-    """The ports of its node that a pod takes: those of containers and sidecars.
+    """Return the ports of its node that a pod uses: the ports of containers and sidecars.
 
     Source: GetHostPorts in pkg/scheduler/util/utils.go and HostPortInfo in kube-scheduler framework/types.go, v1.36.
     """
@@ -118,7 +117,7 @@ def list_host_ports(spec: SchedulingPodSpec) -> tuple[HostPort, ...]:
 
 
 def _parse_anti_affinity(spec: SchedulingPodSpec, namespace: str) -> tuple[AffinityTerm, ...]:
-    """What a pod on a node keeps away; nothing if any of it is no selector (NodeInfo.AddPod drops the error)."""
+    """Parse a pod's anti-affinity terms; return () if one is invalid (NodeInfo.AddPod drops the error)."""
     try:
         return parse_terms(get_required_terms(spec.affinity.pod_anti_affinity if spec.affinity else None), namespace)
     except SelectorError:
@@ -126,7 +125,7 @@ def _parse_anti_affinity(spec: SchedulingPodSpec, namespace: str) -> tuple[Affin
 
 
 def _extract_essential_pod(pod: SchedulingPod) -> SchedulingPod:
-    """All of a pod that its shape is made from."""
+    """Return a pod with only the fields that its group is made from."""
     meta, spec = pod.metadata or ObjectMeta(), pod.spec or SchedulingPodSpec()
     anti_affinity = spec.affinity.pod_anti_affinity if spec.affinity else None
     return SchedulingPod(
@@ -144,7 +143,7 @@ def _extract_essential_pod(pod: SchedulingPod) -> SchedulingPod:
 
 
 def _extract_resize_status(status: SchedulingPodStatus | None) -> SchedulingPodStatus | None:
-    """What a status says that a pod has, if it says so."""
+    """Return a status with only the fields about the resources of a pod, if any."""
     if status is None:
         return None
     return SchedulingPodStatus(
@@ -157,11 +156,12 @@ def _extract_resize_status(status: SchedulingPodStatus | None) -> SchedulingPodS
 
 
 class PodInfo(NamedTuple):
-    """A pod that is on a node, or is promised one.
+    """A pod that is on a node, or has a nominated one.
 
-    `node` is where it is, `nominated` where it is to be once others have made room, if it is nowhere yet. `started` is
-    `status.startTime`, as text: later is greater. `is_leaving` while it is being deleted. `volumes` are those that say
-    something about nodes. `is_preempted` once the scheduler itself has asked it to leave.
+    `node` is the pod's node. `nominated_node` is set only without a node: the pod runs there once its victims are
+    deleted. `start_time` is `status.startTime`, as text: later is greater. `is_terminating` is set while the pod is
+    being deleted. `volumes` are the volumes that matter to scheduling. `is_preempted` is set once the scheduler itself
+    has evicted the pod.
     """
 
     uid: str
@@ -181,10 +181,10 @@ class PodInfo(NamedTuple):
 
 
 def create_pod_info(pod: SchedulingPod, groups: SchedulingGroupInterner) -> PodInfo | None:
-    """A stored pod as a scheduler counts it; None when it has ended, or no node is in sight for it.
+    """Return a stored pod as a scheduler counts it; None when it has ended, or has no node and no nominated one.
 
     Raises:
-        QuantityError: a quantity that the pod asks for is none.
+        QuantityError: if a request is invalid.
     """
     meta, spec, status = pod.metadata or ObjectMeta(), pod.spec or SchedulingPodSpec(), pod.status
     nominated_node = (status.nominated_node_name if status else None) or ""
@@ -205,12 +205,12 @@ def create_pod_info(pod: SchedulingPod, groups: SchedulingGroupInterner) -> PodI
 
 
 def _is_preempted(pod: SchedulingPod) -> bool:
-    """Whether the scheduler made it leave (podTerminatingByPreemption in default_preemption.go, v1.36)."""
+    """Return whether the scheduler evicted the pod (podTerminatingByPreemption in default_preemption.go, v1.36)."""
     conditions = (pod.status.conditions if pod.status else None) or ()
     disruption = next((each for each in conditions if each.type == "DisruptionTarget"), None)
     return disruption is not None and (disruption.status, disruption.reason) == ("True", "PreemptionByScheduler")
 
 
 def list_scheduling_volumes(spec: SchedulingPodSpec) -> tuple[Volume, ...]:
-    """The volumes of a pod that say something about nodes."""
+    """Return the volumes of a pod that matter to scheduling."""
     return tuple([volume for volume in spec.volumes or () if volume != Volume(volume.name)])

@@ -1,6 +1,6 @@
-"""Shapes by what selectors select them by: namespaces and labels.
+"""The scheduling groups by namespace and label, and the number of pods that a selector matches on each node.
 
-How many pods that a selector selects are at each place: counted once, then kept up with what changes.
+The first query of a selector counts its pods; later changes of pods update the count.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -20,7 +20,7 @@ _NO_GROUPS: AbstractSet[SchedulingGroup] = frozenset()
 
 
 class LabelIndex:
-    """The shapes of pods that are on a node."""
+    """The scheduling groups of pods on nodes."""
 
     def __init__(self) -> None:
         self._groups: set[SchedulingGroup] = set()
@@ -28,31 +28,32 @@ class LabelIndex:
         self._by_label: dict[tuple[str, str], set[SchedulingGroup]] = {}
 
     def add(self, group: SchedulingGroup) -> None:
-        """Take up a shape, which need not be new."""
+        """Add a group; it may be present already."""
         self._groups.add(group)
         self._by_namespace.setdefault(group.namespace, set()).add(group)
         for label in group.labels.items():
             self._by_label.setdefault(label, set()).add(group)
 
     def remove(self, group: SchedulingGroup) -> None:
-        """Forget a shape that is there."""
+        """Remove a group that is present."""
         self._groups.remove(group)
         _remove_group(self._by_namespace, group.namespace, group)
         for label in group.labels.items():
             _remove_group(self._by_label, label, group)
 
     def namespaces(self) -> AbstractSet[str]:
-        """The namespaces that have any."""
+        """Return the namespaces with at least one group."""
         return self._by_namespace.keys()
 
     def find_in_namespace(self, namespace: str) -> AbstractSet[SchedulingGroup]:
-        """Those of one namespace. Not to be changed."""
+        """Return the groups of one namespace. Callers must not change the set."""
         return self._by_namespace.get(namespace, _NO_GROUPS)
 
     def find_matching(self, selector: Selector, namespaces: frozenset[str] | None) -> set[SchedulingGroup]:
-        """Those that a selector matches in these namespaces, None for all.
+        """Return the groups that a selector matches in these namespaces, None for all.
 
-        What is asked for by value is looked up, so that it costs what the fewest of them are; the rest is tried.
+        Conditions with operator In are looked up by value, so that the cost is that of the smallest set. The other
+        conditions are tested on each group.
         """
         if selector.conditions is None:
             return set()
@@ -66,7 +67,7 @@ class LabelIndex:
         )
 
     def count_max_candidates(self, selector: Selector, namespaces: frozenset[str] | None) -> int:
-        """How many have to be tried, at most, to find those that a selector matches in these namespaces."""
+        """Return an upper limit on the groups to test to find the matches of a selector in these namespaces."""
         if selector.conditions is None:
             return 0
         sizes = (
@@ -97,11 +98,11 @@ def _remove_group(sets: dict[K, set[SchedulingGroup]], key: K, group: Scheduling
 
 
 _MAX_CACHED_COUNTS = 64
-_MAX_CHANGES = 1000  # going through more would cost what counting anew does
+_MAX_CHANGES = 1000  # to apply more would cost as much as a new count
 
 
 class NodePodCounts:
-    """Pods at each place: all of them, and those that are being deleted. `seen` changes are in it."""
+    """The numbers of pods and of terminating pods by node index, after the first `applied_changes` changes."""
 
     __slots__ = ("applied_changes", "pods", "terminating")
 
@@ -112,13 +113,13 @@ class NodePodCounts:
         self.applied_changes = applied_changes
 
     def grow(self, size: int) -> None:
-        """Make it `size` long, with nobody at the places behind those that are there."""
+        """Extend both arrays to `size` nodes with zeros."""
         padding = np.zeros(size - len(self.pods), dtype=np.int64)
         self.pods, self.terminating = np.concatenate([self.pods, padding]), np.concatenate([self.terminating, padding])
 
 
 class _Change(NamedTuple):
-    """So many pods more, or fewer, of one shape at one place."""
+    """A change of the number of pods of one group on one node."""
 
     group: SchedulingGroup
     node_index: int
@@ -127,7 +128,7 @@ class _Change(NamedTuple):
 
 
 class SelectorCounts:
-    """Those that were asked for lately."""
+    """The counts of the selectors that callers queried last."""
 
     def __init__(self, label_index: LabelIndex) -> None:
         self._label_index = label_index
@@ -135,7 +136,7 @@ class SelectorCounts:
         self._changes: list[_Change] = []
 
     def record_change(self, group: SchedulingGroup, index: int, pods: int, terminating: int) -> None:
-        """Let those that are kept know of it: the shape's pods have changed by so many there."""
+        """Record for the cached counts that the numbers of a group's pods on a node changed by these amounts."""
         if not self._cache:
             return
         if len(self._changes) == _MAX_CHANGES:
@@ -145,13 +146,16 @@ class SelectorCounts:
         self._changes.append(_Change(group, index, pods, terminating))
 
     def count_pods(self, selector: Selector, namespaces: frozenset[str] | None, size: int) -> NodePodCounts:
-        """The pods that a selector selects in these namespaces, None for all, at `size` places. Not to be changed."""
+        """Return the pods that a selector matches in these namespaces, None for all, on `size` nodes.
+
+        Callers must not change the arrays.
+        """
         counts = self._cache.pop((selector, namespaces), None)
         if counts is None:
             counts = NodePodCounts(self._label_index.find_matching(selector, namespaces), size, len(self._changes))
             if len(self._cache) == _MAX_CACHED_COUNTS:
                 del self._cache[next(iter(self._cache))]
-        self._cache[selector, namespaces] = counts  # the last asked for stands last
+        self._cache[selector, namespaces] = counts  # the latest query stands last
         if len(counts.pods) < size:
             counts.grow(size)
         for change in self._changes[counts.applied_changes :]:
@@ -163,7 +167,7 @@ class SelectorCounts:
 
 
 def _sum_by_node(counts: list[Mapping[int, int]], size: int) -> NDArray[np.int64]:
-    """How many are counted at each place, by all mappings together."""
+    """Return the sum of all mappings for each node index, shape `(size,)`."""
     indices = np.fromiter(chain.from_iterable(counts), dtype=np.intp)
     numbers = np.fromiter(chain.from_iterable(each.values() for each in counts), dtype=np.float64)
     return np.bincount(indices, weights=numbers, minlength=size).astype(np.int64)

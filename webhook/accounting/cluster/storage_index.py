@@ -1,4 +1,4 @@
-"""Claims, volumes and what makes them, as they are looked up."""
+"""Claims, volumes, storage classes and CSI objects of a cluster, indexed for lookup."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -25,7 +25,7 @@ StorageObject = (
     | CsiStorageCapacity
     | VolumeAttachment
 )
-"""Everything that says something about volumes."""
+"""Every type of object about volumes."""
 
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _NO_ATTACHMENTS: Mapping[str, VolumeAttachment] = MappingProxyType({})
@@ -35,7 +35,8 @@ _NO_VOLUMES: Mapping[str, PersistentVolume] = MappingProxyType({})
 class StorageIndex:
     """All claims, volumes, storage classes and CSI objects of one cluster, changed by one object at a time.
 
-    `limits` has every node with a CSINode, and how many volumes each driver attaches there that says so.
+    `attach_limits` has every node with a CSINode, and for each driver with a limit the number of volumes that it
+    attaches there.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class StorageIndex:
         self._attachments_by_node: dict[str, dict[str, VolumeAttachment]] = {}
 
     def put(self, storage_object: StorageObject) -> None:
-        """Keep an object as it is now."""
+        """Add an object, or replace its previous version."""
         self.remove(storage_object)
         meta = storage_object.metadata or ObjectMeta()
         name, namespace = meta.name or "", meta.namespace or ""
@@ -73,7 +74,7 @@ class StorageIndex:
                 self._attachments_by_node.setdefault(_get_node_name(storage_object), {})[name] = storage_object
 
     def remove(self, storage_object: StorageObject) -> None:
-        """Keep an object no longer, of which only kind and name are looked at."""
+        """Remove an object; only its kind, namespace and name matter."""
         meta = storage_object.metadata or ObjectMeta()
         name, namespace = meta.name or "", meta.namespace or ""
         match storage_object:
@@ -93,15 +94,15 @@ class StorageIndex:
                 self._remove_attachment(name)
 
     def get_class_volumes(self, name: str) -> Mapping[str, PersistentVolume]:
-        """The volumes of a storage class, by name."""
+        """Return the volumes of a storage class, by name."""
         return self._volumes_by_class.get(name, _NO_VOLUMES)
 
     def list_capacities(self) -> Iterable[CsiStorageCapacity]:
-        """What classes have left."""
+        """Return the CSIStorageCapacity objects: the free capacity of storage classes."""
         return self._capacities.values()
 
     def list_attachments(self, node: str) -> Iterable[VolumeAttachment]:
-        """What is attached, or to be attached, to a node."""
+        """Return the attachments of a node, both attached and requested ones."""
         return self._attachments_by_node.get(node, _NO_ATTACHMENTS).values()
 
     def _remove_volume(self, name: str) -> None:
@@ -116,22 +117,22 @@ class StorageIndex:
 
 
 def get_claim_class(claim: PersistentVolumeClaim) -> str:
-    """The storage class that a claim asks for, empty for none.
+    """Return the storage class of a claim, empty if it has none.
 
-    (GetPersistentVolumeClaimClass in component-helpers storage/volume/helpers.go, v1.36, as `class_of_volume`.)
+    (GetPersistentVolumeClaimClass in component-helpers storage/volume/helpers.go, v1.36, as `get_volume_class`.)
     """
     meta, spec = claim.metadata or ObjectMeta(), claim.spec or VolumeClaimSpec()
     return (meta.annotations or {}).get(_CLASS_ANNOTATION, spec.storage_class_name or "")
 
 
 def get_volume_class(volume: PersistentVolume) -> str:
-    """The storage class that a volume is of, empty for none."""
+    """Return the storage class of a volume, empty if it has none."""
     meta, spec = volume.metadata or ObjectMeta(), volume.spec or VolumeSpec()
     return (meta.annotations or {}).get(_CLASS_ANNOTATION, spec.storage_class_name or "")
 
 
 def _parse_attach_limits(node: CsiNode) -> Mapping[str, int]:
-    """GetVolumeLimits in plugins/nodevolumelimits/csi.go, v1.36."""
+    """Return the volume limit of each driver on a node (GetVolumeLimits in plugins/nodevolumelimits/csi.go, v1.36)."""
     drivers = (node.spec.drivers if node.spec else None) or ()
     counts = {each.name: each.allocatable.count for each in drivers if each.allocatable}
     return {name: count for name, count in counts.items() if count is not None}

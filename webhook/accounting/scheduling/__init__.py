@@ -1,4 +1,4 @@
-"""The verdict of kube-scheduler 1.36 on a pod, computed for all nodes at once from columns.
+"""The decision of kube-scheduler 1.36 on a pod, computed for all nodes at once from columns.
 
-What is not modelled is reported, never guessed.
+Features that are not modelled are reported, never guessed.
 """

@@ -1,7 +1,7 @@
-"""How much work a pod asks for, told by its words alone, before any of them is looked at.
+"""Estimates of the work that a pod causes, from its spec alone, before any part of it is evaluated.
 
-A pod may hold a megabyte of affinity to other pods, of which each term is a walk over all pods on nodes. Who answers
-many people does not begin with such a pod.
+A pod may have a megabyte of affinity terms, each of which scans all pods on nodes. A server with many callers does not
+evaluate such a pod.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,16 +13,16 @@ from webhook.accounting.scheduling.plugins.inter_pod_affinity import resolve_nam
 from webhook.objects.meta import LabelSelector, NodeSelector, SelectorRequirement
 from webhook.objects.scheduling import Affinity, PodAffinity, PodAffinityTerm, SchedulingPod, SchedulingPodSpec
 
-_TERM_COST = 50  # a term about pods: a walk over those on nodes, where a word about nodes is a glance at a column
+_TERM_COST = 50  # a term about pods scans all pods on nodes; a requirement on nodes is one column lookup
 _PORT_COST = 20
-_COMPARISON_COST = 40  # of a label as a number, which may have another value on each node
-_VALUES_PER_UNIT = 16  # so many of a list are as quickly looked up as one word
+_COMPARISON_COST = 40  # a label compared as a number may have another value on each node
+_VALUES_PER_UNIT = 16  # the lookup of this many listed values costs as much as one requirement
 
 
 def estimate_complexity(pod: SchedulingPod, limit: int) -> int | None:
-    """How many words about nodes a pod has, or as many as would take as long: less than a hundred for most pods.
+    """Return the cost of a pod in units of one requirement on nodes: less than a hundred for most pods.
 
-    None for more than `most`, where counting ends.
+    None if the cost exceeds `limit`, where counting ends.
     """
     meta, spec = pod.metadata, pod.spec or SchedulingPodSpec()
     metadata_complexity = len((meta.labels if meta else None) or ()) + len(spec.volumes or ())
@@ -35,7 +35,7 @@ def estimate_complexity(pod: SchedulingPod, limit: int) -> int | None:
 
 
 def count_scanned_groups(pod: IncomingPod, cluster: Cluster) -> int:
-    """How many shapes of pods on nodes have to be walked over, at most, for all that a pod says of others."""
+    """Return an upper limit on the scheduling groups that a pod's terms and spread constraints scan."""
     inter_pod = pod.inter_pod
     terms = [
         (each.selector, resolve_namespaces(each, cluster)) for each in (*inter_pod.affinity, *inter_pod.anti_affinity)
@@ -48,7 +48,7 @@ def count_scanned_groups(pod: IncomingPod, cluster: Cluster) -> int:
 
 
 def estimate_anti_affinity(pod: SchedulingPod) -> int:
-    """The part of it that a pod on a node goes on to ask for, whenever another one is placed: whom it keeps away."""
+    """Return the cost of a pod's anti-affinity terms, which every later placement pays while the pod is on a node."""
     affinity = pod.spec.affinity if pod.spec else None
     return sum(map(_estimate_term, _list_required_terms(affinity.pod_anti_affinity if affinity else None)))
 

@@ -1,4 +1,4 @@
-"""What a filter says: which nodes it rejects, in the scheduler's words, and whether others' leaving could help."""
+"""The result of a filter: the rejected nodes, the scheduler's reason, and whether preemption could help."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,18 +9,13 @@ from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import Mask, NodeIndices
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 
-"""Places of nodes in a cluster's columns."""
-
-
-"""One truth for each of some places, in their order."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilterStatus:
-    """Some of the nodes that were asked about: `nodes` says which, `for_good` on which of these no pod's leaving helps.
+    """One reason of a filter, and the nodes that it rejects: `rejected` is a mask over the evaluated nodes.
 
-    `plugin` is whose filter says so; who asks the filter fills it in. `is_fault` when the filter fails, for which
-    the scheduler gives the whole attempt up.
+    `unresolvable` marks the rejected nodes on which no preemption helps. `plugin` is the filter's plugin; the caller of
+    the filter sets it. `is_error` marks a failure of the filter, on which the scheduler aborts the attempt.
     (Unschedulable and UnschedulableAndUnresolvable in kube-scheduler framework/interface.go, v1.36.)
     """
 
@@ -32,14 +27,14 @@ class FilterStatus:
 
 
 Filter = Callable[[IncomingPod, Cluster, NodeIndices], Iterable[FilterStatus]]
-"""Judges a pod on nodes. Those that it does not reject pass. A reason that rejects none may be left out."""
+"""A function that evaluates a pod on nodes. Nodes that it does not reject pass. It may omit empty statuses."""
 
 
 def mark_unresolvable(reason: str, rejected: Mask) -> FilterStatus:
-    """A rejection that nobody's leaving changes."""
+    """Return a status that preemption cannot resolve."""
     return FilterStatus(reason, rejected, rejected)
 
 
 def mark_unschedulable(reason: str, rejected: Mask) -> FilterStatus:
-    """A rejection that somebody's leaving may change."""
+    """Return a status that preemption may resolve."""
     return FilterStatus(reason, rejected, np.zeros(len(rejected), dtype=np.bool_))

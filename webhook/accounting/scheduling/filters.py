@@ -1,15 +1,9 @@
-"""A pod against all nodes: the filters in the scheduler's order, and what each node says.
+"""The pre-filter and filter plugins in the scheduler's order, run for one pod on all nodes, and the fit error.
 
 Source: findNodesThatFitPod in pkg/scheduler/schedule_one.go, RunPreFilterPlugins, RunFilterPlugins and
-RunFilterPluginsWithNominatedPods in framework/runtime/framework.go, default_plugins.go, v1.36.
-
-Pods that nodes are promised to, and to which others yield.
-
-Source: addGENominatedPods in framework/runtime/framework.go, v1.36.
-
-The scheduler's own sentence about a pod that fits nowhere.
-
-Source: FitError.Error in pkg/scheduler/framework/types.go, v1.36.
+RunFilterPluginsWithNominatedPods in framework/runtime/framework.go, default_plugins.go, v1.36; for nominated pods
+addGENominatedPods in framework/runtime/framework.go, v1.36; for the fit error FitError.Error in
+pkg/scheduler/framework/types.go, v1.36.
 """
 
 from collections import Counter
@@ -39,21 +33,9 @@ from webhook.accounting.scheduling.plugins import (
 )
 
 
-def find_nominated_pods(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> dict[int, list[PodInfo]]:
-    """The pods of the same or a higher priority that some of these nodes are promised to, by their index."""
-    pods_by_position: dict[int, list[PodInfo]] = {}
-    for node_index, nominated_pods in cluster.get_nominated_pods().items():
-        rivals = [
-            each for each in nominated_pods.values() if each.group.priority >= pod.priority and each.uid != pod.uid
-        ]
-        for position in (nodes == node_index).nonzero()[0].tolist() if rivals else ():
-            pods_by_position[position] = rivals
-    return pods_by_position
-
-
 @dataclass(frozen=True, slots=True)
 class PreFilterStatus:
-    """A pod that no node is asked for: why, whether nobody's leaving could help, and whether the attempt failed."""
+    """The reason of a pre-filter for a pod that fits no node, and whether it is unresolvable or an error."""
 
     reason: str
     is_unresolvable: bool
@@ -62,9 +44,9 @@ class PreFilterStatus:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
-    """What every node says: `rejections` over `places`, each node's from the first filter that rejects it only.
+    """The results of all filters: `statuses` are masks over `nodes`, each node's from the first plugin that rejects it.
 
-    `refused` when nodes were not asked.
+    `pre_filter_status` is set if a pre-filter rejects the pod; the filters did not run then.
     """
 
     nodes: NodeIndices
@@ -73,12 +55,12 @@ class Diagnosis:
 
     @property
     def feasible(self) -> NodeIndices:
-        """The places of the nodes that the pod fits on."""
+        """The indices of the nodes that the pod fits on."""
         return self.nodes[~self.rejected] if self.pre_filter_status is None else self.nodes[:0]
 
     @property
     def resolvable(self) -> NodeIndices:
-        """The places of the nodes that reject the pod, where others' leaving might help."""
+        """The indices of the nodes that reject the pod and where preemption might help."""
         if self.pre_filter_status is not None:
             return self.nodes[:0] if self.pre_filter_status.is_unresolvable else self.nodes
         unresolvable = np.zeros(len(self.nodes), dtype=np.bool_)
@@ -87,7 +69,7 @@ class Diagnosis:
         return self.nodes[self.rejected & ~unresolvable]
 
     def reasons(self, node_index: int) -> tuple[str, ...]:
-        """Why one node rejects the pod; empty when it does not."""
+        """Return the reasons of one node for rejecting the pod; empty if the node is feasible."""
         if self.pre_filter_status is not None:
             return (self.pre_filter_status.reason,)
         (position,) = np.flatnonzero(self.nodes == node_index)
@@ -95,7 +77,7 @@ class Diagnosis:
 
     @property
     def error(self) -> str:
-        """What the scheduler stumbles over where there is a node, which ends its attempt; empty if nothing is amiss."""
+        """The error that ends the scheduler's attempt if there is a node; empty without an error."""
         if self.pre_filter_status is not None and self.pre_filter_status.is_error and len(self.nodes):
             return self.pre_filter_status.reason
         errors = (each for each in self.statuses if each.is_error and each.rejected.any())
@@ -103,7 +85,7 @@ class Diagnosis:
 
     @property
     def rejected(self) -> Mask:
-        """Which of the places reject the pod, where they were asked."""
+        """A mask of the nodes that the filters reject."""
         rejected = np.zeros(len(self.nodes), dtype=np.bool_)
         for status in self.statuses:
             rejected |= status.rejected
@@ -111,7 +93,7 @@ class Diagnosis:
 
 
 PreFilter = Callable[[IncomingPod, Cluster], str | None]
-"""Says why a pod is placed on no node whatever, or None."""
+"""A function that returns the reason why a pod fits no node at all, or None."""
 
 PRE_FILTERS: Sequence[PreFilter] = (
     node_affinity.pre_filter_node_affinity,
@@ -120,7 +102,7 @@ PRE_FILTERS: Sequence[PreFilter] = (
     volume_zone.pre_filter_volume_zone,
     inter_pod_affinity.pre_filter_inter_pod_affinity,
 )
-"""What is asked before the nodes are, in the order of the plugins. The first that refuses is the only one heard."""
+"""The pre-filters in the order of their plugins. The first reason ends the attempt."""
 
 FILTERS: Mapping[str, Filter] = {
     "NodeUnschedulable": node_eligibility.filter_node_unschedulable,
@@ -137,18 +119,20 @@ FILTERS: Mapping[str, Filter] = {
     "InterPodAffinity": inter_pod_affinity.filter_inter_pod_affinity,
     "NodeDeclaredFeatures": node_eligibility.filter_node_declared_features,
 }
-"""The filters in their order, by plugin. The first that rejects a node is the only one that is heard of it."""
+"""The filters in their order, by plugin. A node has the reasons of the first plugin that rejects it."""
 
 INTER_POD_PLUGINS = ("PodTopologySpread", "InterPodAffinity")
-"""Those that go by whom pods are with: a pod that comes to one node changes what they say of others."""
+"""The plugins that depend on other pods: a placement on one node changes their results for others."""
 
 _NODE_NAMES_PLUGIN = (
-    "NodeAffinity"  # the only plugin of the default profile that says beforehand which nodes are worth asking
+    "NodeAffinity"  # the only plugin of the default profile whose pre-filter limits the nodes to evaluate
 )
+
+NO_NODES = "no nodes available to schedule pods"
 
 
 def run_filters(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices | None = None) -> Diagnosis:
-    """What the nodes of a cluster, or these of them, say to a pod."""
+    """Run the pre-filter and filter plugins for a pod on the given nodes, by default on all."""
     candidates = cluster.nodes.get_indices() if nodes is None else nodes
     for pre_filter in PRE_FILTERS:
         reason = pre_filter(pod, cluster)
@@ -166,41 +150,10 @@ def run_filters(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices | None = 
     )
 
 
-def select_feasible(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, plugins: Iterable[str]) -> NodeIndices:
-    """Those of these nodes, in their order, that each of some filters lets the pod on, beside nobody it yields to."""
-    for plugin in plugins:
-        feasible = np.ones(len(nodes), dtype=np.bool_)
-        for status in FILTERS[plugin](pod, cluster, nodes):
-            feasible &= ~status.rejected
-        nodes = nodes if feasible.all() else nodes[feasible]
-    return nodes
-
-
-def _run_on_named_nodes(
-    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, node_names: frozenset[str]
-) -> Diagnosis:
-    """What nodes say of which only those are worth asking that the pod names.
-
-    The node that is promised to the pod is asked before all, named or not; the plugin that rejects it there is then
-    told among those that left the others out.
-    """
-    nominated_index = cluster.nodes.find_index(pod.nominated_node) if pod.nominated_node else None
-    named_nodes = [node_index for name in node_names if (node_index := cluster.nodes.find_index(name)) is not None]
-    (positions,) = np.isin(nodes, [*named_nodes, *([] if nominated_index is None else [nominated_index])]).nonzero()
-    statuses = [
-        _expand_status(each, positions, len(nodes))
-        for each in run_filters_with_nominated_pods(pod, cluster, nodes[positions]).statuses
-    ]
-    plugins = {_NODE_NAMES_PLUGIN, *(each.plugin for each in statuses if each.rejected[nodes == nominated_index].any())}
-    is_skipped = np.isin(np.arange(len(nodes)), positions, invert=True)
-    skipped_status = mark_unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]", is_skipped)
-    return Diagnosis(nodes, (skipped_status, *statuses))
-
-
 def run_filters_with_nominated_pods(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Diagnosis:
-    """What these nodes say to a pod that is not refused.
+    """Run the filters for a pod that passed the pre-filters.
 
-    A node that is promised to pods of the same or a higher priority must take the pod both beside them and alone.
+    A node with nominated pods of the same or a higher priority must accept the pod both with them and without them.
     """
     without_nominated = tuple(_run_plugins(pod, cluster, nodes))
     nominated_pods = find_nominated_pods(pod, cluster, nodes)
@@ -215,24 +168,8 @@ def run_filters_with_nominated_pods(pod: IncomingPod, cluster: Cluster, nodes: N
     )
 
 
-def _run_beside_nominated_pods(
-    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, position: int, nominated_pods: Iterable[PodInfo]
-) -> list[FilterStatus]:
-    """What one of the nodes says while pods are thought there that it is promised to."""
-    positions = np.array([position])
-    with fork(cluster) as forked:
-        for nominated_pod in nominated_pods:
-            forked.assume(nominated_pod)
-        return [_expand_status(each, positions, len(nodes)) for each in _run_plugins(pod, cluster, nodes[positions])]
-
-
-def _exclude_nodes(status: FilterStatus, excluded: Mask) -> FilterStatus:
-    """The same rejection, but for nodes that have said something already."""
-    return replace(status, rejected=status.rejected & ~excluded, unresolvable=status.unresolvable & ~excluded)
-
-
 def _run_plugins(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """The rejections, each of nodes that no filter before has rejected."""
+    """Yield the status of each filter over the nodes that passed all filters before it."""
     feasible = np.ones(len(nodes), dtype=np.bool_)
     for plugin, filter_nodes in FILTERS.items():
         positions = np.flatnonzero(feasible)
@@ -245,17 +182,73 @@ def _run_plugins(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iter
 
 
 def _expand_status(status: FilterStatus, positions: NodeIndices, size: int) -> FilterStatus:
-    """The same rejection over all places that were asked about."""
+    """Return a status of the nodes at `positions` as a status of all `size` nodes."""
     rejected, unresolvable = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
     rejected[positions], unresolvable[positions] = status.rejected, status.unresolvable
     return replace(status, rejected=rejected, unresolvable=unresolvable)
 
 
-NO_NODES = "no nodes available to schedule pods"
+def find_nominated_pods(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> dict[int, list[PodInfo]]:
+    """Return the nominated pods of the same or a higher priority, by the position of their node in `nodes`."""
+    pods_by_position: dict[int, list[PodInfo]] = {}
+    for node_index, nominated_pods in cluster.get_nominated_pods().items():
+        rivals = [
+            each for each in nominated_pods.values() if each.group.priority >= pod.priority and each.uid != pod.uid
+        ]
+        for position in (nodes == node_index).nonzero()[0].tolist() if rivals else ():
+            pods_by_position[position] = rivals
+    return pods_by_position
+
+
+def _run_beside_nominated_pods(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, position: int, nominated_pods: Iterable[PodInfo]
+) -> list[FilterStatus]:
+    """Run the filters on one of the nodes in a fork that assumes the nominated pods there."""
+    positions = np.array([position])
+    with fork(cluster) as forked:
+        for nominated_pod in nominated_pods:
+            forked.assume(nominated_pod)
+        return [_expand_status(each, positions, len(nodes)) for each in _run_plugins(pod, cluster, nodes[positions])]
+
+
+def _exclude_nodes(status: FilterStatus, excluded: Mask) -> FilterStatus:
+    """Return the status without the excluded nodes, which have reasons already."""
+    return replace(status, rejected=status.rejected & ~excluded, unresolvable=status.unresolvable & ~excluded)
+
+
+def _run_on_named_nodes(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, node_names: frozenset[str]
+) -> Diagnosis:
+    """Run the filters only on the nodes that the pod's affinity names, and reject the others.
+
+    The scheduler evaluates the pod's nominated node first, named or not. If a plugin rejects the pod there, the reason
+    of the skipped nodes names that plugin, too.
+    """
+    nominated_index = cluster.nodes.find_index(pod.nominated_node) if pod.nominated_node else None
+    named_nodes = [node_index for name in node_names if (node_index := cluster.nodes.find_index(name)) is not None]
+    (positions,) = np.isin(nodes, [*named_nodes, *([] if nominated_index is None else [nominated_index])]).nonzero()
+    statuses = [
+        _expand_status(each, positions, len(nodes))
+        for each in run_filters_with_nominated_pods(pod, cluster, nodes[positions]).statuses
+    ]
+    plugins = {_NODE_NAMES_PLUGIN, *(each.plugin for each in statuses if each.rejected[nodes == nominated_index].any())}
+    is_skipped = np.isin(np.arange(len(nodes)), positions, invert=True)
+    skipped_status = mark_unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]", is_skipped)
+    return Diagnosis(nodes, (skipped_status, *statuses))
+
+
+def select_feasible(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, plugins: Iterable[str]) -> NodeIndices:
+    """Return the nodes, in their order, that pass some plugins; nominated pods are not considered."""
+    for plugin in plugins:
+        feasible = np.ones(len(nodes), dtype=np.bool_)
+        for status in FILTERS[plugin](pod, cluster, nodes):
+            feasible &= ~status.rejected
+        nodes = nodes if feasible.all() else nodes[feasible]
+    return nodes
 
 
 def format_fit_error(diagnosis: Diagnosis, post_filter_message: str = "") -> str:
-    """`0/5 nodes are available: …`; `afterword` is what preemption came to."""
+    """Return `0/5 nodes are available: …`; `post_filter_message` is the result of preemption."""
     if not len(diagnosis.nodes):
         return NO_NODES
     total = len(diagnosis.nodes)
@@ -267,14 +260,14 @@ def format_fit_error(diagnosis: Diagnosis, post_filter_message: str = "") -> str
     return f"{message} {post_filter_message}" if post_filter_message else message
 
 
-def format_reason_counts(total: int, reason_counts: Counter[str]) -> str:
-    """How many of all nodes have which reason. Counts are sorted as text, as there."""
-    histogram = ", ".join(sorted(f"{number} {reason}" for reason, number in (+reason_counts).items()))
-    return f"{_format_prefix(total)} {histogram}." if histogram else _format_prefix(total)
-
-
 def _format_prefix(total: int) -> str:
     return f"0/{total} nodes are available:"
+
+
+def format_reason_counts(total: int, reason_counts: Counter[str]) -> str:
+    """Format the number of nodes for each reason. The parts are sorted as text, as the scheduler does."""
+    histogram = ", ".join(sorted(f"{number} {reason}" for reason, number in (+reason_counts).items()))
+    return f"{_format_prefix(total)} {histogram}." if histogram else _format_prefix(total)
 
 
 def _count_reasons(diagnosis: Diagnosis) -> Counter[str]:

@@ -1,17 +1,13 @@
-"""What a pod's priority is once the API server has filled it in.
+"""A pod to be placed, parsed once for all nodes: its requests, priority, and constraints about other pods.
 
-Source: establishPriority in plugin/pkg/admission/priority/admission.go and pkg/apis/scheduling/types.go, v1.36.
+Source of the priority: establishPriority in plugin/pkg/admission/priority/admission.go and
+pkg/apis/scheduling/types.go, v1.36.
 
-A pod's constraints on how its like are spread, those that must hold, read once.
+Source of the spread constraints: filterTopologySpreadConstraints in plugins/podtopologyspread/common.go, v1.36. Only
+hard constraints are read. The default constraints that the scheduler adds to pods without any affect scores alone.
 
-Source: filterTopologySpreadConstraints in plugins/podtopologyspread/common.go, v1.36. The constraints that the
-scheduler makes up for pods without any are about scores alone.
-
-What a pod says of other pods, as far as it must hold, read once.
-
-Source: PreFilter in plugins/podtopologyspread/filtering.go and plugins/interpodaffinity/filtering.go, v1.36.
-
-A pod that is to be placed, read once for all nodes.
+Source of the constraints about other pods: PreFilter in plugins/podtopologyspread/filtering.go and
+plugins/interpodaffinity/filtering.go, v1.36. Only required terms are read.
 """
 
 from __future__ import annotations
@@ -45,14 +41,101 @@ _DEFAULT_POLICY = "PreemptLowerPriority"
 
 
 class NoPriorityClassError(TallygateError):
-    """A pod names a PriorityClass that is not there; the API server would refuse it."""
+    """A pod names a missing PriorityClass; the API server rejects such a pod."""
+
+
+class HardSpreadConstraint(NamedTuple):
+    """A limit on the skew of matching pods: no domain may have over `max_skew` more than the one with the fewest.
+
+    A domain is the nodes with one value of the topology key. With fewer domains than `min_domains` the minimum is zero.
+    `honors_affinity` and `honors_taints` exclude nodes that the pod's node affinity or the nodes' taints rule out.
+    """
+
+    topology_key: str
+    selector: Selector
+    max_skew: int
+    min_domains: int
+    honors_affinity: bool
+    honors_taints: bool
+
+
+_CONSTRAINTS_ERROR = (
+    'running PreFilter plugin "PodTopologySpread": get constraints from pod: '
+    "obtaining pod's hard topology spread constraints"
+)
+
+
+class InterPodConstraints(NamedTuple):
+    """Required affinity and anti-affinity to pods, and hard spread constraints.
+
+    If a selector is invalid, all constraints are empty: `pre_filter_message` is then the reason why the pod fits no
+    node, or `pre_filter_error` the error that ends the attempt. The API server rejects such a pod.
+    """
+
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    spread: tuple[HardSpreadConstraint, ...] = ()
+    pre_filter_message: str = ""
+    pre_filter_error: str = ""
+
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """The requirements of a pod on nodes.
+
+    `requests` are the amounts above zero that the scheduler counts. `uid` is empty for a pod that is not stored yet.
+    `priority` is the number that the API server sets. `inter_pod` has the constraints about other pods,
+    `nominated_node` the node on which preemption makes space for the pod, if any.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    spec: SchedulingPodSpec
+    requests: Amounts
+    ports: tuple[HostPort, ...]
+    priority: int
+    inter_pod: InterPodConstraints
+    nominated_node: str
+    pod: SchedulingPod
+
+    @cached_property
+    def non_zero_requests(self) -> Amounts:
+        """The non-zero requests by which nodes are scored; computed on demand, since few pods need them."""
+        return compute_incoming_non_zero_requests(self.pod)
+
+    @staticmethod
+    def from_pod(pod: SchedulingPod) -> IncomingPod:
+        """Parse a pod.
+
+        Raises:
+            QuantityError: if a request is invalid.
+        """
+        meta, spec = pod.metadata or ObjectMeta(), merge_label_keys(pod).spec or SchedulingPodSpec()
+        labels, namespace = meta.labels or _NO_LABELS, meta.namespace or "default"
+        return IncomingPod(
+            meta.uid or "",
+            namespace,
+            meta.name or meta.generate_name or "",
+            labels,
+            spec,
+            Amounts({name: requested for name, requested in compute_scheduler_requests(pod).items() if requested > 0}),
+            list_host_ports(spec),
+            spec.priority or 0,
+            read_inter_pod_constraints(spec, namespace, labels),
+            (pod.status.nominated_node_name if pod.status else None) or "",
+            pod,
+        )
 
 
 def with_resolved_priority(pod: SchedulingPod, classes: Mapping[str, PriorityClass]) -> SchedulingPod:
-    """The pod with the priority and the preemption policy that it is stored with. A stored pod has them.
+    """Return the pod with the priority and the preemption policy of a stored pod. A stored pod has both already.
 
     Raises:
-        NoPriorityClassError: it names a class that is not among these.
+        NoPriorityClassError: if the pod names a class that is not in `classes`.
     """
     spec = pod.spec or SchedulingPodSpec()
     if spec.priority is not None:
@@ -75,31 +158,36 @@ def _find_class(name: str, classes: Mapping[str, PriorityClass]) -> PriorityClas
 
 
 def _find_default_class(classes: Mapping[str, PriorityClass]) -> PriorityClass:
-    """The class of pods that name none; of several by mistake, the lowest."""
+    """Return the default class; the one with the lowest value if a cluster has several by mistake."""
     defaults = [each for each in classes.values() if each.global_default]
     return min(defaults, key=lambda each: each.value, default=PriorityClass())
 
 
-class HardSpreadConstraint(NamedTuple):
-    """Among the pods that it selects, no domain may have more than `most` more than the one that has fewest.
-
-    A domain is what has one value of the topology key; where there are fewer than `domains`, the fewest is zero.
-    `heeds_affinity` and `heeds_taints` leave out the nodes on which the pod could not be for that reason.
-    """
-
-    topology_key: str
-    selector: Selector
-    max_skew: int
-    min_domains: int
-    honors_affinity: bool
-    honors_taints: bool
+def read_inter_pod_constraints(
+    spec: SchedulingPodSpec, namespace: str, labels: Mapping[str, str]
+) -> InterPodConstraints:
+    """Read a pod's constraints about other pods. The selectors of its terms have its label keys already."""
+    try:
+        spread = read_spread_constraints(spec, labels)
+    except SelectorError as error:
+        return InterPodConstraints(pre_filter_error=f"{_CONSTRAINTS_ERROR}: {error}")
+    affinity = spec.affinity or Affinity()
+    affinity_terms, affinity_error = _read_terms(affinity.pod_affinity, namespace)
+    anti_affinity_terms, anti_affinity_error = _read_terms(affinity.pod_anti_affinity, namespace)
+    errors = [f"requiredAffinityTerms: {affinity_error}"] if affinity_error else []
+    errors += [f"requiredAntiAffinityTerms: {anti_affinity_error}"] if anti_affinity_error else []
+    return (
+        InterPodConstraints(pre_filter_message=f"parsing pod: {join_errors(errors)}")
+        if errors
+        else InterPodConstraints(affinity_terms, anti_affinity_terms, spread)
+    )
 
 
 def read_spread_constraints(spec: SchedulingPodSpec, labels: Mapping[str, str]) -> tuple[HardSpreadConstraint, ...]:
-    """The constraints that must hold, of a pod with these labels.
+    """Read the hard constraints of a pod with these labels.
 
     Raises:
-        SelectorError: a requirement of a selector is none.
+        SelectorError: if a selector has an invalid requirement.
     """
     constraints = spec.topology_spread_constraints or ()
     return tuple(
@@ -119,101 +207,9 @@ def _read_spread_constraint(constraint: TopologySpreadConstraint, labels: Mappin
     )
 
 
-_CONSTRAINTS_ERROR = (
-    'running PreFilter plugin "PodTopologySpread": get constraints from pod: '
-    "obtaining pod's hard topology spread constraints"
-)
-
-
-class InterPodConstraints(NamedTuple):
-    """Affinity and anti-affinity to pods, and how the pod's like are spread.
-
-    Where some of it is no selector, nothing of it is looked at: `refusal` says then why the pod is placed nowhere, or
-    `failure` what ends the attempt. The API server refuses such a pod.
-    """
-
-    affinity: tuple[AffinityTerm, ...] = ()
-    anti_affinity: tuple[AffinityTerm, ...] = ()
-    spread: tuple[HardSpreadConstraint, ...] = ()
-    pre_filter_message: str = ""
-    pre_filter_error: str = ""
-
-
-def read_inter_pod_constraints(
-    spec: SchedulingPodSpec, namespace: str, labels: Mapping[str, str]
-) -> InterPodConstraints:
-    """What a pod with these labels says of others. Its keys of labels are in the selectors of its terms already."""
-    try:
-        spread = read_spread_constraints(spec, labels)
-    except SelectorError as error:
-        return InterPodConstraints(pre_filter_error=f"{_CONSTRAINTS_ERROR}: {error}")
-    affinity = spec.affinity or Affinity()
-    affinity_terms, affinity_error = _read_terms(affinity.pod_affinity, namespace)
-    anti_affinity_terms, anti_affinity_error = _read_terms(affinity.pod_anti_affinity, namespace)
-    errors = [f"requiredAffinityTerms: {affinity_error}"] if affinity_error else []
-    errors += [f"requiredAntiAffinityTerms: {anti_affinity_error}"] if anti_affinity_error else []
-    return (
-        InterPodConstraints(pre_filter_message=f"parsing pod: {join_errors(errors)}")
-        if errors
-        else InterPodConstraints(affinity_terms, anti_affinity_terms, spread)
-    )
-
-
 def _read_terms(affinity: PodAffinity | None, namespace: str) -> tuple[tuple[AffinityTerm, ...], str]:
-    """The terms that must hold, and what is wrong with the first of them that is no term."""
+    """Parse the required terms; return () and the error of the first invalid one, if any."""
     try:
         return parse_terms(get_required_terms(affinity), namespace), ""
     except SelectorError as error:
         return (), str(error)
-
-
-_NO_LABELS: Mapping[str, str] = MappingProxyType({})
-
-
-class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """What a pod asks of a node.
-
-    `requests` are amounts that the scheduler counts, those above zero. `uid` is empty for a pod that is not stored yet.
-    `priority` is a number, as the API server fills it in. `company` is what it says of other pods, `nominated` the node
-    that others are making room on for it, if any.
-    """
-
-    uid: str
-    namespace: str
-    name: str
-    labels: Mapping[str, str]
-    spec: SchedulingPodSpec
-    requests: Amounts
-    ports: tuple[HostPort, ...]
-    priority: int
-    inter_pod: InterPodConstraints
-    nominated_node: str
-    pod: SchedulingPod
-
-    @cached_property
-    def non_zero_requests(self) -> Amounts:
-        """What it weighs when nodes are compared, which is asked of few."""
-        return compute_incoming_non_zero_requests(self.pod)
-
-    @staticmethod
-    def from_pod(pod: SchedulingPod) -> IncomingPod:
-        """Read a pod.
-
-        Raises:
-            QuantityError: a quantity that it asks for is none.
-        """
-        meta, spec = pod.metadata or ObjectMeta(), merge_label_keys(pod).spec or SchedulingPodSpec()
-        labels, namespace = meta.labels or _NO_LABELS, meta.namespace or "default"
-        return IncomingPod(
-            meta.uid or "",
-            namespace,
-            meta.name or meta.generate_name or "",
-            labels,
-            spec,
-            Amounts({name: requested for name, requested in compute_scheduler_requests(pod).items() if requested > 0}),
-            list_host_ports(spec),
-            spec.priority or 0,
-            read_inter_pod_constraints(spec, namespace, labels),
-            (pod.status.nominated_node_name if pod.status else None) or "",
-            pod,
-        )

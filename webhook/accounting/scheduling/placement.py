@@ -1,8 +1,8 @@
-"""How many copies of a pod find room, placed one after the other as the scheduler would see them.
+"""Placement of copies of a pod, one after the other, as the scheduler would place them.
 
-Copies that neither shun nor seek each other take what they ask for and nothing else, so that each node's room can be
-counted by itself. All others are placed one by one, on the cluster itself, and taken away again; each time it is asked
-anew what may have changed.
+Copies without constraints on each other use requested amounts and nothing else, so that the free amounts of each node
+give the number of copies. All other copies are placed one by one on the cluster itself, and removed at the end; each
+placement evaluates again only the plugins whose result may have changed.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,22 +31,22 @@ from webhook.objects.scheduling import SchedulingPod
 
 _PODS = "pods"
 _DO_NOT_SCHEDULE = "DoNotSchedule"
-_INT64_LIMIT = 1 << 62  # what is asked for need not fit in 64 bits, as the columns' numbers do
+_INT64_LIMIT = 1 << 62  # a request may exceed 64 bits where the numbers of the columns do not
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementResult:
-    """Where copies go: the place of each in turn; `last` is what the nodes say to the first for which there is none."""
+    """The node index of each copy in turn, and the diagnosis of the first copy that fits no node, None without one."""
 
     nodes: tuple[int, ...]
     diagnosis: Diagnosis | None
 
 
 def place_copies(pod: SchedulingPod, cluster: Cluster, count: int) -> PlacementResult:
-    """Place so many copies of a pod, each where the scheduler would like it best. The cluster is as before afterwards.
+    """Place up to `count` copies of a pod, each on the node with the highest score, and remove them at the end.
 
     Raises:
-        QuantityError: a quantity that the pod asks for is none.
+        QuantityError: if a request is invalid.
     """
     with open_placement_session(cluster) as session:
         nodes = session.place(pod, count)
@@ -54,10 +54,10 @@ def place_copies(pod: SchedulingPod, cluster: Cluster, count: int) -> PlacementR
 
 
 def count_placeable(pod: SchedulingPod, cluster: Cluster) -> int:
-    """How many copies of a pod there is room for. The cluster is as before afterwards.
+    """Return the number of copies of a pod that fit. The cluster is unchanged afterwards.
 
     Raises:
-        QuantityError: a quantity that the pod asks for is none.
+        QuantityError: if a request is invalid.
     """
     incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
     if is_independent(incoming):
@@ -66,7 +66,7 @@ def count_placeable(pod: SchedulingPod, cluster: Cluster) -> int:
 
 
 def is_independent(pod: IncomingPod) -> bool:
-    """Whether copies of a pod are in each other's way by what they take of a node only."""
+    """Return whether copies of a pod compete only for the resources and ports of a node."""
     affinity, spec = pod.spec.affinity, pod.spec
     has_hard_spread = any(
         each.when_unsatisfiable == _DO_NOT_SCHEDULE for each in spec.topology_spread_constraints or ()
@@ -78,7 +78,7 @@ def is_independent(pod: IncomingPod) -> bool:
 
 
 def count_max_copies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> ExactIntegerArray:
-    """How many copies each of these nodes takes, on each of which one fits."""
+    """Return the number of copies that fit on each of these nodes, which must be feasible for one."""
     copies = get_free_amounts(cluster, nodes, _PODS)
     if pod.ports:
         copies = np.minimum(copies, 1)
@@ -98,31 +98,31 @@ def count_max_copies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
 
 
 class PlacementSession:
-    """Copies of pods that are on a cluster for the time being, where `scoring` likes them best."""
+    """Copies of pods that are on a cluster temporarily, on the nodes that `scoring` prefers."""
 
     def __init__(self, cluster: Cluster, scoring: Scoring = DEFAULT_SCORING) -> None:
         self._cluster, self._scoring = cluster, scoring
         self.placed_pods: list[PodInfo] = []
 
     def place(self, pod: SchedulingPod, count: int) -> tuple[int, ...]:
-        """Place so many copies, or as many as there is room for; the place of each.
+        """Place up to `count` copies and return the node index of each.
 
         Raises:
-            QuantityError: a quantity that the pod asks for is none.
-            NoPriorityClassError: it names a class that is not there.
+            QuantityError: if a request is invalid.
+            NoPriorityClassError: if the pod names a missing class.
         """
         stored_pod = merge_label_keys(with_resolved_priority(pod, self._cluster.priority_classes))
         incoming = IncomingPod.from_pod(stored_pod)
         return tuple(self._choose_method(incoming)(stored_pod, incoming, count))
 
     def _choose_method(self, pod: IncomingPod) -> Callable[[SchedulingPod, IncomingPod, int], Iterator[int]]:
-        """The quickest that comes to the same as asking everything of every node each time."""
+        """Return the fastest method with the same result as running every filter on every node for each copy."""
         if is_independent(pod):
             return self._place_independent
-        return self._one_by_one if self._needs_all_filters(pod) else self._place_interacting
+        return self._place_one_by_one if self._needs_all_filters(pod) else self._place_interacting
 
     def _place_independent(self, pod: SchedulingPod, incoming: IncomingPod, count: int) -> Iterator[int]:
-        """Those that do not mind each other: only the node that has just taken one is looked at again."""
+        """Place copies that are independent: only the node of the last copy gets a new score."""
         feasible = run_filters(incoming, self._cluster).feasible
         capacity = dict(
             zip(feasible.tolist(), count_max_copies(incoming, self._cluster, feasible).tolist(), strict=True)
@@ -130,8 +130,8 @@ class PlacementSession:
         lookahead = self._create_lookahead(pod, incoming)
         node_scores = lookahead.score(feasible).tolist()
         heap = [
-            (-score, self._cluster.nodes.get_name(place), place)
-            for place, score in zip(capacity, node_scores, strict=True)
+            (-score, self._cluster.nodes.get_name(node_index), node_index)
+            for node_index, score in zip(capacity, node_scores, strict=True)
         ]
         heapify(heap)
         for _ in range(count):
@@ -147,7 +147,7 @@ class PlacementSession:
                 heappop(heap)
 
     def _place_interacting(self, pod: SchedulingPod, incoming: IncomingPod, count: int) -> Iterator[int]:
-        """Those that mind whom they are with: of every node it is asked anew what that means, and nothing else."""
+        """Place copies that constrain each other: only the inter-pod plugins run again for each copy."""
         cluster = self._cluster
         if run_filters(incoming, cluster).pre_filter_status is not None:
             return
@@ -155,7 +155,7 @@ class PlacementSession:
             incoming, cluster, cluster.nodes.get_indices(), [each for each in FILTERS if each not in INTER_POD_PLUGINS]
         )
         remaining = remaining[
-            np.argsort([cluster.nodes.get_name(place) for place in remaining.tolist()], kind="stable")
+            np.argsort([cluster.nodes.get_name(node_index) for node_index in remaining.tolist()], kind="stable")
         ]
         capacity, lookahead = count_max_copies(incoming, cluster, remaining), self._create_lookahead(pod, incoming)
         node_scores = lookahead.score(remaining)
@@ -176,8 +176,8 @@ class PlacementSession:
                     np.delete(each, position) for each in (remaining, capacity, node_scores)
                 )
 
-    def _one_by_one(self, pod: SchedulingPod, incoming: IncomingPod, count: int) -> Iterator[int]:
-        """Those of which everything is asked of every node each time."""
+    def _place_one_by_one(self, pod: SchedulingPod, incoming: IncomingPod, count: int) -> Iterator[int]:
+        """Place copies by running every filter on every node for each copy."""
         for _ in range(count):
             feasible = run_filters(incoming, self._cluster).feasible
             if not len(feasible):
@@ -188,7 +188,7 @@ class PlacementSession:
             yield node_index
 
     def _needs_all_filters(self, pod: IncomingPod) -> bool:
-        """Whether more decides than company and what copies take: volumes, nodes by name, whom the pod yields to."""
+        """Return whether further filters may change their result: for volumes, named nodes or nominated pods."""
         return (
             bool(list_scheduling_volumes(pod.spec) or self._cluster.get_nominated_pods())
             or list_named_nodes(pod) is not None
@@ -198,7 +198,7 @@ class PlacementSession:
         return ScoreLookahead(incoming, self._cluster.groups.intern(pod), self._cluster, self._scoring)
 
     def assume(self, pod: SchedulingPod, node_index: int) -> None:
-        """Place one copy."""
+        """Put one copy on a node."""
         copy = PodInfo(
             f"copy {len(self.placed_pods)}",
             pod.metadata.name or "" if pod.metadata else "",
@@ -212,7 +212,7 @@ class PlacementSession:
 
 @contextmanager
 def open_placement_session(cluster: Cluster, scoring: Scoring = DEFAULT_SCORING) -> Iterator[PlacementSession]:
-    """A visit, at the end of which all that was placed is taken away again."""
+    """Yield a session and remove every pod that it placed on exit."""
     session = PlacementSession(cluster, scoring)
     try:
         yield session
@@ -222,12 +222,12 @@ def open_placement_session(cluster: Cluster, scoring: Scoring = DEFAULT_SCORING)
 
 
 def count_max_pods(cluster: Cluster) -> int:
-    """As many pods as all nodes can take."""
+    """Return the number of pods that all nodes together can take."""
     return int(np.maximum(get_free_amounts(cluster, cluster.nodes.get_indices(), _PODS), 0).sum())
 
 
 def get_free_amounts(cluster: Cluster, nodes: NodeIndices, resource: str) -> ExactIntegerArray:
-    """What is left of a resource on each of these nodes."""
+    """Return the free amount of a resource on each of these nodes."""
     allocatable = cluster.nodes.find_allocatable_column(resource)
     used = cluster.nodes.pods if resource == _PODS else cluster.nodes.find_used_column(resource)
     free: ExactIntegerArray = np.zeros(len(nodes), dtype=np.int64) if allocatable is None else allocatable.array[nodes]
@@ -237,7 +237,7 @@ def get_free_amounts(cluster: Cluster, nodes: NodeIndices, resource: str) -> Exa
 def _count_copies_beside_nominated_pods(
     pod: IncomingPod, cluster: Cluster, node_index: int, nominated_pods: list[PodInfo]
 ) -> int:
-    """How many copies one node takes beside pods that it is promised to."""
+    """Return the number of copies that one node takes beside its nominated pods."""
     nodes = np.array([node_index])
     copies = int(get_free_amounts(cluster, nodes, _PODS)[0]) - len(nominated_pods)
     for name, requested in pod.requests.items():

@@ -1,13 +1,11 @@
-"""The answer to whether copies of a pod can run: now, later, never, or as far as is known; node by node if asked.
+"""Predictions for copies of a pod: fits now, not now, never or unknown; with a diagnosis of one node on request.
 
-A pod for every node that takes it, as a DaemonSet makes them.
+A DaemonSet gets one pod for every eligible node. Source: nodeShouldRunDaemonPod and AddOrUpdateDaemonPodTolerations in
+pkg/controller/daemon, v1.36. The controller makes a pod for each node whose taints and labels allow it; the scheduler
+then evaluates that node alone.
 
-Source: nodeShouldRunDaemonPod and AddOrUpdateDaemonPodTolerations in pkg/controller/daemon, v1.36. The controller makes
-a pod for each node whose taints and labels let it in; the scheduler then asks that node alone.
-
-Whether copies of a pod have room now, and if not, whether the scheduler makes room, as far as that is soon told.
-
-`answer` and `verdict` say it to the letter, and try a hundred nodes for whom to ask to leave. Here a few are tried.
+`predict_copies` and `schedule_one` are exact, and look for at least a hundred preemption candidates. `predict_quickly`
+tries a few nodes, and answers only if these decide.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +44,7 @@ from webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequire
 from webhook.objects.scheduling import Affinity, NodeAffinity, SchedulingPod, SchedulingPodSpec, Toleration
 
 MAX_CONSUMERS = 5
-"""Pods that are told of a node."""
+"""The maximal number of pods in `NodeDiagnosis.consumers`."""
 _PODS = "pods"
 
 
@@ -61,7 +59,7 @@ class Feasibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeConsumer:
-    """A pod on a node that lacks something of which that pod has `amounts`."""
+    """A pod on a node, and the amounts that it uses of the resources which are short there."""
 
     pod: PodInfo
     amounts: Mapping[str, int]
@@ -69,10 +67,10 @@ class NodeConsumer:
 
 @dataclass(frozen=True, slots=True)
 class NodeDiagnosis:
-    """What one node says: `reasons` in the scheduler's words, none when the pod fits.
+    """The diagnosis of one node: `reasons` are the scheduler's, empty if the pod fits.
 
-    `shortfalls` are all that it lacks, `ever` whether the pod could run there if others left, `holders` the pods that
-    have most of what is short, at most five.
+    `shortfalls` are all resources that are short, `can_ever_run` is whether the pod could run there after other pods
+    left, `consumers` are the pods that use most of the resources in short supply, at most five.
     """
 
     name: str
@@ -84,10 +82,11 @@ class NodeDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What becomes of `copies` of a pod: those that can run, and on which nodes, one entry for each.
+    """The prediction for `count` copies of a pod: `nodes` has the node of each copy that can run.
 
-    `verdict` is what the scheduler comes to with the first that cannot; `unknown` names what could not be judged;
-    `largest` is the most that any node has of what no node has enough of.
+    `schedule_result` is the scheduler's result for the first copy that does not fit. `unmodelled` names the features
+    that were not evaluated. `largest_allocatable` has, for each resource that no node has enough of, the largest
+    allocatable amount of any node.
     """
 
     feasibility: Feasibility
@@ -99,17 +98,48 @@ class Prediction:
 
     @property
     def placed_count(self) -> int:
-        """How many copies can run now."""
+        """The number of copies that can run now."""
         return len(self.nodes)
 
 
+_DAEMON_TOLERATIONS = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+_HOST_NETWORK_TOLERATION = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+
+_POLICY_NEVER = "Never"
+_MAX_DRY_RUNS = 3  # each one removes and restores every pod of a lower priority
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVictims:
+    """A node, and its victims: the pods that preemption would evict. Another node may have other victims."""
+
+    node: str
+    victims: tuple[PodInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuickPrediction:
+    """The number of copies that fit, and the reason of the next one: a fit error, or victims to evict."""
+
+    placed_count: int
+    message: str = ""
+    candidate: NodeVictims | None = None
+
+
 def predict_copies(pod: SchedulingPod, cluster: Cluster, session: PlacementSession, count: int = 1) -> Prediction:
-    """Place copies of a pod on a cluster, for as long as the visit lasts, and say what becomes of them.
+    """Place copies of a pod on a cluster until the session ends, and return the prediction for them.
 
     Raises:
-        QuantityError: a quantity that the pod asks for, or the size of a claim or volume that it needs, is none.
-        NoPriorityClassError: it names a class that is not there.
-        SelectorError: a claim of it has a selector that is none.
+        QuantityError: if a request, or the size of a claim or volume, is invalid.
+        NoPriorityClassError: if the pod names a missing class.
+        SelectorError: if a claim has an invalid selector.
     """
     incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
     unmodelled = tuple(find_unmodelled(incoming, cluster))
@@ -125,8 +155,16 @@ def predict_copies(pod: SchedulingPod, cluster: Cluster, session: PlacementSessi
     )
 
 
+def _is_unresolvable(pod: IncomingPod, cluster: Cluster, result: ScheduleResult) -> bool:
+    """Return whether the pod can never run on any evaluated node."""
+    nodes = (
+        None if result.diagnosis is None or result.diagnosis.pre_filter_status is not None else result.diagnosis.nodes
+    )
+    return nodes is not None and bool(len(nodes)) and bool(mask_unresolvable(pod, cluster, nodes).all())
+
+
 def diagnose_node(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, node_index: int) -> NodeDiagnosis:
-    """What one of the nodes says that were asked."""
+    """Return the diagnosis of one of the evaluated nodes."""
     columns = cluster.nodes
     reasons = diagnosis.reasons(node_index)
     if not reasons:
@@ -142,16 +180,8 @@ def diagnose_node(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, node
     )
 
 
-def _is_unresolvable(pod: IncomingPod, cluster: Cluster, result: ScheduleResult) -> bool:
-    """Whether no node that was asked can ever run the pod."""
-    nodes = (
-        None if result.diagnosis is None or result.diagnosis.pre_filter_status is not None else result.diagnosis.nodes
-    )
-    return nodes is not None and bool(len(nodes)) and bool(mask_unresolvable(pod, cluster, nodes).all())
-
-
 def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[Shortfall]) -> tuple[NodeConsumer, ...]:
-    """The pods that have most of what is short there; of several things, of the first."""
+    """Return the pods that use most of the short resources; the first resource decides."""
     names = [each.resource for each in shortfalls if each.resource != _PODS]
     consumers = [
         NodeConsumer(pod, amounts)
@@ -162,25 +192,14 @@ def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[
     return tuple(consumers[:MAX_CONSUMERS])
 
 
-_DAEMON_TOLERATIONS = (
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
-)
-_HOST_NETWORK_TOLERATION = ("node.kubernetes.io/network-unavailable", "NoSchedule")
-
-
 def predict_daemon_set(pod: SchedulingPod, cluster: Cluster, session: PlacementSession | None = None) -> Prediction:
-    """Place a pod on each node that is to have it and has room; the copies are as many as are to have it.
+    """Place a pod on each eligible node where it fits; `count` is the number of eligible nodes.
 
-    They stay for as long as the visit lasts, if there is one.
+    The pods stay until the session ends, if there is one.
 
     Raises:
-        QuantityError: a quantity that the pod asks for is none.
-        NoPriorityClassError: it names a class that is not there.
+        QuantityError: if a request is invalid.
+        NoPriorityClassError: if the pod names a missing class.
     """
     daemon = merge_label_keys(with_resolved_priority(with_daemon_tolerations(pod), cluster.priority_classes))
     incoming = IncomingPod.from_pod(daemon)
@@ -189,7 +208,7 @@ def predict_daemon_set(pod: SchedulingPod, cluster: Cluster, session: PlacementS
     if session is not None:
         for node_index in diagnosis.feasible.tolist():
             session.assume(daemon, node_index)
-    node_names = tuple(cluster.nodes.get_name(place) for place in diagnosis.feasible.tolist())
+    node_names = tuple(cluster.nodes.get_name(node_index) for node_index in diagnosis.feasible.tolist())
     if len(node_names) == len(diagnosis.nodes):
         return Prediction(
             Feasibility.UNKNOWN if unmodelled else Feasibility.NOW, len(node_names), node_names, unmodelled
@@ -200,8 +219,18 @@ def predict_daemon_set(pod: SchedulingPod, cluster: Cluster, session: PlacementS
     return Prediction(feasibility, len(diagnosis.nodes), node_names, unmodelled, replace(result, diagnosis=diagnosis))
 
 
+def with_daemon_tolerations(pod: SchedulingPod) -> SchedulingPod:
+    """Return the pod with the tolerations that the controller adds to every pod of a DaemonSet."""
+    spec = pod.spec or SchedulingPodSpec()
+    tolerated_taints = (*_DAEMON_TOLERATIONS, _HOST_NETWORK_TOLERATION) if spec.host_network else _DAEMON_TOLERATIONS
+    tolerations = [Toleration(key, "Exists", effect=effect) for key, effect in tolerated_taints]
+    return msgspec.structs.replace(
+        pod, spec=msgspec.structs.replace(spec, tolerations=[*(spec.tolerations or ()), *tolerations])
+    )
+
+
 def _find_target_nodes(pod: IncomingPod, cluster: Cluster) -> NodeIndices:
-    """The nodes that the controller makes a pod for."""
+    """Return the nodes for which the controller makes a pod."""
     nodes = cluster.nodes.get_indices()
     is_target = ~node_eligibility.mask_untolerated_taints(pod, cluster)[nodes]
     for status in (
@@ -213,7 +242,7 @@ def _find_target_nodes(pod: IncomingPod, cluster: Cluster) -> NodeIndices:
 
 
 def _create_pod_for_node(pod: SchedulingPod, node_name: str) -> SchedulingPod:
-    """The pod that is made for one node (ReplaceDaemonSetPodNodeNameNodeAffinity in daemon/util/daemonset_util.go)."""
+    """Return the pod for one node (ReplaceDaemonSetPodNodeNameNodeAffinity in daemon/util/daemonset_util.go)."""
     spec = pod.spec or SchedulingPodSpec()
     name_requirement = SelectorRequirement("metadata.name", "In", [node_name])
     affinity_to_node = NodeAffinity(NodeSelector([NodeSelectorTerm(match_fields=[name_requirement])]))
@@ -221,46 +250,15 @@ def _create_pod_for_node(pod: SchedulingPod, node_name: str) -> SchedulingPod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, affinity=affinity))
 
 
-def with_daemon_tolerations(pod: SchedulingPod) -> SchedulingPod:
-    """The pod with what the controller lets every pod of a DaemonSet tolerate."""
-    spec = pod.spec or SchedulingPodSpec()
-    tolerated_taints = (*_DAEMON_TOLERATIONS, _HOST_NETWORK_TOLERATION) if spec.host_network else _DAEMON_TOLERATIONS
-    tolerations = [Toleration(key, "Exists", effect=effect) for key, effect in tolerated_taints]
-    return msgspec.structs.replace(
-        pod, spec=msgspec.structs.replace(spec, tolerations=[*(spec.tolerations or ()), *tolerations])
-    )
-
-
-_POLICY_NEVER = "Never"
-_MAX_DRY_RUNS = 3  # on each, every pod of a lower priority is thought away and back
-
-
-@dataclass(frozen=True, slots=True)
-class NodeVictims:
-    """On this node `pods` would have to leave, all of a lower priority; others may be asked on another."""
-
-    node: str
-    victims: tuple[PodInfo, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class QuickPrediction:
-    """So many copies are `placed`, and the next has no room: in the scheduler's words, or since others must `leave`."""
-
-    placed_count: int
-    message: str = ""
-    candidate: NodeVictims | None = None
-
-
 def predict_quickly(
     pod: SchedulingPod, incoming: IncomingPod, cluster: Cluster, count: int, diagnosis: Diagnosis
 ) -> QuickPrediction | None:
-    """What keeps some of so many copies out, of which nodes say `first` to the first.
+    """Predict the first copy of `count` that does not fit; `diagnosis` is that of the first copy.
 
-    None when all have room, and when it is not soon told whether others would be asked to leave.
+    None if all fit, and if a few dry runs do not decide whether preemption helps.
 
     Raises:
-        QuantityError: a quantity that the pod asks for is none.
+        QuantityError: if a request is invalid.
     """
     if count == 1:
         return None if len(diagnosis.feasible) else _predict_next_copy(0, incoming, cluster, diagnosis)
@@ -278,7 +276,7 @@ def predict_quickly(
 def _predict_next_copy(
     placed_count: int, pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis
 ) -> QuickPrediction | None:
-    """Of a copy to which nodes say this, which none of them takes."""
+    """Predict a copy for which no node is feasible, after `placed_count` others."""
     nodes = _find_preemption_nodes(pod, cluster, diagnosis)
     for node_index in nodes[:_MAX_DRY_RUNS].tolist():
         result = select_victims_on_node(pod, cluster, node_index)
@@ -294,7 +292,7 @@ def _predict_next_copy(
 
 
 def _find_preemption_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> NodeIndices:
-    """The nodes on which asking others to leave may help."""
+    """Return the nodes on which preemption may help, the most likely first."""
     if pod.spec.preemption_policy == _POLICY_NEVER or diagnosis.pre_filter_status is not None:
         return diagnosis.nodes[:0]
     nodes = diagnosis.resolvable
@@ -303,7 +301,7 @@ def _find_preemption_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagno
 
 
 def _sort_by_likelihood(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> NodeIndices:
-    """First those that the pod's company lets it be on as it is: of a node without room the filters ask no further."""
+    """Sort nodes that pass the inter-pod filters first: a node without free resources did not reach these filters."""
     rejected = np.zeros(len(nodes), dtype=np.bool_)
     for filter_nodes in (pod_topology_spread.filter_topology_spread, inter_pod_affinity.filter_inter_pod_affinity):
         for status in filter_nodes(pod, cluster, nodes) if len(nodes) > _MAX_DRY_RUNS else ():

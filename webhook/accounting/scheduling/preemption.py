@@ -1,16 +1,12 @@
-"""What the scheduler does when a pod fits nowhere: whom it asks to leave, or why it asks nobody.
+"""Preemption for a pod that fits no node: the candidates, the best of them, or the reason why there are none.
 
 Source: Preempt, findCandidates and DryRunPreemption in framework/preemption/preemption.go, PodEligibleToPreemptOthers
-and GetOffsetAndNumCandidates in plugins/defaultpreemption/default_preemption.go, v1.36.
+and GetOffsetAndNumCandidates in plugins/defaultpreemption/default_preemption.go; for the choice of a node
+pickOneNodeForPreemption in framework/preemption/preemption.go, v1.36.
 
-On which of several nodes pods are asked to leave.
-
-Source: pickOneNodeForPreemption in framework/preemption/preemption.go, v1.36.
-
-Nodes on which it is in vain to ask anybody to leave, found for all of them at once.
-
-What `dry_run` would find node by node where only room decides: there is nobody of a lower priority, or the pod lacks
-something though all of those left (SelectVictimsOnNode in plugins/defaultpreemption/default_preemption.go, v1.36).
+`exclude_hopeless_nodes` excludes nodes for all of them at once. It finds what `select_victims_on_node` would find node
+by node where only resources decide: the node has no pod of a lower priority, or a resource is short even without all of
+them (SelectVictimsOnNode in plugins/defaultpreemption/default_preemption.go, v1.36).
 """
 
 from collections import Counter
@@ -35,48 +31,78 @@ from webhook.accounting.selectors import join_errors
 
 _PRIORITY_OFFSET = 1 << 31  # makes every priority positive, so that more victims never weigh less
 
-
-def pick_best_candidates(candidates: Sequence[PreemptionCandidate]) -> tuple[PreemptionCandidate, ...]:
-    """The candidates than which none is better. Of several the scheduler takes any."""
-    remaining = list(candidates)
-    for penalty in (_count_violations, _get_highest_priority, _sum_priorities, _count_victims):
-        remaining = _keep_minimal(remaining, penalty)
-    latest_start = max((find_earliest_start(each.victims) for each in remaining), default="")
-    return tuple([each for each in remaining if find_earliest_start(each.victims) == latest_start])
-
-
-def _keep_minimal(
-    candidates: list[PreemptionCandidate], penalty: Callable[[PreemptionCandidate], int]
-) -> list[PreemptionCandidate]:
-    minimum = min(map(penalty, candidates), default=0)
-    return [each for each in candidates if penalty(each) == minimum]
-
-
-def _count_violations(candidate: PreemptionCandidate) -> int:
-    return candidate.violation_count
-
-
-def _get_highest_priority(candidate: PreemptionCandidate) -> int:
-    return candidate.victims[0].group.priority
-
-
-def _sum_priorities(candidate: PreemptionCandidate) -> int:
-    return sum(each.group.priority + _PRIORITY_OFFSET for each in candidate.victims)
-
-
-def _count_victims(candidate: PreemptionCandidate) -> int:
-    return len(candidate.victims)
-
-
 NO_VICTIMS = "No preemption victims found for incoming pod"
 _PODS = "pods"
 
+_POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
+_VICTIM_TERMINATING = "not eligible due to a terminating pod on the nominated node."
+_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+_MIN_CANDIDATES_PERCENTAGE = 10  # minCandidateNodesPercentage
+_MIN_CANDIDATES = 100  # minCandidateNodesAbsolute
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionResult:
+    """The result: `candidates`, the `best_candidates` of them, or `message`, the reason why there are none.
+
+    `is_error` is set if the message is an error of the scheduler. `keeps_nomination` is set if a node that is nominated
+    for the pod already stays nominated. `is_sampled` is set if the scheduler starts its search at a random node and
+    stops at enough candidates, so that it may select another one.
+    """
+
+    candidates: tuple[PreemptionCandidate, ...] = ()
+    best_candidates: tuple[PreemptionCandidate, ...] = ()
+    message: str = ""
+    is_error: bool = False
+    keeps_nomination: bool = False
+    is_sampled: bool = False
+
+    @property
+    def selected(self) -> PreemptionCandidate | None:
+        """One of the best candidates: the scheduler nominates its node and evicts its victims."""
+        return self.best_candidates[0] if self.best_candidates else None
+
+
+def preempt(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> PreemptionResult:
+    """Return the result of preemption for a pod with this diagnosis. The cluster is unchanged afterwards."""
+    ineligibility = _find_ineligibility(pod, cluster, diagnosis)
+    if ineligibility:
+        return PreemptionResult(message=ineligibility, keeps_nomination=True)
+    nodes = diagnosis.resolvable
+    max_candidates = min(max(len(nodes) * _MIN_CANDIDATES_PERCENTAGE // 100, _MIN_CANDIDATES), len(nodes))
+    is_excluded, reason_counts = exclude_hopeless_nodes(pod, cluster, nodes)
+    candidates, non_candidates = _dry_run_preemption(pod, cluster, nodes[~is_excluded].tolist(), max_candidates)
+    if candidates:
+        return PreemptionResult(candidates, pick_best_candidates(candidates), is_sampled=max_candidates < len(nodes))
+    errors = sorted({each.reasons[0] for each in non_candidates if each.is_error})
+    if errors:
+        return PreemptionResult(message=join_errors(errors), is_error=True, keeps_nomination=True)
+    total = len(diagnosis.nodes)
+    reason_counts[_NOT_HELPFUL] = total - len(nodes)
+    reason_counts.update(chain.from_iterable(each.reasons for each in non_candidates))
+    return PreemptionResult(message=format_reason_counts(total, reason_counts))
+
+
+def _find_ineligibility(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> str:
+    """Return the reason why a pod must not preempt others; empty if it may."""
+    if pod.spec.preemption_policy == "Never":
+        return _POLICY_NEVER
+    node_index = cluster.nodes.find_index(pod.nominated_node) if pod.nominated_node else None
+    if node_index is None or node_index not in diagnosis.resolvable:
+        return ""
+    pods = cluster.get_node_pods(node_index).values()
+    is_terminating = any(
+        each.group.priority < pod.priority and each.is_terminating and each.is_preempted for each in pods
+    )
+    return _VICTIM_TERMINATING if is_terminating else ""
+
 
 def exclude_hopeless_nodes(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tuple[Mask, Counter[str]]:
-    """Which of these nodes surely do not help, and how many of them say what.
+    """Return a mask of the nodes on which preemption cannot help, and the number of nodes for each reason.
 
-    A node that may help passes all that is asked before room, where ports alone depend on other pods; and pods that it
-    is promised to may take more of it. Such nodes are told from others by who is there only.
+    A resolvable node has passed the filters before NodeResourcesFit, of which only NodePorts depends on other pods; so
+    a pod with ports is not checked for resources. Nominated pods may use more of a node, so that a node with some is
+    excluded only for lack of pods of a lower priority.
     """
     without_victims = np.asarray(
         cluster.priority_usage.sum_lower_priorities(pod.priority, _PODS, cluster.nodes.pods.array)[nodes] == 0,
@@ -98,7 +124,7 @@ def _mask_nominated(cluster: Cluster, nodes: NodeIndices) -> Mask:
 
 
 def _find_insufficient_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, Mask]]:
-    """What nodes lack though all of a lower priority leave, and which do."""
+    """Yield each reason for which nodes are short without all pods of lower priority, and their mask."""
     yield "Too many pods", _mask_short(pod, cluster, nodes, _PODS, 1)
     for name, requested in pod.requests.items():
         yield (
@@ -119,73 +145,10 @@ def _mask_short(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, name: st
     return np.asarray(free < requested, dtype=np.bool_)
 
 
-_POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
-_VICTIM_TERMINATING = "not eligible due to a terminating pod on the nominated node."
-_NOT_HELPFUL = "Preemption is not helpful for scheduling"
-_MIN_CANDIDATES_PERCENTAGE = 10  # minCandidateNodesPercentage
-_MIN_CANDIDATES = 100  # minCandidateNodesAbsolute
-
-
-@dataclass(frozen=True, slots=True)
-class PreemptionResult:
-    """What comes of it: `candidates` to choose from, `best` of them, or `refusal`, why there are none.
-
-    `is_fault` when the refusal is an error of the scheduler's. `keeps_promise` when a node that is promised to the pod
-    already stays so. `is_sampled` when the scheduler looks for candidates
-    from anywhere among the nodes and stops when it has enough, so that it may choose another.
-    """
-
-    candidates: tuple[PreemptionCandidate, ...] = ()
-    best_candidates: tuple[PreemptionCandidate, ...] = ()
-    message: str = ""
-    is_error: bool = False
-    keeps_nomination: bool = False
-    is_sampled: bool = False
-
-    @property
-    def selected(self) -> PreemptionCandidate | None:
-        """One of the best: the scheduler nominates its node, and asks its victims to leave."""
-        return self.best_candidates[0] if self.best_candidates else None
-
-
-def preempt(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> PreemptionResult:
-    """Whom the scheduler asks to leave for a pod that the nodes reject so. The cluster is as before afterwards."""
-    ineligibility = _find_ineligibility(pod, cluster, diagnosis)
-    if ineligibility:
-        return PreemptionResult(message=ineligibility, keeps_nomination=True)
-    nodes = diagnosis.resolvable
-    max_candidates = min(max(len(nodes) * _MIN_CANDIDATES_PERCENTAGE // 100, _MIN_CANDIDATES), len(nodes))
-    is_excluded, reason_counts = exclude_hopeless_nodes(pod, cluster, nodes)
-    candidates, non_candidates = _dry_run_preemption(pod, cluster, nodes[~is_excluded].tolist(), max_candidates)
-    if candidates:
-        return PreemptionResult(candidates, pick_best_candidates(candidates), is_sampled=max_candidates < len(nodes))
-    errors = sorted({each.reasons[0] for each in non_candidates if each.is_error})
-    if errors:
-        return PreemptionResult(message=join_errors(errors), is_error=True, keeps_nomination=True)
-    total = len(diagnosis.nodes)
-    reason_counts[_NOT_HELPFUL] = total - len(nodes)
-    reason_counts.update(chain.from_iterable(each.reasons for each in non_candidates))
-    return PreemptionResult(message=format_reason_counts(total, reason_counts))
-
-
-def _find_ineligibility(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> str:
-    """Why a pod may ask nobody to leave, if so."""
-    if pod.spec.preemption_policy == "Never":
-        return _POLICY_NEVER
-    node_index = cluster.nodes.find_index(pod.nominated_node) if pod.nominated_node else None
-    if node_index is None or node_index not in diagnosis.resolvable:
-        return ""
-    pods = cluster.get_node_pods(node_index).values()
-    is_terminating = any(
-        each.group.priority < pod.priority and each.is_terminating and each.is_preempted for each in pods
-    )
-    return _VICTIM_TERMINATING if is_terminating else ""
-
-
 def _dry_run_preemption(
     pod: IncomingPod, cluster: Cluster, nodes: Sequence[int], max_candidates: int
 ) -> tuple[tuple[PreemptionCandidate, ...], list[NoCandidate]]:
-    """So many candidates, and the nodes that were found to be none."""
+    """Return up to `max_candidates` candidates, or more if all violate a budget, and the nodes without one."""
     candidates: list[PreemptionCandidate] = []
     non_candidates: list[NoCandidate] = []
     for node_index in nodes:
@@ -197,3 +160,35 @@ def _dry_run_preemption(
         if len(candidates) >= max_candidates and any(not each.violation_count for each in candidates):
             break
     return tuple(candidates), non_candidates
+
+
+def pick_best_candidates(candidates: Sequence[PreemptionCandidate]) -> tuple[PreemptionCandidate, ...]:
+    """Return the best candidates, all equal. The scheduler selects any of them."""
+    remaining = list(candidates)
+    for penalty in (_count_violations, _get_highest_priority, _sum_priorities, _count_victims):
+        remaining = _keep_minimal(remaining, penalty)
+    latest_start = max((find_earliest_start(each.victims) for each in remaining), default="")
+    return tuple([each for each in remaining if find_earliest_start(each.victims) == latest_start])
+
+
+def _count_violations(candidate: PreemptionCandidate) -> int:
+    return candidate.violation_count
+
+
+def _get_highest_priority(candidate: PreemptionCandidate) -> int:
+    return candidate.victims[0].group.priority
+
+
+def _sum_priorities(candidate: PreemptionCandidate) -> int:
+    return sum(each.group.priority + _PRIORITY_OFFSET for each in candidate.victims)
+
+
+def _count_victims(candidate: PreemptionCandidate) -> int:
+    return len(candidate.victims)
+
+
+def _keep_minimal(
+    candidates: list[PreemptionCandidate], penalty: Callable[[PreemptionCandidate], int]
+) -> list[PreemptionCandidate]:
+    minimum = min(map(penalty, candidates), default=0)
+    return [each for each in candidates if penalty(each) == minimum]

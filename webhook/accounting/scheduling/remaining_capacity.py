@@ -1,4 +1,4 @@
-"""How many more copies of a pod there is room for, on each node and in all, and what then keeps the next one out."""
+"""The number of further copies of a pod that fit, on each node and in all, and the limiting reasons."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -27,9 +27,10 @@ _PODS = "pods"
 
 @dataclass(frozen=True, slots=True)
 class RemainingCapacity:
-    """`copies` by node, of the nodes that take any; `sentence` is what keeps the next copy out, `limits` its parts.
+    """The number of copies by node, without zeros; `message` is the fit error of the next copy.
 
-    The sentence is what the scheduler would begin its own with; `unknown` names what was not judged.
+    The message is the first part of the scheduler's own. `limiting_reasons` has the number of nodes for each reason.
+    `unmodelled` names the features that were not evaluated.
     """
 
     copies_by_node: Mapping[str, int]
@@ -39,17 +40,17 @@ class RemainingCapacity:
 
     @property
     def total(self) -> int:
-        """On all nodes together."""
+        """The number of copies on all nodes together."""
         return sum(self.copies_by_node.values())
 
 
 def compute_remaining_capacity(pod: SchedulingPod, cluster: Cluster) -> RemainingCapacity:
-    """The room for copies of a pod. The cluster is as before afterwards.
+    """Return the number of copies of a pod that fit. The cluster is unchanged afterwards.
 
     Raises:
-        QuantityError: a quantity that the pod asks for, or the size of a claim or volume that it needs, is none.
-        NoPriorityClassError: it names a class that is not there.
-        SelectorError: a claim of it has a selector that is none.
+        QuantityError: if a request, or the size of a claim or volume, is invalid.
+        NoPriorityClassError: if the pod names a missing class.
+        SelectorError: if a claim has an invalid selector.
     """
     resolved_pod = with_resolved_priority(pod, cluster.priority_classes)
     incoming = IncomingPod.from_pod(resolved_pod)
@@ -68,7 +69,7 @@ def compute_remaining_capacity(pod: SchedulingPod, cluster: Cluster) -> Remainin
 
 
 def _count_independent(pod: IncomingPod, cluster: Cluster) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
-    """Of copies that are in each other's way only by what they take: each node's room is counted by itself."""
+    """Count independent copies: the free amounts of each node give its number."""
     diagnosis = run_filters(pod, cluster)
     feasible = diagnosis.feasible
     capacity = count_max_copies(pod, cluster, feasible)
@@ -85,7 +86,7 @@ def _count_independent(pod: IncomingPod, cluster: Cluster) -> tuple[Mapping[str,
 def _count_by_placement(
     pod: SchedulingPod, incoming: IncomingPod, cluster: Cluster
 ) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
-    """Of all others: placed one after the other, until there is no room."""
+    """Count copies by placing them one after the other until no node is feasible."""
     with open_placement_session(cluster) as session:
         nodes = session.place(pod, count_max_pods(cluster))
         diagnosis = run_filters(incoming, cluster)
@@ -106,7 +107,7 @@ def _count_reasons(diagnosis: Diagnosis) -> Counter[str]:
 def _find_next_shortfalls(
     pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, capacity: ExactIntegerArray
 ) -> Iterator[tuple[str, Mask]]:
-    """What nodes say to one copy more than they have room for."""
+    """Yield the reasons of the nodes for one copy more than fits, and their masks."""
     if pod.ports:
         yield NO_FREE_PORTS, np.ones(len(nodes), dtype=np.bool_)
         return

@@ -1,8 +1,8 @@
-"""What would let a pod run that fits nowhere: changes to it, or to nodes, each of them tried.
+"""Remedies for a pod that fits no node: changes of the pod or of nodes, and evictions, each verified by a trial.
 
-One change at a time, and two together where no single one helps.
+A trial makes one change, and two together where no single one helps.
 
-Which pods' leaving would let a pod run, whatever their priority: what people can do, not what the scheduler does.
+An eviction option names pods of any priority: users can evict these, while the scheduler evicts only lower priorities.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -27,34 +27,35 @@ from webhook.objects.scheduling import Taint, Toleration
 
 _CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
 _MAX_COMBINED = 2
-"""Changes that are tried together."""
+"""The maximal number of changes that are tried together."""
 
 _Describe = Callable[[IncomingPod, Cluster, int], str]
-"""What a change comes to at one place."""
+"""A function that describes a change for the node at an index; an empty text if the node needs no change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Something to change, in words, and the nodes that would then take the pod."""
+    """A change, as text, and the nodes that are feasible after it."""
 
     change: str
     nodes: tuple[str, ...]
 
 
 class _Change(NamedTuple):
-    """`made` is the pod as if the change were made; None when there is nothing to change."""
+    """A change to try: `apply` returns the pod after the change, or None when the pod gives no cause for it."""
 
     apply: Callable[[IncomingPod, Cluster], IncomingPod | None]
     describe: _Describe
 
 
 def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tuple[Remedy, ...]:
-    """What would help, each on those of these nodes that would then take the pod; nothing when it takes more than two.
+    """Return the changes that help, each with those of these nodes that are feasible after it.
 
-    Of the resources of nodes those come first that lack least.
+    The result is empty if more than two changes are necessary. Changes to nodes are sorted by the size of the
+    shortfall, the smallest first.
 
     Raises:
-        QuantityError: the size of a claim or volume that it needs is none.
+        QuantityError: if the size of a claim or volume is invalid.
     """
     for change_count in range(1, _MAX_COMBINED + 1):
         nodes_by_change: dict[str, list[str]] = {}
@@ -69,7 +70,7 @@ def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tup
 def _try_changes(
     pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, changes: Sequence[_Change]
 ) -> Iterator[tuple[str, str]]:
-    """What these changes come to at each node that takes the pod once they are made, and the node."""
+    """Yield the description and node name for each node that is feasible after these changes."""
     modified = pod
     for next_change in changes:
         candidate = next_change.apply(modified, cluster)
@@ -121,7 +122,7 @@ def _describe_toleration(pod: IncomingPod, cluster: Cluster, node_index: int) ->
 
 
 def _blocking_taints(cluster: Cluster, node_index: int, *, is_cordon: bool) -> tuple[Taint, ...]:
-    """The taints at a place that keep pods out: those of closed nodes, or the others."""
+    """Return the taints of a node that block pods: the cordon taint, or all others."""
     node_taints = cluster.nodes.taints.value(node_index) or ()
     return tuple(
         each
@@ -171,7 +172,7 @@ def _drop_requests(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
 
 
 def _describe_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
-    """How much of each the node lacks."""
+    """Describe the short amount of each resource on a node."""
     shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
     parts = [f"{format_amount(each.resource, each.short)} more {each.resource}" for each in shortfalls]
     return f"{' and '.join(parts)} on the node" if parts else ""
@@ -192,15 +193,14 @@ _CHANGES: Sequence[_Change] = (
     _Change(_drop_host_ports, _describe_as("leave its host ports out")),
 )
 
-
 _MAX_TRIED_NODES = 20
-"""Nodes that are looked at, the least short of room first."""
+"""The maximal number of nodes that are tried, the smallest shortfall first."""
 _MAX_OPTIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionOption:
-    """A node that takes the pod once these have left it; none of them could stay."""
+    """A node that is feasible after these pods are evicted; none of them could stay."""
 
     node: str
     pods: tuple[PodInfo, ...]
@@ -209,12 +209,15 @@ class EvictionOption:
 def find_eviction_options(
     pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, kept_uids: Collection[str]
 ) -> tuple[EvictionOption, ...]:
-    """The nodes on which the fewest pods would have to leave, at most three. Pods with a UID in `staying` stay."""
+    """Return the nodes with the fewest pods to evict, at most three. Pods with a UID in `kept_uids` stay."""
     if diagnosis.pre_filter_status is not None:
         return ()
     nodes = diagnosis.resolvable[~mask_unresolvable(pod, cluster, diagnosis.resolvable)].tolist()
     nodes.sort(
-        key=lambda place: (node_resources_fit.measure_shortfall(pod, cluster, place), cluster.nodes.get_name(place))
+        key=lambda node_index: (
+            node_resources_fit.measure_shortfall(pod, cluster, node_index),
+            cluster.nodes.get_name(node_index),
+        )
     )
     options = [
         option
@@ -256,5 +259,5 @@ def _find_option(
 
 
 def _list_used_amounts(pod: PodInfo, resource_names: Collection[str]) -> list[int]:
-    """How much it has of what is short: who has least may stay first, so that few must go."""
+    """Return a pod's amounts of the short resources: small pods are restored first, so that few are evicted."""
     return [pod.group.requests.get(name, 0) for name in resource_names]

@@ -1,7 +1,4 @@
-"""Namespaces that are chosen by their labels, of which the labels are not known.
-
-What of a pod's volumes is not judged.
-"""
+"""The features of a pod or cluster that the scheduling model does not evaluate: devices, volumes, namespace labels."""
 
 from collections.abc import Iterator
 
@@ -13,9 +10,33 @@ from webhook.accounting.scheduling.plugins.pod_claims import list_claim_refs
 
 _MAX_LISTED = 3
 
+_DEFAULT_SCHEDULER = "default-scheduler"
+
+
+def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
+    """Yield a message for each feature of a pod that is not modelled."""
+    yield from find_unmodelled_volumes(pod, cluster)
+    yield from find_unmodelled_namespaces(pod, cluster)
+    if pod.spec.resource_claims:
+        yield "resource claims: which devices are free for them is not modelled"
+    for name in pod.requests:
+        if (device_class := cluster.device_classes.find_class(name)) is not None:
+            yield f"{name}: which devices of class {device_class} are free for it is not modelled"
+    if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
+        yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
+
+
+def find_unmodelled_volumes(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
+    """Yield a message for each feature of a pod's volumes that is not modelled."""
+    if cluster.storage is None:
+        if list_claim_refs(pod) or any(find_migrated_driver(each) for each in pod.spec.volumes or ()):
+            yield "volumes: claims, volumes and storage classes of this cluster are not known"
+    elif has_migrated_volume(pod, cluster.storage):
+        yield "volumes: where a volume built into Kubernetes is reached once its driver serves it is not modelled"
+
 
 def find_unmodelled_namespaces(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
-    """What the answer leaves open: namespaces are taken to have no labels, and it matters."""
+    """Yield a message if a term selects namespaces by label and the labels of some are unknown."""
     unknown_namespaces = sorted(_find_referenced_namespaces(pod, cluster) - cluster.namespaces.keys())
     if unknown_namespaces:
         more = f" and {len(unknown_namespaces) - _MAX_LISTED} more" if len(unknown_namespaces) > _MAX_LISTED else ""
@@ -23,7 +44,7 @@ def find_unmodelled_namespaces(pod: IncomingPod, cluster: Cluster) -> Iterator[s
 
 
 def _find_referenced_namespaces(pod: IncomingPod, cluster: Cluster) -> set[str]:
-    """The namespaces whose labels say whom some term is about: the pod's own terms, or those of pods on nodes."""
+    """Return the namespaces whose labels decide the terms of the pod, or of pods on nodes."""
     namespaces: set[str] = set()
     if any(map(_has_namespace_selector, (*pod.inter_pod.affinity, *pod.inter_pod.anti_affinity))):
         namespaces |= cluster.label_index.namespaces() | {pod.namespace}
@@ -35,28 +56,3 @@ def _find_referenced_namespaces(pod: IncomingPod, cluster: Cluster) -> set[str]:
 
 def _has_namespace_selector(term: AffinityTerm) -> bool:
     return bool(term.namespace_selector.conditions)
-
-
-def find_unmodelled_volumes(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
-    """What the answer leaves open, each with the reason."""
-    if cluster.storage is None:
-        if list_claim_refs(pod) or any(find_migrated_driver(each) for each in pod.spec.volumes or ()):
-            yield "volumes: claims, volumes and storage classes of this cluster are not known"
-    elif has_migrated_volume(pod, cluster.storage):
-        yield "volumes: where a volume built into Kubernetes is reached once its driver serves it is not modelled"
-
-
-_DEFAULT_SCHEDULER = "default-scheduler"
-
-
-def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
-    """What of a pod is not judged here."""
-    yield from find_unmodelled_volumes(pod, cluster)
-    yield from find_unmodelled_namespaces(pod, cluster)
-    if pod.spec.resource_claims:
-        yield "resource claims: which devices are free for them is not modelled"
-    for name in pod.requests:
-        if (device_class := cluster.device_classes.find_class(name)) is not None:
-            yield f"{name}: which devices of class {device_class} are free for it is not modelled"
-    if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
-        yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"

@@ -1,9 +1,7 @@
-"""Nodes on which a pod can never run as they are, whoever leaves them.
+"""The nodes on which a pod can never run in its present form, regardless of the other pods.
 
-The scheduler hears of each node only the first filter that rejects it; whether a pod waits for others or for ever is
-another question, so that here every lasting obstacle is looked for.
-
-Whether no node can ever run a pod as it is: a question about nodes alone, whoever is on them.
+The scheduler reports for each node only the first plugin that rejects it. To decide between a wait and never, this
+module evaluates every permanent obstacle.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +24,7 @@ _PODS = "pods"
 
 
 def filter_allocatable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes that have less than the pod asks for, or room for no pod at all, when they are empty."""
+    """Reject nodes whose allocatable amounts are too small for the pod even without other pods."""
     for name, requested in {_PODS: 1, **pod.requests}.items():
         column = cluster.nodes.find_allocatable_column(name)
         allocatable = np.zeros(len(nodes), dtype=np.int64) if column is None else column.array[nodes]
@@ -41,11 +39,11 @@ UNRESOLVABLE_FILTERS: Sequence[Filter] = (
     node_affinity.filter_node_affinity,
     filter_allocatable,
 )
-"""Filters that no pod's leaving changes."""
+"""The filters whose result does not depend on other pods."""
 
 
 def mask_unresolvable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Mask:
-    """On which of these nodes the pod can never run."""
+    """Return a mask of the nodes on which the pod can never run."""
     unresolvable = np.zeros(len(nodes), dtype=np.bool_)
     node_names = node_affinity.list_named_nodes(pod)
     if node_names is not None:
@@ -59,7 +57,7 @@ def mask_unresolvable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) ->
 
 
 def find_largest_allocatable(pod: IncomingPod, cluster: Cluster) -> Mapping[str, int]:
-    """The most that any node has of each resource that no node has enough of."""
+    """Return the largest allocatable amount of each resource that no node has enough of."""
     maximums = {name: _get_max_allocatable(cluster, name) for name in pod.requests}
     return {name: largest for name, largest in maximums.items() if largest < pod.requests[name]}
 
@@ -71,14 +69,14 @@ def _get_max_allocatable(cluster: Cluster, resource: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NeverPrediction:
-    """Why not: `largest` is the most that any node has of what no node has enough of, `sentence` the scheduler's."""
+    """`largest_allocatable` by resource that no node has enough of; `message` is the scheduler's fit error."""
 
     largest_allocatable: Mapping[str, int]
     message: str
 
 
 def predict_never(incoming: IncomingPod, cluster: Cluster) -> NeverPrediction | None:
-    """Why no node can ever run a pod; None where one could, where there are no nodes, or where that is not known."""
+    """Predict that no node can ever run a pod; None if one could, without nodes, and with unmodelled features."""
     nodes = cluster.nodes.get_indices()
     if (
         not len(nodes)
@@ -92,7 +90,7 @@ def predict_never(incoming: IncomingPod, cluster: Cluster) -> NeverPrediction | 
 
 
 def with_default_priority(pod: SchedulingPod) -> SchedulingPod:
-    """The pod with a priority, which is no matter to nodes, where it has none yet."""
+    """Return the pod with priority 0 if it has none, for callers for which the priority does not matter."""
     spec = pod.spec or SchedulingPodSpec()
     if spec.priority is not None:
         return pod

@@ -1,15 +1,11 @@
-"""Who would have to leave one node, so that a pod fits there.
+"""The victims on one node: the pods to evict so that a pod fits there.
 
-Source: SelectVictimsOnNode in plugins/defaultpreemption/default_preemption.go, v1.36.
+Source: SelectVictimsOnNode and, for PodDisruptionBudgets, filterPodsWithPDBViolation in
+plugins/defaultpreemption/default_preemption.go, v1.36.
 
-Whose leaving breaks a PodDisruptionBudget.
-
-Source: filterPodsWithPDBViolation in plugins/defaultpreemption/default_preemption.go, v1.36.
-
-Which pods are more important than others.
-
-Source: MoreImportantPod and GetEarliestPodStartTime in pkg/scheduler/util/utils.go, v1.36. A pod that has not started
-starts now there, whenever it is looked at, so that of several the one that comes first in a list counts as younger.
+Source of the order of importance: MoreImportantPod and GetEarliestPodStartTime in pkg/scheduler/util/utils.go, v1.36.
+There the start time of a pod that has not started is the current time of each call, so that of several such pods the
+first in a list counts as younger.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +25,7 @@ from webhook.objects.scheduling import PodDisruptionBudget, PodDisruptionBudgetS
 
 
 class _BudgetState:
-    """One budget, and how many more pods may leave under it."""
+    """One budget, and the number of further pods that may be evicted under it."""
 
     def __init__(self, budget: PodDisruptionBudget) -> None:
         status = budget.status or PodDisruptionBudgetStatus()
@@ -39,14 +35,14 @@ class _BudgetState:
         self._allowed = status.disruptions_allowed
 
     def record_disruption(self, pod: PodInfo) -> bool:
-        """Count a pod that is to leave; whether that is one too many. Pods known to leave already are not counted."""
+        """Count the eviction of a pod, unless it is in `disruptedPods`, and return whether it violates the budget."""
         if not self._is_matching(pod) or pod.name in self._disrupted:
             return False
         self._allowed -= 1
         return self._allowed < 0
 
     def _is_matching(self, pod: PodInfo) -> bool:
-        """Whether it is about a pod; one without a selector, or with an empty one, is about none here."""
+        """Return whether the budget covers a pod; a budget with a missing or empty selector covers none here."""
         return (
             self._namespace == pod.namespace
             and bool(pod.group.labels)
@@ -55,54 +51,14 @@ class _BudgetState:
         )
 
 
-def split_by_budget(
-    pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]
-) -> tuple[list[PodInfo], list[PodInfo]]:
-    """Pods whose leaving, one after the other, breaks a budget, and the others; each in the order given."""
-    states = [_BudgetState(each) for each in budgets]
-    # A pod counts under every budget that covers it, also after one of them is found to be broken.
-    violating = [sum([budget.record_disruption(pod) for budget in states]) > 0 for pod in pods]
-    return (
-        [pod for pod, is_violating in zip(pods, violating, strict=True) if is_violating],
-        [pod for pod, breaks in zip(pods, violating, strict=True) if not breaks],
-    )
-
-
-def _parse_selector(budget: PodDisruptionBudget) -> Selector:
-    try:
-        return parse_selector((budget.spec or PodDisruptionBudgetSpec()).selector)
-    except SelectorError:
-        return MATCH_NOTHING
-
-
-_NOT_STARTED = "~"  # after every time that can be written
-
-
-def sort_by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
-    """Pods by priority, highest first; of the same, those that started first."""
-    return [pod for _, pod in sorted(enumerate(pods), key=_rank_pod)]
-
-
-def find_earliest_start(pods: Sequence[PodInfo]) -> str:
-    """When the first of those pods started that have the highest priority among them."""
-    highest = max(pod.group.priority for pod in pods)
-    return min(_get_start_time(pod) for pod in pods if pod.group.priority == highest)
-
-
-def _rank_pod(indexed_pod: tuple[int, PodInfo]) -> tuple[int, str, int]:
-    index, pod = indexed_pod
-    return -pod.group.priority, _get_start_time(pod), index if pod.start_time else -index
-
-
-def _get_start_time(pod: PodInfo) -> str:
-    return pod.start_time or _NOT_STARTED
+_NOT_STARTED = "~"  # sorts after every timestamp
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionCandidate:
-    """A node on which a pod would fit if `victims` left, the most important first.
+    """A node on which a pod would fit without `victims`, the most important first.
 
-    So many `violations` of a budget it takes.
+    `violation_count` is the number of victims whose eviction violates a budget.
     """
 
     place: int
@@ -112,14 +68,14 @@ class PreemptionCandidate:
 
 @dataclass(frozen=True, slots=True)
 class NoCandidate:
-    """A node on which nobody's leaving helps, and why; `is_fault` when the scheduler takes it for one of its own."""
+    """A node on which preemption does not help, and the reasons; `is_error` is set for an error of the scheduler."""
 
     reasons: tuple[str, ...]
     is_error: bool = False
 
 
 def select_victims_on_node(pod: IncomingPod, cluster: Cluster, node_index: int) -> PreemptionCandidate | NoCandidate:
-    """What would have to happen on one node with pods of a lower priority. The cluster is as before afterwards."""
+    """Select the pods of lower priority to evict from one node. The cluster is unchanged afterwards."""
     lower_priority_pods = [
         each for each in cluster.get_node_pods(node_index).values() if each.group.priority < pod.priority
     ]
@@ -139,7 +95,7 @@ def select_victims_on_node(pod: IncomingPod, cluster: Cluster, node_index: int) 
 def _reprieve_pods(
     pod: IncomingPod, cluster: Cluster, node_index: int, forked: ClusterFork, lower_priority_pods: Sequence[PodInfo]
 ) -> PreemptionCandidate | NoCandidate:
-    """Let every pod stay that can, first those whose leaving breaks a budget, then the others, the important first."""
+    """Restore every pod that can stay: first pods whose eviction violates a budget, each group by importance."""
     violating, non_violating = split_by_budget(lower_priority_pods, cluster.budgets)
     victims = [each for each in violating if not _reprieve_pod(each, pod, cluster, node_index, forked)]
     violation_count = len(victims)
@@ -150,6 +106,19 @@ def _reprieve_pods(
         )
     sorted_victims = sort_by_importance(victims) if violating and non_violating else victims
     return PreemptionCandidate(node_index, tuple(sorted_victims), violation_count)
+
+
+def split_by_budget(
+    pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]
+) -> tuple[list[PodInfo], list[PodInfo]]:
+    """Split pods into those whose eviction, one after the other, violates a budget, and the others, in order."""
+    states = [_BudgetState(each) for each in budgets]
+    # A pod counts under every budget that covers it, also after one of them is violated.
+    violating = [sum([budget.record_disruption(pod) for budget in states]) > 0 for pod in pods]
+    return (
+        [pod for pod, is_violating in zip(pods, violating, strict=True) if is_violating],
+        [pod for pod, breaks in zip(pods, violating, strict=True) if not breaks],
+    )
 
 
 def _reprieve_pod(candidate: PodInfo, pod: IncomingPod, cluster: Cluster, node_index: int, forked: ClusterFork) -> bool:
@@ -164,7 +133,37 @@ def _reprieve_pod(candidate: PodInfo, pod: IncomingPod, cluster: Cluster, node_i
 
 
 def _uses_resources_only(candidate: PodInfo, pod: IncomingPod, cluster: Cluster, node_index: int) -> bool:
-    """Whether a pod on the node is in the other's way by what it takes of it only, so that no more need be asked."""
+    """Return whether a pod on the node competes with the incoming pod only for resources.
+
+    A check of the resources then replaces a run of the filters.
+    """
     has_inter_pod_constraints = bool(pod.inter_pod.affinity or pod.inter_pod.anti_affinity or pod.inter_pod.spread)
     needs_resources_only = not (has_inter_pod_constraints or pod.ports or list_scheduling_volumes(pod.spec))
     return needs_resources_only and not candidate.group.anti_affinity and node_index not in cluster.get_nominated_pods()
+
+
+def sort_by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
+    """Sort pods by priority, highest first; pods of one priority by start time, earliest first."""
+    return [pod for _, pod in sorted(enumerate(pods), key=_rank_pod)]
+
+
+def _rank_pod(indexed_pod: tuple[int, PodInfo]) -> tuple[int, str, int]:
+    index, pod = indexed_pod
+    return -pod.group.priority, _get_start_time(pod), index if pod.start_time else -index
+
+
+def _get_start_time(pod: PodInfo) -> str:
+    return pod.start_time or _NOT_STARTED
+
+
+def find_earliest_start(pods: Sequence[PodInfo]) -> str:
+    """Return the earliest start time among the pods of the highest priority."""
+    highest = max(pod.group.priority for pod in pods)
+    return min(_get_start_time(pod) for pod in pods if pod.group.priority == highest)
+
+
+def _parse_selector(budget: PodDisruptionBudget) -> Selector:
+    try:
+        return parse_selector((budget.spec or PodDisruptionBudgetSpec()).selector)
+    except SelectorError:
+        return MATCH_NOTHING

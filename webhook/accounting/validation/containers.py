@@ -1,4 +1,4 @@
-"""The requests and limits of one container, or of whatever goes by the same rules.
+"""Validation of the requests and limits of one container, or of another object with the same rules.
 
 Source: validateResourceRequirements in pkg/apis/core/validation/validation.go, v1.36.
 """
@@ -24,7 +24,7 @@ _QOS_NAMES = frozenset({"cpu", "memory"})
 
 
 def check_resources(path: str, requests: Quantities, limits: Quantities, context: NameContext) -> list[Problem]:
-    """Everything that is wrong with a `resources` at a path: names, values, requests against limits, huge pages."""
+    """Return every problem of `resources` at a path: names, values, requests against limits, huge pages."""
     problems: list[Problem] = []
     for name, quantity in limits.items():
         if not is_surely_valid(name, quantity, context):
@@ -44,13 +44,16 @@ def check_resources(path: str, requests: Quantities, limits: Quantities, context
 
 
 def is_whole_pages(name: str, quantity: Quantity) -> bool:
-    """Whether huge pages are asked for in whole ones (IsHugePageResourceValueDivisible). Zero pages are whole."""
+    """Return whether a quantity of huge pages is a whole number of pages (IsHugePageResourceValueDivisible).
+
+    Zero pages are whole.
+    """
     size = _parse_page_size(name)
     return size > 0 and quantity.value() % size == 0
 
 
 def _check_entry(path: str, name: str, quantity: Quantity, context: NameContext) -> list[Problem]:
-    """One entry of requests or limits by itself."""
+    """Check one entry of requests or limits by itself."""
     problems = check_name(path, name, context) + check_value(path, name, quantity)
     if is_hugepage(name) and not is_whole_pages(name, quantity):
         detail = f"{quantity} is not positive integer multiple of {name}"
@@ -61,7 +64,7 @@ def _check_entry(path: str, name: str, quantity: Quantity, context: NameContext)
 
 
 def _describe_not_whole_pages(name: str, quantity: Quantity) -> str:
-    """Part of a page, and the whole pages beside it."""
+    """Return the message for a fraction of a page, with the nearest whole pages."""
     size, page = _parse_page_size(name), name.removeprefix(HUGEPAGES_PREFIX)
     if not size:
         return f"{page!r} is no page size; write one as in hugepages-2Mi"
@@ -71,7 +74,7 @@ def _describe_not_whole_pages(name: str, quantity: Quantity) -> str:
 
 
 def _check_request_against_limit(path: str, name: str, request: Quantity, limit: Quantity | None) -> list[Problem]:
-    """A request beside its limit. The path of Kubernetes' errors ends before the name."""
+    """Compare a request with its limit. The path of Kubernetes' errors ends before the name."""
     is_overcommit = is_overcommit_allowed(name)
     if limit is None:
         return [] if is_overcommit else [_create_limit_missing_problem(path, name, request)]
@@ -96,7 +99,7 @@ def _create_limit_missing_problem(path: str, name: str, request: Quantity) -> Pr
 
 @lru_cache(maxsize=256)
 def _parse_page_size(name: str) -> int:
-    """Bytes in a page, by the name; 0 when the name says none (HugePageSizeFromResourceName)."""
+    """Return the bytes of a page by the resource name; 0 if the name has no size (HugePageSizeFromResourceName)."""
     try:
         size = Quantity.parse(name.removeprefix(HUGEPAGES_PREFIX))
     except QuantityError:

@@ -1,11 +1,7 @@
-"""LimitRanges: types, names, and bounds that contradict each other.
+"""Validation of LimitRanges: types, names, and bounds that contradict each other.
 
 Source: ValidateLimitRange in pkg/apis/core/validation/validation.go and SetDefaults_LimitRangeItem in
-pkg/apis/core/v1/defaults.go, v1.36. Values are checked for neither sign nor fraction there.
-
-The bounds of one resource in a LimitRange entry, beside each other.
-
-Source: ValidateLimitRange in pkg/apis/core/validation/validation.go, v1.36.
+pkg/apis/core/v1/defaults.go, v1.36. Kubernetes checks neither sign nor fraction of values there.
 """
 
 from typing import NamedTuple
@@ -51,9 +47,21 @@ from webhook.objects.core import LimitRange, LimitRangeItem
 _ONE = Quantity.from_int(1)
 _MAX_MILLI = INT64_MAX // 1000  # resource.MaxMilliValue
 
+_STANDARD_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
+
+
+class LimitRangeLists(NamedTuple):
+    """The lists of an entry, parsed and completed, under the names of their fields."""
+
+    max: Quantities
+    min: Quantities
+    default: Quantities
+    default_request: Quantities
+    ratio: Quantities
+
 
 class LimitRangeBounds(NamedTuple):
-    """What an entry says of one resource; each may be absent."""
+    """The bounds of one resource in an entry; each may be absent."""
 
     max: Quantity | None
     min: Quantity | None
@@ -62,107 +70,8 @@ class LimitRangeBounds(NamedTuple):
     ratio: Quantity | None
 
 
-def check_bounds(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem]:
-    """Everything that contradicts, for the entry at a path."""
-    return (
-        _check_order(path, name, bounds)
-        + _check_ratio(path, name, bounds)
-        + _check_overcommit_defaults(path, name, bounds)
-    )
-
-
-def _check_order(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem]:
-    """Bounds out of order. Which of the two values is called the bad one is Kubernetes' choice."""
-    maximum, minimum, default, request, _ = bounds
-    checks = (
-        ("min", "min", minimum, "max", maximum, minimum),
-        ("defaultRequest", "min", minimum, "default request", request, request),
-        ("defaultRequest", "default request", request, "max", maximum, request),
-        ("defaultRequest", "default request", request, "default limit", default, request),
-        ("default", "min", minimum, "default", default, minimum),
-        ("default", "default", default, "max", maximum, maximum),
-    )
-    return [
-        _create_order_problem(
-            f"{path}.{field}[{name}]", f"{small} value {lower} is greater than {large} value {upper}", bad
-        )
-        for field, small, lower, large, upper, bad in checks
-        if lower is not None and upper is not None and bad is not None and lower > upper
-    ]
-
-
-def _create_order_problem(path: str, detail: str, quantity: Quantity) -> Problem:
-    message = f"{detail}; min <= defaultRequest <= default <= max must hold"
-    return _create_invalid_problem(path, BOUNDS_OUT_OF_ORDER, message, detail, quantity)
-
-
-def _check_ratio(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem]:
-    """A ratio below 1, or above what max and min leave room for."""
-    ratio, ratio_path = bounds.ratio, f"{path}.maxLimitRequestRatio[{name}]"
-    if ratio is None:
-        return []
-    problems = []
-    if ratio < _ONE:
-        message = f"a limit is never below its request, so a ratio of {ratio} can never be met; use 1 or more"
-        problems.append(
-            _create_invalid_problem(ratio_path, RATIO_IMPOSSIBLE, message, f"ratio {ratio} is less than 1", ratio)
-        )
-    if bounds.min is not None and bounds.max is not None:
-        max_ratio = _compute_max_ratio(ratio, bounds.min, bounds.max)
-        if max_ratio:
-            message = (
-                f"a ratio of {ratio} can never be exceeded between min {bounds.min} and max {bounds.max}; use less"
-            )
-            problems.append(
-                _create_invalid_problem(
-                    ratio_path, RATIO_IMPOSSIBLE, message, f"ratio {ratio} is greater than max/min = {max_ratio}", ratio
-                )
-            )
-    return problems
-
-
-def _compute_max_ratio(ratio: Quantity, minimum: Quantity, maximum: Quantity) -> str:
-    """Max divided by min as Kubernetes prints it when the ratio is larger, else empty.
-
-    Kubernetes compares and prints 64-bit floating point numbers here. This is the one place where we do so too: the
-    same digits come out no other way. No amount depends on it.
-    """
-    numbers = [each.value() for each in (ratio, minimum, maximum)]
-    scale = 1
-    if all(number < _MAX_MILLI for number in numbers):
-        numbers, scale = [each.milli() for each in (ratio, minimum, maximum)], 1000
-    requested_ratio, (_, min_number, max_number) = numbers[0] / scale, numbers
-    if min_number == 0:
-        return _format_division_by_zero(max_number)
-    return f"{max_number / min_number:f}" if requested_ratio > max_number / min_number else ""
-
-
-def _format_division_by_zero(max_number: int) -> str:
-    """IEEE 754: nothing is more than infinity or not a number, everything more than minus infinity."""
-    return "-Inf" if max_number < 0 else ""
-
-
-def _check_overcommit_defaults(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem]:
-    """Defaults that differ for what cannot be overcommitted."""
-    default, request = bounds.default, bounds.default_request
-    if is_overcommit_allowed(name) or default is None or request is None or default == request:
-        return []
-    detail = f"default value {default} must equal to defaultRequest value {request} in {name}"
-    message = (
-        f"default {default} and defaultRequest {request} differ, but {name} cannot be overcommitted; make them equal"
-    )
-    return [_create_invalid_problem(f"{path}.defaultRequest[{name}]", DEFAULTS_DIFFER, message, detail, request)]
-
-
-def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
-    return Problem(path, code.number, Reason.INVALID, message, detail, encode_go_json(quantity.text))
-
-
-_STANDARD_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
-
-
 def validate_limit_range(limit_range: LimitRange) -> list[Problem]:
-    """Everything the API server says of a LimitRange."""
+    """Return every problem that the API server reports for a LimitRange."""
     problems: list[Problem] = []
     types: set[str] = set()
     items = limit_range.spec.limits if limit_range.spec is not None else None
@@ -174,18 +83,24 @@ def validate_limit_range(limit_range: LimitRange) -> list[Problem]:
     return problems
 
 
-class LimitRangeLists(NamedTuple):
-    """An entry's lists, read and completed, under the names of their fields."""
+def check_limit_range_strictly(limit_range: LimitRange) -> list[Problem]:
+    """Return the problems of a LimitRange that Kubernetes accepts.
 
-    max: Quantities
-    min: Quantities
-    default: Quantities
-    default_request: Quantities
-    ratio: Quantities
+    These are negative values, and fractions of whole units. Such a LimitRange may fill in a default with which every
+    pod is rejected.
+    """
+    problems: list[Problem] = []
+    items = limit_range.spec.limits if limit_range.spec is not None else None
+    for index, item in enumerate(items or ()):
+        for path, quantities in list_item_fields(f"spec.limits[{index}]", parse_limit_range_item(item)):
+            is_ratio = path.endswith("Ratio")
+            for name, quantity in quantities.items():
+                problems += _check_limit_value(f"{path}[{name}]", name, quantity, is_ratio=is_ratio)
+    return problems
 
 
 def parse_limit_range_item(item: LimitRangeItem) -> LimitRangeLists:
-    """An entry as the API server stores it; what cannot be read is left out.
+    """Return an entry as the API server stores it, without unreadable values.
 
     For containers a missing default is taken from max, a missing default request from the default, else from min.
     """
@@ -198,13 +113,22 @@ def parse_limit_range_item(item: LimitRangeItem) -> LimitRangeLists:
 
 
 def list_item_fields(path: str, item: LimitRangeLists) -> tuple[tuple[str, Quantities], ...]:
-    """Each list of an entry with its path."""
+    """Return each list of an entry with its path."""
     keys = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
     return tuple((f"{path}.{key}", quantities) for key, quantities in zip(keys, item, strict=True))
 
 
+def check_bounds(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem]:
+    """Return every contradiction between the bounds of one resource, for the entry at a path."""
+    return (
+        _check_order(path, name, bounds)
+        + _check_ratio(path, name, bounds)
+        + _check_overcommit_defaults(path, name, bounds)
+    )
+
+
 def _check_type(path: str, limit_type: str, *, is_repeated: bool) -> list[Problem]:
-    """What is wrong with an entry's type."""
+    """Return the problems of an entry's type."""
     details = find_qualified_name_errors(limit_type)
     if not details and "/" not in limit_type and limit_type not in _STANDARD_TYPES:
         details = ("must be a standard limit type or fully qualified",)
@@ -218,7 +142,7 @@ def _check_type(path: str, limit_type: str, *, is_repeated: bool) -> list[Proble
 
 
 def _check_item(path: str, limit_type: str, raw: LimitRangeItem) -> list[Problem]:
-    """Everything about one entry but its type."""
+    """Return every problem of one entry except those of its type."""
     problems = _check_item_readable(path, raw)
     item = parse_limit_range_item(raw)
     if limit_type == "Pod":
@@ -269,7 +193,7 @@ def _create_storage_missing_problem(path: str) -> Problem:
 
 
 def _check_all_bounds(path: str, item: LimitRangeLists) -> list[Problem]:
-    """The bounds of each resource beside each other."""
+    """Return the contradictions between the bounds of each resource."""
     names = dict.fromkeys(name for listed in item for name in listed)
     return [
         problem
@@ -278,16 +202,94 @@ def _check_all_bounds(path: str, item: LimitRangeLists) -> list[Problem]:
     ]
 
 
-def check_limit_range_strictly(limit_range: LimitRange) -> list[Problem]:
-    """Values below zero, and fractions of what stands for whole things."""
-    problems: list[Problem] = []
-    items = limit_range.spec.limits if limit_range.spec is not None else None
-    for index, item in enumerate(items or ()):
-        for path, quantities in list_item_fields(f"spec.limits[{index}]", parse_limit_range_item(item)):
-            is_ratio = path.endswith("Ratio")
-            for name, quantity in quantities.items():
-                problems += _check_limit_value(f"{path}[{name}]", name, quantity, is_ratio=is_ratio)
+def _check_order(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem]:
+    """Report bounds out of order. Kubernetes decides which of the two values is the invalid one."""
+    maximum, minimum, default, request, _ = bounds
+    checks = (
+        ("min", "min", minimum, "max", maximum, minimum),
+        ("defaultRequest", "min", minimum, "default request", request, request),
+        ("defaultRequest", "default request", request, "max", maximum, request),
+        ("defaultRequest", "default request", request, "default limit", default, request),
+        ("default", "min", minimum, "default", default, minimum),
+        ("default", "default", default, "max", maximum, maximum),
+    )
+    return [
+        _create_order_problem(
+            f"{path}.{field}[{name}]", f"{small} value {lower} is greater than {large} value {upper}", invalid
+        )
+        for field, small, lower, large, upper, invalid in checks
+        if lower is not None and upper is not None and invalid is not None and lower > upper
+    ]
+
+
+def _create_order_problem(path: str, detail: str, quantity: Quantity) -> Problem:
+    message = f"{detail}; min <= defaultRequest <= default <= max must hold"
+    return _create_invalid_problem(path, BOUNDS_OUT_OF_ORDER, message, detail, quantity)
+
+
+def _check_ratio(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem]:
+    """Report a ratio below 1, or above the quotient of max and min."""
+    ratio, ratio_path = bounds.ratio, f"{path}.maxLimitRequestRatio[{name}]"
+    if ratio is None:
+        return []
+    problems = []
+    if ratio < _ONE:
+        message = f"a limit is never below its request, so a ratio of {ratio} can never be met; use 1 or more"
+        problems.append(
+            _create_invalid_problem(ratio_path, RATIO_IMPOSSIBLE, message, f"ratio {ratio} is less than 1", ratio)
+        )
+    if bounds.min is not None and bounds.max is not None:
+        max_ratio = _compute_max_ratio(ratio, bounds.min, bounds.max)
+        if max_ratio:
+            message = (
+                f"a ratio of {ratio} can never be exceeded between min {bounds.min} and max {bounds.max}; use less"
+            )
+            problems.append(
+                _create_invalid_problem(
+                    ratio_path, RATIO_IMPOSSIBLE, message, f"ratio {ratio} is greater than max/min = {max_ratio}", ratio
+                )
+            )
     return problems
+
+
+def _compute_max_ratio(ratio: Quantity, minimum: Quantity, maximum: Quantity) -> str:
+    """Return max divided by min as Kubernetes prints it if the ratio is larger, else empty.
+
+    Kubernetes compares and prints 64-bit floating point numbers here. This is the only place where tallygate does so
+    too: no other computation gives the same digits. No amount depends on it.
+    """
+    numbers = [each.value() for each in (ratio, minimum, maximum)]
+    scale = 1
+    if all(number < _MAX_MILLI for number in numbers):
+        numbers, scale = [each.milli() for each in (ratio, minimum, maximum)], 1000
+    requested_ratio, (_, min_number, max_number) = numbers[0] / scale, numbers
+    if min_number == 0:
+        return _format_division_by_zero(max_number)
+    return f"{max_number / min_number:f}" if requested_ratio > max_number / min_number else ""
+
+
+def _format_division_by_zero(max_number: int) -> str:
+    """Return the quotient of a division by zero if the ratio is larger, else empty.
+
+    IEEE 754: no number exceeds infinity or not a number, every number exceeds minus infinity.
+    """
+    return "-Inf" if max_number < 0 else ""
+
+
+def _check_overcommit_defaults(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem]:
+    """Report different defaults of a resource that cannot be overcommitted."""
+    default, request = bounds.default, bounds.default_request
+    if is_overcommit_allowed(name) or default is None or request is None or default == request:
+        return []
+    detail = f"default value {default} must equal to defaultRequest value {request} in {name}"
+    message = (
+        f"default {default} and defaultRequest {request} differ, but {name} cannot be overcommitted; make them equal"
+    )
+    return [_create_invalid_problem(f"{path}.defaultRequest[{name}]", DEFAULTS_DIFFER, message, detail, request)]
+
+
+def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
+    return Problem(path, code.number, Reason.INVALID, message, detail, encode_go_json(quantity.text))
 
 
 def _check_limit_value(path: str, name: str, quantity: Quantity, *, is_ratio: bool) -> list[Problem]:

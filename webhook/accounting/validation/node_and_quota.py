@@ -1,22 +1,14 @@
-"""Scopes of a ResourceQuota: which of them exist, go together, and suit what is limited.
+"""Validation of nodes and ResourceQuotas: names, values and scopes, strict checks included.
 
-Source: validateResourceQuotaScopes and validateScopedResourceSelectorRequirement in
-pkg/apis/core/validation/validation.go, IsResourceQuotaScopeValidForResource in pkg/apis/core/helper/helpers.go, v1.36.
-
-What a node says that it has.
-
-Source: ValidateNodeResources in pkg/apis/core/validation/validation.go and SetDefaults_NodeStatus in
+Nodes: ValidateNodeResources in pkg/apis/core/validation/validation.go and SetDefaults_NodeStatus in
 pkg/apis/core/v1/defaults.go, v1.36.
 
-ResourceQuotas: keys, values and scopes.
+ResourceQuotas: ValidateResourceQuota, validateResourceQuotaScopes and validateScopedResourceSelectorRequirement in
+pkg/apis/core/validation/validation.go, IsResourceQuotaScopeValidForResource in pkg/apis/core/helper/helpers.go, v1.36.
 
-Source: ValidateResourceQuota and what it calls in pkg/apis/core/validation/validation.go, v1.36.
-
-What Kubernetes lets through and tallygate calls wrong.
-
-Kubernetes checks extended resources only. Opaque resources, and whatever else contains `kubernetes.io/`, may have
-fractions; names in a node's status are not looked at; a quota may limit what is never counted; a LimitRange may fill in
-what every pod is refused for.
+The strict checks report objects that Kubernetes accepts. Kubernetes checks extended resources only: opaque resources,
+and all other names that contain `kubernetes.io/`, may have fractions; it does not check names in a node's status; a
+quota may limit a name that is never counted.
 """
 
 from collections.abc import Collection, Iterator
@@ -51,7 +43,7 @@ from webhook.accounting.validation.values import (
 from webhook.objects.core import Node, ResourceList, ResourceQuota, ResourceQuotaSpec, ScopeRequirement
 
 MAX_SCOPE_PROBLEMS = 1000
-"""How many problems of one kind are told."""
+"""The largest number of problems of one kind that are reported."""
 
 _POD_KEYS = frozenset({"pods"})
 _COMPUTE_KEYS = _POD_KEYS | {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
@@ -71,19 +63,121 @@ _EXISTS_DETAIL = (
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
 
+_OTHER_QUOTA_INFIXES = (
+    ".storageclass.storage.k8s.io/",
+    ".volumeattributesclass.storage.k8s.io/",
+    ".deviceclass.resource.k8s.io/",
+)
+
+
+def validate_node(node: Node) -> list[Problem]:
+    """Return every problem that the API server reports for a node's resources. It does not check names."""
+    problems: list[Problem] = []
+    for path, resource_list in list_node_resources(node):
+        problems += check_resource_list(path, resource_list)
+        for name, quantity in parse_resource_list(drop_unreadable(resource_list)).items():
+            problems += check_value(format_entry_path(path, name), name, quantity)
+    return problems
+
+
+def validate_quota(quota: ResourceQuota) -> list[Problem]:
+    """Return every problem that the API server reports for a ResourceQuota, its status included."""
+    problems: list[Problem] = []
+    if quota.spec is not None:
+        problems += _check_quota_list("spec.hard", quota.spec.hard)
+        problems += check_scopes("spec.scopes", quota.spec)
+        problems += check_scope_selector("spec.scopeSelector.matchExpressions", quota.spec)
+    if quota.status is not None:
+        problems += _check_quota_list("status.hard", quota.status.hard)
+        problems += _check_quota_list("status.used", quota.status.used)
+    return problems
+
+
+def check_node_strictly(node: Node) -> list[Problem]:
+    """Return the problems of a node that Kubernetes accepts.
+
+    These are names in its status that no container can request, and fractions of whole units.
+    """
+    problems: list[Problem] = []
+    for path, resource_list in list_node_resources(node):
+        quantities = parse_resource_list(drop_unreadable(resource_list))
+        problems += [
+            Problem(
+                format_entry_path(path, name),
+                NODE_NAME_ACCEPTED.number,
+                each.reason,
+                each.message,
+                "",
+                encode_go_json(name),
+            )
+            for name in quantities
+            for each in find_advertised_name_problems(name)
+        ]
+        problems += [
+            create_fraction_problem(format_entry_path(path, name), FRACTION_ACCEPTED, name, quantity)
+            for name, quantity in quantities.items()
+            if is_unchecked_integer(name) and not quantity.is_whole
+        ]
+    return problems
+
+
+def check_quota_strictly(quota: ResourceQuota) -> list[Problem]:
+    """Return the problems of a quota that Kubernetes accepts.
+
+    These are keys that Kubernetes stores and never counts, and fractions of whole units.
+    """
+    problems: list[Problem] = []
+    for name, quantity in parse_resource_list(
+        drop_unreadable(quota.spec.hard if quota.spec is not None else None)
+    ).items():
+        path = f"spec.hard[{name}]"
+        resource = name.removeprefix(REQUESTS_PREFIX)
+        if (
+            not is_integer(name)
+            and not quantity.is_whole
+            and (is_countable(resource) or is_unchecked_integer(resource))
+        ):
+            problems.append(create_fraction_problem(path, QUOTA_FRACTION, resource, quantity))
+        if "/" in name and not is_counted_key(name) and not _is_counted_for_other_objects(name):
+            problems.append(
+                create_accepted_problem(path, QUOTA_NEVER_COUNTS, _describe_never_counted(name), encode_go_json(name))
+            )
+    return problems
+
 
 def check_scopes(path: str, spec: ResourceQuotaSpec) -> list[Problem]:
-    """What is wrong with `spec.scopes`; the first `MOST` of it, since scopes and keys multiply."""
+    """Return the first `MAX_SCOPE_PROBLEMS` problems of `spec.scopes`, since scopes and keys multiply."""
     return list(islice(_check_each_scope(path, spec, spec.scopes or []), MAX_SCOPE_PROBLEMS))
 
 
 def check_scope_selector(path: str, spec: ResourceQuotaSpec) -> list[Problem]:
-    """What is wrong with the expressions of `spec.scopeSelector`, likewise.
+    """Return the first `MAX_SCOPE_PROBLEMS` problems of the expressions of `spec.scopeSelector`.
 
-    Kubernetes' paths do not say which expression it is.
+    Kubernetes' paths do not contain the index of the expression.
     """
     expressions = (spec.scope_selector and spec.scope_selector.match_expressions) or []
     return list(islice(_check_each_expression(path, spec, expressions), MAX_SCOPE_PROBLEMS))
+
+
+def list_node_resources(node: Node) -> tuple[tuple[str, ResourceList | None], ...]:
+    """Return both lists of a node's status with their paths. Capacity replaces absent allocatable."""
+    if node.status is None:
+        return ()
+    capacity, allocatable = node.status.capacity, node.status.allocatable
+    return ("status.capacity", capacity), ("status.allocatable", capacity if allocatable is None else allocatable)
+
+
+def format_entry_path(path: str, name: str) -> str:
+    """Return the path of one resource; Kubernetes puts a dot before it, but writes an empty name as an index."""
+    return f"{path}.{name}" if name else f"{path}[]"
+
+
+def _check_quota_list(path: str, resource_list: ResourceList | None) -> list[Problem]:
+    problems = check_resource_list(path, resource_list)
+    for name, quantity in parse_resource_list(drop_unreadable(resource_list)).items():
+        entry_path = f"{path}[{name}]"
+        problems += check_name(entry_path, name, NameContext.QUOTA) + check_value(entry_path, name, quantity)
+    return problems
 
 
 def _check_each_scope(path: str, spec: ResourceQuotaSpec, scopes: list[str]) -> Iterator[Problem]:
@@ -109,12 +203,12 @@ def _check_each_expression(
 
 
 def _list_standard_keys(spec: ResourceQuotaSpec) -> list[str]:
-    """The limited keys that scopes are checked against: those with a domain are not looked at."""
+    """Return the limited keys that scopes are checked against; keys with a domain are ignored."""
     return [key for key in sorted(spec.hard or ()) if is_standard_quota_name(key)]
 
 
 def _build_internal_selector(expressions: list[ScopeRequirement]) -> Any:
-    """The selector as Kubernetes prints it, which is its internal form."""
+    """Return the selector in the internal form that Kubernetes prints."""
     return {
         "MatchExpressions": [
             {"ScopeName": each.scope_name or "", "Operator": each.operator or "", "Values": each.values}
@@ -129,7 +223,7 @@ def _create_unknown_scope_problem(path: str, scope: str, value: str) -> Problem:
 
 
 def _check_suitable_keys(path: str, scope: str, keys: list[str], value: str) -> Iterator[Problem]:
-    """One problem for each limited key that the scope cannot select."""
+    """Yield one problem for each limited key that the scope cannot select."""
     suitable_keys = _KEYS_BY_SCOPE.get(scope, keys)
     for key in keys:
         if key not in suitable_keys:
@@ -145,7 +239,7 @@ def _describe_unsuitable(scope: str, key: str) -> str:
 
 
 def _check_conflicts(path: str, scopes: Collection[str], value: str) -> list[Problem]:
-    """Opposite scopes."""
+    """Report opposite scopes."""
     scope_set, code, detail = set(scopes), SCOPES_CONFLICT.number, "conflicting scopes"
     return [
         Problem(path, code, Reason.INVALID, _describe_conflict(pair), detail, value)
@@ -160,7 +254,7 @@ def _describe_conflict(pair: Collection[str]) -> str:
 
 
 def _check_operator(path: str, expression: ScopeRequirement) -> list[Problem]:
-    """What is wrong with an expression's operator and values."""
+    """Return the problems of an expression's operator and values."""
     operator, values = expression.operator or "", expression.values or []
     problems = []
     if expression.scope_name in _EXISTS_ONLY_SCOPES and operator != "Exists":
@@ -196,105 +290,8 @@ def _create_operator_problem(path: str, reason: Reason, message: str, detail: st
     return Problem(path, SCOPE_OPERATOR.number, reason, message, detail, value)
 
 
-def list_node_resources(node: Node) -> tuple[tuple[str, ResourceList | None], ...]:
-    """Both lists of a node's status with their paths. Absent allocatable is what capacity is."""
-    if node.status is None:
-        return ()
-    capacity, allocatable = node.status.capacity, node.status.allocatable
-    return ("status.capacity", capacity), ("status.allocatable", capacity if allocatable is None else allocatable)
-
-
-def validate_node(node: Node) -> list[Problem]:
-    """Everything the API server says of a node's resources. It does not look at names."""
-    problems: list[Problem] = []
-    for path, resource_list in list_node_resources(node):
-        problems += check_resource_list(path, resource_list)
-        for name, quantity in parse_resource_list(drop_unreadable(resource_list)).items():
-            problems += check_value(format_entry_path(path, name), name, quantity)
-    return problems
-
-
-def format_entry_path(path: str, name: str) -> str:
-    """The path of one resource; Kubernetes puts a dot before it, but writes an empty name as an index."""
-    return f"{path}.{name}" if name else f"{path}[]"
-
-
-def validate_quota(quota: ResourceQuota) -> list[Problem]:
-    """Everything the API server says of a ResourceQuota, its status included."""
-    problems: list[Problem] = []
-    if quota.spec is not None:
-        problems += _check_quota_list("spec.hard", quota.spec.hard)
-        problems += check_scopes("spec.scopes", quota.spec)
-        problems += check_scope_selector("spec.scopeSelector.matchExpressions", quota.spec)
-    if quota.status is not None:
-        problems += _check_quota_list("status.hard", quota.status.hard)
-        problems += _check_quota_list("status.used", quota.status.used)
-    return problems
-
-
-def _check_quota_list(path: str, resource_list: ResourceList | None) -> list[Problem]:
-    problems = check_resource_list(path, resource_list)
-    for name, quantity in parse_resource_list(drop_unreadable(resource_list)).items():
-        entry_path = f"{path}[{name}]"
-        problems += check_name(entry_path, name, NameContext.QUOTA) + check_value(entry_path, name, quantity)
-    return problems
-
-
-_OTHER_QUOTA_INFIXES = (
-    ".storageclass.storage.k8s.io/",
-    ".volumeattributesclass.storage.k8s.io/",
-    ".deviceclass.resource.k8s.io/",
-)
-
-
-def check_node_strictly(node: Node) -> list[Problem]:
-    """Names in a node's status that no container can ask for, and fractions of what stands for whole things."""
-    problems: list[Problem] = []
-    for path, resource_list in list_node_resources(node):
-        quantities = parse_resource_list(drop_unreadable(resource_list))
-        problems += [
-            Problem(
-                format_entry_path(path, name),
-                NODE_NAME_ACCEPTED.number,
-                each.reason,
-                each.message,
-                "",
-                encode_go_json(name),
-            )
-            for name in quantities
-            for each in find_advertised_name_problems(name)
-        ]
-        problems += [
-            create_fraction_problem(format_entry_path(path, name), FRACTION_ACCEPTED, name, quantity)
-            for name, quantity in quantities.items()
-            if is_unchecked_integer(name) and not quantity.is_whole
-        ]
-    return problems
-
-
-def check_quota_strictly(quota: ResourceQuota) -> list[Problem]:
-    """Keys that Kubernetes stores and never counts, and fractions of what stands for whole things."""
-    problems: list[Problem] = []
-    for name, quantity in parse_resource_list(
-        drop_unreadable(quota.spec.hard if quota.spec is not None else None)
-    ).items():
-        path = f"spec.hard[{name}]"
-        resource = name.removeprefix(REQUESTS_PREFIX)
-        if (
-            not is_integer(name)
-            and not quantity.is_whole
-            and (is_countable(resource) or is_unchecked_integer(resource))
-        ):
-            problems.append(create_fraction_problem(path, QUOTA_FRACTION, resource, quantity))
-        if "/" in name and not is_counted_key(name) and not _is_counted_for_other_objects(name):
-            problems.append(
-                create_accepted_problem(path, QUOTA_NEVER_COUNTS, _describe_never_counted(name), encode_go_json(name))
-            )
-    return problems
-
-
 def _is_counted_for_other_objects(name: str) -> bool:
-    """Whether something else than pods is counted under it: objects, storage classes, device classes."""
+    """Return whether a key counts objects other than pods: any object, storage classes, device classes."""
     return name.startswith("count/") or any(infix in name for infix in _OTHER_QUOTA_INFIXES)
 
 

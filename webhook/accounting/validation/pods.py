@@ -1,14 +1,7 @@
-"""Pods and pod templates.
+"""Validation of pods and pod templates: containers, the pod level, and references to resource claims.
 
-Source: ValidatePodSpec in pkg/apis/core/validation/validation.go, v1.36, as far as it is about resources.
-
-What a pod sets for itself as a whole, and how it fits its containers.
-
-Source: validatePodResources and validatePodResourceConsistency in pkg/apis/core/validation/validation.go, v1.36.
-
-References of a container to the pod's resource claims.
-
-Source: validateResourceClaimNames in pkg/apis/core/validation/validation.go, v1.36.
+Source: ValidatePodSpec, validatePodResources, validatePodResourceConsistency and validateResourceClaimNames in
+pkg/apis/core/validation/validation.go, v1.36, as far as they concern resources.
 """
 
 import re
@@ -71,16 +64,73 @@ _LABEL_DETAIL = (
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 
+_BYTE_RESOURCES = frozenset({"memory", "ephemeral-storage"})
 
-def list_claim_names(claims: Iterable[PodResourceClaim] | None) -> frozenset[str]:
-    """The names that containers may refer to."""
-    return frozenset(claim.name for claim in claims or () if claim.name)
+
+def validate_pod(pod: Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
+    """Return every problem that the API server reports for a pod's resources.
+
+    `prefix` precedes `spec` in every path: empty for a Pod, `spec.template.` for a Deployment. In a template no missing
+    request is filled in from a limit before validation.
+    """
+    if pod.spec is None:
+        return []
+    path = f"{prefix}spec"
+    try:
+        return _check_spec(path, pod.spec, parse_pod_resources(pod.spec, complete=not template))
+    except QuantityError:
+        spec = drop_unreadable_in_pod(pod.spec)
+        return check_pod_readable(path, pod.spec) + _check_spec(
+            path, spec, parse_pod_resources(spec, complete=not template)
+        )
+
+
+def check_pod_strictly(pod: Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
+    """Return the problems of a pod that Kubernetes accepts.
+
+    These are fractions of opaque and kubernetes.io-like names and of bytes, and opaque requests that differ from their
+    limit. `prefix` and `template` are those of `validate_pod`.
+    """
+    if pod.spec is None:
+        return []
+    path = f"{prefix}spec"
+    try:
+        resources = parse_pod_resources(pod.spec, complete=not template)
+    except QuantityError:
+        resources = parse_pod_resources(drop_unreadable_in_pod(pod.spec), complete=not template)
+    problems = _check_containers_strictly(f"{path}.containers", resources.containers)
+    problems += _check_containers_strictly(f"{path}.initContainers", resources.init)
+    return problems + _check_fractions(f"{path}.overhead.limits", resources.overhead)
+
+
+def check_pod_level(path: str, spec: PodSpec, resources: PodResources, claims: Collection[str]) -> list[Problem]:
+    """Return every problem of `spec.resources`, which is at a path."""
+    if spec.resources is None:
+        return []
+    if spec.os is not None and spec.os.name == "windows":
+        message = "a Windows pod cannot set resources as a whole; set them on its containers"
+        return [
+            Problem(path, WINDOWS_POD_RESOURCES.number, Reason.FORBIDDEN, message, "may not be set for a windows pod")
+        ]
+    problems = []
+    if spec.resources.claims is not None:
+        detail = "claims may not be set for Resources at pod-level"
+        message = "a pod as a whole cannot use claims; refer to them from its containers"
+        problems.append(Problem(f"{path}.claims", POD_CLAIMS.number, Reason.FORBIDDEN, message, detail))
+    problems += check_resources(path, resources.requests, resources.limits, NameContext.POD)
+    problems += check_claims(f"{path}.claims", spec.resources.claims, claims)
+    return (
+        problems
+        + _check_requests_cover_containers(path, resources)
+        + _check_limits_cover_containers(path, resources)
+        + _check_container_limits(path, resources)
+    )
 
 
 def check_claims(
     path: str, claims: Iterable[ResourceClaimReference] | None, claim_names: Collection[str]
 ) -> list[Problem]:
-    """Everything that is wrong with `resources.claims` at a path."""
+    """Return every problem of `resources.claims` at a path."""
     problems: list[Problem] = []
     references: set[str] = set()
     request_counts: Counter[str] = Counter()
@@ -95,12 +145,134 @@ def check_claims(
     return problems
 
 
+def list_claim_names(claims: Iterable[PodResourceClaim] | None) -> frozenset[str]:
+    """Return the names of claims to which containers may refer."""
+    return frozenset(claim.name for claim in claims or () if claim.name)
+
+
+def _check_spec(path: str, spec: PodSpec, resources: PodResources) -> list[Problem]:
+    """Check containers of every kind, the pod level and overhead, in the order of the API server."""
+    claims = list_claim_names(spec.resource_claims)
+    problems = _check_containers(f"{path}.containers", spec.containers, resources.containers, claims)
+    problems += _check_containers(f"{path}.initContainers", spec.init_containers, resources.init, claims)
+    problems += _check_ephemeral_containers(f"{path}.ephemeralContainers", spec.ephemeral_containers, claims)
+    problems += check_pod_level(f"{path}.resources", spec, resources, claims)
+    if resources.overhead:
+        problems += check_resources(f"{path}.overhead", NO_QUANTITIES, resources.overhead, NameContext.OVERHEAD)
+    return problems
+
+
+def _check_containers(
+    path: str,
+    containers: list[Container] | None,
+    parsed_containers: tuple[ContainerResources, ...],
+    claims: Collection[str],
+) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, (container, parsed) in enumerate(zip(containers or (), parsed_containers, strict=True)):
+        if container.resources is not None:
+            resources_path = f"{path}[{index}].resources"
+            problems += check_resources(resources_path, parsed.requests, parsed.limits, NameContext.CONTAINER)
+            problems += check_claims(f"{resources_path}.claims", container.resources.claims, claims)
+    return problems
+
+
+def _check_ephemeral_containers(
+    path: str, containers: list[Container] | None, claims: Collection[str]
+) -> list[Problem]:
+    """Reject resources of ephemeral containers, and check them nevertheless."""
+    problems: list[Problem] = []
+    for index, container in enumerate(containers or ()):
+        resources = container.resources
+        if resources is None or resources == ResourceRequirements():
+            continue
+        resources_path = f"{path}[{index}].resources"
+        problems += check_resources(
+            resources_path,
+            parse_resource_list(resources.requests),
+            parse_resource_list(resources.limits),
+            NameContext.CONTAINER,
+        )
+        problems += check_claims(f"{resources_path}.claims", resources.claims, claims)
+        message = "an ephemeral container cannot set resources; remove them"
+        detail = "cannot be set for an Ephemeral Container"
+        problems.append(Problem(resources_path, EPHEMERAL_RESOURCES.number, Reason.FORBIDDEN, message, detail))
+    return problems
+
+
+def _check_requests_cover_containers(path: str, resources: PodResources) -> list[Problem]:
+    """Report requests of the pod level that its containers exceed together."""
+    container_totals = aggregate_containers(resources.containers, resources.init, limits=False)
+    exceeding = {
+        name: total
+        for name, total in container_totals.items()
+        if name in resources.requests and total > resources.requests[name]
+    }
+    return [
+        _create_below_containers_problem(f"{path}.requests[{name}]", "requests", resources.requests[name], total)
+        for name, total in exceeding.items()
+    ]
+
+
+def _check_limits_cover_containers(path: str, resources: PodResources) -> list[Problem]:
+    """Report limits of the pod level that its containers exceed together.
+
+    Only limits of huge pages are compared, since they cannot be overcommitted.
+    """
+    container_totals = aggregate_containers(resources.containers, resources.init, limits=True)
+    exceeding = {
+        name: total
+        for name, total in container_totals.items()
+        if name in resources.limits and total > resources.limits[name]
+    }
+    return [
+        _create_below_containers_problem(f"{path}.limits[{name}]", "limits", resources.limits[name], total)
+        for name, total in exceeding.items()
+        if is_hugepage(name)
+    ]
+
+
+def _create_below_containers_problem(
+    path: str, list_name: str, pod_quantity: Quantity, container_total: Quantity
+) -> Problem:
+    detail = f"must be greater than or equal to aggregate container {list_name} of {container_total}"
+    message = (
+        f"{pod_quantity} for the pod as a whole is less than its containers' {list_name} of {container_total} "
+        "together; "
+        f"set {container_total} or more"
+    )
+    return _create_invalid_problem(path, POD_BELOW_CONTAINERS, message, detail, pod_quantity)
+
+
+def _check_container_limits(path: str, resources: PodResources) -> list[Problem]:
+    """Report containers whose limit exceeds the pod's. Kubernetes' path for it names no existing field."""
+    return [
+        _create_above_pod_problem(f"{path}.containers[{index}][{name}].limits", limit, resources.limits[name])
+        for index, container in enumerate(resources.containers)
+        for name, limit in container.limits.items()
+        if name in resources.limits and limit > resources.limits[name]
+    ]
+
+
+def _create_above_pod_problem(path: str, limit: Quantity, pod_limit: Quantity) -> Problem:
+    detail = f"must be less than or equal to pod limits of {pod_limit}"
+    message = (
+        f"this container's limit of {limit} is more than the whole pod's of {pod_limit}; lower it or raise the pod's"
+    )
+    return _create_invalid_problem(path, CONTAINER_ABOVE_POD, message, detail, limit)
+
+
+def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
+    return Problem(path, code.number, Reason.INVALID, message, detail, encode_go_json(quantity.text))
+
+
 def _check_reference(
     path: str, name: str, request: str, references: set[str], request_counts: Counter[str]
 ) -> list[Problem]:
-    """The reference beside those before it; `parts` counts the requests of each claim that were referred to.
+    """Check a reference against those before it, and add it to them.
 
-    A claim seen whole covers all its requests.
+    `request_counts` is the number of references to single requests of each claim. A reference to a whole claim covers
+    all its requests.
     """
     if name in references:
         return [_create_repeated_problem(path, name)]
@@ -134,7 +306,7 @@ def _check_claim_exists(path: str, name: str, claim_names: Collection[str]) -> l
 
 
 def _check_dns_label(path: str, request: str) -> list[Problem]:
-    """ValidateDNS1123Label."""
+    """Check that a request is a DNS label (ValidateDNS1123Label)."""
     details = []
     if len(request.encode("utf-8", "surrogatepass")) > _LABEL_LENGTH:
         details.append(f"must be no more than {_LABEL_LENGTH} characters")
@@ -143,181 +315,6 @@ def _check_dns_label(path: str, request: str) -> list[Problem]:
     message = f"{request!r} is no DNS label; use lower-case letters, digits and '-', {_LABEL_LENGTH} at most"
     code, value = CLAIM_REQUEST_MALFORMED.number, encode_go_json(request)
     return [Problem(path, code, Reason.INVALID, message, detail, value) for detail in details]
-
-
-def check_pod_level(path: str, spec: PodSpec, resources: PodResources, claims: Collection[str]) -> list[Problem]:
-    """Everything that is wrong with `spec.resources`, which is at a path."""
-    if spec.resources is None:
-        return []
-    if spec.os is not None and spec.os.name == "windows":
-        message = "a Windows pod cannot set resources as a whole; set them on its containers"
-        return [
-            Problem(path, WINDOWS_POD_RESOURCES.number, Reason.FORBIDDEN, message, "may not be set for a windows pod")
-        ]
-    problems = []
-    if spec.resources.claims is not None:
-        detail = "claims may not be set for Resources at pod-level"
-        message = "a pod as a whole cannot use claims; refer to them from its containers"
-        problems.append(Problem(f"{path}.claims", POD_CLAIMS.number, Reason.FORBIDDEN, message, detail))
-    problems += check_resources(path, resources.requests, resources.limits, NameContext.POD)
-    problems += check_claims(f"{path}.claims", spec.resources.claims, claims)
-    return (
-        problems
-        + _check_requests_cover_containers(path, resources)
-        + _check_limits_cover_containers(path, resources)
-        + _check_container_limits(path, resources)
-    )
-
-
-def _check_requests_cover_containers(path: str, resources: PodResources) -> list[Problem]:
-    """Requests of the whole pod that its containers exceed together."""
-    container_totals = aggregate_containers(resources.containers, resources.init, limits=False)
-    exceeding = {
-        name: total
-        for name, total in container_totals.items()
-        if name in resources.requests and total > resources.requests[name]
-    }
-    return [
-        _create_below_containers_problem(f"{path}.requests[{name}]", "requests", resources.requests[name], total)
-        for name, total in exceeding.items()
-    ]
-
-
-def _check_limits_cover_containers(path: str, resources: PodResources) -> list[Problem]:
-    """The same for limits, of huge pages only, since they cannot be overcommitted."""
-    container_totals = aggregate_containers(resources.containers, resources.init, limits=True)
-    exceeding = {
-        name: total
-        for name, total in container_totals.items()
-        if name in resources.limits and total > resources.limits[name]
-    }
-    return [
-        _create_below_containers_problem(f"{path}.limits[{name}]", "limits", resources.limits[name], total)
-        for name, total in exceeding.items()
-        if is_hugepage(name)
-    ]
-
-
-def _create_below_containers_problem(
-    path: str, list_name: str, pod_quantity: Quantity, container_total: Quantity
-) -> Problem:
-    detail = f"must be greater than or equal to aggregate container {list_name} of {container_total}"
-    message = (
-        f"{pod_quantity} for the pod as a whole is less than its containers' {list_name} of {container_total} "
-        "together; "
-        f"set {container_total} or more"
-    )
-    return _create_invalid_problem(path, POD_BELOW_CONTAINERS, message, detail, pod_quantity)
-
-
-def _check_container_limits(path: str, resources: PodResources) -> list[Problem]:
-    """Containers whose limit exceeds the pod's. Kubernetes' path for it names no field that exists."""
-    return [
-        _create_above_pod_problem(f"{path}.containers[{index}][{name}].limits", limit, resources.limits[name])
-        for index, container in enumerate(resources.containers)
-        for name, limit in container.limits.items()
-        if name in resources.limits and limit > resources.limits[name]
-    ]
-
-
-def _create_above_pod_problem(path: str, limit: Quantity, pod_limit: Quantity) -> Problem:
-    detail = f"must be less than or equal to pod limits of {pod_limit}"
-    message = (
-        f"this container's limit of {limit} is more than the whole pod's of {pod_limit}; lower it or raise the pod's"
-    )
-    return _create_invalid_problem(path, CONTAINER_ABOVE_POD, message, detail, limit)
-
-
-def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
-    return Problem(path, code.number, Reason.INVALID, message, detail, encode_go_json(quantity.text))
-
-
-def validate_pod(pod: Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
-    """Everything the API server says of a pod's resources, all at once.
-
-    `prefix` stands before `spec` in every path: empty for a Pod, `spec.template.` for a Deployment. In a template
-    nothing is filled in from limits before it is judged.
-    """
-    if pod.spec is None:
-        return []
-    path = f"{prefix}spec"
-    try:
-        return _check_spec(path, pod.spec, parse_pod_resources(pod.spec, complete=not template))
-    except QuantityError:
-        spec = drop_unreadable_in_pod(pod.spec)
-        return check_pod_readable(path, pod.spec) + _check_spec(
-            path, spec, parse_pod_resources(spec, complete=not template)
-        )
-
-
-def _check_spec(path: str, spec: PodSpec, resources: PodResources) -> list[Problem]:
-    """Containers of every kind, the pod level and overhead, in the order of the API server."""
-    claims = list_claim_names(spec.resource_claims)
-    problems = _check_containers(f"{path}.containers", spec.containers, resources.containers, claims)
-    problems += _check_containers(f"{path}.initContainers", spec.init_containers, resources.init, claims)
-    problems += _check_ephemeral_containers(f"{path}.ephemeralContainers", spec.ephemeral_containers, claims)
-    problems += check_pod_level(f"{path}.resources", spec, resources, claims)
-    if resources.overhead:
-        problems += check_resources(f"{path}.overhead", NO_QUANTITIES, resources.overhead, NameContext.OVERHEAD)
-    return problems
-
-
-def _check_containers(
-    path: str,
-    containers: list[Container] | None,
-    parsed_containers: tuple[ContainerResources, ...],
-    claims: Collection[str],
-) -> list[Problem]:
-    problems: list[Problem] = []
-    for index, (container, parsed) in enumerate(zip(containers or (), parsed_containers, strict=True)):
-        if container.resources is not None:
-            resources_path = f"{path}[{index}].resources"
-            problems += check_resources(resources_path, parsed.requests, parsed.limits, NameContext.CONTAINER)
-            problems += check_claims(f"{resources_path}.claims", container.resources.claims, claims)
-    return problems
-
-
-def _check_ephemeral_containers(
-    path: str, containers: list[Container] | None, claims: Collection[str]
-) -> list[Problem]:
-    """Ephemeral containers must not set resources; what they set is judged all the same."""
-    problems: list[Problem] = []
-    for index, container in enumerate(containers or ()):
-        resources = container.resources
-        if resources is None or resources == ResourceRequirements():
-            continue
-        resources_path = f"{path}[{index}].resources"
-        problems += check_resources(
-            resources_path,
-            parse_resource_list(resources.requests),
-            parse_resource_list(resources.limits),
-            NameContext.CONTAINER,
-        )
-        problems += check_claims(f"{resources_path}.claims", resources.claims, claims)
-        message = "an ephemeral container cannot set resources; remove them"
-        detail = "cannot be set for an Ephemeral Container"
-        problems.append(Problem(resources_path, EPHEMERAL_RESOURCES.number, Reason.FORBIDDEN, message, detail))
-    return problems
-
-
-_BYTE_RESOURCES = frozenset({"memory", "ephemeral-storage"})
-
-
-def check_pod_strictly(pod: Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
-    """Fractions of opaque and kubernetes.io-like names and of bytes, and opaque requests that are not their limit.
-
-    `prefix` and `template` are those of `validate_pod`.
-    """
-    if pod.spec is None:
-        return []
-    path = f"{prefix}spec"
-    try:
-        resources = parse_pod_resources(pod.spec, complete=not template)
-    except QuantityError:
-        resources = parse_pod_resources(drop_unreadable_in_pod(pod.spec), complete=not template)
-    problems = _check_containers_strictly(f"{path}.containers", resources.containers)
-    problems += _check_containers_strictly(f"{path}.initContainers", resources.init)
-    return problems + _check_fractions(f"{path}.overhead.limits", resources.overhead)
 
 
 def _check_containers_strictly(path: str, containers: Iterable[ContainerResources]) -> list[Problem]:
@@ -334,7 +331,7 @@ def _check_containers_strictly(path: str, containers: Iterable[ContainerResource
 
 
 def _check_opaque_request(path: str, name: str, request: Quantity, limit: Quantity | None) -> list[Problem]:
-    """The rule of extended resources for opaque ones, at the fields Kubernetes would name."""
+    """Apply the rule of extended resources to opaque ones, at the fields that Kubernetes would name."""
     if limit is None:
         message = f"{name} is requested without a limit; it is handed out whole: set the limit to {request}"
         return [Problem(f"{path}.limits", OPAQUE_LIMIT_MISSING.number, Reason.REQUIRED, message)]
@@ -359,6 +356,6 @@ def _check_fractions(path: str, quantities: Quantities) -> list[Problem]:
 
 
 def _create_fractional_bytes_problem(path: str, name: str, quantity: Quantity) -> Problem:
-    """Kubernetes warns of it (pkg/api/pod/warnings.go)."""
+    """Return the problem of a fraction of a byte; Kubernetes warns of it (pkg/api/pod/warnings.go)."""
     message = f"{quantity} of {name} is a fraction of a byte; m stands for thousandths: write whole bytes, or M or Mi"
     return create_accepted_problem(path, FRACTIONAL_BYTES, message, encode_go_json(quantity.text))

@@ -1,9 +1,7 @@
-"""Quantities that cannot be read.
+"""Quantities that cannot be parsed, and suggestions for them.
 
-Kubernetes stops at the first of them and says no field. Here each is a problem at its field, and the rest is judged
-as if its name were not mentioned.
-
-What somebody may have meant by a text that is no quantity.
+Kubernetes stops at the first of them and names no field. Here each is a problem at its field, and the other values are
+validated as if its name were absent.
 """
 
 import re
@@ -23,49 +21,11 @@ _GROUPED_THOUSANDS = re.compile(r"[0-9]{1,3}(?:[,_ ][0-9]{3})+(?:\.[0-9]+)?")
 _DECIMAL_SUFFIXES = {"k": "k", "m": "M", "g": "G", "t": "T", "p": "P", "e": "E"}
 _BYTE_UNITS = frozenset({"b", "byte", "bytes"})
 
-
-def suggest_quantities(text: str) -> tuple[str, ...]:
-    """Quantities that look like a text that is none: `1GB` is near `1G` and `1Gi`, `1,5` near `1.5`. Empty for most."""
-    match = _NUMBER_AND_SUFFIX.fullmatch(text.strip()) if len(text) <= _MAX_LENGTH else None
-    if match is None:
-        return ()
-    sign, number, suffix = match.groups()
-    digits = sign + _remove_separators(number.strip())
-    return tuple(digits + each for each in _suggest_suffixes(suffix.lower()) if _is_quantity(digits + each))
-
-
-def _remove_separators(number: str) -> str:
-    """A number without separators; a comma before anything but thousands is a decimal point."""
-    if _GROUPED_THOUSANDS.fullmatch(number):
-        return re.sub("[,_ ]", "", number)
-    return number.replace(",", ".").replace("_", "").replace(" ", "")
-
-
-def _suggest_suffixes(suffix: str) -> tuple[str, ...]:
-    """The suffixes that a lower-case one may stand for, decimal first."""
-    if not suffix or suffix in _BYTE_UNITS:
-        return ("",)
-    decimal, rest = _DECIMAL_SUFFIXES.get(suffix[0]), suffix[1:]
-    if decimal is None or rest.removesuffix("b") not in {"", "i"}:
-        return ()
-    binary = decimal.upper() + "i"
-    return (binary,) if rest.startswith("i") else (decimal, binary)
-
-
-def _is_quantity(text: str) -> bool:
-    """Whether a suggestion would pass."""
-    try:
-        Quantity.parse(text)
-    except QuantityError:
-        return False
-    return True
-
-
-_MAX_SHOWN_BYTES = 60  # bytes of a token that are worth showing
+_MAX_SHOWN_BYTES = 60  # bytes of a token in a message
 
 
 def check_resource_list(path: str, resource_list: ResourceList | None) -> list[Problem]:
-    """One problem for each value of a list at a path (`spec.hard`) that is no quantity."""
+    """Return one problem for each value of a list at a path (`spec.hard`) that is no quantity."""
     problems = []
     for name, raw in (resource_list or {}).items():
         try:
@@ -76,12 +36,12 @@ def check_resource_list(path: str, resource_list: ResourceList | None) -> list[P
 
 
 def drop_unreadable(resource_list: ResourceList | None) -> ResourceList | None:
-    """The list without what cannot be read."""
+    """Return the list without values that cannot be parsed."""
     return resource_list and {name: raw for name, raw in resource_list.items() if _is_readable(raw)}
 
 
 def check_pod_readable(path: str, spec: PodSpec) -> list[Problem]:
-    """One problem for each value anywhere in a pod spec that is no quantity."""
+    """Return one problem for each value anywhere in a pod spec that is no quantity."""
     problems: list[Problem] = []
     for key, containers in _list_containers(spec):
         for index, container in enumerate(containers):
@@ -94,7 +54,7 @@ def check_pod_readable(path: str, spec: PodSpec) -> list[Problem]:
 
 
 def drop_unreadable_in_pod(spec: PodSpec) -> PodSpec:
-    """The pod spec without what cannot be read."""
+    """Return the pod spec without values that cannot be parsed."""
     return replace(
         spec,
         containers=_drop_in_containers(spec.containers),
@@ -103,6 +63,19 @@ def drop_unreadable_in_pod(spec: PodSpec) -> PodSpec:
         resources=_drop_in_resources(spec.resources),
         overhead=drop_unreadable(spec.overhead),
     )
+
+
+def suggest_quantities(text: str) -> tuple[str, ...]:
+    """Return quantities that are similar to an invalid text; empty for most texts.
+
+    `1GB` is similar to `1G` and `1Gi`, `1,5` to `1.5`.
+    """
+    match = _NUMBER_AND_SUFFIX.fullmatch(text.strip()) if len(text) <= _MAX_LENGTH else None
+    if match is None:
+        return ()
+    sign, number, suffix = match.groups()
+    digits = sign + _remove_separators(number.strip())
+    return tuple(digits + each for each in _suggest_suffixes(suffix.lower()) if _is_quantity(digits + each))
 
 
 def _list_containers(spec: PodSpec) -> tuple[tuple[str, list[Container]], ...]:
@@ -126,7 +99,7 @@ def _drop_in_containers(containers: list[Container] | None) -> list[Container] |
 
 
 def _drop_in_resources(resources: ResourceRequirements | None) -> ResourceRequirements | None:
-    """What cannot be read in one list is left out of both, and with cpu or memory the huge pages that need them."""
+    """Drop an unreadable name from both lists, and with cpu or memory the huge pages that need them."""
     if resources is None:
         return None
     lists = (resources.requests or {}, resources.limits or {})
@@ -151,7 +124,7 @@ def _is_readable(raw: bytes) -> bool:
 
 
 def _create_unreadable_problem(path: str, token: bytes, error: QuantityError) -> Problem:
-    """What was written, cut to a length that can be shown."""
+    """Return the problem of a value that cannot be parsed, with its text cut to `_MAX_SHOWN_BYTES`."""
     text = token[:_MAX_SHOWN_BYTES].decode("utf-8", "replace") + ("…" if len(token) > _MAX_SHOWN_BYTES else "")
     if isinstance(error, QuantityTooLargeError):
         return Problem(
@@ -165,3 +138,30 @@ def _create_unreadable_problem(path: str, token: bytes, error: QuantityError) ->
     )
     message = f"{text} is not a quantity: {error}; {advice}"
     return Problem(path, UNREADABLE_QUANTITY.number, Reason.INVALID, message, str(error), text)
+
+
+def _remove_separators(number: str) -> str:
+    """Return a number without separators; a comma that does not separate thousands is a decimal point."""
+    if _GROUPED_THOUSANDS.fullmatch(number):
+        return re.sub("[,_ ]", "", number)
+    return number.replace(",", ".").replace("_", "").replace(" ", "")
+
+
+def _suggest_suffixes(suffix: str) -> tuple[str, ...]:
+    """Return the suffixes that a lower-case one may stand for, decimal first."""
+    if not suffix or suffix in _BYTE_UNITS:
+        return ("",)
+    decimal, rest = _DECIMAL_SUFFIXES.get(suffix[0]), suffix[1:]
+    if decimal is None or rest.removesuffix("b") not in {"", "i"}:
+        return ()
+    binary = decimal.upper() + "i"
+    return (binary,) if rest.startswith("i") else (decimal, binary)
+
+
+def _is_quantity(text: str) -> bool:
+    """Return whether a suggestion is a valid quantity."""
+    try:
+        Quantity.parse(text)
+    except QuantityError:
+        return False
+    return True

@@ -1,7 +1,7 @@
-"""One name and its quantity: what may be said of them wherever they stand.
+"""Validation of one name and its quantity, in every context.
 
-Source: ValidateResourceQuantityValue in pkg/apis/core/validation/validation.go, v1.36, except that what Kubernetes
-would wrap around is too large here.
+Source: ValidateResourceQuantityValue in pkg/apis/core/validation/validation.go, v1.36, except that a quantity that
+Kubernetes would wrap around is too large here.
 """
 
 from functools import lru_cache
@@ -23,7 +23,10 @@ _MAX_SURE_SCALE = 3  # so that thousandths of a small mantissa stay within 64 bi
 
 
 def is_surely_valid(name: str, quantity: Quantity, context: NameContext) -> bool:
-    """Whether nothing can be wrong with an entry by itself. Quick, and sure only of yes: most entries are sound."""
+    """Return whether an entry by itself surely has no problem.
+
+    The check is quick, and False means unknown: most entries are valid.
+    """
     can_be_fractional = _can_be_fractional(name, context)
     return (
         can_be_fractional is not None
@@ -33,14 +36,8 @@ def is_surely_valid(name: str, quantity: Quantity, context: NameContext) -> bool
     )
 
 
-@lru_cache(maxsize=4096)
-def _can_be_fractional(name: str, context: NameContext) -> bool | None:
-    """Whether a name that is right where it stands may have a fraction; None when more must be looked at."""
-    return None if is_hugepage(name) or find_name_problems(name, context) else not is_integer(name)
-
-
 def check_name(path: str, name: str, context: NameContext) -> list[Problem]:
-    """What is wrong with a name where it stands."""
+    """Return the problems of a name in its context."""
     name_problems = find_name_problems(name, context)
     if not name_problems:
         return []
@@ -49,7 +46,7 @@ def check_name(path: str, name: str, context: NameContext) -> list[Problem]:
 
 
 def check_value(path: str, name: str, quantity: Quantity) -> list[Problem]:
-    """What is wrong with a quantity: it is below zero, too large, or has a fraction where there can be none."""
+    """Return the problems of a quantity: negative, too large, or a fraction of a whole unit."""
     problems = []
     if quantity.sign < 0:
         message = f"{quantity} is below zero; ask for 0 or more"
@@ -69,29 +66,20 @@ def check_value(path: str, name: str, quantity: Quantity) -> list[Problem]:
 
 
 def is_too_large(name: str, quantity: Quantity) -> bool:
-    """Whether Kubernetes' 64 bits cannot hold it in the unit it is counted in: thousandths for cpu."""
+    """Return whether a quantity exceeds the 64 bits of Kubernetes in its unit: thousandths for cpu."""
     return quantity.is_beyond_int64 or (is_milli(name) and abs(quantity.milli()) > INT64_MAX)
 
 
+def is_unchecked_integer(name: str) -> bool:
+    """Return whether a name counts whole units, but is native to Kubernetes, which does not check it."""
+    return is_prefixed_native(name)
+
+
 def describe_not_whole(name: str, quantity: Quantity) -> str:
-    """A fraction, and the whole numbers beside it."""
+    """Return the message for a fraction, with the nearest whole numbers."""
     below = quantity.floor()
     suggestions = f"{below} or {below + 1}" if below > 0 else f"{max(below + 1, 0)}"
     return f"{quantity} is not a whole number; {name} is counted in whole units: use {suggestions}"
-
-
-def _describe_too_large(name: str, quantity: Quantity) -> str:
-    maximum = f"{INT64_MAX}m" if is_milli(name) else f"{INT64_MAX}"
-    return f"{quantity} is beyond what Kubernetes can count, and would wrap around there; at most {maximum} is possible"
-
-
-def _create_value_problem(path: str, code: str, message: str, detail: str, quantity: Quantity) -> Problem:
-    return Problem(path, code, Reason.INVALID, message, detail, encode_go_json(quantity.text))
-
-
-def is_unchecked_integer(name: str) -> bool:
-    """Whether it stands for whole things, but Kubernetes takes it for one of its own and does not look."""
-    return is_prefixed_native(name)
 
 
 def create_fraction_problem(path: str, code: Code, name: str, quantity: Quantity) -> Problem:
@@ -107,3 +95,18 @@ def create_fraction_problem(path: str, code: Code, name: str, quantity: Quantity
 def create_accepted_problem(path: str, code: Code, message: str, value: str) -> Problem:
     """Return a problem of an object that Kubernetes accepts: it has no message of Kubernetes' own."""
     return Problem(path, code.number, Reason.INVALID, message, "", value)
+
+
+@lru_cache(maxsize=4096)
+def _can_be_fractional(name: str, context: NameContext) -> bool | None:
+    """Return whether a name that is valid in its context may have a fraction; None if more checks are needed."""
+    return None if is_hugepage(name) or find_name_problems(name, context) else not is_integer(name)
+
+
+def _describe_too_large(name: str, quantity: Quantity) -> str:
+    maximum = f"{INT64_MAX}m" if is_milli(name) else f"{INT64_MAX}"
+    return f"{quantity} is beyond what Kubernetes can count, and would wrap around there; at most {maximum} is possible"
+
+
+def _create_value_problem(path: str, code: str, message: str, detail: str, quantity: Quantity) -> Problem:
+    return Problem(path, code, Reason.INVALID, message, detail, encode_go_json(quantity.text))

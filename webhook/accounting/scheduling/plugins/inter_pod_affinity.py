@@ -1,4 +1,4 @@
-"""Pods that want to be near each other, or away from each other.
+"""The plugin InterPodAffinity: required affinity and anti-affinity between pods.
 
 Source: plugins/interpodaffinity/filtering.go and plugin.go, v1.36.
 """
@@ -20,35 +20,19 @@ from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.plugins.pod_topology_spread import find_domains
 from webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector
 
-
-def list_counted_nodes(counts: Iterable[Mapping[int, int]]) -> NodeIndices:
-    """The places at which something is counted, once for each mapping that has it."""
-    return np.fromiter(chain.from_iterable(counts), dtype=np.intp)
-
-
-def mask_shared_domains(columns: NodeColumns, key: str, occupied: NodeIndices) -> Mask:
-    """Of each place, whether it is in one domain with one of those that are taken."""
-    ids, id_count = find_domains(columns, key)
-    is_occupied = np.zeros(id_count + 1, dtype=np.bool_)  # the last one is that of ABSENT
-    is_occupied[ids[occupied]] = True
-    is_occupied[ABSENT] = False
-    shared: Mask = is_occupied[ids]
-    return shared
-
-
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 _ExistingTerm = tuple[AffinityTerm, Mapping[int, int]]
-"""A term of pods on nodes, and how many of them are at which places."""
+"""A term of pods on nodes, and the number of these pods by node index."""
 
 
 def pre_filter_inter_pod_affinity(pod: IncomingPod, _cluster: Cluster) -> str | None:
-    """Why a pod is placed nowhere whose own words of other pods cannot be read."""
+    """Return the reason why a pod with invalid terms fits no node; None if its terms are valid."""
     return pod.inter_pod.pre_filter_message or None
 
 
 def filter_inter_pod_affinity(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes away from those whom the pod wants near it, near those whom it avoids, and near those who avoid it."""
+    """Reject nodes that violate the pod's affinity, its anti-affinity, or the anti-affinity of existing pods."""
     satisfied = np.ones(len(nodes), dtype=np.bool_)
     if pod.inter_pod.affinity:
         satisfied = _mask_affinity(pod, cluster)[nodes]
@@ -60,9 +44,9 @@ def filter_inter_pod_affinity(pod: IncomingPod, cluster: Cluster, nodes: NodeInd
 
 
 def _mask_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
-    """The places in a domain of each term that holds a pod of whom all the terms are.
+    """Return a mask of the nodes that have, in a domain of each term, a pod that matches all terms.
 
-    Where no domain holds any, the pod may be the first of those that want to be with each other, in any domains.
+    If no domain has such a pod, and the pod matches its own terms, it may be the first one, in any domains.
     """
     columns, terms = cluster.nodes, pod.inter_pod.affinity
     selector, namespaces = _combine_terms(terms, cluster)
@@ -75,14 +59,49 @@ def _mask_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
 
 
 def _combine_terms(terms: Iterable[AffinityTerm], cluster: Cluster) -> tuple[Selector, frozenset[str] | None]:
-    """Whom all of some terms are about: selected by what, in which namespaces; None for all."""
+    """Return the selector and the namespaces of the pods that all terms match; None for all namespaces."""
     namespace_sets = [names for each in terms if (names := resolve_namespaces(each, cluster)) is not None]
     selector = reduce(Selector.intersect, (each.selector for each in terms), MATCH_EVERYTHING)
     return selector, frozenset.intersection(*namespace_sets) if namespace_sets else None
 
 
+def resolve_namespaces(term: AffinityTerm, cluster: Cluster) -> frozenset[str] | None:
+    """Return the namespaces of a term of the pod; None for all.
+
+    A selector matches the known namespaces with its labels. A selector that matches empty labels too, such as a NotIn,
+    matches every namespace: mergeAffinityTermNamespacesIfNotEmpty empties only a copy of it and leaves the term's own
+    in place, and AffinityTerm.Matches then gets nil for the namespace labels.
+    """
+    selector = term.namespace_selector
+    if selector.matches(_NO_LABELS):
+        return None
+    if selector == MATCH_NOTHING:
+        return term.namespaces
+    return term.namespaces | {name for name, labels in cluster.namespaces.items() if selector.matches(labels)}
+
+
+def _find_nodes_with_pods(selector: Selector, namespaces: frozenset[str] | None, cluster: Cluster) -> NodeIndices:
+    """Return the indices of the nodes with a matching pod in these namespaces."""
+    return np.flatnonzero(cluster.selector_counts.count_pods(selector, namespaces, cluster.nodes.size).pods)
+
+
+def _intersect(masks: Iterable[Mask]) -> Mask:
+    intersection: Mask = np.logical_and.reduce(list(masks))
+    return intersection
+
+
+def mask_shared_domains(columns: NodeColumns, key: str, occupied: NodeIndices) -> Mask:
+    """Return a mask of the nodes that share a domain of the topology key with an occupied node."""
+    ids, id_count = find_domains(columns, key)
+    is_occupied = np.zeros(id_count + 1, dtype=np.bool_)  # the last element is that of ABSENT
+    is_occupied[ids[occupied]] = True
+    is_occupied[ABSENT] = False
+    shared: Mask = is_occupied[ids]
+    return shared
+
+
 def _mask_anti_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
-    """The places in a domain with a pod that the pod avoids."""
+    """Return a mask of the nodes that share a domain with a pod that the pod's anti-affinity excludes."""
     violating = np.zeros(cluster.nodes.size, dtype=np.bool_)
     for term in pod.inter_pod.anti_affinity:
         violating |= mask_shared_domains(
@@ -93,13 +112,8 @@ def _mask_anti_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
     return violating
 
 
-def _find_nodes_with_pods(selector: Selector, namespaces: frozenset[str] | None, cluster: Cluster) -> NodeIndices:
-    """The places that have a pod which is selected in these namespaces."""
-    return np.flatnonzero(cluster.selector_counts.count_pods(selector, namespaces, cluster.nodes.size).pods)
-
-
 def _mask_existing_anti_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
-    """The places in a domain with a pod that avoids the pod."""
+    """Return a mask of the nodes that share a domain with a pod whose anti-affinity excludes this pod."""
     existing_terms = list(
         cluster.anti_affinity_index.find_terms_against(
             pod.namespace, cluster.get_namespace_labels(pod.namespace), pod.labels
@@ -114,9 +128,9 @@ def _mask_existing_anti_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
 
 
 def _is_skipped_by_pre_filter(pod: IncomingPod, cluster: Cluster, existing_terms: Iterable[_ExistingTerm]) -> bool:
-    """Whether only pods that are thought to be there avoid a pod that has no terms itself.
+    """Return whether a pod has no terms and only pods that the fork assumed have terms against it.
 
-    The plugin is skipped then (PreFilter): it does not hear of them.
+    The pre-filter (PreFilter) skips the plugin then, and so ignores these pods.
     """
     if pod.inter_pod.affinity or pod.inter_pod.anti_affinity:
         return False
@@ -129,10 +143,14 @@ def _is_skipped_by_pre_filter(pod: IncomingPod, cluster: Cluster, existing_terms
     ]
     if not any(sign > 0 for _, _, sign in forked_terms):
         return False
-    real_counts = Counter({(term, place): pods for term, on in existing_terms for place, pods in on.items()})
+    real_counts = Counter(
+        {(term, node_index): pods for term, counts in existing_terms for node_index, pods in counts.items()}
+    )
     for term, node_index, sign in forked_terms:
         real_counts[term, node_index] -= sign
-    return not any(_is_in_domain(cluster.nodes, term, place) for (term, place), pods in real_counts.items() if pods > 0)
+    return not any(
+        _is_in_domain(cluster.nodes, term, node_index) for (term, node_index), pods in real_counts.items() if pods > 0
+    )
 
 
 def _is_in_domain(columns: NodeColumns, term: AffinityTerm, node_index: int) -> bool:
@@ -146,21 +164,6 @@ def _group_by_topology_key(existing_terms: Iterable[_ExistingTerm]) -> Mapping[s
     return grouped
 
 
-def resolve_namespaces(term: AffinityTerm, cluster: Cluster) -> frozenset[str] | None:
-    """The namespaces that a term of the pod is about; None for all.
-
-    A selector finds those that are known and have the labels. One that matches no labels at all too, such as a NotIn,
-    is about every namespace: mergeAffinityTermNamespacesIfNotEmpty leaves it in place, in vain emptying a copy, and
-    no namespace's labels are looked at then (AffinityTerm.Matches with nil).
-    """
-    selector = term.namespace_selector
-    if selector.matches(_NO_LABELS):
-        return None
-    if selector == MATCH_NOTHING:
-        return term.namespaces
-    return term.namespaces | {name for name, labels in cluster.namespaces.items() if selector.matches(labels)}
-
-
-def _intersect(masks: Iterable[Mask]) -> Mask:
-    intersection: Mask = np.logical_and.reduce(list(masks))
-    return intersection
+def list_counted_nodes(counts: Iterable[Mapping[int, int]]) -> NodeIndices:
+    """Return the node indices of all mappings, an index once for each mapping that has it."""
+    return np.fromiter(chain.from_iterable(counts), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""Node selectors and required node affinity.
+"""The plugins NodeAffinity and NodeName: node selectors and required node affinity.
 
 Source: component-helpers scheduling/corev1/nodeaffinity/nodeaffinity.go, apimachinery pkg/labels/selector.go, and the
 plugin nodeaffinity, v1.36.
@@ -20,14 +20,14 @@ _NAME = "metadata.name"
 
 
 def filter_node_affinity(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes that the pod does not select."""
+    """Reject nodes that the pod does not select."""
     matched = match_pod(pod, cluster.nodes)
     if matched is not None:
         yield mark_unresolvable("node(s) didn't match Pod's node affinity/selector", ~matched[nodes])
 
 
 def filter_node_name(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """All nodes but the one that the pod names itself (plugins/nodename)."""
+    """Reject all nodes but the one that the pod names itself (plugins/nodename)."""
     if pod.spec.node_name:
         node_index = cluster.nodes.find_index(pod.spec.node_name)
         yield mark_unresolvable(
@@ -36,7 +36,7 @@ def filter_node_name(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
 
 
 def match_pod(pod: IncomingPod, columns: NodeColumns) -> Mask | None:
-    """The places that the pod's selector and affinity both match; None when it has neither."""
+    """Return a mask of the nodes that match the pod's selector and affinity; None when it has neither."""
     affinity = get_required_affinity(pod)
     if not pod.spec.node_selector and affinity is None:
         return None
@@ -47,13 +47,13 @@ def match_pod(pod: IncomingPod, columns: NodeColumns) -> Mask | None:
 
 
 def get_required_affinity(pod: IncomingPod) -> NodeSelector | None:
-    """The node affinity that must hold."""
+    """Return the required node affinity."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
 
 def match_selector(selector: NodeSelector, columns: NodeColumns) -> Mask:
-    """The places that one of the terms matches. A term that says nothing, or nonsense, matches nothing."""
+    """Return a mask of the nodes that match a term. An empty or invalid term matches no node."""
     matched = np.zeros(columns.size, dtype=np.bool_)
     for term in selector.node_selector_terms or ():
         if _is_valid_term(term):
@@ -62,7 +62,7 @@ def match_selector(selector: NodeSelector, columns: NodeColumns) -> Mask:
 
 
 def list_named_nodes(pod: IncomingPod) -> frozenset[str] | None:
-    """The names of the only nodes that the affinity can match; None when it names none, empty when they contradict.
+    """Return the names of the only nodes that the affinity can match; None without names, empty if they conflict.
 
     (PreFilter of the plugin.)
     """
@@ -82,13 +82,13 @@ def list_named_nodes(pod: IncomingPod) -> frozenset[str] | None:
 
 
 def pre_filter_node_affinity(pod: IncomingPod, _cluster: Cluster) -> str | None:
-    """Why a pod cannot be placed: its affinity names nodes that no node can be at once."""
+    """Return the reason why a pod fits no node if the names in its affinity conflict; else None."""
     node_names = list_named_nodes(pod)
     return "pod affinity terms conflict" if node_names is not None and not node_names else None
 
 
 def is_valid_field(field: SelectorRequirement) -> bool:
-    """Whether a requirement on a field is one: an operator that fields have, and one value."""
+    """Return whether a requirement on a field is valid: an operator of fields, and one value."""
     return field.operator in ("In", "NotIn") and len(field.values or ()) == 1
 
 
@@ -107,7 +107,7 @@ def _match_term(term: NodeSelectorTerm, columns: NodeColumns) -> Mask:
 
 
 def _match_expression(requirement: SelectorRequirement, columns: NodeColumns) -> Mask:
-    """The places whose labels satisfy one expression."""
+    """Return a mask of the nodes whose labels match one expression."""
     match requirement.operator:
         case "In":
             return _match_values(columns, requirement.key, requirement.values or ())
@@ -122,7 +122,7 @@ def _match_expression(requirement: SelectorRequirement, columns: NodeColumns) ->
 
 
 def _match_comparison(requirement: SelectorRequirement, columns: NodeColumns) -> Mask:
-    """Gt and Lt: both sides are whole numbers of 64 bits, or nothing matches."""
+    """Compare labels by Gt or Lt: no node matches unless both sides are integers of 64 bits."""
     (text,) = requirement.values or ("",)
     limit, column = parse_int64(text), columns.find_label_column(requirement.key)
     if column is None or limit is None:
@@ -133,12 +133,12 @@ def _match_comparison(requirement: SelectorRequirement, columns: NodeColumns) ->
 
 
 def _match_field(field: SelectorRequirement, columns: NodeColumns) -> Mask:
-    """Whether the node's name is the one, or is not. No other field of a node can be selected by."""
+    """Return a mask of the nodes that match a requirement on `metadata.name`, the only field that nodes have."""
     (value,) = field.values or ("",)
     matched = np.zeros(columns.size, dtype=np.bool_)
     if field.key == _NAME and (node_index := columns.find_index(value)) is not None:
         matched[node_index] = True
-    elif field.key != _NAME:  # a field that no node has is as good as empty (fields.Set.Get)
+    elif field.key != _NAME:  # a field that no node has equals an empty one (fields.Set.Get)
         matched[:] = not value
     return matched if field.operator == "In" else ~matched
 

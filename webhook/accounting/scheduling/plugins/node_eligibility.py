@@ -1,11 +1,10 @@
-"""Taints and tolerations, and nodes that are closed.
+"""The plugins NodeUnschedulable, TaintToleration and NodeDeclaredFeatures.
 
 Source: ToleratesTaint in k8s.io/api core/v1/toleration.go; plugins tainttoleration and nodeunschedulable, v1.36. The
-comparing operators of tolerations (Lt, Gt) are off by default there, and match nothing here.
+comparison operators of tolerations (Lt, Gt) are off by default there, and match nothing here.
 
-What a pod needs a node to be able to do, of what nodes of some versions can.
-
-Source: plugins/nodedeclaredfeatures/nodedeclaredfeatures.go and component-helpers nodedeclaredfeatures/features, v1.36.
+Source of the features, which only nodes of some versions declare: plugins/nodedeclaredfeatures/nodedeclaredfeatures.go
+and component-helpers nodedeclaredfeatures/features, v1.36.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,24 +16,24 @@ from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.objects.scheduling import SchedulingPodSpec, Taint, Toleration
 
 BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
-"""The effects of taints that keep pods out."""
+"""The taint effects that exclude pods."""
 
 _CORDON_TAINT = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 def filter_node_unschedulable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes that are closed (`kubectl cordon`)."""
+    """Reject cordoned nodes (`kubectl cordon`)."""
     if not is_tolerated(pod.spec.tolerations or (), _CORDON_TAINT):
         yield mark_unresolvable("node(s) were unschedulable", cluster.nodes.unschedulable[nodes])
 
 
 def filter_taint_toleration(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes with a taint that keeps the pod out."""
+    """Reject nodes with a taint that the pod does not tolerate."""
     yield mark_unresolvable("node(s) had untolerated taint(s)", mask_untolerated_taints(pod, cluster)[nodes])
 
 
 def mask_untolerated_taints(pod: IncomingPod, cluster: Cluster) -> Mask:
-    """At which places of a cluster a taint keeps the pod out. Each set of taints is looked at once."""
+    """Return a mask of the nodes with an untolerated taint. Each distinct set of taints is tested once."""
     toleration_index = _TolerationIndex(pod.spec.tolerations or ())
     return cluster.nodes.taints.mask_matching(
         lambda taints: (
@@ -44,12 +43,12 @@ def mask_untolerated_taints(pod: IncomingPod, cluster: Cluster) -> Mask:
 
 
 def is_tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Whether one of the tolerations is for this taint."""
+    """Return whether one of the tolerations matches a taint."""
     return _TolerationIndex(tolerations).has_match(taint)
 
 
 class _TolerationIndex:
-    """What tolerations are for, to be looked up: a pod may have thousands, and so may nodes have taints."""
+    """Tolerations, indexed for lookup: a pod may have thousands of them, and nodes may have thousands of taints."""
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._equal: set[tuple[str, str, str]] = set()
@@ -62,7 +61,7 @@ class _TolerationIndex:
                     self._exists.add((toleration.key or "", toleration.effect or ""))
 
     def has_match(self, taint: Taint) -> bool:
-        """Whether one is for this taint. One without a key is for every key, without an effect for every effect."""
+        """Return whether a toleration matches a taint. An empty key matches every key, an empty effect every effect."""
         return any(
             (key, effect) in self._exists or (key, effect, taint.value or "") in self._equal
             for key in {taint.key, ""}
@@ -71,7 +70,7 @@ class _TolerationIndex:
 
 
 def filter_node_declared_features(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes that do not declare all that the pod needs."""
+    """Reject nodes that do not declare every feature that the pod requires."""
     required = frozenset(_list_required_features(pod.spec))
     if required:
         is_capable = cluster.nodes.features.mask_matching(lambda declared: required <= declared)

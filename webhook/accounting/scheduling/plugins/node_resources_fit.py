@@ -1,4 +1,4 @@
-"""Resources of nodes: the columns' side of `webhook.accounting.node_fit`, and ports.
+"""The plugins NodeResourcesFit and NodePorts: the counterpart of `webhook.accounting.node_fit` for columns, and ports.
 
 Source: fitsRequest in plugins/noderesources/fit.go and plugins/nodeports/node_ports.go, v1.36.
 """
@@ -16,11 +16,11 @@ from webhook.accounting.scheduling.incoming_pod import IncomingPod
 
 _PODS = "pods"
 NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
-"""What a node says on which a port is taken."""
+"""The reason of a node on which a port is in use."""
 
 
 def filter_node_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes that lack room for one more pod, or for something that it asks for: all that each lacks."""
+    """Reject nodes that are short of pods or of a requested resource, with a status for each resource."""
     columns, zeros = cluster.nodes, np.zeros(len(nodes), dtype=np.int64)
     allocatable_pods = columns.find_allocatable_column(_PODS)
     max_pods = zeros if allocatable_pods is None else allocatable_pods.array[nodes]
@@ -36,7 +36,7 @@ def filter_node_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices
 
 
 def mask_device_backed(cluster: Cluster, nodes: NodeIndices, resource: str) -> Mask:
-    """On which of these nodes devices stand for a resource, so that another plugin is asked (DynamicResources)."""
+    """Return a mask of the nodes where devices back a resource, so that DynamicResources decides instead."""
     if cluster.device_classes.find_class(resource) is None:
         return np.zeros(len(nodes), dtype=np.bool_)
     allocatable = cluster.nodes.find_allocatable_column(resource)
@@ -48,7 +48,7 @@ def mask_device_backed(cluster: Cluster, nodes: NodeIndices, resource: str) -> M
 
 
 def find_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> tuple[Shortfall, ...]:
-    """What one node lacks for the pod, in numbers."""
+    """Return the shortfalls of one node for the pod."""
     columns = cluster.nodes
     allocatable, used = columns.get_allocatable(node_index), columns.get_used(node_index)
     pods, max_pods = columns.pods[node_index], allocatable.get(_PODS, 0)
@@ -69,12 +69,12 @@ def find_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> tupl
 
 
 def measure_shortfall(pod: IncomingPod, cluster: Cluster, node_index: int) -> float:
-    """How much a node lacks, in parts of what the pod asks for; 0 where there is room. Good for an order only."""
+    """Return the sum of the shortfalls as parts of the requests; 0 if the pod fits. Use it only to sort nodes."""
     return sum(each.short / each.requested for each in find_shortfalls(pod, cluster, node_index))
 
 
 def filter_node_ports(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes on which a port that the pod wants is taken, at its address or at every address."""
+    """Reject nodes on which a port of the pod is in use, at the same address or at every address."""
     if not pod.ports:
         return
     in_use = np.zeros(cluster.nodes.size, dtype=np.bool_)
@@ -91,9 +91,9 @@ def filter_node_ports(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) ->
 
 
 def _find_ports_freed_by_fork(cluster: Cluster) -> set[tuple[int, HostPort]]:
-    """Ports that are free at a place because a pod is thought away that has them, whoever has them beside it.
+    """Return the ports that are free on a node because the fork removed a pod with them, even if other pods use them.
 
-    The scheduler keeps a node's ports in a set (HostPortInfo), which the last pod to come or go decides on.
+    The scheduler keeps a node's ports in a set (HostPortInfo), in which the last added or removed pod decides.
     """
     free: set[tuple[int, HostPort]] = set()
     for pod, sign in cluster.fork_changes.values():
@@ -103,5 +103,5 @@ def _find_ports_freed_by_fork(cluster: Cluster) -> set[tuple[int, HostPort]]:
 
 
 def _mask_exceeding(requested: int, free: "np.typing.NDArray[np.int64]") -> Mask:
-    """Where more is asked for than is free; exact for numbers of any size."""
+    """Return a mask of the nodes with less free than requested; exact for numbers of any size."""
     return np.asarray(free < requested, dtype=np.bool_)

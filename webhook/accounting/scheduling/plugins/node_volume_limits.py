@@ -1,12 +1,11 @@
-"""How many volumes of a CSI driver a node attaches.
+"""The plugin NodeVolumeLimits: the number of volumes of a CSI driver that a node attaches.
 
-Source: plugins/nodevolumelimits/csi.go, v1.36 (with VolumeLimitScaling off, as by default). Volumes of kinds that were
-built into Kubernetes count for the driver that serves them now, each as a volume of its own.
+Source: plugins/nodevolumelimits/csi.go, v1.36 (with VolumeLimitScaling off, as by default). In-tree volumes count for
+the CSI driver that serves them now, each as a volume of its own.
 
-Volumes of kinds that were built into Kubernetes, which CSI drivers serve now.
-
-Source: k8s.io/csi-translation-lib plugins, isCSIMigrationOn in plugins/nodevolumelimits/utils.go, v1.36. What becomes
-of such a volume's node affinity on nodes that have moved to the driver is not modelled, and named as unknown.
+Source of the migration of in-tree volumes: k8s.io/csi-translation-lib plugins, isCSIMigrationOn in
+plugins/nodevolumelimits/utils.go, v1.36. The translation of such a volume's node affinity on nodes that have migrated
+to the driver is not modelled, and is reported as unmodelled.
 """
 
 from collections import Counter
@@ -44,14 +43,58 @@ MIGRATED_DRIVERS = {
     "kubernetes.io/gce-pd": _GOOGLE,
     "kubernetes.io/portworx-volume": _PORTWORX,
 }
-"""Provisioners by their names of old, and the drivers that serve them."""
+"""The names of in-tree provisioners, and the drivers that serve their volumes."""
 
 UNCOUNTED_PROVISIONERS = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
-"""Provisioners whose volumes are counted under no driver."""
+"""The provisioners whose volumes count for no driver."""
+
+_DriverByHandle = dict[str, str]
+"""The driver of each volume, by a unique name of the volume."""
+
+
+def filter_node_volume_limits(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
+    """Reject nodes on which the pod's volumes would exceed a driver's limit."""
+    storage, volumes = cluster.storage, pod.spec.volumes or ()
+    if storage is None or not volumes:
+        return
+    handles = _find_volume_handles(volumes, pod.name, pod.namespace, storage)
+    node_name = cluster.nodes.get_name
+    limits = {
+        node_index: limit
+        for node_index in nodes.tolist()
+        if handles and (limit := storage.attach_limits.get(node_name(node_index)))
+    }
+    errors = {node_index: error for node_index in limits if (error := _find_node_error(cluster, storage, node_index))}
+    is_over = [
+        node_index in limits and _is_over_limit(handles, limits[node_index], cluster, storage, node_index)
+        for node_index in nodes.tolist()
+    ]
+    has_error = np.isin(nodes, list(errors))
+    for error in dict.fromkeys(errors.values()):
+        rejected = np.isin(nodes, [node_index for node_index, message in errors.items() if message == error])
+        yield replace(mark_unresolvable(error, rejected), is_error=True)
+    yield mark_unschedulable("node(s) exceed max volume count", np.array(is_over, dtype=np.bool_) & ~has_error)
+
+
+def _find_volume_handles(volumes: Sequence[Volume], pod: str, namespace: str, storage: StorageIndex) -> _DriverByHandle:
+    """Return the drivers of a pod's volumes by handle, without missing claims (filterAttachableVolumes)."""
+    handles: _DriverByHandle = {}
+    for volume in volumes:
+        ref = get_claim_ref(volume, pod)
+        handle = _get_inline_handle(volume) if ref is None else _get_claim_handle(ref, namespace, storage)
+        if handle is not None:
+            driver, name = handle
+            handles[f"{driver}/{name}"] = driver
+    return handles
+
+
+def _get_inline_handle(volume: Volume) -> tuple[str, str] | None:
+    driver = find_migrated_driver(volume)
+    return None if driver is None else (driver, get_disk_handle(volume))
 
 
 def find_migrated_driver(source: Volume | VolumeSpec) -> str | None:
-    """The driver that serves a volume of such a kind; None for any other."""
+    """Return the driver that serves an in-tree volume; None for any other volume."""
     kinds = {
         _AMAZON: source.aws_elastic_block_store,
         _AZURE: source.azure_disk,
@@ -63,7 +106,7 @@ def find_migrated_driver(source: Volume | VolumeSpec) -> str | None:
 
 
 def get_disk_handle(volume: Volume) -> str:
-    """What tells a disk, which a pod names without a claim, from others of its driver."""
+    """Return the handle that identifies an inline disk among the disks of its driver."""
     if volume.aws_elastic_block_store is not None:
         return volume.aws_elastic_block_store.volume_id
     if volume.gce_persistent_disk is not None:
@@ -72,42 +115,33 @@ def get_disk_handle(volume: Volume) -> str:
     return disk.disk_uri or disk.volume_id
 
 
-def has_migrated_volume(pod: IncomingPod, storage: StorageIndex) -> bool:
-    """Whether a claim of the pod has a volume of such a kind, where nodes may have moved to its driver."""
-    volume_names = [get_claim_spec(claim).volume_name or "" for claim in list_existing_claims(pod, storage)]
-    volumes = [storage.volumes[name] for name in volume_names if name in storage.volumes]
-    return bool(storage.attach_limits) and any(each.spec and find_migrated_driver(each.spec) for each in volumes)
+def _get_claim_handle(ref: ClaimRef, namespace: str, storage: StorageIndex) -> tuple[str, str] | None:
+    """Return driver and handle of a claim's volume, existing or still to be provisioned (getCSIDriverInfo)."""
+    claim = storage.claims.get((namespace, ref.name))
+    if claim is None:
+        return None
+    name = get_claim_spec(claim).volume_name or ""
+    volume = storage.volumes.get(name)
+    if volume is None:
+        return _create_unprovisioned_handle(claim, namespace, ref.name, storage)
+    spec = volume.spec or VolumeSpec()
+    if spec.csi is not None:
+        return (spec.csi.driver, spec.csi.volume_handle) if spec.csi.driver and spec.csi.volume_handle else None
+    driver = find_migrated_driver(spec)
+    return None if driver is None else (driver, f"volume {name}")
 
 
-_DriverByHandle = dict[str, str]
-"""Volumes by a name that no other has, and the driver of each."""
-
-
-def filter_node_volume_limits(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes that cannot attach so many more volumes."""
-    storage, volumes = cluster.storage, pod.spec.volumes or ()
-    if storage is None or not volumes:
-        return
-    handles = _find_volume_handles(volumes, pod.name, pod.namespace, storage)
-    node_name = cluster.nodes.get_name
-    limits = {
-        node_index: limit
-        for node_index in nodes.tolist()
-        if handles and (limit := storage.attach_limits.get(node_name(node_index)))
-    }
-    errors = {place: error for place in limits if (error := _find_node_error(cluster, storage, place))}
-    is_over = [
-        place in limits and _is_over_limit(handles, limits[place], cluster, storage, place) for place in nodes.tolist()
-    ]
-    has_error = np.isin(nodes, list(errors))
-    for error in dict.fromkeys(errors.values()):
-        rejected = np.isin(nodes, [place for place, message in errors.items() if message == error])
-        yield replace(mark_unresolvable(error, rejected), is_error=True)
-    yield mark_unschedulable("node(s) exceed max volume count", np.array(is_over, dtype=np.bool_) & ~has_error)
+def _create_unprovisioned_handle(
+    claim: PersistentVolumeClaim, namespace: str, name: str, storage: StorageIndex
+) -> tuple[str, str] | None:
+    storage_class = storage.classes.get(get_claim_class(claim))
+    if storage_class is None or not storage_class.provisioner or storage_class.provisioner in UNCOUNTED_PROVISIONERS:
+        return None
+    return MIGRATED_DRIVERS.get(storage_class.provisioner, storage_class.provisioner), f"to be made {namespace}/{name}"
 
 
 def _find_node_error(cluster: Cluster, storage: StorageIndex, node_index: int) -> str | None:
-    """What is wrong with the first claim of a pod there that was made for another."""
+    """Return the error of the first ephemeral claim of a pod on the node that belongs to another pod, if any."""
     if node_index not in cluster.get_ephemeral_volume_counts():
         return None
     for pod in cluster.get_node_pods(node_index).values():
@@ -137,16 +171,8 @@ def _is_over_limit(
     )
 
 
-def _find_mounted_handles(cluster: Cluster, storage: StorageIndex, node_index: int) -> _DriverByHandle:
-    mounted: _DriverByHandle = {}
-    for pod in cluster.get_node_pods(node_index).values():
-        if pod.volumes:
-            mounted |= _find_volume_handles(pod.volumes, pod.name, pod.namespace, storage)
-    return mounted
-
-
 def _find_attached_handles(storage: StorageIndex, node_name: str) -> _DriverByHandle:
-    """getNodeVolumeAttachmentInfo: CSI volumes that are attached to a node, or are to be."""
+    """Return the CSI volumes with an attachment to a node, attached or requested (getNodeVolumeAttachmentInfo)."""
     handles: _DriverByHandle = {}
     for attachment in storage.list_attachments(node_name):
         spec = attachment.spec or VolumeAttachmentSpec()
@@ -158,43 +184,16 @@ def _find_attached_handles(storage: StorageIndex, node_name: str) -> _DriverByHa
     return handles
 
 
-def _find_volume_handles(volumes: Sequence[Volume], pod: str, namespace: str, storage: StorageIndex) -> _DriverByHandle:
-    """filterAttachableVolumes: a claim that is not there is passed over."""
-    handles: _DriverByHandle = {}
-    for volume in volumes:
-        ref = get_claim_ref(volume, pod)
-        handle = _get_inline_handle(volume) if ref is None else _get_claim_handle(ref, namespace, storage)
-        if handle is not None:
-            driver, name = handle
-            handles[f"{driver}/{name}"] = driver
-    return handles
+def _find_mounted_handles(cluster: Cluster, storage: StorageIndex, node_index: int) -> _DriverByHandle:
+    mounted: _DriverByHandle = {}
+    for pod in cluster.get_node_pods(node_index).values():
+        if pod.volumes:
+            mounted |= _find_volume_handles(pod.volumes, pod.name, pod.namespace, storage)
+    return mounted
 
 
-def _get_inline_handle(volume: Volume) -> tuple[str, str] | None:
-    driver = find_migrated_driver(volume)
-    return None if driver is None else (driver, get_disk_handle(volume))
-
-
-def _get_claim_handle(ref: ClaimRef, namespace: str, storage: StorageIndex) -> tuple[str, str] | None:
-    """getCSIDriverInfo: driver and handle of a claim's volume, or of the volume that is still to be made for it."""
-    claim = storage.claims.get((namespace, ref.name))
-    if claim is None:
-        return None
-    name = get_claim_spec(claim).volume_name or ""
-    volume = storage.volumes.get(name)
-    if volume is None:
-        return _create_unprovisioned_handle(claim, namespace, ref.name, storage)
-    spec = volume.spec or VolumeSpec()
-    if spec.csi is not None:
-        return (spec.csi.driver, spec.csi.volume_handle) if spec.csi.driver and spec.csi.volume_handle else None
-    driver = find_migrated_driver(spec)
-    return None if driver is None else (driver, f"volume {name}")
-
-
-def _create_unprovisioned_handle(
-    claim: PersistentVolumeClaim, namespace: str, name: str, storage: StorageIndex
-) -> tuple[str, str] | None:
-    storage_class = storage.classes.get(get_claim_class(claim))
-    if storage_class is None or not storage_class.provisioner or storage_class.provisioner in UNCOUNTED_PROVISIONERS:
-        return None
-    return MIGRATED_DRIVERS.get(storage_class.provisioner, storage_class.provisioner), f"to be made {namespace}/{name}"
+def has_migrated_volume(pod: IncomingPod, storage: StorageIndex) -> bool:
+    """Return whether a claim of the pod has an in-tree volume while nodes may have migrated to its driver."""
+    volume_names = [get_claim_spec(claim).volume_name or "" for claim in list_existing_claims(pod, storage)]
+    volumes = [storage.volumes[name] for name in volume_names if name in storage.volumes]
+    return bool(storage.attach_limits) and any(each.spec and find_migrated_driver(each.spec) for each in volumes)

@@ -1,4 +1,4 @@
-"""The claims of a pod, and why a pod with them is not placed at all.
+"""The claims of a pod, and the pre-filter that rejects a pod for the state of its claims.
 
 Source: podHasPVCs and PreFilter in plugins/volumebinding/volume_binding.go, GetPodVolumeClaims in binder.go,
 component-helpers storage/ephemeral/ephemeral.go and storage/volume/pv_helpers.go, v1.36.
@@ -19,14 +19,14 @@ _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
 class ClaimRef(NamedTuple):
-    """A claim that a pod names; `is_own` when it is made for this pod, from an ephemeral volume of it."""
+    """A claim that a pod names; `is_own` for the claim of an ephemeral volume, made for this pod."""
 
     name: str
     is_own: bool
 
 
 class ClaimsByState(NamedTuple):
-    """The claims of a pod by what is still to happen to them, each in the order of its volumes."""
+    """The claims of a pod by their binding, each in the order of its volumes."""
 
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: tuple[PersistentVolumeClaim, ...]
@@ -34,24 +34,24 @@ class ClaimsByState(NamedTuple):
 
 
 def get_claim_ref(volume: Volume, pod_name: str) -> ClaimRef | None:
-    """The claim that a volume stands for."""
+    """Return the claim that a volume refers to, if any."""
     if volume.persistent_volume_claim is not None:
         return ClaimRef(volume.persistent_volume_claim.claim_name, is_own=False)
     return None if volume.ephemeral is None else ClaimRef(f"{pod_name}-{volume.name}", is_own=True)
 
 
 def list_claim_refs(pod: IncomingPod) -> tuple[ClaimRef, ...]:
-    """The claims that a pod names, in the order of its volumes."""
+    """Return the claims that a pod names, in the order of its volumes."""
     return _list_volume_claim_refs(pod.spec.volumes or (), pod.name)
 
 
 def list_claim_refs_on_node(pod: PodInfo) -> tuple[ClaimRef, ...]:
-    """The claims of a pod on a node."""
+    """Return the claims of a pod on a node."""
     return _list_volume_claim_refs(pod.volumes, pod.name)
 
 
 def pre_filter_volume_binding(pod: IncomingPod, cluster: Cluster) -> str | None:
-    """Why a pod cannot be placed before something becomes of its claims."""
+    """Return the reason why a pod fits no node in the present state of its claims; None without one."""
     storage, refs = cluster.storage, list_claim_refs(pod)
     if storage is None or not refs:
         return None
@@ -63,7 +63,7 @@ def pre_filter_volume_binding(pod: IncomingPod, cluster: Cluster) -> str | None:
 
 
 def sort_claims(pod: IncomingPod, storage: StorageIndex) -> ClaimsByState:
-    """The claims of a pod that are there."""
+    """Sort the existing claims of a pod by their binding."""
     claims = list(list_existing_claims(pod, storage))
     bound = tuple([each for each in claims if is_bound(each)])
     delayed = tuple([each for each in claims if not is_bound(each) and is_delayed(each, storage)])
@@ -72,7 +72,7 @@ def sort_claims(pod: IncomingPod, storage: StorageIndex) -> ClaimsByState:
 
 
 def list_existing_claims(pod: IncomingPod, storage: StorageIndex) -> Iterator[PersistentVolumeClaim]:
-    """The claims of a pod that are there, in the order of its volumes."""
+    """Yield the existing claims of a pod, in the order of its volumes."""
     for ref in list_claim_refs(pod):
         claim = storage.claims.get((pod.namespace, ref.name))
         if claim is not None:
@@ -80,12 +80,12 @@ def list_existing_claims(pod: IncomingPod, storage: StorageIndex) -> Iterator[Pe
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim has its volume for good."""
+    """Return whether a claim is bound to its volume permanently."""
     return bool(get_claim_spec(claim).volume_name) and _BIND_COMPLETED in (get_claim_meta(claim).annotations or {})
 
 
 def is_delayed(claim: PersistentVolumeClaim, storage: StorageIndex) -> bool:
-    """Whether a claim gets its volume once a pod with it is placed. A class that does not say so binds at once."""
+    """Return whether a claim is bound once a pod with it is scheduled. Without a binding mode a class binds at once."""
     storage_class = storage.classes.get(get_claim_class(claim))
     return (
         not get_claim_spec(claim).volume_name
@@ -95,12 +95,12 @@ def is_delayed(claim: PersistentVolumeClaim, storage: StorageIndex) -> bool:
 
 
 def get_claim_meta(claim: PersistentVolumeClaim) -> ClaimMeta:
-    """The metadata of a claim, empty if it has none."""
+    """Return the metadata of a claim, empty if it has none."""
     return claim.metadata or ClaimMeta()
 
 
 def get_claim_spec(claim: PersistentVolumeClaim) -> VolumeClaimSpec:
-    """The spec of a claim, empty if it has none."""
+    """Return the spec of a claim, empty if it has none."""
     return claim.spec or VolumeClaimSpec()
 
 
@@ -110,7 +110,7 @@ def _list_volume_claim_refs(volumes: Sequence[Volume], pod_name: str) -> tuple[C
 
 def _find_claim_error(pod: IncomingPod, storage: StorageIndex, ref: ClaimRef) -> str | None:
     claim = storage.claims.get((pod.namespace, ref.name))
-    if claim is None:  # of those that are not its own, `restrictions` has refused the pod already
+    if claim is None:  # `pre_filter_volume_restrictions` has rejected the pod if the claim is not its own
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{ref.name}"'
     if (claim.status or VolumePhase()).phase == "Lost":
         volume = get_claim_spec(claim).volume_name or ""
@@ -121,7 +121,7 @@ def _find_claim_error(pod: IncomingPod, storage: StorageIndex, ref: ClaimRef) ->
 
 
 def find_ownership_error(ref: ClaimRef, claim: PersistentVolumeClaim, pod: IncomingPod | PodInfo) -> str | None:
-    """What is wrong with a claim that was to be made for a pod and is another's (ephemeral.VolumeIsForPod)."""
+    """Return the error of an ephemeral claim that belongs to another pod (ephemeral.VolumeIsForPod), if any."""
     if not ref.is_own or _is_owned(claim, pod.uid):
         return None
     namespace = pod.namespace
@@ -129,12 +129,12 @@ def find_ownership_error(ref: ClaimRef, claim: PersistentVolumeClaim, pod: Incom
 
 
 def format_not_found(kind: str, name: str) -> str:
-    """What the API machinery says of an object that is not there (NewNotFound in pkg/api/errors/errors.go)."""
+    """Return the message of the API machinery for a missing object (NewNotFound in pkg/api/errors/errors.go)."""
     return f'{kind} "{name}" not found'
 
 
 def _is_owned(claim: PersistentVolumeClaim, uid: str) -> bool:
-    """IsControlledBy in apimachinery pkg/apis/meta/v1/controller_ref.go."""
+    """Return whether a UID controls a claim (IsControlledBy in apimachinery pkg/apis/meta/v1/controller_ref.go)."""
     owners = get_claim_meta(claim).owner_references or ()
     controller = next((each for each in owners if each.controller), None)
     return controller is not None and controller.uid == uid

@@ -1,8 +1,6 @@
-"""Pods spread over domains.
+"""The plugin PodTopologySpread: pods spread over domains, each of which is the nodes with one value of a label.
 
 Source: plugins/podtopologyspread/filtering.go and common.go, v1.36.
-
-Domains: what nodes with one value of a label make up together.
 """
 
 from collections.abc import Iterator
@@ -18,27 +16,18 @@ from webhook.accounting.scheduling.incoming_pod import HardSpreadConstraint, Inc
 from webhook.accounting.scheduling.plugins import node_affinity, node_eligibility
 
 TopologyDomains = NDArray[np.int32]
-"""The number of each place's domain, `ABSENT` where it is in none."""
-
-
-def find_domains(columns: NodeColumns, key: str) -> tuple[TopologyDomains, int]:
-    """The domains of a label, and how many numbers there may be; each is smaller."""
-    column = columns.find_label_column(key)
-    if column is None:
-        return np.full(columns.size, ABSENT, dtype=np.int32), 0
-    return column.ids, len(column)
-
+"""The domain number of each node, `ABSENT` for a node in no domain."""
 
 PodCounts = NDArray[np.int64]
-"""How many pods, by place or by domain."""
+"""Numbers of pods, by node index or by domain number."""
 
 _CONSTRAINT_NOT_SATISFIED = "node(s) didn't match pod topology spread constraints"
 _NO_LABEL = f"{_CONSTRAINT_NOT_SATISFIED} (missing required label)"
-_MINIMUM_WITHOUT_DOMAINS = (1 << 31) - 1  # what stands for the fewest where there is no domain
+_MINIMUM_WITHOUT_DOMAINS = (1 << 31) - 1  # the minimum if there is no domain
 
 
 def filter_topology_spread(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes in no domain of a constraint, or in one too far ahead: what the first one says that is not kept."""
+    """Reject nodes without a constraint's label, or above its skew; the first violated constraint decides."""
     feasible = np.ones(len(nodes), dtype=np.bool_)
     labelled_nodes = _find_labelled_nodes(pod, cluster) if pod.inter_pod.spread else nodes
     for constraint in pod.inter_pod.spread:
@@ -55,29 +44,25 @@ def filter_topology_spread(pod: IncomingPod, cluster: Cluster, nodes: NodeIndice
 
 
 def _find_labelled_nodes(pod: IncomingPod, cluster: Cluster) -> NodeIndices:
-    """The nodes that are in a domain of every constraint; no others count for any."""
+    """Return the nodes that are in a domain of every constraint; no other node counts for any constraint."""
     nodes = cluster.nodes.get_indices()
     for constraint in pod.inter_pod.spread:
         nodes = nodes[find_domains(cluster.nodes, constraint.topology_key)[0][nodes] >= 0]
     return nodes
 
 
-def _select_included_nodes(
-    constraint: HardSpreadConstraint, pod: IncomingPod, cluster: Cluster, nodes: NodeIndices
-) -> NodeIndices:
-    """Those of these nodes that count for a constraint (matchNodeInclusionPolicies)."""
-    if constraint.honors_affinity:
-        matched = node_affinity.match_pod(pod, cluster.nodes)
-        nodes = nodes if matched is None else nodes[matched[nodes]]
-    if constraint.honors_taints:
-        nodes = nodes[~node_eligibility.mask_untolerated_taints(pod, cluster)[nodes]]
-    return nodes
+def find_domains(columns: NodeColumns, key: str) -> tuple[TopologyDomains, int]:
+    """Return the domain numbers of a label, shape `(size,)`, and their exclusive upper limit."""
+    column = columns.find_label_column(key)
+    if column is None:
+        return np.full(columns.size, ABSENT, dtype=np.int32), 0
+    return column.ids, len(column)
 
 
 def _compute_skews(
     constraint: HardSpreadConstraint, pod: IncomingPod, cluster: Cluster, nodes: NodeIndices
 ) -> PodCounts:
-    """How far ahead of the one with fewest each domain would be with the pod, by number."""
+    """Return the skew of each domain with the pod added, by domain number."""
     ids, id_count = find_domains(cluster.nodes, constraint.topology_key)
     pod_counts = _count_matching_pods(constraint, pod, cluster)[nodes]
     domain_counts: PodCounts = np.bincount(ids[nodes], weights=pod_counts, minlength=id_count + 1).astype(np.int64)
@@ -91,18 +76,11 @@ def _compute_skews(
     return skews
 
 
-def _find_global_minimum(domain_counts: PodCounts, min_domains: int) -> int:
-    """The global minimum (minMatchNum)."""
-    if len(domain_counts) < min_domains:
-        return 0
-    return int(domain_counts.min(initial=_MINIMUM_WITHOUT_DOMAINS))
-
-
 def _count_matching_pods(constraint: HardSpreadConstraint, pod: IncomingPod, cluster: Cluster) -> PodCounts:
-    """How many pods of the pod's namespace a constraint selects at each place.
+    """Return the number of pods in the pod's namespace that a constraint matches on each node.
 
-    Pods being deleted do not count, and none does for a selector of everything (countPodsMatchSelector); but those that
-    are thought away or thought to be there do (updateWithPod).
+    Terminating pods do not count, and an empty selector counts none (countPodsMatchSelector); but pods that a fork
+    removed or assumed count always (updateWithPod).
     """
     selector, is_empty, size = constraint.selector, constraint.selector.is_empty, cluster.nodes.size
     if is_empty:
@@ -116,3 +94,22 @@ def _count_matching_pods(constraint: HardSpreadConstraint, pod: IncomingPod, clu
         if node_index is not None and is_ignored and selector.matches(pod_info.group.labels):
             pod_counts[node_index] += sign
     return pod_counts
+
+
+def _find_global_minimum(domain_counts: PodCounts, min_domains: int) -> int:
+    """Return the global minimum (minMatchNum)."""
+    if len(domain_counts) < min_domains:
+        return 0
+    return int(domain_counts.min(initial=_MINIMUM_WITHOUT_DOMAINS))
+
+
+def _select_included_nodes(
+    constraint: HardSpreadConstraint, pod: IncomingPod, cluster: Cluster, nodes: NodeIndices
+) -> NodeIndices:
+    """Return the nodes that count for a constraint (matchNodeInclusionPolicies)."""
+    if constraint.honors_affinity:
+        matched = node_affinity.match_pod(pod, cluster.nodes)
+        nodes = nodes if matched is None else nodes[matched[nodes]]
+    if constraint.honors_taints:
+        nodes = nodes[~node_eligibility.mask_untolerated_taints(pod, cluster)[nodes]]
+    return nodes

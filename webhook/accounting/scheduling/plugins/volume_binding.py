@@ -1,19 +1,16 @@
-"""Nodes on which every claim of a pod has its volume, finds one, or gets one made.
+"""The plugin VolumeBinding: every claim of a pod has its volume, finds one, or gets one provisioned on a node.
 
 Source: FindPodVolumes in plugins/volumebinding/binder.go, v1.36.
 
-Volumes that are still to be made, for claims that wait for a pod.
+Provisioning for claims that wait for a pod: checkVolumeProvisions and hasEnoughCapacity in
+plugins/volumebinding/binder.go, v1.36.
 
-Source: checkVolumeProvisions and hasEnoughCapacity in plugins/volumebinding/binder.go, v1.36.
+Existing volumes for claims that wait for a pod: findMatchingVolumes in plugins/volumebinding/binder.go and
+FindMatchingVolume in component-helpers storage/volume/pv_helpers.go, v1.36. Of equal volumes the scheduler selects any;
+here it is the first by name.
 
-Volumes that are there already, for claims that wait for a pod.
-
-Source: findMatchingVolumes in plugins/volumebinding/binder.go and FindMatchingVolume in component-helpers
-storage/volume/pv_helpers.go, v1.36. Of volumes alike the scheduler takes any; here it is the first by name.
-
-Which nodes reach a volume, a class's topologies, or a part of the cluster with room in it: by labels alone.
-
-Source: CheckNodeAffinity in component-helpers storage/volume/helpers.go, which knows a node's labels and not its name;
+Access of nodes to a volume, to a class's topologies, and to a capacity's segment depends on labels alone:
+CheckNodeAffinity in component-helpers storage/volume/helpers.go, which gets a node's labels and not its name;
 MatchTopologySelectorTerms in pkg/apis/core/v1/helper/helpers.go; nodeHasAccess in plugins/volumebinding/binder.go; all
 of v1.36.
 """
@@ -55,235 +52,22 @@ from webhook.objects.storage import (
     VolumeSpec,
 )
 
-
-def mask_reaching_volume(volume: PersistentVolume, columns: NodeColumns) -> Mask:
-    """The places that reach a volume."""
-    affinity = volume.spec.node_affinity if volume.spec else None
-    if affinity is None or affinity.required is None:
-        return _mask_all(columns)
-    reachable = ~_mask_all(columns)
-    for term in affinity.required.node_selector_terms or ():
-        reachable |= _mask_volume_term(term, columns)
-    return reachable
-
-
-def _mask_volume_term(term: NodeSelectorTerm, columns: NodeColumns) -> Mask:
-    """The places that a term matches by their labels: its fields are passed over, for it is asked of nameless nodes."""
-    if not all(map(is_valid_field, term.match_fields or ())):
-        return ~_mask_all(columns)
-    if term.match_fields and not term.match_expressions:
-        return _mask_all(columns)
-    return match_selector(NodeSelector([NodeSelectorTerm(term.match_expressions)]), columns)
-
-
-def mask_topologies(terms: Sequence[TopologySelectorTerm], columns: NodeColumns) -> Mask:
-    """The places within one of a class's topologies; everywhere without any."""
-    if not terms:
-        return _mask_all(columns)
-    selector_terms = [
-        NodeSelectorTerm(
-            [SelectorRequirement(each.key, "In", each.values) for each in term.match_label_expressions or ()]
-        )
-        for term in terms
-    ]
-    return match_selector(NodeSelector(selector_terms), columns)
-
-
-def mask_segment(segment: LabelSelector | None, columns: NodeColumns) -> Mask:
-    """The places in a part of the cluster; nowhere without one."""
-    if segment is None:
-        return ~_mask_all(columns)
-    try:
-        conditions = parse_selector(segment).conditions
-    except SelectorError:
-        return ~_mask_all(columns)
-    requirements = [SelectorRequirement(each.key, each.operator, sorted(each.values)) for each in conditions or ()]
-    return (
-        match_selector(NodeSelector([NodeSelectorTerm(requirements)]), columns) if requirements else _mask_all(columns)
-    )
-
-
-def _mask_all(columns: NodeColumns) -> Mask:
-    return np.ones(columns.size, dtype=np.bool_)
-
-
 _ZERO = Quantity.from_int(0)
 _FILESYSTEM = "Filesystem"
 _STORAGE = "storage"
 
 _ChosenVolumes = NDArray[np.intp]
-"""Which volume each node takes, by its number in the order of preference; -1 for none."""
-
-
-def sort_by_size(claims: Iterable[PersistentVolumeClaim]) -> list[PersistentVolumeClaim]:
-    """Claims in the order in which volumes are looked for: the smallest first."""
-    return sorted(claims, key=lambda claim: get_requested_size(claim) or _ZERO)
-
-
-def get_requested_size(claim: PersistentVolumeClaim) -> Quantity | None:
-    """How much room a claim asks for; None when it does not say.
-
-    Raises:
-        QuantityError: what it asks for is no quantity.
-    """
-    return _read_storage((get_claim_spec(claim).resources or VolumeClaimResources()).requests)
-
-
-def find_unmatched_nodes(
-    claims: Sequence[PersistentVolumeClaim], storage: StorageIndex, columns: NodeColumns, nodes: NodeIndices
-) -> Iterator[Mask]:
-    """For each of these claims, in their order, the nodes that reach no volume for it that the claims before left.
-
-    Raises:
-        QuantityError: the size of a claim or a volume is no quantity.
-        SelectorError: a claim's selector has a requirement that is none.
-    """
-    taken_volumes: dict[str, Mask] = {}
-    for claim in claims:
-        volumes = [
-            each for each in _list_volumes_of_class(storage, get_claim_class(claim)) if _is_compatible(claim, each)
-        ]
-        choice = _choose_volumes(claim, volumes, taken_volumes, columns, nodes)
-        for number in np.unique(choice[choice >= 0]).tolist():
-            name = _get_name(volumes[number])
-            taken_volumes[name] = taken_volumes.get(name, np.zeros(len(nodes), dtype=np.bool_)) | (choice == number)
-        yield choice < 0
-
-
-def _choose_volumes(
-    claim: PersistentVolumeClaim,
-    volumes: list[PersistentVolume],
-    taken_volumes: dict[str, Mask],
-    columns: NodeColumns,
-    nodes: NodeIndices,
-) -> _ChosenVolumes:
-    """The volume meant for the claim, where it is reached; else the smallest that is free and reached."""
-    choice: _ChosenVolumes = np.full(len(nodes), -1, dtype=np.intp)
-    no_nodes = np.zeros(len(nodes), dtype=np.bool_)
-    is_seeking = ~no_nodes
-    pre_bound = next((number for number, each in enumerate(volumes) if _is_bound_to(each, claim)), None)
-    if pre_bound is not None:
-        is_seeking = taken_volumes.get(_get_name(volumes[pre_bound]), no_nodes)
-        choice[mask_reaching_volume(volumes[pre_bound], columns)[nodes] & ~is_seeking] = pre_bound
-    for number, volume in enumerate(volumes):
-        if number != pre_bound and is_seeking.any() and _is_available(claim, volume):
-            free = is_seeking & (choice < 0) & ~taken_volumes.get(_get_name(volume), no_nodes)
-            choice[mask_reaching_volume(volume, columns)[nodes] & free] = number
-    return choice
-
-
-def _list_volumes_of_class(storage: StorageIndex, name: str) -> list[PersistentVolume]:
-    """The volumes of a class, smallest first."""
-    volumes = storage.get_class_volumes(name).values()
-    return sorted(volumes, key=lambda volume: (_get_size(volume), _get_name(volume)))
-
-
-def _is_compatible(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """What must be true of a volume meant for the claim as of any other."""
-    claim_spec, volume_spec = get_claim_spec(claim), _get_spec(volume)
-    if volume_spec.claim_ref is not None and not _is_bound_to(volume, claim):
-        return False
-    if _get_size(volume) < (get_requested_size(claim) or _ZERO) or (volume.metadata or ObjectMeta()).deletion_timestamp:
-        return False
-    is_same_mode = (claim_spec.volume_mode or _FILESYSTEM) == (volume_spec.volume_mode or _FILESYSTEM)
-    return is_same_mode and (claim_spec.volume_attributes_class_name or "") == (
-        volume_spec.volume_attributes_class_name or ""
-    )
-
-
-def _is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """IsVolumeBoundToClaim."""
-    claim_reference, meta = _get_spec(volume).claim_ref, get_claim_meta(claim)
-    if claim_reference is None or (claim_reference.name, claim_reference.namespace) != (
-        meta.name or "",
-        meta.namespace or "",
-    ):
-        return False
-    return not claim_reference.uid or claim_reference.uid == (meta.uid or "")
-
-
-def _is_available(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """What must be true of a volume that is nobody's yet."""
-    claim_spec, volume_spec = get_claim_spec(claim), _get_spec(volume)
-    if (volume.status or VolumePhase()).phase != "Available" or get_volume_class(volume) != get_claim_class(claim):
-        return False
-    labels = (volume.metadata or ObjectMeta()).labels or {}
-    if claim_spec.selector is not None and not parse_selector(claim_spec.selector).matches(labels):
-        return False
-    return set(claim_spec.access_modes or ()) <= set(volume_spec.access_modes or ())
-
-
-def _get_spec(volume: PersistentVolume) -> VolumeSpec:
-    return volume.spec or VolumeSpec()
-
-
-def _get_name(volume: PersistentVolume) -> str:
-    return (volume.metadata or ObjectMeta()).name or ""
-
-
-def _get_size(volume: PersistentVolume) -> Quantity:
-    return _read_storage(_get_spec(volume).capacity) or _ZERO
-
-
-def _read_storage(resources: ResourceList | None) -> Quantity | None:
-    return parse_resource_list(resources).get(_STORAGE)
-
+"""The number of the volume that each node selects, in the order of preference; -1 for none."""
 
 _ABSENT = (b"", b"null")
 _NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 
 
 class ProvisioningObstacles(NamedTuple):
-    """Nodes on which a volume cannot be made: nobody makes it there, or there is no room for it."""
+    """Nodes on which a volume cannot be provisioned: no provisioner serves them, or the capacity is too small."""
 
     unprovisionable: Mask
     full: Mask
-
-
-def find_provisioning_obstacles(
-    claim: PersistentVolumeClaim, storage: StorageIndex, columns: NodeColumns, nodes: NodeIndices
-) -> ProvisioningObstacles:
-    """Where a volume for the claim cannot be made, and why.
-
-    Raises:
-        QuantityError: the size of the claim or of a capacity is no quantity.
-    """
-    storage_class = storage.classes.get(get_claim_class(claim), StorageClass())
-    no_nodes = np.zeros(len(nodes), dtype=np.bool_)
-    if storage_class.provisioner in _NO_PROVISIONER:
-        return ProvisioningObstacles(~no_nodes, no_nodes)
-    is_outside = ~mask_topologies(storage_class.allowed_topologies or (), columns)[nodes]
-    size = get_requested_size(claim)
-    if size is None or not _is_capacity_tracked(storage_class, storage):
-        return ProvisioningObstacles(is_outside, no_nodes)
-    return ProvisioningObstacles(
-        is_outside, ~is_outside & ~_has_enough_capacity(storage_class, size, storage, columns)[nodes]
-    )
-
-
-def _is_capacity_tracked(storage_class: StorageClass, storage: StorageIndex) -> bool:
-    """Whether the driver says how much room it has."""
-    driver = storage.drivers.get(storage_class.provisioner, CsiDriver())
-    return bool((driver.spec or CsiDriverSpec()).storage_capacity)
-
-
-def _has_enough_capacity(
-    storage_class: StorageClass, size: Quantity, storage: StorageIndex, columns: NodeColumns
-) -> Mask:
-    """The places from which a part with room for so much is reached."""
-    reachable = np.zeros(columns.size, dtype=np.bool_)
-    name = (storage_class.metadata or ObjectMeta()).name
-    for capacity in storage.list_capacities():
-        if capacity.storage_class_name == name and _is_large_enough(capacity, size):
-            reachable |= mask_segment(capacity.node_topology, columns)
-    return reachable
-
-
-def _is_large_enough(capacity: CsiStorageCapacity, size: Quantity) -> bool:
-    """Whether one volume of this size can be made of what is left."""
-    largest, remaining = bytes(capacity.maximum_volume_size), bytes(capacity.capacity)
-    limit = remaining if largest in _ABSENT else largest
-    return limit not in _ABSENT and Quantity.from_json(limit).value() >= size.value()
 
 
 _NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
@@ -294,11 +78,11 @@ _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 def filter_volume_binding(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes that do not reach a volume the pod has, or on which it finds none and none can be made.
+    """Reject nodes without access to a bound volume, and nodes without a volume for a claim.
 
     Raises:
-        QuantityError: the size of a claim, a volume or a capacity is no quantity.
-        SelectorError: a claim's selector has a requirement that is none.
+        QuantityError: if the size of a claim, a volume or a capacity is invalid.
+        SelectorError: if a claim's selector has an invalid requirement.
     """
     storage = cluster.storage
     if storage is None or not list_claim_refs(pod):
@@ -315,7 +99,7 @@ def filter_volume_binding(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices
 def _check_bound_claims(
     claims: Iterable[PersistentVolumeClaim], storage: StorageIndex, columns: NodeColumns, nodes: NodeIndices
 ) -> tuple[Mask, Mask]:
-    """Nodes that do not reach a volume, and nodes that wait for one that is gone: what each finds first."""
+    """Return the nodes without access to a volume, and the others if a volume is missing; the first claim decides."""
     unreachable, volume_missing = np.zeros(len(nodes), dtype=np.bool_), np.zeros(len(nodes), dtype=np.bool_)
     for claim in claims:
         volume = storage.volumes.get(get_claim_spec(claim).volume_name or "")
@@ -325,12 +109,36 @@ def _check_bound_claims(
     return unreachable, volume_missing
 
 
+def mask_reaching_volume(volume: PersistentVolume, columns: NodeColumns) -> Mask:
+    """Return a mask of the nodes that can access a volume."""
+    affinity = volume.spec.node_affinity if volume.spec else None
+    if affinity is None or affinity.required is None:
+        return _mask_all(columns)
+    reachable = ~_mask_all(columns)
+    for term in affinity.required.node_selector_terms or ():
+        reachable |= _mask_volume_term(term, columns)
+    return reachable
+
+
+def _mask_all(columns: NodeColumns) -> Mask:
+    return np.ones(columns.size, dtype=np.bool_)
+
+
+def _mask_volume_term(term: NodeSelectorTerm, columns: NodeColumns) -> Mask:
+    """Return a mask of the nodes whose labels match a term: fields are ignored, since upstream passes no node name."""
+    if not all(map(is_valid_field, term.match_fields or ())):
+        return ~_mask_all(columns)
+    if term.match_fields and not term.match_expressions:
+        return _mask_all(columns)
+    return match_selector(NodeSelector([NodeSelectorTerm(term.match_expressions)]), columns)
+
+
 def _check_delayed_claims(
     claims: Sequence[PersistentVolumeClaim], storage: StorageIndex, columns: NodeColumns, nodes: NodeIndices
 ) -> tuple[Mask, Mask]:
-    """Nodes on which a claim finds no volume and nobody makes one, and nodes without room for one: what is met first.
+    """Return the nodes without a volume or provisioner, and the nodes without capacity; the first claim decides.
 
-    A claim that is promised to a node gets its volume made there, and nowhere else.
+    A claim with a selected node gets its volume provisioned there, and on no other node.
     """
     preselected = [claim for claim in claims if _SELECTED_NODE in (get_claim_meta(claim).annotations or {})]
     unselected = sort_by_size(
@@ -351,10 +159,197 @@ def _check_delayed_claims(
     return unprovisionable, full
 
 
+def sort_by_size(claims: Iterable[PersistentVolumeClaim]) -> list[PersistentVolumeClaim]:
+    """Sort claims as volumes are matched to them: the smallest first."""
+    return sorted(claims, key=lambda claim: get_requested_size(claim) or _ZERO)
+
+
+def get_requested_size(claim: PersistentVolumeClaim) -> Quantity | None:
+    """Return the requested size of a claim; None without one.
+
+    Raises:
+        QuantityError: if the requested size is invalid.
+    """
+    return _read_storage((get_claim_spec(claim).resources or VolumeClaimResources()).requests)
+
+
+def _read_storage(resources: ResourceList | None) -> Quantity | None:
+    return parse_resource_list(resources).get(_STORAGE)
+
+
 def _mask_not_selected(preselected: Iterable[PersistentVolumeClaim], columns: NodeColumns, nodes: NodeIndices) -> Mask:
-    """All nodes but the one that each of these claims is promised to."""
+    """Return a mask of all nodes but the one that is selected for each of these claims."""
     not_selected = np.zeros(len(nodes), dtype=np.bool_)
     for claim in preselected:
         node_index = columns.find_index((get_claim_meta(claim).annotations or {}).get(_SELECTED_NODE, ""))
         not_selected |= nodes != (-1 if node_index is None else node_index)
     return not_selected
+
+
+def find_unmatched_nodes(
+    claims: Sequence[PersistentVolumeClaim], storage: StorageIndex, columns: NodeColumns, nodes: NodeIndices
+) -> Iterator[Mask]:
+    """Yield for each of these claims, in order, the nodes without a volume that earlier claims left free.
+
+    Raises:
+        QuantityError: if the size of a claim or a volume is invalid.
+        SelectorError: if a claim's selector has an invalid requirement.
+    """
+    taken_volumes: dict[str, Mask] = {}
+    for claim in claims:
+        volumes = [
+            each for each in _list_volumes_of_class(storage, get_claim_class(claim)) if _is_compatible(claim, each)
+        ]
+        choice = _choose_volumes(claim, volumes, taken_volumes, columns, nodes)
+        for number in np.unique(choice[choice >= 0]).tolist():
+            name = _get_name(volumes[number])
+            taken_volumes[name] = taken_volumes.get(name, np.zeros(len(nodes), dtype=np.bool_)) | (choice == number)
+        yield choice < 0
+
+
+def _list_volumes_of_class(storage: StorageIndex, name: str) -> list[PersistentVolume]:
+    """Return the volumes of a class, smallest first."""
+    volumes = storage.get_class_volumes(name).values()
+    return sorted(volumes, key=lambda volume: (_get_size(volume), _get_name(volume)))
+
+
+def _get_size(volume: PersistentVolume) -> Quantity:
+    return _read_storage(_get_spec(volume).capacity) or _ZERO
+
+
+def _get_spec(volume: PersistentVolume) -> VolumeSpec:
+    return volume.spec or VolumeSpec()
+
+
+def _get_name(volume: PersistentVolume) -> str:
+    return (volume.metadata or ObjectMeta()).name or ""
+
+
+def _is_compatible(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Return whether a volume meets the conditions for every volume, including one reserved for the claim."""
+    claim_spec, volume_spec = get_claim_spec(claim), _get_spec(volume)
+    if volume_spec.claim_ref is not None and not _is_bound_to(volume, claim):
+        return False
+    if _get_size(volume) < (get_requested_size(claim) or _ZERO) or (volume.metadata or ObjectMeta()).deletion_timestamp:
+        return False
+    is_same_mode = (claim_spec.volume_mode or _FILESYSTEM) == (volume_spec.volume_mode or _FILESYSTEM)
+    return is_same_mode and (claim_spec.volume_attributes_class_name or "") == (
+        volume_spec.volume_attributes_class_name or ""
+    )
+
+
+def _is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether a volume is reserved for, or bound to, a claim (IsVolumeBoundToClaim)."""
+    claim_reference, meta = _get_spec(volume).claim_ref, get_claim_meta(claim)
+    if claim_reference is None or (claim_reference.name, claim_reference.namespace) != (
+        meta.name or "",
+        meta.namespace or "",
+    ):
+        return False
+    return not claim_reference.uid or claim_reference.uid == (meta.uid or "")
+
+
+def _choose_volumes(
+    claim: PersistentVolumeClaim,
+    volumes: list[PersistentVolume],
+    taken_volumes: dict[str, Mask],
+    columns: NodeColumns,
+    nodes: NodeIndices,
+) -> _ChosenVolumes:
+    """Return the volume that is reserved for the claim, where accessible; else the smallest one that is free."""
+    choice: _ChosenVolumes = np.full(len(nodes), -1, dtype=np.intp)
+    no_nodes = np.zeros(len(nodes), dtype=np.bool_)
+    is_seeking = ~no_nodes
+    pre_bound = next((number for number, each in enumerate(volumes) if _is_bound_to(each, claim)), None)
+    if pre_bound is not None:
+        is_seeking = taken_volumes.get(_get_name(volumes[pre_bound]), no_nodes)
+        choice[mask_reaching_volume(volumes[pre_bound], columns)[nodes] & ~is_seeking] = pre_bound
+    for number, volume in enumerate(volumes):
+        if number != pre_bound and is_seeking.any() and _is_available(claim, volume):
+            free = is_seeking & (choice < 0) & ~taken_volumes.get(_get_name(volume), no_nodes)
+            choice[mask_reaching_volume(volume, columns)[nodes] & free] = number
+    return choice
+
+
+def _is_available(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Return whether an unclaimed volume is available for a claim."""
+    claim_spec, volume_spec = get_claim_spec(claim), _get_spec(volume)
+    if (volume.status or VolumePhase()).phase != "Available" or get_volume_class(volume) != get_claim_class(claim):
+        return False
+    labels = (volume.metadata or ObjectMeta()).labels or {}
+    if claim_spec.selector is not None and not parse_selector(claim_spec.selector).matches(labels):
+        return False
+    return set(claim_spec.access_modes or ()) <= set(volume_spec.access_modes or ())
+
+
+def find_provisioning_obstacles(
+    claim: PersistentVolumeClaim, storage: StorageIndex, columns: NodeColumns, nodes: NodeIndices
+) -> ProvisioningObstacles:
+    """Return the nodes on which a volume for the claim cannot be provisioned, by reason.
+
+    Raises:
+        QuantityError: if the size of the claim or of a capacity is invalid.
+    """
+    storage_class = storage.classes.get(get_claim_class(claim), StorageClass())
+    no_nodes = np.zeros(len(nodes), dtype=np.bool_)
+    if storage_class.provisioner in _NO_PROVISIONER:
+        return ProvisioningObstacles(~no_nodes, no_nodes)
+    is_outside = ~mask_topologies(storage_class.allowed_topologies or (), columns)[nodes]
+    size = get_requested_size(claim)
+    if size is None or not _is_capacity_tracked(storage_class, storage):
+        return ProvisioningObstacles(is_outside, no_nodes)
+    return ProvisioningObstacles(
+        is_outside, ~is_outside & ~_has_enough_capacity(storage_class, size, storage, columns)[nodes]
+    )
+
+
+def mask_topologies(terms: Sequence[TopologySelectorTerm], columns: NodeColumns) -> Mask:
+    """Return a mask of the nodes in one of a class's topologies; all nodes without any."""
+    if not terms:
+        return _mask_all(columns)
+    selector_terms = [
+        NodeSelectorTerm(
+            [SelectorRequirement(each.key, "In", each.values) for each in term.match_label_expressions or ()]
+        )
+        for term in terms
+    ]
+    return match_selector(NodeSelector(selector_terms), columns)
+
+
+def _is_capacity_tracked(storage_class: StorageClass, storage: StorageIndex) -> bool:
+    """Return whether the driver publishes its free capacity."""
+    driver = storage.drivers.get(storage_class.provisioner, CsiDriver())
+    return bool((driver.spec or CsiDriverSpec()).storage_capacity)
+
+
+def _has_enough_capacity(
+    storage_class: StorageClass, size: Quantity, storage: StorageIndex, columns: NodeColumns
+) -> Mask:
+    """Return a mask of the nodes with access to a segment that has enough capacity."""
+    reachable = np.zeros(columns.size, dtype=np.bool_)
+    name = (storage_class.metadata or ObjectMeta()).name
+    for capacity in storage.list_capacities():
+        if capacity.storage_class_name == name and _is_large_enough(capacity, size):
+            reachable |= mask_segment(capacity.node_topology, columns)
+    return reachable
+
+
+def _is_large_enough(capacity: CsiStorageCapacity, size: Quantity) -> bool:
+    """Return whether the capacity is enough for one volume of this size."""
+    largest, remaining = bytes(capacity.maximum_volume_size), bytes(capacity.capacity)
+    limit = remaining if largest in _ABSENT else largest
+    return limit not in _ABSENT and Quantity.from_json(limit).value() >= size.value()
+
+
+def mask_segment(segment: LabelSelector | None, columns: NodeColumns) -> Mask:
+    """Return a mask of the nodes in a segment of the cluster; no nodes without one."""
+    if segment is None:
+        return ~_mask_all(columns)
+    try:
+        conditions = parse_selector(segment).conditions
+    except SelectorError:
+        return ~_mask_all(columns)
+    requirements = [SelectorRequirement(each.key, each.operator, sorted(each.values)) for each in conditions or ()]
+    return (
+        match_selector(NodeSelector([NodeSelectorTerm(requirements)]), columns) if requirements else _mask_all(columns)
+    )

@@ -1,4 +1,4 @@
-"""Disks that two pods cannot have, and claims that one pod at a time may use.
+"""The plugin VolumeRestrictions: disks that two pods cannot share, and claims that one pod at a time may use.
 
 Source: plugins/volumerestrictions/volume_restrictions.go, v1.36.
 """
@@ -26,7 +26,7 @@ _IN_USE = (
 
 
 def pre_filter_volume_restrictions(pod: IncomingPod, cluster: Cluster) -> str | None:
-    """Why a pod cannot be placed: the first claim that is not there, of those that are not its own."""
+    """Return the reason why a pod fits no node: the first missing claim that is not its own; else None."""
     if cluster.storage is None:
         return None
     for ref in list_claim_refs(pod):
@@ -36,7 +36,7 @@ def pre_filter_volume_restrictions(pod: IncomingPod, cluster: Cluster) -> str | 
 
 
 def filter_volume_restrictions(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes with a pod that has a disk of this pod's; all nodes, when a claim is taken by another pod."""
+    """Reject nodes with a pod that uses a disk of this pod; all nodes if another pod uses an exclusive claim."""
     disks = [each for each in pod.spec.volumes or () if is_disk(each)]
     has_conflict = _mask_disk_conflicts(disks, cluster, nodes) if disks else np.zeros(len(nodes), dtype=np.bool_)
     yield mark_unschedulable(_NO_DISK, has_conflict)
@@ -45,7 +45,7 @@ def filter_volume_restrictions(pod: IncomingPod, cluster: Cluster, nodes: NodeIn
 
 
 def is_disk(volume: Volume) -> bool:
-    """Whether a volume is a disk that the pod names without a claim."""
+    """Return whether a volume is an inline disk, without a claim."""
     disks = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.rbd, volume.iscsi)
     return any(each is not None for each in disks)
 
@@ -64,7 +64,10 @@ def _has_disk_conflict(disks: list[Volume], cluster: Cluster, node_index: int) -
 
 
 def _is_conflicting(ours: Volume, theirs: Volume) -> bool:
-    """isVolumeConflict: the same disk, unless both only read it, where that helps."""
+    """Return whether two volumes are one disk that two pods cannot share (isVolumeConflict).
+
+    Two pods share a disk if both only read it, except an AWS one.
+    """
     return (
         _is_same_gce_disk(ours, theirs)
         or _is_same_aws_disk(ours, theirs)
@@ -96,7 +99,7 @@ def _is_same_iscsi_disk(ours: Volume, theirs: Volume) -> bool:
 
 
 def _is_same_rbd_image(ours: Volume, theirs: Volume) -> bool:
-    """The same Ceph image."""
+    """Return whether both are the same Ceph image, unless both only read it."""
     disk, other_disk = ours.rbd, theirs.rbd
     if disk is None or other_disk is None or (disk.read_only and other_disk.read_only):
         return False
@@ -105,10 +108,10 @@ def _is_same_rbd_image(ours: Volume, theirs: Volume) -> bool:
 
 
 def _has_claim_in_use(pod: IncomingPod, cluster: Cluster, *, has_disks: bool) -> bool:
-    """Whether other pods use claims of this pod's that one pod alone may use.
+    """Return whether other pods use claims of this pod that only one pod may use.
 
-    The scheduler counts claims in use once, and then adds or takes away a pod's volumes by the name of their claim,
-    whatever their namespace. It does not look again where no claim was in use and the pod has no disk.
+    The scheduler counts the claims in use once, and then adds or subtracts a pod's volumes by the name of their claim,
+    regardless of the namespace. It does not check again if no claim was in use and the pod has no disk.
     """
     claims = _find_exclusive_claims(pod, cluster)
     if not claims:
@@ -121,7 +124,7 @@ def _has_claim_in_use(pod: IncomingPod, cluster: Cluster, *, has_disks: bool) ->
 
 
 def _find_exclusive_claims(pod: IncomingPod, cluster: Cluster) -> frozenset[str]:
-    """The claims of a pod that one pod alone may use."""
+    """Return the claims of a pod that only one pod may use."""
     if cluster.storage is None:
         return frozenset()
     claims = cluster.storage.claims
@@ -135,7 +138,7 @@ def _find_exclusive_claims(pod: IncomingPod, cluster: Cluster) -> frozenset[str]
 
 
 def _count_claimants_before_fork(cluster: Cluster, namespace: str, claim: str, forked_pods: _ForkedPods) -> int:
-    """How many volumes name a claim, of pods that are on nodes in truth."""
+    """Return the number of volumes that name a claim, of the pods on nodes before the fork."""
     fork_difference = sum(
         sign * _count_volumes_of_claims(pod, {claim}) for pod, sign in forked_pods if pod.namespace == namespace
     )
@@ -143,7 +146,7 @@ def _count_claimants_before_fork(cluster: Cluster, namespace: str, claim: str, f
 
 
 def _count_volumes_of_claims(pod: PodInfo, claims: AbstractSet[str]) -> int:
-    """How many of a pod's volumes name one of these claims."""
+    """Return the number of a pod's volumes that name one of these claims."""
     return sum(
         each.persistent_volume_claim is not None and each.persistent_volume_claim.claim_name in claims
         for each in pod.volumes

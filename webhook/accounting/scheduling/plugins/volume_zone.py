@@ -1,7 +1,7 @@
-"""Zones and regions that volumes are labelled with.
+"""The plugin VolumeZone: zone and region labels of volumes.
 
 Source: plugins/volumezone/volume_zone.go; LabelZonesToSet in k8s.io/cloud-provider volume/helpers/zones.go, v1.36. Only
-claims that are named count there, not those that are made for the pod.
+named claims count there, not the claims of ephemeral volumes.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class _Zone(NamedTuple):
 
 
 def pre_filter_volume_zone(pod: IncomingPod, cluster: Cluster) -> str | None:
-    """Why a pod cannot be placed: the first claim whose volume is not there."""
+    """Return the reason why a pod fits no node: the first claim with a missing volume; else None."""
     if cluster.storage is None:
         return None
     for volume_name in _list_volume_names(pod, cluster):
@@ -43,7 +43,7 @@ def pre_filter_volume_zone(pod: IncomingPod, cluster: Cluster) -> str | None:
 
 
 def filter_volume_zone(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Nodes in another zone or region than a volume. Nodes that say nothing of either take any volume."""
+    """Reject nodes in another zone or region than a volume. Nodes without zone labels accept any volume."""
     zones = [zone for volume in _find_existing_volumes(pod, cluster) for zone in _list_required_zones(volume)]
     if zones:
         has_zone = np.zeros(len(nodes), dtype=np.bool_)
@@ -56,7 +56,7 @@ def filter_volume_zone(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -
 
 
 def _list_volume_names(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
-    """The names of the volumes that a pod's claims have."""
+    """Yield the names of the volumes of a pod's claims."""
     claims = cluster.storage.claims if cluster.storage else {}
     for ref in list_claim_refs(pod):
         claim = claims.get((pod.namespace, ref.name))
@@ -72,7 +72,7 @@ def _find_existing_volumes(pod: IncomingPod, cluster: Cluster) -> Iterator[Persi
 
 
 def _list_required_zones(volume: PersistentVolume) -> Iterator[_Zone]:
-    """What a volume's labels ask for; a list with an empty part says nothing."""
+    """Yield the zones that a volume's labels require; a label with an empty part requires none."""
     labels = (volume.metadata or ObjectMeta()).labels or {}
     for label in _ZONE_LABELS:
         values = [part.strip() for part in labels.get(label, "").split("__")]
@@ -81,7 +81,7 @@ def _list_required_zones(volume: PersistentVolume) -> Iterator[_Zone]:
 
 
 def _mask_zone(zone: _Zone, columns: NodeColumns, nodes: NodeIndices) -> Mask:
-    """Whether a node is in the zone by the label itself, or, where it lacks that one, by the label's present name."""
+    """Return a mask of the nodes in a zone, by the label itself or, on nodes without it, by its current name."""
     is_labelled, matches = _mask_label(columns, zone.label, nodes), _mask_label(columns, zone.label, nodes, zone.values)
     current_label = _CURRENT_LABELS.get(zone.label)
     return (
@@ -92,7 +92,7 @@ def _mask_zone(zone: _Zone, columns: NodeColumns, nodes: NodeIndices) -> Mask:
 
 
 def _mask_label(columns: NodeColumns, label: str, nodes: NodeIndices, values: frozenset[str] | None = None) -> Mask:
-    """Which nodes have a label, with one of these values if they are given."""
+    """Return a mask of the nodes with a label, with one of these values if given."""
     column = columns.find_label_column(label)
     if column is None:
         return np.zeros(len(nodes), dtype=np.bool_)
