@@ -1,9 +1,8 @@
-"""The attempts of charging, as the ledgers carry them out: promise a pod room under one cap, and take that back.
+"""Charging of one pod under all its caps, all or nothing, and the ledger transitions that do it.
 
-Charging: one pod under all its caps, all or nothing.
-
-Check all first, or a full cap would starve its neighbour with promises; write in the order of their keys, so that
-nobody waits for nobody; take back what was written when a later one has no room any more.
+Check all caps first: otherwise a full cap would starve the other caps with reservations. Then write in the order of the
+ledger keys, so that no replica waits in a cycle. If a later cap rejects the pod, release the reservations that were
+written before.
 """
 
 from collections.abc import Sequence
@@ -32,10 +31,11 @@ from webhook.state.ports import LedgerKey, Ledgers, RetryLaterError, StoreUnavai
 
 _NO_EXCESS = Amounts()
 _MANY_RESERVATIONS = 8
+_GRACE_SECONDS = 1.0  # after the deadline, to release a reservation that would otherwise block others until it expires
 
 
 class ChargedPod(msgspec.Struct, frozen=True):
-    """The pod that asks, and the nonce of this attempt."""
+    """The pod to charge, and the nonce of this attempt."""
 
     uid: str
     namespace: str
@@ -45,7 +45,10 @@ class ChargedPod(msgspec.Struct, frozen=True):
 
 
 class CapCharge(msgspec.Struct, frozen=True):
-    """What a pod holds (`old`) and asks for (`new`) under one cap; `exceeds` when this user may go over it."""
+    """The amounts of one pod under one cap: `current` of the stored pod, `requested` of the new one.
+
+    `may_exceed` is True if this user may exceed the cap.
+    """
 
     cap: ActiveCap
     current: Amounts
@@ -53,12 +56,15 @@ class CapCharge(msgspec.Struct, frozen=True):
     may_exceed: bool
 
     def ledger_key(self, namespace: str) -> LedgerKey:
-        """The ledger that counts it."""
+        """Return the key of the ledger that counts the pod."""
         return LedgerKey(self.cap.key, "" if self.cap.definition.shared else namespace)
 
 
 class CapChargeResult(msgspec.Struct, frozen=True):
-    """How one cap answers: the ledger as it is (refused) or will be (granted), and by how much the ask goes over."""
+    """The result under one cap: the stored ledger (`before`), the ledger after the charge, and the amounts in excess.
+
+    If the cap rejects the pod, `ledger` is the ledger without the charge.
+    """
 
     charge: CapCharge
     before: Ledger
@@ -67,7 +73,7 @@ class CapChargeResult(msgspec.Struct, frozen=True):
 
 
 class ChargeMode(Enum):
-    """Promise; or see whether there is room, to promise next; or only look, and leave no trace."""
+    """The purpose of a charge: reserve; check before reserving; or a dry run that writes nothing."""
 
     RESERVE = auto()
     CHECK = auto()
@@ -75,7 +81,11 @@ class ChargeMode(Enum):
 
 
 class ReserveTransition(msgspec.Struct, frozen=True):
-    """Asks one ledger. `alone` is that of the `Ledgers` that carry it out; `sight` None where no pods are watched."""
+    """A transition that charges one ledger.
+
+    `is_standalone` is the flag of the `Ledgers` that apply the transition. Without a watch of pods, there is no
+    `usage_lister`.
+    """
 
     pod: ChargedPod
     charge: CapCharge
@@ -84,7 +94,7 @@ class ReserveTransition(msgspec.Struct, frozen=True):
     usage_lister: UsageLister | None = None
 
     def __call__(self, stored: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
-        """The cap's answer, and the ledger with the promise."""
+        """Return the result under the cap, and the ledger with the reservation."""
         ledger = self._recount_if_large(
             self._prepare_standalone(stored) if self.is_standalone else self._prepare_shared(stored)
         )
@@ -103,7 +113,7 @@ class ReserveTransition(msgspec.Struct, frozen=True):
         ):
             outcome = Deferred(ledger, Prerequisite.COUNT_NAMESPACES)
         if not isinstance(outcome, Reserved) and (recounted := self._recount(ledger)) is not None:
-            # A recount in the same write: what was deleted makes room, and what is new to the ledger is counted.
+            # Recount in the same write: deleted pods free their amounts, and resources new to the ledger are counted.
             ledger, outcome = recounted, reserve(recounted, request)
         match outcome:
             case Deferred():
@@ -123,14 +133,14 @@ class ReserveTransition(msgspec.Struct, frozen=True):
                 return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
 
     def is_stored_in(self, ledger: Ledger) -> bool:
-        """Whether the pod's row was last written by this attempt."""
+        """Return whether this attempt was the last to write the pod's reservation."""
         reservation = ledger.reservations.get(self.pod.uid)
         return reservation is not None and reservation.attempt == self.pod.attempt
 
     def _prepare_standalone(self, stored: Ledger | None) -> Ledger:
-        """The ledger under this policy, where nobody else keeps it and no pods are watched.
+        """Return the ledger under this policy, for a replica that alone writes it and watches no pods.
 
-        What the policy says holds, and a name that is new to the ledger counts from here on.
+        The hard limits of the policy apply, and a resource that is new to the ledger counts from now on.
         """
         hard, resources = self.charge.cap.hard, self.charge.cap.resources
         if stored is None:
@@ -140,9 +150,10 @@ class ReserveTransition(msgspec.Struct, frozen=True):
         return replace(stored, hard=hard, resources=stored.resources | resources)
 
     def _prepare_shared(self, stored: Ledger | None) -> Ledger:
-        """The ledger as replicas share it; one that is not there may have been, and what it promised is not known.
+        """Return the ledger as replicas share it.
 
-        Only where the namespace itself is new, and nobody has met it, there was none.
+        A missing ledger may have been lost, and then its reservations are unknown (rule 7). Only if the namespace is
+        new and no replica has seen the ledger, the ledger never existed.
         """
         if stored is not None:
             return stored
@@ -150,9 +161,10 @@ class ReserveTransition(msgspec.Struct, frozen=True):
         return Ledger(self.charge.cap.hard, initializer="" if is_new else self.pod.attempt)
 
     def _recount_if_large(self, ledger: Ledger) -> Ledger:
-        """Promises that the watch shows kept go in the same write (rule 4), so that no keeper need write for them.
+        """Return the ledger without the reservations that the watch shows to be stored, if there are many.
 
-        Not at every write: each row that is left costs some microseconds, and so does a recount.
+        The recount goes into the same write (rule 4), so that the leader need not write for it. It does not go into
+        every write: each remaining reservation costs some microseconds, and so does a recount.
         """
         if self.mode is not ChargeMode.RESERVE or len(ledger.reservations) < _MANY_RESERVATIONS:
             return ledger
@@ -161,7 +173,7 @@ class ReserveTransition(msgspec.Struct, frozen=True):
         return self._recount(ledger) or ledger
 
     def _recount(self, ledger: Ledger) -> Ledger | None:
-        """The ledger counted anew, where a newer view is there."""
+        """Return the recounted ledger; None if no newer snapshot exists."""
         if self.is_standalone or self.usage_lister is None or ledger.initializer:
             return None
         snapshot = self.usage_lister.take_snapshot(self.charge.cap, self._ledger_key, ledger)
@@ -187,7 +199,7 @@ class ReserveTransition(msgspec.Struct, frozen=True):
             is_shared=charge.cap.definition.shared and not self.is_standalone,
             max_reservations=None
             if self.is_standalone
-            else MAX_RESERVATIONS,  # alone nothing settles promises, so they are not bounded
+            else MAX_RESERVATIONS,  # a standalone replica never recounts, so it cannot limit the number of reservations
             namespaces_revision=membership.revision if membership else 0,
             namespaces_hash=membership.hash if membership else "",
             min_pods_revision=self.usage_lister.get_required_revision(charge.cap.key)
@@ -197,70 +209,67 @@ class ReserveTransition(msgspec.Struct, frozen=True):
 
 
 class ReleaseTransition(msgspec.Struct, frozen=True):
-    """Takes back what an attempt has promised, if it is that attempt's alone (rule 3)."""
+    """A transition that releases the reservation of an attempt, if only that attempt wrote it (rule 3)."""
 
     pod: ChargedPod
 
     def __call__(self, stored: Ledger | None) -> TransitionResult[None]:
-        """The ledger without the promise."""
+        """Return the ledger without the reservation."""
         if stored is None:
             return TransitionResult(None)
         ledger = release(stored, self.pod.uid, self.pod.attempt)
         return TransitionResult(None, None if ledger is stored else ledger)
 
     def is_stored_in(self, _: Ledger) -> bool:
-        """It leaves nothing to be known by: where it is done already, it finds nothing to do."""
+        """Return False: a release leaves no mark in the ledger, and a second release changes nothing."""
         return False
 
 
 class ReadTransition(msgspec.Struct, frozen=True):
-    """The ledger as it is known, for who decides nothing by it."""
+    """A transition that returns the cached ledger, for callers that base no decision on it."""
 
     def __call__(self, ledger: Ledger | None) -> TransitionResult[Ledger | None]:
-        """Nothing is written."""
+        """Return the ledger, and write nothing."""
         return TransitionResult(ledger, accepts_cached=True)
 
     def is_stored_in(self, _: Ledger) -> bool:
-        """Nothing is written."""
+        """Return False: nothing is written."""
         return False
 
 
-_GRACE_SECONDS = 1.0  # to take a promise back in, after the deadline: else it stands in others' way until it expires
-
-
 class ChargeResult(msgspec.Struct, frozen=True):
-    """Granted under every cap, or `refused` by some: then nothing is promised anywhere."""
+    """The results under all caps: `reserved` under every cap, or `exceeded` under some; then nothing is reserved."""
 
     reserved: tuple[CapChargeResult, ...] = ()
     exceeded: tuple[CapChargeResult, ...] = ()
 
 
 class TrackedReservation(msgspec.Struct):
-    """An attempt, and whether anything was to be stored for it: only then something may have to be taken back."""
+    """A reserve transition that records whether a write may have been sent: only then a release may be necessary."""
 
     transition: ReserveTransition
     may_be_stored: bool = False
 
     @property
     def mode(self) -> ChargeMode:
-        """What the attempt is for."""
+        """The mode of the transition."""
         return self.transition.mode
 
     def __call__(self, ledger: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
-        """What the attempt makes of the ledger."""
+        """Return the result of the transition, and record whether it writes."""
         result = self.transition(ledger)
         self.may_be_stored |= result.ledger is not None
         return result
 
     def is_stored_in(self, ledger: Ledger) -> bool:
-        """Whether what it wrote is stored."""
+        """Return whether the write of the transition is stored."""
         return self.transition.is_stored_in(ledger)
 
 
 class PodCharger:
     """One attempt to charge one pod, before `deadline` (seconds of the monotonic clock).
 
-    `sight` shows the pods that are there, where they are watched.
+    `usage_lister` shows the stored pods, where they are watched.
     """
 
     def __init__(
@@ -273,20 +282,20 @@ class PodCharger:
         self._tracked: list[tuple[LedgerKey, TrackedReservation]] = []
 
     def check(self, charges: Sequence[CapCharge]) -> ChargeResult:
-        """What the caps say now; nothing is written.
+        """Return the results under all caps now, and write nothing.
 
         Raises:
-            BusyError: a ledger cannot promise now.
-            StoreUnavailableError: a ledger could not be read.
+            RetryLaterError: if a ledger cannot reserve now.
+            StoreUnavailableError: if a ledger could not be read.
         """
         return _combine_outcomes(charges, [self._transact(each, ChargeMode.DRY_RUN) for each in charges])
 
     def charge(self, charges: Sequence[CapCharge]) -> ChargeResult:
-        """Check all, then promise under each in turn.
+        """Check all caps, then reserve under each in turn.
 
         Raises:
-            BusyError: others kept writing until the deadline, or a ledger cannot promise now.
-            StoreUnavailableError: a ledger could not be read or written.
+            RetryLaterError: if others kept writing until the deadline, or a ledger cannot reserve now.
+            StoreUnavailableError: if a ledger could not be read or written.
         """
         if len(charges) > 1:
             check_result = _combine_outcomes(charges, [self._transact(each, ChargeMode.CHECK) for each in charges])
@@ -317,7 +326,7 @@ class PodCharger:
         )
         key = charge.ledger_key(self._pod.namespace)
         if mode is ChargeMode.RESERVE:
-            self._tracked.append((key, transition))  # before it is: a lost answer may have been written
+            self._tracked.append((key, transition))  # before the call: a write with an unknown outcome may be stored
         outcome = self._ledgers.transact(key, transition, self._deadline)
         if (
             self._usage_lister is not None
@@ -331,25 +340,23 @@ class PodCharger:
 
     def _release_all(self) -> None:
         for key in [key for key, transition in self._tracked if transition.may_be_stored]:
-            # A ledger out of reach keeps its promise until it expires; that is no reason to keep those of the others.
+            # An unavailable ledger keeps its reservation until it expires; the other ledgers are still released.
             with suppress(StoreUnavailableError, RetryLaterError):
                 self._ledgers.transact(key, ReleaseTransition(self._pod), self._deadline + _GRACE_SECONDS)
 
 
 def _combine_outcomes(charges: Sequence[CapCharge], outcomes: Sequence[CapChargeResult | Deferred]) -> ChargeResult:
-    """All together: a refusal is one whatever else must happen first.
+    """Return the combined result of all caps: one rejection rejects the pod, even if another cap is deferred.
 
     Raises:
-        BusyError: none refuses, and one must be asked again later.
+        RetryLaterError: if no cap rejects the pod, and one is deferred.
     """
     results = tuple([each for each in outcomes if isinstance(each, CapChargeResult)])
     if exceeded := tuple([each for each in results if each.excess]):
         return ChargeResult(exceeded=exceeded)
     if len(results) == len(outcomes):
         return ChargeResult(reserved=results)
-    for charge, outcome in zip(
-        charges, outcomes, strict=False
-    ):  # where one must be asked again, none after it was asked
+    for charge, outcome in zip(charges, outcomes, strict=False):  # no cap after a deferred one was tried
         if isinstance(outcome, Deferred):
             raise RetryLaterError(f"cap {charge.cap.definition.name}: {outcome.prerequisite}")
     return ChargeResult(reserved=results)

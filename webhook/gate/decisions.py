@@ -1,4 +1,4 @@
-"""One review before the policies in force, and the answers there are to it: bytes to send, and what they say."""
+"""Review context and decisions: the response bytes to each kind of result, and the record for logs and metrics."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ _RETRY_AFTER_SECONDS = 1
 
 
 class DecisionRecord(msgspec.Struct, frozen=True):
-    """What one decision was, for logs and metrics: names and codes, never the object.
+    """The record of one decision for logs and metrics: names and codes, never the object.
 
-    `verdict` is `allow`, `deny` or `busy`; `rules` are those that denied, `exceeded` the caps that a privileged user
-    went over.
+    `verdict` is `allow`, `deny` or `busy`; `rules` are the rules that denied, `exceeded` the caps that a privileged
+    user exceeded.
     """
 
     uid: str
@@ -44,14 +44,14 @@ class DecisionRecord(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Bytes to send, and what they say."""
+    """The response bytes, and their record."""
 
     body: bytes
     record: DecisionRecord
 
 
 class ActivePolicySet:
-    """One policy set, indexed."""
+    """One policy set with its indexes."""
 
     def __init__(self, policies: PolicySet) -> None:
         self.policies = policies
@@ -64,7 +64,7 @@ class ActivePolicySet:
 
 
 class ReviewContext(msgspec.Struct, frozen=True):
-    """One review before the policies in force."""
+    """One review under the active policies."""
 
     uid: str
     request: AdmissionRequest
@@ -78,21 +78,21 @@ def _create_message_context(context: ReviewContext) -> response.ResponseSubject:
 
 
 def decide_by_rules(context: ReviewContext) -> Decision:
-    """What the rules say, and what was told beside."""
+    """Return the decision of the rules, with all warnings."""
     verdict = context.verdict
     body = response.encode_rule_response(context.uid, _create_message_context(context), verdict, context.phase)
     return Decision(body, _create_record(context, "allow" if verdict.is_allowed else "deny", verdict.problems))
 
 
 def retry_later(context: ReviewContext, reason: str) -> Decision:
-    """Nothing is decided, and trying again is right; `why` says what was in the way."""
+    """Return a response without a decision that requests a retry; `reason` is the obstacle."""
     status = response.create_retry_status(context.request, _RETRY_AFTER_SECONDS, reason)
     body = response.encode_response(context.uid, _create_message_context(context), Verdict(), context.phase, status)
     return Decision(body, _create_record(context, "busy"))
 
 
 def deny_by_caps(context: ReviewContext, problems: Sequence[Problem]) -> Decision:
-    """A cap refuses."""
+    """Return the denial by a cap."""
     status = response.create_denial_status(_create_message_context(context), response.FORBIDDEN, "Forbidden", problems)
     body = response.encode_response(
         context.uid, _create_message_context(context), context.verdict, context.phase, status
@@ -101,7 +101,7 @@ def deny_by_caps(context: ReviewContext, problems: Sequence[Problem]) -> Decisio
 
 
 def decide_with_warnings(context: ReviewContext, problems: Iterable[Problem]) -> Decision:
-    """Allowed, with warnings beside those of the rules."""
+    """Return the decision of the rules, with more warnings."""
     warnings = (*context.verdict.warnings, *problems)
     if warnings != context.verdict.warnings:
         context = replace(context, verdict=dataclasses.replace(context.verdict, warnings=warnings))
@@ -109,7 +109,7 @@ def decide_with_warnings(context: ReviewContext, problems: Iterable[Problem]) ->
 
 
 def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
-    """Every cap has room; above `soft` with a warning."""
+    """Return the decision that every cap allows the pod; with a warning above a soft limit."""
     warnings = tuple(warning for booked in result.reserved for warning in create_soft_limit_warnings(booked))
     exceeded_caps = tuple(booked.charge.cap.definition.name for booked in result.reserved if is_newly_exceeded(booked))
     if warnings or exceeded_caps:

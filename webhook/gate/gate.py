@@ -1,4 +1,4 @@
-"""The gate itself: bytes of a review in, bytes of an answer out."""
+"""The gate: from the bytes of an admission review to the bytes of its response."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -44,16 +44,16 @@ _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 
 
 class UndecidedError(TallygateError):
-    """No decision could be reached, and that is not the user's fault: the cluster's failurePolicy decides."""
+    """No decision was possible, for a reason other than the user's request: the cluster's failurePolicy decides."""
 
 
 class Gate:
-    """Answers reviews by the policies in force, charging caps in the validating phase.
+    """The decisions on reviews by the active policies, with the charges under caps in the validating phase.
 
-    `policies` gives the set in force, `nonce` a text that no other attempt of any process has, `monotonic` seconds.
-    `sight` shows the pods that are there, where they are watched; `telling` finds what refusals tell of them.
-    `quotas` knows the ResourceQuotas of namespaces, where those are watched, `placing` nodes and the pods on them;
-    `workloads` are read where one is scaled.
+    `policies` returns the active policy set, `nonce` a text that no other attempt of any process has, `monotonic`
+    seconds. `usage_lister` shows the stored pods, where they are watched. `top_consumers` finds the details of
+    rejections. `quotas` lists the ResourceQuotas of namespaces, where they are watched. `snapshots` provides nodes and
+    the pods on them. `workload_reader` reads the workload of a scale request.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -83,11 +83,11 @@ class Gate:
         self._policy_set = self._index_policies(policies())
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
-        """Answer a review before `deadline` (seconds of the monotonic clock).
+        """Decide a review before `deadline` (seconds of the monotonic clock).
 
         Raises:
-            ReviewError: the body is no review that could be answered.
-            UndecidedError: a cap over this pod could not be kept: its store or the namespace's labels are out of reach.
+            ReviewError: if the body is not a review with a possible decision.
+            UndecidedError: if a cap cannot be charged: its store or the namespace's labels are unavailable.
         """
         review: AdmissionReview = decode_review(body)
         request, policy_set = review.request, self._get_policy_set()
@@ -130,7 +130,7 @@ class Gate:
         return decide_by_rules(context)
 
     def get_active_caps(self) -> CapIndex:
-        """The caps in force."""
+        """Return the active caps."""
         return self._get_policy_set().caps
 
     def _get_policy_set(self) -> ActivePolicySet:
@@ -160,11 +160,11 @@ class Gate:
         if not matching.caps:
             return decide_by_rules(context)
         if self._usage_lister is not None and labels is None and self._namespaces.labels(request.namespace) is None:
-            # Its ledger would be taken for one that was lost, and promise nothing for a while.
+            # Its new ledger would count as a lost one (rule 7), and reserve nothing for a while.
             return retry_later(context, f"namespace {request.namespace} is not known here yet")
         new, old = _decode_pods(decoded_request)
         if old is not None and has_ended(old):
-            # It holds nothing, and will not again. What a ledger promised it before counts until it is counted anew.
+            # An ended pod uses nothing, and never will. Its earlier reservation counts until the next recount.
             return decide_by_rules(context)
         charges: list[CapCharge] = []
         missing_limits: list[Problem] = []
@@ -180,7 +180,10 @@ class Gate:
         return self._reserve(context, charges, _identify_pod(request, new, self._nonce()), deadline)
 
     def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
-        """What caps and quotas will say to the pods of a workload: told now, and refused now where a cap wants that."""
+        """Return the decision on a workload, with the forecasts of caps and quotas on its pods.
+
+        The forecasts are warnings; a permanent one is a denial if the cap enforces forecasts by deny.
+        """
         quotas = (self._quotas.list_quotas(context.request.namespace) if self._quotas else None) or ()
         pod_target = find_review_target(context.request) if context.policy_set.caps or quotas else None
         workload, old_workload = decode_workloads(context.request, pod_target) if pod_target else (None, None)
@@ -205,7 +208,7 @@ class Gate:
         )
 
     def _forecast_scale(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
-        """What is said of a workload that is to have more pods, as when its own `replicas` are changed."""
+        """Return the decision on a scale request, as on a change of `replicas` in the workload itself."""
         is_relevant = bool(context.policy_set.caps) or self._quotas is not None
         request = (
             resolve_scale(context.request, self._workload_reader)
@@ -217,7 +220,7 @@ class Gate:
         return self._forecast_workload(replace(context, request=request), labels, deadline)
 
     def _read_ledger(self, key: LedgerKey, deadline: float) -> Ledger | None:
-        """The ledger; none yet is an empty one, and None is one out of reach: no reason to stop a workload."""
+        """Return the ledger, an empty one if it does not exist; None if it is unavailable, which stops no workload."""
         try:
             ledger = self._ledgers.transact(key, ReadTransition(), deadline)
         except (RetryLaterError, StoreUnavailableError):
@@ -248,7 +251,7 @@ class Gate:
 
 
 def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> list[Problem]:
-    """The limits that the pod lacks and did not lack before."""
+    """Return a problem for each limit that the pod lacks and did not lack before."""
     old_unlimited = {name: set(containers) for name, containers in before.unlimited.items()}
     new_unlimited = {
         name: tuple(container for container in containers if container not in old_unlimited.get(name, ()))
@@ -281,7 +284,7 @@ def _compute_charge(cap: ActiveCap, pod: Pod | None, fingerprint: Fingerprint | 
     try:
         return cap.compute_charge(pod, fingerprint)
     except QuantityError as error:
-        # The API server refuses such a pod before it asks a validating webhook.
+        # The API server rejects such a pod before it calls a validating webhook.
         raise ReviewError(f"the pod has a quantity that is none: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""Newcomers: the pods that a change brings, as a scheduler will meet them."""
+"""Incoming pods: the pods that an admission request creates, as the scheduler reads them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,15 +17,15 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DAEMON_SET = "DaemonSet"
 _JSON_NULL = msgspec.Raw(b"null")
 _JSON_EMPTY = (b"null", b"[]")
-_MAX_BYTES = 128 * 1024  # of words about nodes and other pods; the thousand that are gone through are shorter
+_MAX_BYTES = 128 * 1024  # of constraints on nodes and other pods; the thousand terms that are evaluated are shorter
 
 
 class TooComplexError(TallygateError):
-    """A pod says more of nodes and other pods than anybody goes through."""
+    """A pod has more constraints on nodes and other pods than the gate evaluates."""
 
 
 class _ConstraintFields(msgspec.Struct, rename="camel"):
-    """What a pod says of nodes and other pods, unread."""
+    """The constraints of a pod on nodes and other pods, undecoded."""
 
     affinity: msgspec.Raw = _JSON_NULL
     tolerations: msgspec.Raw = _JSON_NULL
@@ -41,11 +41,11 @@ _CONSTRAINTS = msgspec.json.Decoder(_ConstrainedPod)
 
 
 class IncomingPods(msgspec.Struct, frozen=True):
-    """A pod, which stands at `path` in its object, and how many `copies` of it are to run; on every node if None.
+    """A pod at `path` in its object, and the number of its `copies`; None for one on every node.
 
-    `words` is what these are called, empty for a pod by itself. Of those that `wait` it is not known whether they have
-    room now: they stand in for others that end, something is still to be done before they are scheduled, their priority
-    is not known, or claims come with them.
+    `noun` is the name of the copies in messages, empty for a single pod. If `is_deferred`, it is unknown whether the
+    pods fit now: they replace pods that end, they have scheduling gates, their priority is unknown, or they come with
+    claims.
     """
 
     pod: SchedulingPod
@@ -55,19 +55,19 @@ class IncomingPods(msgspec.Struct, frozen=True):
     is_deferred: bool = False
 
     def locate_resources(self) -> Mapping[str, str]:
-        """For each resource that they ask for, at which path it is first asked for."""
+        """Return the path of the first request for each resource."""
         view = PodView(self.path, self.pod, is_template=bool(self.path))
         return dict(reversed(list(_list_paths(view))))
 
 
 def find_incoming_pods(request: AdmissionRequest) -> IncomingPods | None:
-    """The pods that a change brings; None when it brings none, or a scheduler is not asked about them.
+    """Return the pods that a request creates; None if it creates none, or the scheduler does not place them.
 
-    None too for pods that no API server could decode: it refuses them itself.
+    Return None also for pods that no API server could decode: it rejects them itself.
 
     Raises:
-        ReviewError: an object is not of the kind it says it is.
-        TooMuchError: what a pod says of nodes and other pods is too long to be read.
+        ReviewError: if an object is not of the kind that it states.
+        TooComplexError: if the constraints of a pod on nodes and other pods are too long.
     """
     pod_target = find_review_target(request)
     if pod_target is None or request.subresource:
@@ -91,7 +91,7 @@ def _read_pod(request: AdmissionRequest) -> IncomingPods | None:
 
 
 def _read_workload(request: AdmissionRequest, pod_target: ReviewTarget) -> IncomingPods | None:
-    """Those of a new workload, those that one has more than before, or one of those that take the others' place."""
+    """Return the pods of a new workload, the additional pods of a changed one, or one pod of a rollout."""
     workload, old_workload = decode_workloads(request, pod_target)
     if workload is None:
         return None
@@ -113,7 +113,7 @@ def _read_workload(request: AdmissionRequest, pod_target: ReviewTarget) -> Incom
 
 
 def _decode_pod(request: AdmissionRequest, path: str) -> SchedulingPod:
-    """The pod with all that decides where it can run; it is in the change's namespace, and its labels are its own."""
+    """Return the pod with all fields that decide where it can run; its namespace is that of the request."""
     content = msgspec.Raw(bytes(request.object))
     for step in filter(None, path.split(".")):
         content = _FIELDS.decode(content)[step]
@@ -125,7 +125,7 @@ def _decode_pod(request: AdmissionRequest, path: str) -> SchedulingPod:
 
 
 def _is_too_complex(content: msgspec.Raw) -> bool:
-    """Whether it would take longer to read than all the rest of a pod; the bytes are looked over only."""
+    """Return whether the constraints take longer to decode than the rest of a pod, by their number of bytes."""
     if len(bytes(content)) <= _MAX_BYTES:
         return False
     fields = _CONSTRAINTS.decode(content).spec or _ConstraintFields()
@@ -134,13 +134,13 @@ def _is_too_complex(content: msgspec.Raw) -> bool:
 
 
 def _has_claim_templates(request: AdmissionRequest) -> bool:
-    """Whether claims are made with the pods, as by a StatefulSet: where these lead is not known."""
+    """Return whether claims are created with the pods, as by a StatefulSet: the nodes of their volumes are unknown."""
     spec = _FIELDS.decode(request.object).get("spec")
     return spec is not None and bytes(_FIELDS.decode(spec).get("volumeClaimTemplates", _JSON_NULL)) not in _JSON_EMPTY
 
 
 def _is_priority_unknown(spec: SchedulingPodSpec) -> bool:
-    """Whether a class is named whose priority has not been filled in."""
+    """Return whether the pod names a priority class, and admission has not resolved its priority yet."""
     return spec.priority is None and bool(spec.priority_class_name)
 
 

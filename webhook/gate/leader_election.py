@@ -1,11 +1,12 @@
-"""Rule 8's leader: which replica governs ledgers and keeps them, and what the others have in force.
+"""Leader election among the replicas, and the caps that are active in all of them (rule 8).
 
-Leases, as leaders are elected in Kubernetes (client-go tools/leaderelection, v1.36): whoever holds the one named
-`KEEPER` keeps; each replica has one of its own beside it, and says in it which caps it has in force. Whether a lease
-has lapsed each replica judges by its own clock, from when it saw it renewed; clocks are never compared.
+Leases elect the leader, as in Kubernetes (client-go tools/leaderelection, v1.36). The holder of the lease
+`LEADER_LEASE` reconciles the ledgers. Each replica also has a lease of its own, and lists its active caps in it. Each
+replica decides by its own clock whether a lease has expired, from the time at which it saw the last renewal. Clocks are
+never compared.
 
-Nothing rests on there being one leader: two that both keep a ledger only do the same twice, and where leases cannot be
-had, everybody keeps.
+The ledgers do not depend on a single leader: two leaders only reconcile a ledger twice. Where leases are unavailable,
+every replica leads.
 """
 
 import hashlib
@@ -17,57 +18,57 @@ from typing import Protocol
 from webhook.state.ports import Lease, LeaseStore
 
 LEADER_LEASE = "tallygate-keeper"
-"""The name of the lease that makes the leader."""
+"""The name of the leader's lease."""
 
 REPLICA_LEASE_PREFIX = "tallygate-replica-"
-"""What the names of the replicas' own leases begin with."""
+"""The prefix of the names of the replicas' own leases."""
 
 LEASE_DURATION_SECONDS = 15.0
-"""For which a renewal is good, as in Kubernetes' own components (client-go, LeaseDuration)."""
+"""The time for which a renewal is valid, as in Kubernetes' own components (client-go, LeaseDuration)."""
 
 RETRY_PERIOD_SECONDS = 3.0
-"""Between two rounds."""
+"""The time between two calls of `run_once`."""
 
-_RENEW_DEADLINE_SECONDS = 10.0  # after so long without one, the leader takes itself for none (client-go, RenewDeadline)
-_MAX_LEASE_SECONDS = 60.0  # that a lease is believed, whatever somebody has written into it
-_LEASE_RETENTION_SECONDS = 600.0  # a replica that has not come back by then is forgotten
+_RENEW_DEADLINE_SECONDS = 10.0  # after that time without a renewal, the leader stops leading (client-go, RenewDeadline)
+_MAX_LEASE_SECONDS = 60.0  # the longest duration of a lease that is accepted, whatever duration it contains
+_LEASE_RETENTION_SECONDS = 600.0  # the leader removes the lease of a replica that does not return within that time
 
 
 class Leadership(Protocol):
-    """What a keeper goes by."""
+    """The role of this replica among all."""
 
     def is_leader(self) -> bool:
-        """Whether this replica is to keep ledgers."""
+        """Return whether this replica reconciles ledgers."""
         ...
 
     def loaded_everywhere_since(self, cap: str) -> float | None:
-        """Since when, by the monotonic clock, every replica has had a cap in force, by its key; None: not yet."""
+        """Return the monotonic time since which a cap, by its key, is active in every replica; None if not yet."""
         ...
 
     def count_lost_replicas(self) -> int:
-        """How many replicas were seen to end, or to be seen no more: what they promised nobody else may know of."""
+        """Return the number of lost replicas: possibly no other replica has observed their reservations."""
         ...
 
 
 class Standalone:
-    """The role of who has no others beside it."""
+    """The role of a replica without others."""
 
     def is_leader(self) -> bool:
-        """Who else?"""
+        """Return True: a standalone replica always leads."""
         return True
 
     def loaded_everywhere_since(self, _: str) -> float | None:
-        """Since ever: nobody was let in under other policies."""
+        """Return minus infinity: no replica has accepted pods under other policies."""
         return -math.inf
 
     def count_lost_replicas(self) -> int:
-        """There is nobody to go."""
+        """Return 0: there are no other replicas."""
         return 0
 
 
 @dataclass(frozen=True, slots=True)
 class _ObservedLease:
-    """A lease, and since when it is known to be as it is."""
+    """A lease, and the time at which this version of it was first seen."""
 
     lease: Lease
     since: float
@@ -77,9 +78,9 @@ class _ObservedLease:
 
 
 class LeaderElector:
-    """One replica among others. `round` and `leave` are for one thread; the rest any thread may ask.
+    """One replica among others. One thread calls `run_once` and `release`; any thread calls the rest.
 
-    `identity` is this replica's, as no other has it; `caps` gives the keys of the caps in force here, `monotonic` is in
+    `identity` is unique to this replica; `caps` returns the keys of the caps that are active here, `monotonic` is in
     seconds.
     """
 
@@ -103,28 +104,30 @@ class LeaderElector:
         self._leader_until = -1.0
 
     def is_leader(self) -> bool:
-        """Whether this replica is to keep ledgers: it holds the lease, or leases cannot be had."""
+        """Return whether this replica reconciles ledgers: it has the leader's lease, or leases are unavailable."""
         now = self._monotonic()
         return now < self._leader_until or now >= self._last_contact + LEASE_DURATION_SECONDS
 
     def loaded_everywhere_since(self, cap: str) -> float | None:
-        """Since when, by this clock, all replicas that are known to live have had a cap in force; None: not yet.
+        """Return the time of this clock since which a cap is active in all live replicas; None if it is not yet.
 
-        Where leases cannot be had, others are not known, and this one alone counts.
+        Where leases are unavailable, the other replicas are unknown, and only this one counts.
         """
         if self._monotonic() >= self._last_contact + LEASE_DURATION_SECONDS:
             return self._last_contact
         return self._loaded_since.get(cap)
 
     def count_lost_replicas(self) -> int:
-        """How many other replicas were seen to end, or to be seen no more."""
+        """Return the number of other replicas that have ended, or whose leases have expired."""
         return self._lost_replicas
 
     def run_once(self) -> None:
-        """See how the others are, say how this one is, and claim or renew the leader's lease. Every `PAUSE` seconds.
+        """Read all leases, renew the own one, and acquire or renew the leader's lease.
+
+        The caller runs it every `RETRY_PERIOD_SECONDS`.
 
         Raises:
-            BusyError, StoreUnavailableError: leases cannot be had; the next round may go better.
+            RetryLaterError, StoreUnavailableError: if leases are unavailable; the next run may succeed.
         """
         caps, started_at = self._caps(), self._monotonic()
         self._observe(self._store.list_leases(), started_at)
@@ -137,10 +140,10 @@ class LeaderElector:
         self._last_contact = started_at
 
     def release(self) -> None:
-        """Let others have at once what is held here.
+        """Release the leader's lease, and remove the own one, so that another replica leads at once.
 
         Raises:
-            BusyError, StoreUnavailableError: it lapses then.
+            RetryLaterError, StoreUnavailableError: if it is not released; the leases expire then.
         """
         self._observe(self._store.list_leases(), self._monotonic())
         leader, own = self._observed.get(LEADER_LEASE), self._observed.get(self._lease_name)
@@ -160,7 +163,7 @@ class LeaderElector:
             )
 
     def _renew(self, observed: _ObservedLease | None, lease: Lease) -> bool:
-        """Write a lease of this replica's in the place of what was found; whether it is stored."""
+        """Write a lease of this replica in place of the observed one, and return whether it is stored."""
         if observed is None:
             return self._store.write(lease)
         before = observed.lease
@@ -172,7 +175,7 @@ class LeaderElector:
         return self._store.write(replace(lease, version=before.version, transitions=before.transitions + 1))
 
     def _acquire_or_renew(self, observed: _ObservedLease | None, started_at: float) -> None:
-        """Renew the leader's lease, or take it when it has lapsed."""
+        """Renew the leader's lease, or acquire it if it has expired."""
         if observed is not None and observed.lease.holder != self._identity and observed.is_live(started_at):
             self._leader_until = -1.0
             return
@@ -181,13 +184,16 @@ class LeaderElector:
             self._leader_until = sent_at + _RENEW_DEADLINE_SECONDS
 
     def _update_loaded(self, caps: Collection[str], started_at: float) -> None:
-        """What every live replica has in force: it had before `begun`, since it said so before."""
+        """Record the caps that are active in every live replica.
+
+        They were active before `started_at`, since the replicas wrote their leases before.
+        """
         other_caps = [each.lease.caps for each in self._list_other_replicas(started_at) if each.lease.caps is not None]
         loaded = [cap for cap in caps if all(hash_cap_key(cap) in loaded_caps for loaded_caps in other_caps)]
         self._loaded_since = {cap: self._loaded_since.get(cap, started_at) for cap in loaded}
 
     def _list_other_replicas(self, started_at: float) -> list[_ObservedLease]:
-        """The leases of the other replicas that live."""
+        """Return the leases of the other live replicas."""
         return [
             observed
             for observed in self._observed.values()
@@ -197,13 +203,13 @@ class LeaderElector:
         ]
 
     def _count_lost(self, started_at: float) -> None:
-        """Count those that lived at the last round and live no more. One that began anew has another name."""
+        """Count the replicas that were live at the last run and are not now. A restarted replica has another name."""
         live = frozenset(each.lease.name for each in self._list_other_replicas(started_at))
         self._lost_replicas += len(self._live_replicas - live)
         self._live_replicas = live
 
     def _remove_expired(self, started_at: float) -> None:
-        """The leader takes leases away of which nobody has heard for long."""
+        """Remove the leases that have not been renewed for 600 s, if this replica leads."""
         if not self.is_leader():
             return
         for observed in list(self._observed.values()):
@@ -217,5 +223,5 @@ class LeaderElector:
 
 
 def hash_cap_key(cap: str) -> str:
-    """What stands for a cap's key in a lease: short, since all of them must fit into one annotation."""
+    """Return a short hash of a cap's key for a lease: all of them must fit into one annotation."""
     return hashlib.sha256(cap.encode()).hexdigest()[:12]

@@ -1,7 +1,7 @@
-"""Keeping ledgers true: the second use case. Promises become tally, or come to nothing; nobody is asked to wait for it.
+"""Background reconciliation of ledgers: reservations are counted or expire, and no request waits for it.
 
-Any number of replicas may do this at once, each with what it sees and remembers itself: the transitions are such that
-none can undo what another knows better (docs/caps.md).
+Several replicas may reconcile at once, each from its own watches and reservation ages. No transition can undo a change
+that another replica bases on newer data (docs/caps.md).
 """
 
 import math
@@ -19,32 +19,32 @@ from webhook.state.ledger.recount import apply_limits, recount
 from webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 
 IN_FLIGHT_BOUND_SECONDS = 40.0
-"""B, the in-flight bound: the API server stores nothing later than that after the gate was asked."""
+"""B, the in-flight bound: the API server stores an object at most that long after it sent the review to the gate."""
 
 _RECONCILE_TIMEOUT_SECONDS = 5.0  # for one transaction of a ledger
-_OVERDUE_SECONDS = 5.0  # beyond the bound, in which who leads drops what it knows of
-_MAX_LIVE_READS = 50  # quorum reads in one visit
-_MAX_UNCOUNTED_SECONDS = 5.0  # at most, while others write a ledger and might count it on the way
-_MANY_RESERVATIONS = 500  # of so many, some are better dropped at once
-_REMOVAL_RETRY_SECONDS = 60.0  # until it is tried again to take a ledger away
-_TOO_MANY_RESERVATIONS = 1500  # of so many, whoever sees them drops some: at twice as many nobody is promised room
+_OVERDUE_SECONDS = 5.0  # after the bound, for the leader to expire the reservations that it has observed
+_MAX_LIVE_READS = 50  # quorum reads in one reconciliation
+_MAX_UNCOUNTED_SECONDS = 5.0  # longest time without a recount, while others write a ledger and may recount it
+_MANY_RESERVATIONS = 500  # from this number on, a ledger is recounted at once
+_REMOVAL_RETRY_SECONDS = 60.0  # until the next try to remove a ledger
+_TOO_MANY_RESERVATIONS = 1500  # from this number on, any replica recounts; at twice as many a ledger reserves nothing
 
 
 class PodReader(Protocol):
-    """Reads one pod from the quorum, not from a cache."""
+    """A reader of one pod from the quorum, not from a cache."""
 
     def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
-        """The pod's resourceVersion; None when there is none of that name, or another one.
+        """Return the pod's resourceVersion; None if no pod has that name, or the pod of that name has another UID.
 
         Raises:
-            TallygateError: it cannot be told.
+            TallygateError: if the pod cannot be read.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """One visit: the ledger as it is now, how many promises it lost by expiry, and whether the visit wrote it."""
+    """The ledger after one reconciliation, the number of expired reservations, and whether it was written."""
 
     ledger: Ledger | None
     expired: int = 0
@@ -53,7 +53,7 @@ class ReconcileResult:
 
 @dataclass(frozen=True, slots=True)
 class _ReconcileTransition:
-    """Everything that may be done to one ledger, in one write."""
+    """A transition that applies limits, recounts, activates and expires one ledger in one write."""
 
     cap: ActiveCap
     key: LedgerKey
@@ -63,9 +63,9 @@ class _ReconcileTransition:
     initializer: str
     must_write: bool
     skippable: Ledger | None
-    """The ledger as it was at the last visit, if one that others have written since then may be passed over."""
+    """The ledger at the last reconciliation, if a ledger that others have written since then may be skipped."""
     loaded_since: float | None
-    """Since when every replica has had the cap in force, as far as that is known."""
+    """Time since which the cap is active in every known replica; None if it is not yet."""
 
     def __call__(self, stored: Ledger | None) -> TransitionResult[ReconcileResult]:
         if self.usage_lister.is_namespace_deleted(self.key) and (stored is None or _is_empty(stored)):
@@ -87,17 +87,17 @@ class _ReconcileTransition:
         )
 
     def is_stored_in(self, _: Ledger) -> bool:
-        """It leaves nothing to be known by; done again, it does no harm."""
+        """Return False: the transition leaves no mark in the ledger, and a repetition does no harm."""
         return False
 
     def _may_skip(self, stored: Ledger) -> bool:
-        """Whether others are writing this ledger, and so count it anew as they go: two would be in each other's way."""
+        """Return whether other replicas write this ledger, and so recount it: another writer would only conflict."""
         if self.skippable is None or self.must_write or self.live_reads or stored.initializer:
             return False
         return len(stored.reservations) < _MANY_RESERVATIONS and stored != self.skippable
 
     def _create_ledger(self) -> Ledger:
-        """A ledger of unknown past, or an empty one where there is no past."""
+        """Return a ledger of unknown past, or an active one if the namespace is new."""
         is_new = self.usage_lister.is_new_ledger(self.key)
         return Ledger(self.cap.hard, initializer="" if is_new else self.initializer)
 
@@ -109,7 +109,7 @@ class _ReconcileTransition:
     def _recount(self, ledger: Ledger) -> Ledger:
         listed_at = (
             self.usage_lister.synced_at() if ledger.initializer else None
-        )  # before the view, which goes on meanwhile
+        )  # before the snapshot, since the watch continues
         snapshot = self.usage_lister.take_snapshot(self.cap, self.key, ledger)
         if snapshot is None:
             return ledger
@@ -128,16 +128,16 @@ class _ReconcileTransition:
         return recounted if isinstance(recounted, Ledger) else ledger
 
     def _may_miss_pods(self, listed_at: float) -> bool:
-        """Whether a pod may be stored later that a replica let in which did not have the cap yet (rule 8)."""
+        """Return whether a pod that a replica without the cap accepted may still be stored (rule 8)."""
         return self.loaded_since is None or listed_at < self.loaded_since + self.ages.in_flight_bound
 
 
 class LedgerReconciler:
-    """Visits ledgers. Not to be used by two threads at once.
+    """The reconciliation of ledgers, for one thread at a time.
 
-    `caps` gives the caps in force, `maker` a nonce for each ledger made, `bound` B in seconds of `monotonic`; in `ages`
-    others may read what it knows of promises. `role` says whether this replica is to keep ledgers, or only to remember
-    how old their promises are.
+    `caps` returns the active caps, `nonce` a nonce for each new ledger. `in_flight_bound` is B in seconds of
+    `monotonic`. Other threads may read the reservation ages in `ages`. `leadership` decides whether this replica
+    reconciles ledgers, or only records the ages of their reservations.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -163,14 +163,14 @@ class LedgerReconciler:
         self._leadership = leadership or Standalone()
         self._ages: dict[LedgerKey, ReservationAges] = {} if ages is None else ages
         self._pending: dict[LedgerKey, Ledger] = {}
-        self._recounted_at: dict[LedgerKey, float] = {}  # when those were counted anew, as far as visits have seen
-        self._with_members: set[LedgerKey] = set()  # those that had members when they were last visited
+        self._recounted_at: dict[LedgerKey, float] = {}  # when a reconciliation first saw the ledger's pods revision
+        self._with_members: set[LedgerKey] = set()  # ledgers that had members at their last reconciliation
         self._removal_due: dict[
             LedgerKey, float
-        ] = {}  # those whose namespace went, and when they are to be visited again
+        ] = {}  # ledgers of deleted namespaces, and the time of the next try to remove them
 
     def list_ledgers(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, ActiveCap]]:
-        """The ledgers that count pods of these namespaces, by the labels that are known now, or did until now."""
+        """Yield the ledgers that count pods of these namespaces, by the labels of now or of the last reconciliation."""
         ledgers: dict[LedgerKey, ActiveCap] = {}
         for namespace in namespaces:
             for cap in self._caps().list_caps():
@@ -181,28 +181,34 @@ class LedgerReconciler:
         yield from ledgers.items()
 
     def list_pending(self) -> tuple[LedgerKey, ...]:
-        """The ledgers that had promises, promised nothing yet, or were to go, when they were last visited."""
+        """Return the ledgers that have work left from their last reconciliation.
+
+        They had reservations, were initializing, or are due for removal.
+        """
         now = self._monotonic()
         return tuple({*self._pending, *(key for key, due in self._removal_due.items() if due <= now)})
 
     def is_leader(self) -> bool:
-        """Whether this replica keeps ledgers."""
+        """Return whether this replica reconciles ledgers."""
         return self._leadership.is_leader()
 
     def count_lost_replicas(self) -> int:
-        """Grows when another replica has gone: its promises are only to be found by a look at every ledger."""
+        """Return the number of lost replicas.
+
+        After an increase only a read of every ledger finds the reservations of the lost replica.
+        """
         return self._leadership.count_lost_replicas()
 
     def reconcile(self, key: LedgerKey, cap: ActiveCap) -> ReconcileResult:
-        """Make one ledger, count it anew, and drop what came to nothing, as far as that is known now.
+        """Create a missing ledger, recount it, and expire the reservations that are due.
 
-        Where another replica leads, only remember how old its promises are (rule 6); but a ledger that cannot promise
-        is everybody's to put right, and so is a promise that the leader leaves past its time: it may not know of it,
-        since the promise of a pod that nobody stores changes nothing that is watched.
+        If another replica leads, only record the ages of the reservations (rule 6). But every replica reconciles an
+        initializing ledger, and a reservation that the leader leaves past its time. The leader may not have observed
+        it: a reservation of a pod that is never stored changes no watched object.
 
         Raises:
-            BusyError: others were in the way.
-            TallygateError: the ledger, or a pod, is out of reach.
+            RetryLaterError: if other writers were in the way.
+            TallygateError: if the ledger, or a pod, is unavailable.
         """
         membership, is_deleted = (
             self._usage_lister.find_membership(cap, key),
@@ -210,12 +216,12 @@ class LedgerReconciler:
         )
         if is_deleted:
             self._removal_due[key] = self._monotonic() + _REMOVAL_RETRY_SECONDS
-            self._with_members.discard(key)  # now: where it may not be taken away, that is tried once in a while only
+            self._with_members.discard(key)  # before the removal: if that fails, the retry is due after a minute only
         result = None if self.is_leader() else self._read(key)
         if result is None or _is_urgent(result) or self._is_overdue(key):
             result = self._reconcile(key, cap)
             if is_deleted and result.ledger is not None and _is_empty(result.ledger):
-                result = self._reconcile(key, cap)  # it is seen to be worth nothing, and may go
+                result = self._reconcile(key, cap)  # the ledger is empty, so this one removes it
         if result.ledger is None or not is_deleted:
             self._removal_due.pop(key, None)
         (self._with_members.add if membership is not None and membership.names else self._with_members.discard)(key)
@@ -224,7 +230,7 @@ class LedgerReconciler:
         return result
 
     def _is_overdue(self, key: LedgerKey) -> bool:
-        """Whether who leads should have dropped, or counted, a promise by now."""
+        """Return whether the leader should have expired, or counted, a reservation by now."""
         ages = self._ages.get(key)
         return ages is not None and ages.max_age_seconds(self._monotonic()) > self._in_flight_bound + _OVERDUE_SECONDS
 
@@ -249,7 +255,7 @@ class LedgerReconciler:
         return result
 
     def drop(self, key: LedgerKey) -> None:
-        """A ledger that no cap in force has any more."""
+        """Drop the records of a ledger that no active cap has."""
         self._drop_pending(key)
         self._removal_due.pop(key, None)
 
@@ -273,13 +279,13 @@ class LedgerReconciler:
             self._request_progress_after(ages.activation_time)
 
     def _request_progress_after(self, moment: float) -> None:
-        """A ledger waits for a view that is no older than this moment: have one made, if it is not on its way."""
+        """Request a snapshot that is no older than `moment`, for which a ledger waits, unless there is one."""
         synced_at = self._usage_lister.synced_at()
         if synced_at is None or synced_at < moment:
             self._usage_lister.request_progress()
 
     def _read_pods(self, key: LedgerKey, ages: ReservationAges) -> Iterator[LiveRead]:
-        """What quorum reads say of the rows that are old enough."""
+        """Yield the results of quorum reads for the reservations that are old enough."""
         ledger = self._pending.get(key)
         for uid in ages.list_confirmed()[:_MAX_LIVE_READS] if ledger else ():
             reservation = ledger.reservations.get(uid) if ledger else None
@@ -288,12 +294,15 @@ class LedgerReconciler:
                 revision = self._reader.read_pod_revision(reservation.namespace, reservation.name, uid)
                 if revision is None or self._usage_lister.has_namespace(
                     reservation.namespace
-                ):  # else it is not in any tally yet
+                ):  # otherwise no ledger counts the pod yet
                     yield LiveRead(uid, started_at, revision)
 
 
 def _is_empty(ledger: Ledger) -> bool:
-    """Whether it is worth what none is: it counts nothing, and no attempt has a claim that it does not show."""
+    """Return whether the ledger equals a missing one.
+
+    It counts nothing, and no attempt has a claim that it does not show.
+    """
     return not (ledger.reservations or ledger.used or ledger.initializer)
 
 
@@ -303,7 +312,7 @@ def _is_urgent(result: ReconcileResult) -> bool:
 
 
 def _is_equivalent(before: Ledger, after: Ledger) -> bool:
-    """Whether nobody would miss it if the other were not written: all but the revisions that it was counted at."""
+    """Return whether two ledgers are equal in all but the revisions at which they were counted."""
     return (
         before.reservations == after.reservations
         and before.used == after.used

@@ -1,4 +1,4 @@
-"""What a cap says to the person at the terminal: the arithmetic of a refusal, and the warning above a soft cap."""
+"""Messages of caps to users: the amounts of a rejection, and the warning above a soft limit."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,13 +11,13 @@ from webhook.gate.top_consumers import ExcessDetails, describe_consumers
 _NO_DETAILS = ExcessDetails()
 
 ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
-"""What there is to tell of a name that goes over."""
+"""Returns the details of an exceeded resource."""
 
 
 def create_excess_problems(
     result: CapChargeResult, describe_excess: ExcessDescriber = lambda *_: _NO_DETAILS
 ) -> Iterator[Problem]:
-    """One problem for each name that goes over."""
+    """Yield one problem for each exceeded resource."""
     cap = result.charge.cap.definition
     used, reserved = result.before.used, result.before.reserved
     for name in sorted(result.excess):
@@ -44,7 +44,7 @@ def create_excess_problems(
 
 
 def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
-    """What would pass. Waiting helps only a pod that the cap could hold at all."""
+    """Return the request that would pass; waiting helps only a pod that does not exceed the hard limit alone."""
     hard = result.charge.cap.hard[name]
     smaller_request = f"ask for {format_amount(name, current + free)} or less"
     if result.charge.requested.get(name, 0) <= hard:
@@ -57,14 +57,14 @@ def _suggest_request(result: CapChargeResult, name: str, current: int, free: int
 
 
 def _describe_expiry(result: CapChargeResult, name: str, details: ExcessDetails) -> str:
-    """When waiting helps at the latest, as far as room is only promised."""
+    """Return the longest time until waiting helps, as far as the charged amounts are only reserved."""
     if details.expires_within is None or not result.charge.cap.hard[name]:
         return ""
     return f"; what is promised to pods that do not come is free within {details.expires_within} s"
 
 
 def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
-    """One warning for each name that the ask takes over the soft part of the cap."""
+    """Yield one warning for each resource of which this request exceeds the soft limit."""
     cap = result.charge.cap
     if not cap.soft:
         return
@@ -85,18 +85,21 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
 
 
 def is_newly_exceeded(result: CapChargeResult) -> bool:
-    """Whether a privileged user has just gone over the cap."""
+    """Return whether a privileged user has just exceeded the cap."""
     return result.charge.may_exceed and bool(_find_newly_exceeded(result, result.charge.cap.hard))
 
 
 def _find_newly_exceeded(result: CapChargeResult, limits: Amounts) -> set[str]:
-    """The names over these bounds of which this ask has added some."""
+    """Return the names above these limits whose charge this request has increased."""
     charged = result.ledger.compute_charged()
     return charged.find_excess(limits).keys() & charged.find_shortfall(result.before.compute_charged()).keys()
 
 
 def create_missing_limit_problem(cap: str, resource: str, containers: tuple[str, ...], path: str = "") -> Problem:
-    """The refusal of a pod that sets no limit where a cap counts limits; `path` is where the pod stands."""
+    """Return the problem of a pod that sets no limit for a resource whose limits a cap counts.
+
+    `path` is the path of the pod in its object.
+    """
     return Problem(
         f"{path}spec.containers",
         NO_LIMIT_UNDER_CAP.number,

@@ -1,6 +1,6 @@
-"""A namespace that changes its labels may bring its pods under a cap. That is told at once, since nothing refuses it.
+"""Warnings on a label change of a namespace that brings its pods under a cap: nothing denies such a change.
 
-Pods that are there stay, whatever cap they come under: it then holds more than it allows, and admits nothing more.
+Existing pods stay under any cap. The cap may then use more than its hard limit, and admits no further pods.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _NO_AMOUNTS = Amounts()
 
 
 def is_namespace_update(request: AdmissionRequest) -> bool:
-    """Whether a namespace is changed itself."""
+    """Return whether the request updates a namespace object."""
     return (request.group, request.kind, request.subresource, request.operation) == ("", "Namespace", "", UPDATE)
 
 
@@ -33,10 +33,10 @@ def check_namespace_move(
     usage_lister: UsageLister,
     read_ledger: Callable[[LedgerKey], Ledger | None],
 ) -> Iterator[Problem]:
-    """What each cap that the namespace comes under would hold with its pods, where that is more than it allows.
+    """Yield a problem for each cap that gets the namespace as a member and would exceed its hard limit by the pods.
 
     Raises:
-        ReviewError: the object is no namespace.
+        ReviewError: if the object is not a namespace.
     """
     old, new = _decode_labels(request.old_object), _decode_labels(request.object)
     for cap in caps.list_caps():

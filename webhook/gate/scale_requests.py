@@ -1,7 +1,8 @@
-"""A Scale says how many, not of what: the workload is read, and the change of it is what the Scale comes to.
+"""Scale requests: the update of a workload that a Scale subresource stands for.
 
-Only at the very version that the Scale is of. Where somebody has changed the workload since, the API server finds a
-conflict and asks again.
+A Scale contains the number of replicas, not the pod template. So the gate reads the workload, at the version of the
+Scale only. If another client has changed the workload since, the API server finds a conflict and calls the webhook
+again.
 """
 
 from typing import Protocol
@@ -21,7 +22,7 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class _Scale(msgspec.Struct, frozen=True):
-    """autoscaling/v1 (k8s.io/api/autoscaling/v1/types.go, v1.36), and what any object has of it."""
+    """A Scale of autoscaling/v1 (k8s.io/api/autoscaling/v1/types.go, v1.36), with the metadata of any object."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _Spec = _Spec()
@@ -32,28 +33,28 @@ _STORED = msgspec.json.Decoder(PartialObjectMetadata)
 
 
 class WorkloadReader(Protocol):
-    """Reads workloads."""
+    """A reader of workloads."""
 
     def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
-        """The JSON of the object, of a resource by group and plural, from the quorum; None when there is none.
+        """Return the JSON of the object, of a resource by group and plural, from the quorum; None if it does not exist.
 
         Raises:
-            TallygateError: it cannot be told.
+            TallygateError: if the object cannot be read.
         """
         ...
 
 
 def is_scale_request(request: AdmissionRequest) -> bool:
-    """Whether a workload is told to have another number of pods."""
+    """Return whether the request sets the number of replicas of a workload."""
     kind = (request.operation, request.group, request.kind, request.subresource)
     return kind == (UPDATE, "autoscaling", "Scale", "scale") and request.resource in SCALABLE_KINDS
 
 
 def resolve_scale(request: AdmissionRequest, workload_reader: WorkloadReader) -> AdmissionRequest | None:
-    """The change of the workload; None when it gets no more pods, and when it cannot be told what these are.
+    """Return the update of the workload; None if its pods do not increase, and if the workload is unknown.
 
     Raises:
-        ReviewError: an object is no Scale.
+        ReviewError: if an object is not a Scale.
     """
     new, old = _decode_scale(request.object), _decode_scale(request.old_object or b"{}")
     if new.spec.replicas <= old.spec.replicas:
@@ -77,13 +78,13 @@ def _decode_scale(raw: bytes | msgspec.Raw) -> _Scale:
 
 
 def _is_same_version(scale: ObjectMeta, stored: bytes) -> bool:
-    """Whether this is the object, and the version of it, that a Scale shows."""
+    """Return whether the stored object is the one of the Scale, at the same version."""
     meta = _STORED.decode(stored).metadata or ObjectMeta()
     return bool(scale.uid) and (meta.uid, meta.resource_version) == (scale.uid, scale.resource_version)
 
 
 def _set_replicas(stored: bytes, replicas: int) -> bytes:
-    """The workload with so many pods; all else as it is written."""
+    """Return the JSON of the workload with this number of replicas; all else is unchanged."""
     fields = _FIELDS.decode(stored)
     spec = _FIELDS.decode(fields["spec"])
     spec["replicas"] = msgspec.Raw(b"%d" % replicas)

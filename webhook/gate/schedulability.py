@@ -1,7 +1,4 @@
-"""Newcomers before one cluster: what there is to find about where they can run, said for people.
-
-What rules say of newcomers by a cluster's nodes, and by the pods on them.
-"""
+"""Evaluation of the rules on schedulability: the incoming pods against the nodes of a cluster, and the pods on them."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -43,13 +40,87 @@ _MAX_NODES = 3
 _MAX_PODS = 3
 _MAX_NAMES = 200
 _MAX_COPIES = 200
-_MAX_TOTAL_COMPLEXITY = 20_000  # of words about nodes, in all copies together that have to be placed one by one
+_MAX_TOTAL_COMPLEXITY = 20_000  # terms on nodes, in all copies together that have to be placed one by one
+_MAX_COMPLEXITY = 1000  # terms on nodes
+_MAX_SCANNED_GROUPS = 30_000  # groups of equal pods; the scans take a tenth of a second in a cluster of 100,000 pods
+
+
+def evaluate_schedulability(
+    request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider
+) -> Verdict:
+    """Return the verdict of the selected rules that check nodes, on the pods of a request.
+
+    Raises:
+        ReviewError: if an object is not of the kind that it states.
+    """
+    try:
+        incoming_pods = find_incoming_pods(request)
+    except TooComplexError:
+        return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
+    if incoming_pods is None:
+        return ALLOWED
+    labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
+    rules = selection.for_user(request.user, labels).node_rules
+    complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
+    if complexity is None:
+        return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
+    try:
+        return _evaluate_rules(rules, incoming_pods, snapshots, complexity)
+    except (QuantityError, SelectorError):
+        return ALLOWED  # the API server rejects such a pod
+
+
+def _evaluate_rules(
+    rules: Sequence[ResourceRule], incoming_pods: IncomingPods, snapshots: SnapshotProvider, complexity: int
+) -> Verdict:
+    """Return the verdict of these rules on the incoming pods; the cluster is unchanged afterwards.
+
+    Raises:
+        QuantityError: if a requested quantity is invalid.
+        SelectorError: if a selector of the pods is invalid.
+    """
+    incoming = IncomingPod.from_pod(with_default_priority(incoming_pods.pod))
+    selected = _select_rules(rules, incoming.requests)
+    if not selected:
+        return ALLOWED
+    checks_free_room = not incoming_pods.is_deferred and any(map(_checks_free_room, selected))
+    with snapshots.open_snapshot(pods=checks_free_room) as snapshot:
+        if snapshot is None:
+            return ALLOWED
+        check = SchedulabilityCheck(incoming_pods, incoming, snapshot.cluster, complexity)
+        if not snapshot.has_devices and check.unadvertised:
+            return ALLOWED
+        now = checks_free_room and snapshot.has_pods
+        is_too_complex = now and count_scanned_groups(incoming, snapshot.cluster) > _MAX_SCANNED_GROUPS
+        violations = list(check.find_violations(selected, now=now and not is_too_complex))
+    unknown = (
+        tuple(_describe_too_complex(rule) for rule in selected if _checks_free_room(rule)) if is_too_complex else ()
+    )
+    return (
+        replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds)
+        if violations or unknown
+        else ALLOWED
+    )
+
+
+def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:
+    """Return the rules on a requested resource; every pod requests one `pods`."""
+    return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (_PODS, *requested))]
+
+
+def _checks_free_room(rule: ResourceRule) -> bool:
+    return rule.checks.schedulable is Schedulable.NOT_NOW
+
+
+def _describe_too_complex(rule: ResourceRule) -> str:
+    return f"rule {rule.name} was not judged: what the pod says of nodes and other pods is too much to go through"
 
 
 class SchedulabilityCheck:
-    """A cluster as newcomers meet it; what several rules ask is found once. `words` is what it takes to place one.
+    """The evaluation of incoming pods on one cluster; results that several rules need are computed once.
 
-    `strange` are the names they ask for that no node has, and no device class stands for as far as is known.
+    `complexity` is the cost of placing one pod. `unadvertised` are the requested names that no node advertises and for
+    which no known device class exists.
     """
 
     def __init__(self, incoming_pods: IncomingPods, incoming: IncomingPod, cluster: Cluster, complexity: int) -> None:
@@ -65,10 +136,13 @@ class SchedulabilityCheck:
         ]
 
     def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[RuleViolation]:
-        """What the rules find, of how it is `now` too; that nothing runs which names what is not there needs no word.
+        """Yield the violations of the rules; with `now`, also those of the current free amounts.
 
-        Nothing is found where there are no nodes, since none has come yet, nor of devices that are named by their class
-        where there are no classes, which not every snapshot has.
+        A rule yields no scheduling violation for a pod that requests an unadvertised name: the first violation is
+        sufficient.
+
+        Yield nothing if the cluster has no nodes, since no node has been listed yet. Yield nothing if a requested name
+        is that of a device class and the cluster has no device classes: not every snapshot contains them.
         """
         has_device_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.unadvertised)
         if not len(self._cluster.nodes) or (has_device_class and not len(self._cluster.device_classes)):
@@ -116,17 +190,17 @@ class SchedulabilityCheck:
 
     @cached_property
     def _diagnosis(self) -> Diagnosis:
-        """What nodes say to the first copy."""
+        """The diagnosis of the first copy on all nodes."""
         return run_filters(self._pod, self._cluster)
 
     @property
     def _is_feasible(self) -> bool:
-        """Whether it is one pod, and some node takes it."""
+        """True if there is one pod, and at least one node is feasible for it."""
         return self._incoming_pods.copies == 1 and bool(len(self._diagnosis.feasible))
 
     @cached_property
     def _never_reason(self) -> str:
-        """Why no node can ever run them, or nothing."""
+        """The reason why no node can ever run the pods; empty if one can."""
         if self._incoming_pods.copies is None:
             prediction = self._daemon_set_prediction
             is_never = (
@@ -153,7 +227,7 @@ class SchedulabilityCheck:
 
     @cached_property
     def _not_now_reason(self) -> str:
-        """Why not all of them have room now, nor will have it made for them; or nothing."""
+        """The reason why not all pods fit now, even with preemption; empty if they do."""
         prediction = self._quick_prediction
         return (
             f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}"
@@ -163,7 +237,7 @@ class SchedulabilityCheck:
 
     @cached_property
     def _preemption_text(self) -> str:
-        """Who would be asked to leave for them, or nothing."""
+        """The pods that the scheduler would preempt; empty if it preempts none."""
         prediction = self._quick_prediction
         if prediction is None or prediction.candidate is None:
             return ""
@@ -184,7 +258,7 @@ class SchedulabilityCheck:
         return f"only {prediction.placed_count} {total}" if prediction.placed_count else f"none {total}"
 
     def _describe_victims(self, candidate: NodeVictims) -> str:
-        """Whom it may be, by name as far as they are of the newcomers' own namespace."""
+        """Return the victims as text, with names only for pods in the namespace of the incoming pods."""
         own_names = sorted(each.name for each in candidate.victims if each.namespace == self._pod.namespace)
         listed = own_names[:_MAX_PODS]
         unlisted = len(candidate.victims) - len(listed)
@@ -195,7 +269,7 @@ class SchedulabilityCheck:
 
     @cached_property
     def _quick_prediction(self) -> QuickPrediction | None:
-        """What of them has no room now; None where all have, and where that is not known."""
+        """The prediction if some of the pods do not fit now; None if all fit, and if that is unknown."""
         if any(find_unmodelled(self._pod, self._cluster)):
             return None
         copies = self._incoming_pods.copies
@@ -213,7 +287,7 @@ class SchedulabilityCheck:
 
 
 def _summarize_prediction(prediction: Prediction) -> QuickPrediction | None:
-    """What a pod for every node comes to: the first node that does not take it speaks for all."""
+    """Return the prediction for a DaemonSet as that of its first infeasible node."""
     if prediction.feasibility is Feasibility.NOW or prediction.unmodelled:
         return None
     chosen = (
@@ -229,7 +303,7 @@ def _summarize_prediction(prediction: Prediction) -> QuickPrediction | None:
 
 
 def _without_deny(rule: ResourceRule) -> ResourceRule:
-    """The rule, as it speaks of what is no reason to refuse anybody."""
+    """Return the rule with the enforcement warn in place of deny: preemption of other pods is no reason to deny one."""
     return replace(rule, enforcement=Enforcement.WARN) if rule.enforcement is Enforcement.DENY else rule
 
 
@@ -243,81 +317,3 @@ def _get_fit_error(prediction: Prediction) -> str:
 
 def _strip_period(sentence: str) -> str:
     return sentence.rstrip(".")
-
-
-_PODS_RESOURCE = "pods"
-_MAX_COMPLEXITY = 1000  # of words about nodes
-_MAX_SCANNED_GROUPS = 30_000  # over pods that are alike; together a tenth of a second, where there are 100,000 pods
-
-
-def evaluate_schedulability(
-    request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider
-) -> Verdict:
-    """What those of the selected rules say that ask for nodes, of the pods which a change brings.
-
-    Raises:
-        ReviewError: an object is not of the kind it says it is.
-    """
-    try:
-        incoming_pods = find_incoming_pods(request)
-    except TooComplexError:
-        return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
-    if incoming_pods is None:
-        return ALLOWED
-    labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
-    rules = selection.for_user(request.user, labels).node_rules
-    complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
-    if complexity is None:
-        return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
-    try:
-        return _evaluate_rules(rules, incoming_pods, snapshots, complexity)
-    except (QuantityError, SelectorError):
-        return ALLOWED  # the API server refuses it
-
-
-def _evaluate_rules(
-    rules: Sequence[ResourceRule], incoming_pods: IncomingPods, snapshots: SnapshotProvider, complexity: int
-) -> Verdict:
-    """What these rules say of newcomers; the cluster is as before afterwards.
-
-    Raises:
-        QuantityError: a quantity that they ask for is none.
-        SelectorError: a selector of theirs is none.
-    """
-    incoming = IncomingPod.from_pod(with_default_priority(incoming_pods.pod))
-    selected = _select_rules(rules, incoming.requests)
-    if not selected:
-        return ALLOWED
-    checks_free_room = not incoming_pods.is_deferred and any(map(_checks_free_room, selected))
-    with snapshots.open_snapshot(pods=checks_free_room) as snapshot:
-        if snapshot is None:
-            return ALLOWED
-        check = SchedulabilityCheck(incoming_pods, incoming, snapshot.cluster, complexity)
-        if not snapshot.has_devices and check.unadvertised:
-            return ALLOWED
-        now = checks_free_room and snapshot.has_pods
-        is_too_complex = now and count_scanned_groups(incoming, snapshot.cluster) > _MAX_SCANNED_GROUPS
-        violations = list(check.find_violations(selected, now=now and not is_too_complex))
-    unknown = (
-        tuple(_describe_too_complex(rule) for rule in selected if _checks_free_room(rule)) if is_too_complex else ()
-    )
-    return (
-        replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds)
-        if violations or unknown
-        else ALLOWED
-    )
-
-
-def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:
-    """Those of the rules that are about something that is asked for; every pod asks for room for a pod."""
-    return [
-        rule for rule in rules if any(matches_resource(rule.resources, name) for name in (_PODS_RESOURCE, *requested))
-    ]
-
-
-def _checks_free_room(rule: ResourceRule) -> bool:
-    return rule.checks.schedulable is Schedulable.NOT_NOW
-
-
-def _describe_too_complex(rule: ResourceRule) -> str:
-    return f"rule {rule.name} was not judged: what the pod says of nodes and other pods is too much to go through"

@@ -1,10 +1,11 @@
-"""Whether newcomers can be placed: whether nodes have what they name, and are there for them ever, or now.
+"""Schedulability check of incoming pods: whether nodes advertise their resources, and can run them ever, or now.
 
-What `tallygate predict` says, by the same columns. Only what is known is held against a pod: where the cluster is not
-known, or is known of too long ago, and where something about the pod cannot be judged, there is no verdict.
+It uses the columns of `tallygate predict`. Only facts count against a pod. There is no verdict if the cluster is
+unknown or its data is too old, or if a feature of the pod is not modelled.
 
-Whoever knows no cluster is spared the columns and numpy, a third of what a check of manifests takes to start: they are
-imported with the first question. Who answers an API server imports `webhook.gate.schedulability` before that.
+The columns and numpy are imported at the first check, since they take a third of the start time of a check of
+manifests, and a process without a cluster does not need them. A server imports `webhook.gate.schedulability` before its
+first request.
 """
 
 from collections.abc import Iterator
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True):
-    """A cluster as it was `age` seconds ago.
+    """A cluster as it was `age_seconds` ago.
 
-    Without `has_pods` nothing is said of how it is now, without `has_devices` nothing of what no node lists: device
-    classes may stand for it.
+    Without `has_pods` no rule evaluates the current free amounts. Without `has_devices` no rule evaluates names that no
+    node advertises: device classes may provide them.
     """
 
     cluster: "Cluster"
@@ -35,24 +36,24 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
 
 
 class SnapshotProvider(Protocol):
-    """Knows a cluster's nodes, and the pods on them."""
+    """A source of a cluster's nodes, and the pods on them."""
 
     def is_available(self) -> bool:
-        """Whether it is any use to ask for the cluster now: what it costs to prepare a question is spared otherwise."""
+        """Return whether a snapshot exists now: otherwise the caller avoids the cost of preparing the check."""
         ...
 
     def open_snapshot(self, *, pods: bool) -> AbstractContextManager[ClusterSnapshot | None]:
-        """The cluster, for the caller alone until he leaves; None where it is not known to be so now.
+        """Yield the cluster for exclusive use in the block; None if its current state is unknown.
 
-        `pods` when it matters what is on the nodes.
+        With `pods` the snapshot also needs the pods on the nodes.
         """
         ...
 
 
 class FixedSnapshot:
-    """A cluster that only one thread looks at, and that is as it says.
+    """A cluster that does not change, for one thread.
 
-    Without `has_pods` nothing is said of how it is now.
+    Without `has_pods` no rule evaluates the current free amounts.
     """
 
     def __init__(self, cluster: "Cluster", *, has_pods: bool = True, has_devices: bool = True) -> None:
@@ -61,24 +62,24 @@ class FixedSnapshot:
         self._has_devices = has_devices
 
     def is_available(self) -> bool:
-        """Always."""
+        """Return True: the snapshot always exists."""
         return True
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
-        """The cluster."""
+        """Yield the cluster."""
         yield ClusterSnapshot(self._cluster, has_pods=pods and self._has_pods, has_devices=self._has_devices)
 
 
 def check_schedulability(
     request: AdmissionRequest, index: RuleIndex, labels: Labels | None, snapshots: SnapshotProvider
 ) -> Verdict:
-    """What the rules say that ask whether there are nodes for the pods which a change brings.
+    """Return the verdict of the rules that check nodes, on the pods that a request creates.
 
-    `labels` are its namespace's, None where nobody knows them.
+    `labels` are those of the request's namespace, None if they are unknown.
 
     Raises:
-        ReviewError: an object is not of the kind it says it is.
+        ReviewError: if an object is not of the kind that it states.
     """
     selection = index.select(request.kind, request.namespace, labels) if index.has_node_rules else None
     if selection is None or not selection.node_rules or not snapshots.is_available():

@@ -1,11 +1,9 @@
-"""Who holds most under a cap: whom to ask, or what to end, where there is no room.
+"""Top consumers of an exceeded cap, and the time until unused reservations expire, for the message of a rejection.
 
-Under a cap of one namespace that is a workload, or a pod that belongs to none; under a shared one a namespace.
+Under a cap of one namespace a consumer is a workload, or a pod without an owner; under a shared cap it is a namespace.
 
-What a refusal tells beside its arithmetic: who holds most, and when what is only promised is free again.
-
-It takes a look at every pod under the ledger, so what it finds is remembered for ten times as long as that took: a
-full cap of a hundred thousand pods is looked at about once a second, a small one each time.
+The sums need every pod under the ledger, so they are cached for ten times as long as their computation took. A full cap
+of a hundred thousand pods is summed about once a second, a small one at each rejection.
 """
 
 import math
@@ -29,21 +27,28 @@ from webhook.state.watch.shapes import Shape
 from webhook.state.watch.view import Heap, NotListedError
 
 MAX_CONSUMERS = 3
-"""How many are named."""
+"""Maximum number of consumers in a message."""
 
+_CACHE_FACTOR = 10.0  # the cache time by the computation time
+_MAX_CACHED_LEDGERS = 1000
+_RECONCILE_SECONDS = 3.0  # after the bound a reservation expires by one write and one read, in two reconciliations
+_ROUNDING_SECONDS = 5  # the message rounds up to it: an exact figure would be a new text at each retry of a controller
 _TEMPLATE_HASH_LABEL = (
-    "pod-template-hash"  # the Deployment controller ends its ReplicaSets' names with it, and labels their pods
+    "pod-template-hash"  # the Deployment controller appends it to its ReplicaSets' names, and labels their pods with it
 )
 _OWNER_PATTERN = re.compile(
     r"[A-Za-z0-9][-.A-Za-z0-9]{0,252}"
-)  # the API server takes anything for an owner's kind and name
+)  # the API server accepts any text as an owner's kind and name
 
 PodNameLister = Callable[[Heap, int], list[str]]
-"""The names of so many pods of a heap."""
+"""Returns the names of at most a number of pods of a group."""
 
 
 class Consumer(NamedTuple):
-    """Who holds how much of one name: `going` of it with pods that are being deleted, `promised` to pods to come."""
+    """The amount of one resource that one consumer is charged.
+
+    `terminating` is the part of pods that are being deleted, `reserved` the part of reservations.
+    """
 
     name: str
     amount: int
@@ -52,13 +57,13 @@ class Consumer(NamedTuple):
 
 
 class PodOwners:
-    """Whose pods those of a shape are, found once for each shape."""
+    """The owners of pods, computed once for each group."""
 
     def __init__(self) -> None:
         self._owners: WeakKeyDictionary[Shape, str] = WeakKeyDictionary()
 
     def find_owner(self, group: Shape) -> str:
-        """The workload, such as `Deployment trainer`; empty for pods of nobody."""
+        """Return the workload, such as `Deployment trainer`; empty for pods without an owner."""
         try:
             return self._owners[group]
         except KeyError:
@@ -67,18 +72,18 @@ class PodOwners:
 
 
 class ConsumerSums:
-    """What everybody holds, added up by name and holder."""
+    """The charged amounts by resource and consumer."""
 
     def __init__(self) -> None:
         self._by_resource: dict[str, dict[str, list[int]]] = {}
 
     def list_top(self, name: str) -> tuple[Consumer, ...]:
-        """Those who hold most of a name, the first of them most; by their own names where they hold as much."""
+        """Return the top consumers of a resource, the largest first; equal ones in the order of their names."""
         top = nsmallest(MAX_CONSUMERS, self._by_resource.get(name, {}).items(), key=lambda each: (-each[1][0], each[0]))
         return tuple(Consumer(consumer, *parts) for consumer, parts in top)
 
     def add(self, name: str, consumer: str, amount: int, *, terminating: int = 0, reserved: int = 0) -> None:
-        """One more part of what somebody holds."""
+        """Add an amount to the sum of a consumer."""
         consumers = self._by_resource.setdefault(name, {})
         parts = consumers.get(consumer)
         if parts is None:
@@ -89,14 +94,14 @@ class ConsumerSums:
             parts[2] += reserved
 
     def add_group(self, consumer: str, group: Heap) -> None:
-        """All that the pods of a heap hold."""
+        """Add the used amounts of all pods in a group."""
         for name, per_pod in group.each.items():
             amount = per_pod * group.pods
             self.add(name, consumer, amount, terminating=amount if group.is_terminating else 0)
 
 
 def sum_by_namespace(groups: Iterable[Heap], ledger: Ledger) -> ConsumerSums:
-    """What each namespace holds of a shared cap, and is promised."""
+    """Return the used and reserved amounts of each namespace under a shared cap."""
     sums = ConsumerSums()
     for namespace, namespace_groups in groupby(groups, key=lambda heap: heap.namespace):
         consumer = f"namespace {namespace}"
@@ -111,7 +116,7 @@ def sum_by_namespace(groups: Iterable[Heap], ledger: Ledger) -> ConsumerSums:
 def sum_by_workload(
     groups: Iterable[Heap], ledger: Ledger, owners: PodOwners, list_names: PodNameLister
 ) -> ConsumerSums:
-    """What each workload of a namespace holds, each pod that is nobody's, and each that is promised room."""
+    """Return the amounts of each workload of a namespace, of each pod without an owner, and of each reservation."""
     sums, unowned = ConsumerSums(), list[Heap]()
     for group in groups:
         if owner := owners.find_owner(group.shape):
@@ -127,7 +132,7 @@ def sum_by_workload(
 
 
 def describe_consumers(name: str, consumers: Iterable[Consumer]) -> str:
-    """Holders in words: `Deployment trainer (4), Pod notebook (2, terminating)`."""
+    """Return the consumers as text: `Deployment trainer (4), Pod notebook (2, terminating)`."""
     return ", ".join(
         f"{consumer.name} ({format_amount(name, consumer.amount)}{_describe_parts(name, consumer)})"
         for consumer in consumers
@@ -135,7 +140,7 @@ def describe_consumers(name: str, consumers: Iterable[Consumer]) -> str:
 
 
 def _add_unowned(sums: ConsumerSums, name: str, groups: list[Heap], list_names: PodNameLister) -> None:
-    """Some pods that hold most of a name: of others, none can be among those who are named."""
+    """Add the largest pods without an owner: no other such pod can be a top consumer."""
     for group in nlargest(MAX_CONSUMERS, groups, key=lambda heap: heap.each.get(name, 0)):
         amount = group.each.get(name, 0)
         for pod in list_names(group, MAX_CONSUMERS) if amount else ():
@@ -161,15 +166,9 @@ def _find_owner(pod: Pod) -> str:
     return ""
 
 
-_CACHE_FACTOR = 10.0  # times as long as it took
-_MAX_CACHED_LEDGERS = 1000
-_RECONCILE_SECONDS = 3.0  # behind the bound a promise goes by one write and one read, of two visits of the keeper
-_ROUNDING_SECONDS = 5  # what is said is rounded up to that: more would be a new text each time somebody tries again
-
-
 @dataclass(frozen=True, slots=True)
 class ExcessDetails:
-    """What is told of one name: who holds most, and within how many seconds all is free that no pod comes for."""
+    """The top consumers of an exceeded resource, and the seconds until all unused reservations have expired."""
 
     consumers: tuple[Consumer, ...] = ()
     expires_within: int | None = None
@@ -177,7 +176,7 @@ class ExcessDetails:
 
 @dataclass(frozen=True, slots=True)
 class _CachedSums:
-    """What a look found, and until when that is good enough."""
+    """The sums of one ledger, and the time until which they are used."""
 
     sums: ConsumerSums
     expires_at: float
@@ -187,10 +186,10 @@ _NO_SUMS = _CachedSums(ConsumerSums(), -math.inf)
 
 
 class TopConsumers:
-    """Looks for what is worth telling. Any thread may ask; while one looks, others make do with what was found before.
+    """A finder of top consumers, for any thread; while one thread computes the sums, others use the cached ones.
 
-    `sight` shows the pods that are there, where they are watched: else nothing but promises is known, and those never
-    come back. `ages` are kept by who keeps the ledgers, with the bound B in seconds.
+    `usage_lister` shows the stored pods, where they are watched: otherwise only reservations are known, and those never
+    expire. The ledger reconciler fills `ages`. `in_flight_bound` is B in seconds.
     """
 
     def __init__(
@@ -208,7 +207,7 @@ class TopConsumers:
         self.ages: dict[LedgerKey, ReservationAges] = {}
 
     def describe(self, namespace: str, result: CapChargeResult, name: str) -> ExcessDetails:
-        """What to tell of a name that goes over, to who asks in this namespace."""
+        """Return the top consumers of an exceeded resource and the time until unused reservations expire."""
         key = result.charge.ledger_key(namespace)
         consumers = (
             self._get_sums(key, result).list_top(name) if result.charge.cap.definition.shows_top_consumers else ()
@@ -243,7 +242,7 @@ class TopConsumers:
             return ConsumerSums()
 
     def _estimate_expiry(self, key: LedgerKey, ledger: Ledger, name: str) -> int | None:
-        """The last of these promises is free then, by the age that this process knows it to have."""
+        """Return the seconds until the last of these reservations expires, by the ages known to this process."""
         now, ages = self._monotonic(), self.ages.get(key)
         by_attempt = ages.by_attempt if ages else {}
         first_seen = [

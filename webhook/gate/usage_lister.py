@@ -1,7 +1,7 @@
-"""What the gate sees of the cluster: which namespaces a cap holds, and what their pods hold under it.
+"""Lister of the cluster for the gate: the member namespaces of a cap, and the amounts that their pods use under it.
 
-From the views that watches keep. What they show is never taken for the present: a ledger says from which revision it
-was counted, and takes no older view (docs/caps.md, rule 4).
+It reads the stores that watches update. A store may be behind the cluster. Therefore a ledger records the revisions
+from which it was counted, and no older snapshot replaces them (docs/caps.md, rule 4).
 """
 
 import hashlib
@@ -22,16 +22,17 @@ from webhook.state.watch.view import Heap, NotListedError, PodView
 
 _NEW_NAMESPACE_SECONDS = 60.0
 _PROGRESS_INTERVAL_SECONDS = 5.0
-_SILENT_SECONDS = 20.0  # where pods come and go, a view is known to be current every fifteen
+_SILENT_SECONDS = 20.0  # where pods are created and deleted, a store is confirmed as current every fifteen seconds
 _UNKNOWN_REVISION = 2**63
 """Above every revision, which etcd counts in an int64."""
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """The namespaces that draw on one ledger: their names, and a hash of them.
+    """The member namespaces of one ledger: their names, and a hash of them.
 
-    It was so at `revision`, and at every one before that down to `settled`. A ledger that was counted before `changed`
-    may lack pods: a namespace that was away from the cap for a while took some in that were charged to nobody.
+    The members were the same at `revision` and at every earlier one down to `unchanged_since`. A ledger that was
+    counted before `last_change` may lack pods: a namespace that left the cap for a while may have got pods that no cap
+    counted.
     """
 
     names: frozenset[str]
@@ -41,18 +42,18 @@ class Membership(msgspec.Struct, frozen=True):
     last_change: int
 
     def choose_revision(self, preferred: int) -> int:
-        """The revision to say that it was so at: one that asks as little as can be of replicas that see less far.
+        """Return the revision to record for this membership: the lowest possible, for replicas that are further behind.
 
-        It is `least`, where that lies between both: what idle replicas know differs by bookmarks only.
+        It is `preferred`, where that lies between both limits: the revisions of idle replicas differ by bookmarks only.
         """
         return max(self.unchanged_since, self.last_change, min(preferred, self.revision))
 
 
 class UsageLister:
-    """Views of the cluster, asked by cap and ledger. Any thread may ask.
+    """A lister of usage by cap and ledger, for any thread.
 
-    `monotonic` is in seconds; `current_at` says since when, by that clock, pods and namespaces are known to be as the
-    views show them, None before they were listed; `hurry` asks for that to be found out soon.
+    `monotonic` is in seconds. `synced_at` returns the time of that clock since which pods and namespaces are known to
+    be as the stores show them, None before they were listed. `request_progress` requests a confirmation soon.
     """
 
     def __init__(
@@ -72,29 +73,29 @@ class UsageLister:
         self._active_since: dict[str, float] = {}
         self._removed_since: dict[
             str, float
-        ] = {}  # as those loaded, but gone out of force the last time that others came
+        ] = {}  # like `_active_since`, for the caps that the last policy change removed
         self._required_revisions: dict[str, tuple[float, int]] = {}
         self._namespace_uids: dict[str, str] | None = None
         self._created_at: dict[str, float] = {}
-        self._deleted_at: dict[str, float] = {}  # namespaces that were seen to go, and have not been seen to come again
+        self._deleted_at: dict[str, float] = {}  # namespaces whose deletion was seen, and no new creation since
         self._existing_ledgers: set[LedgerKey] = set()
         namespaces.listen(self._update_namespaces)
 
     def set_active_caps(self, caps: Collection[str]) -> None:
-        """Be told by their keys which caps are in force from now on, before anybody is charged by them."""
+        """Set the keys of the caps that are active from now on, before any pod is charged under them."""
         now, before = self._monotonic(), self._active_since
         self._removed_since = {cap: at for cap, at in before.items() if cap not in caps}
         self._active_since = {cap: before.get(cap, now) for cap in caps}
 
     def get_required_revision(self, cap: str) -> int:
-        """The revision of pods from which on a ledger must have been counted for this process to charge a cap by it.
+        """Return the lowest pods revision at which a ledger may be counted for this process to charge a cap with it.
 
-        One at which all is stored that was before the cap came into force here: that was let in uncounted. A ledger may
-        be older than the cap, when that was taken out of the policies and put back.
+        At this revision all pods are stored that existed before the cap became active here: they were accepted
+        uncounted. A ledger may be older than the cap, if the cap was removed from the policies and put back.
         """
         active_since = self._active_since.get(
             cap, self._removed_since.get(cap)
-        )  # who is at it while it goes out of force charges by it
+        )  # a request that is in progress while its cap is removed still charges it
         if active_since is None:
             return _UNKNOWN_REVISION
         known_active_since, required = self._required_revisions.get(cap, (active_since, None))
@@ -109,7 +110,7 @@ class UsageLister:
         return revision
 
     def find_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership | None:
-        """The namespaces that draw on a ledger; None before namespaces are known."""
+        """Return the member namespaces of a ledger; None before namespaces are listed."""
         if not key.namespace:
             members = self._namespaces.members(cap.key, _create_selector(cap))
             if members is None:
@@ -130,19 +131,20 @@ class UsageLister:
         return Membership(frozenset({name}), _hash_single_name(name), revision, unchanged_since, namespace.revision)
 
     def is_namespace_deleted(self, key: LedgerKey) -> bool:
-        """Whether this is the ledger of a namespace that is not there, as far as that can be seen."""
+        """Return whether the ledger belongs to a namespace that the namespace store does not contain."""
         is_synced = self._namespaces.revision is not None
         return is_synced and bool(key.namespace) and not self.has_namespace(key.namespace)
 
     def has_namespace(self, namespace: str) -> bool:
-        """Whether there is such a namespace, as far as that can be seen.
+        """Return whether the namespace store contains the namespace.
 
-        Where there is none, and pods are in it, namespaces are seen less far than pods: another of its name has come.
+        If it does not, and the namespace has pods, the namespace store is behind the pod store: a new namespace of that
+        name exists.
         """
         return self._namespaces.row(namespace) is not None
 
     def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> UsageSnapshot | None:
-        """What the pods under a ledger hold, those of its rows one by one; None before the cluster was listed."""
+        """Return the usage under a ledger, for each reservation also by pod; None before the cluster was listed."""
         membership = self.find_membership(cap, key)
         if membership is None:
             return None
@@ -168,7 +170,10 @@ class UsageLister:
         )
 
     def _is_inconsistent(self, cap: ActiveCap, key: LedgerKey) -> bool:
-        """Whether pods are seen in a namespace that has just gone: then another of its name has come, unseen so far."""
+        """Return whether a namespace was just deleted and has pods.
+
+        Then another namespace of its name exists, which the namespace store does not show yet.
+        """
         earliest = self._monotonic() - _NEW_NAMESPACE_SECONDS
         deleted = [
             name for name, at in self._deleted_at.copy().items() if at > earliest and key.namespace in {"", name}
@@ -176,47 +181,54 @@ class UsageLister:
         return bool(deleted and self._pods.count(cap, deleted).tally)
 
     def is_newer_than(self, ledger: Ledger) -> bool:
-        """Whether more has happened to pods than the ledger was counted with; quick, for who asks at each of many."""
+        """Return whether the pods have changed since the ledger was counted.
+
+        The check is fast enough for a call at every charge.
+        """
         return (self._pods.revision or 0) > ledger.pods_revision
 
     def request_progress(self) -> None:
-        """Have it found out soon how the cluster is; not more often than that takes."""
+        """Request a fresh revision from the watches, at most once in 5 s."""
         now = self._monotonic()
         if now >= self._progress_requested_at + _PROGRESS_INTERVAL_SECONDS:
             self._progress_requested_at = now
             self._request_progress()
 
     def request_progress_if_silent(self) -> None:
-        """Somebody was refused: if the view has been silent for long, see whether there is room that it does not show.
+        """Request a fresh revision if no watch has reported for 20 s.
 
-        A watch whose connection has died says nothing, as one does where nothing happens (docs/watching.md).
+        Call it after a rejection: deletions that are not seen yet may have freed the requested amounts. A watch with a
+        broken connection is as silent as one without changes (docs/watching.md).
         """
         synced_at = self.synced_at()
         if synced_at is None or self._monotonic() - synced_at > _SILENT_SECONDS:
             self.request_progress()
 
     def sum_usage(self, cap: ActiveCap, namespace: str) -> Amounts:
-        """What the pods of one namespace would hold under a cap, whether it is over them or not."""
+        """Return the amounts that the pods of one namespace would use under a cap, member namespace or not."""
         try:
             return self._pods.count(cap, (namespace,)).tally
         except NotListedError:
             return Amounts()
 
     def list_groups(self, cap: ActiveCap, key: LedgerKey) -> Iterator[Heap]:
-        """The pods under a ledger, by what they have in common.
+        """Return an iterator over the pods under a ledger, grouped by equal properties.
 
         Raises:
-            NotListedError: nothing is known yet.
+            NotListedError: if the pods are not listed yet.
         """
         membership = self.find_membership(cap, key)
         return self._pods.heaps(cap, membership.names if membership else ())
 
     def list_pod_names(self, group: Heap, max_names: int) -> list[str]:
-        """The names of so many of a heap's pods."""
+        """Return the names of at most `max_names` pods of a group."""
         return self._pods.named(group, max_names)
 
     def is_new_ledger(self, key: LedgerKey) -> bool:
-        """Whether a ledger that is not there never was: its namespace came a moment ago, and it was not met before."""
+        """Return whether a missing ledger never existed.
+
+        Its namespace was created less than 60 s ago, and no reconciliation has recorded the ledger.
+        """
         created_at = self._created_at.get(key.namespace)
         return (
             created_at is not None
@@ -225,12 +237,12 @@ class UsageLister:
         )
 
     def record_existing(self, key: LedgerKey) -> None:
-        """Be told that a ledger is there: if it is not any more, it was lost."""
+        """Record that a ledger exists: if it is missing later, it was lost."""
         if key.namespace in self._created_at:
             self._existing_ledgers.add(key)
 
     def _update_namespaces(self, names: Collection[str]) -> None:
-        """Those of the first list may be of any age; what comes later is new."""
+        """Record created and deleted namespaces; those of the first list may be of any age, all later ones are new."""
         now = self._monotonic()
         is_first, uids = self._namespace_uids is None, self._namespace_uids or {}
         self._created_at = {name: at for name, at in self._created_at.items() if now - at < _NEW_NAMESPACE_SECONDS}
@@ -253,7 +265,7 @@ class UsageLister:
 def _exclude_namespaces(
     used_by_pod: Mapping[str, Amounts], ledger: Ledger, namespaces: Collection[str]
 ) -> Mapping[str, Amounts]:
-    """What is known of the pods of a ledger's rows, without those in namespaces that are not known, nor counted."""
+    """Return the used amounts by pod without the pods in the given namespaces, which are not counted."""
     return {uid: used for uid, used in used_by_pod.items() if ledger.reservations[uid].namespace not in namespaces}
 
 
@@ -273,6 +285,6 @@ def _hash_single_name(name: str) -> str:
     return _hash_names((name,))
 
 
-@lru_cache(maxsize=16)  # each may be of thousands; a shared cap asks for the same at every create
+@lru_cache(maxsize=16)  # a set may have thousands of names; a shared cap needs the same hash at every create
 def _hash_name_set(names: frozenset[str]) -> str:
     return _hash_names(names)

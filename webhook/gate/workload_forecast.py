@@ -1,14 +1,12 @@
-"""Whether a workload's pods have room under one bound, a cap's or a ResourceQuota's, and how that is said.
+"""Forecasts for the pods of a workload, under the caps and ResourceQuotas of its namespace.
 
-What ResourceQuota will say to the pods of a workload, said when the workload is applied (kubernetes#96634).
+Kubernetes reports a rejected pod to the controller only, in an event on a ReplicaSet (kubernetes#96634). The gate
+reports it when the user applies the workload. A forecast reserves nothing, and every pod is still evaluated when it is
+created.
 
-Nothing is refused for it: ResourceQuota itself refuses the pods. What admission may yet add to a pod is not known here,
-a LimitRange's defaults or a priority class; so where a scope hangs on that, nothing is said, and a sum may be too low.
-
-What the caps will say to the pods of a workload, said when the workload is applied.
-
-Kubernetes says it to the controller only, in an event on a ReplicaSet (kubernetes#96634). What is said here is a
-forecast: nothing is promised, and every pod is still judged when it comes.
+A forecast under a ResourceQuota never denies a workload: ResourceQuota itself rejects the pods. Later admission may
+still add defaults of a LimitRange or a priority class to a pod. If a scope depends on these, there is no forecast; and
+a sum may be too low.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,12 +37,20 @@ from webhook.gate.messages import create_missing_limit_problem
 from webhook.objects.core import Pod, PodSpec, ResourceList, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from webhook.state.ledger.ledger import Ledger
 
+WORKLOAD_KINDS = KIND_NAMES - {"Pod", "PodTemplate", "Node", "ResourceQuota", "LimitRange"}
+"""The kinds that create pods."""
+
+_NO_AMOUNTS = Amounts()
+_UNKNOWN_SCOPES = {"BestEffort", "CrossNamespacePodAffinity"}
+_CODES = WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA
+
 
 @dataclass(frozen=True, slots=True)
 class ForecastWorkload:
-    """The pods of a workload, one of them, and where its template stands.
+    """The replicas of a workload, its pod template, and the path of the template.
 
-    `stored` is the template that it replaces, None when the workload is new; `rolls` when that is another.
+    `old_template` is the template that it replaces, None if the workload is new; `is_rollout` is True if the two
+    differ.
     """
 
     replicas: ReplicaCount
@@ -54,13 +60,13 @@ class ForecastWorkload:
     is_rollout: bool = False
 
     def sum_charges(self, compute_charge: Callable[[Pod], Charge]) -> Amounts:
-        """What its pods cost together, when `hold` says what one does."""
+        """Return the charge of all its pods, given the function that computes the charge of one."""
         return multiply(compute_charge(self.template).amounts, self.replicas.count)
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One thing that will happen; `final` when it will for as long as workload and cap are what they are."""
+    """One expected problem; `permanent` if it lasts as long as workload and cap do not change."""
 
     problem: Problem
     permanent: bool
@@ -68,7 +74,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class ForecastLimit:
-    """What bounds the pods: how it is called, what it allows, the codes of what it says, and the cap, if it is one."""
+    """A limit on the pods: its label, the hard amounts, the codes of its problems, and the name if it is a cap."""
 
     label: str
     hard: Amounts
@@ -79,13 +85,16 @@ class ForecastLimit:
 
 
 ChargedReader = Callable[[], Amounts | None]
-"""What counts against the bound now, all pods together; None where that is not known."""
+"""Returns the amounts that all pods together are charged under the limit now; None if they are unknown."""
 
 
 def forecast_resources(
     workload: ForecastWorkload, limit: ForecastLimit, per_pod: Amounts, before: Amounts, read_charged: ChargedReader
 ) -> Iterator[Forecast]:
-    """What will become of the pods: of which each costs so much, and so much is counted already."""
+    """Yield the forecasts for the pods under one limit.
+
+    `per_pod` is the charge of one pod, `before` the amount that the limit already counts of the old workload.
+    """
     requested = multiply(per_pod, workload.replicas.count)
     increase = requested.find_shortfall(before)
     for name in sorted(per_pod.keys() & limit.hard.keys()):
@@ -100,13 +109,13 @@ def forecast_resources(
 
 
 def multiply(amounts: Amounts, count: int) -> Amounts:
-    """What so many cost together."""
+    """Return the amounts of `count` pods together."""
     return Amounts({name: amount * count for name, amount in amounts.items() if amount * count})
 
 
 @dataclass(frozen=True, slots=True)
 class _ResourceForecast:
-    """One name under one bound."""
+    """The forecasts for one resource under one limit."""
 
     workload: ForecastWorkload
     limit: ForecastLimit
@@ -115,7 +124,7 @@ class _ResourceForecast:
 
     @property
     def has_surge(self) -> bool:
-        """Whether a rollout begins that starts new pods first."""
+        """True if a rollout begins that starts new pods first."""
         return self.workload.is_rollout and self.workload.replicas.surge > 0
 
     def forecast_never(self) -> Forecast:
@@ -129,7 +138,7 @@ class _ResourceForecast:
         )
 
     def forecast_rollout(self) -> Forecast | None:
-        """A rollout has no room for its first new pod, or for all that it would start at once."""
+        """Return a forecast if a rollout exceeds the limit with its first new pod, or with its whole surge."""
         replicas, hard = self.workload.replicas, self.limit.hard[self.name]
         request, limit = self._describe_rollout_request(), self._describe_limit()
         if (
@@ -146,7 +155,7 @@ class _ResourceForecast:
         return None
 
     def forecast_wait(self, charged: int, increase: int) -> Iterator[Forecast]:
-        """Not all of what is new has room at the moment, or of what a rollout starts first."""
+        """Yield a forecast if the new pods, or the surge of a rollout, exceed the free amount now."""
         free = max(self.limit.hard[self.name] - charged, 0)
         limit = f"{self._describe_limit()} and has {format_amount(self.name, free)} free"
         if increase > free:
@@ -183,28 +192,26 @@ class _ResourceForecast:
         )
 
 
-_NO_AMOUNTS = Amounts()
-_UNKNOWN_SCOPES = {"BestEffort", "CrossNamespacePodAffinity"}
-_CODES = WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA
-
-
 class QuotaLister(Protocol):
-    """Knows the ResourceQuotas of namespaces."""
+    """A source of the ResourceQuotas of namespaces."""
 
     def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
-        """Those of a namespace, with what is used; None while that is not known to be so now."""
+        """Return the quotas of a namespace, with their used amounts; None if the current state is unknown."""
         ...
 
 
 def forecast_quotas(
     workload: ForecastWorkload, old_workload: ForecastWorkload | None, quotas: Sequence[ResourceQuota]
 ) -> Iterator[Forecast]:
-    """What will become of a workload's pods under each quota of its namespace; `stored` is the workload as it was."""
+    """Yield the forecasts for a workload's pods under each quota of its namespace.
+
+    `old_workload` is the stored workload.
+    """
     for quota in sorted(quotas, key=_get_name):
         try:
             yield from _forecast_quota(workload, old_workload, quota)
         except QuantityError:
-            continue  # no API server stores it; the next quota may be whole
+            continue  # no API server stores such a quota; the next one may be valid
 
 
 def _forecast_quota(
@@ -212,7 +219,7 @@ def _forecast_quota(
 ) -> Iterator[Forecast]:
     spec, status = quota.spec or ResourceQuotaSpec(), quota.status or ResourceQuotaStatus()
     hard, used = _read_amounts(spec.hard, round_down_to_unit), _read_amounts(status.used, round_up_to_unit)
-    computed_names = used.keys() & (status.hard or {}).keys()  # of others what is used is not known yet
+    computed_names = used.keys() & (status.hard or {}).keys()  # the used amount of any other name is unknown yet
     known_hard = Amounts({name: value for name, value in hard.items() if name in computed_names})
     limit = ForecastLimit(f"quota {_get_name(quota)} of this namespace", known_hard, *_CODES)
     before = (
@@ -224,7 +231,7 @@ def _forecast_quota(
 
 
 def _compute_charge(template: Pod, spec: ResourceQuotaSpec) -> Amounts:
-    """What one of the pods will surely add to a quota."""
+    """Return the amounts that one of the pods certainly adds to a quota."""
     if not _is_surely_selected(spec, template.spec or PodSpec()):
         return _NO_AMOUNTS
     charge = compute_quota_charge(template, None)
@@ -247,12 +254,8 @@ def _get_name(quota: ResourceQuota) -> str:
     return (quota.metadata.name if quota.metadata else None) or ""
 
 
-WORKLOAD_KINDS = KIND_NAMES - {"Pod", "PodTemplate", "Node", "ResourceQuota", "LimitRange"}
-"""The kinds that make pods."""
-
-
 class _RawTemplate(msgspec.Struct):
-    """A template as it is written, to tell whether it is another."""
+    """A pod template as undecoded JSON, to detect a change."""
 
     template: msgspec.Raw = msgspec.Raw()
 
@@ -262,7 +265,7 @@ class _WithTemplate(msgspec.Struct):
 
 
 def create_workload(kind: str, decoded_object: DecodedObject, pod_view: PodView | None) -> ForecastWorkload | None:
-    """The workload that an object is; None for what makes no pods, or makes them for another workload."""
+    """Return the workload in an object; None if it creates no pods, or a controller of another workload owns it."""
     replica_counts = count_replicas(kind, decoded_object)
     if replica_counts is None or pod_view is None or _is_controlled(decoded_object):
         return None
@@ -272,10 +275,10 @@ def create_workload(kind: str, decoded_object: DecodedObject, pod_view: PodView 
 def decode_workloads(
     request: AdmissionRequest, pod_target: ReviewTarget
 ) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
-    """The workload that a change makes and the one that it replaces.
+    """Return the workload of a request and the one that it replaces.
 
     Raises:
-        ReviewError: the object is not of the kind it says it is.
+        ReviewError: if the object is not of the kind that it states.
     """
     decoded_object = decode_object(pod_target, request, request.object)
     new = create_workload(request.kind, decoded_object, pod_target.find_pod(decoded_object))
@@ -297,10 +300,10 @@ def forecast_cap(
     before: Amounts,
     read_ledger: Callable[[], Ledger | None],
 ) -> Iterator[Forecast]:
-    """What will become of the workload's pods under one cap.
+    """Yield the forecasts for the workload's pods under one cap.
 
-    `hold` says what one pod costs, `before` is what the ledger counts of them already; `ledger` gives the ledger, or
-    None where it is out of reach.
+    `compute_charge` returns the charge of one pod, `before` is the amount that the ledger already counts of the old
+    workload; `read_ledger` returns the ledger, or None if it is unavailable.
     """
     charge = compute_charge(workload.template)
     if workload.replicas.count:
@@ -322,13 +325,16 @@ def forecast_cap(
 
 
 def _is_controlled(decoded_object: DecodedObject) -> bool:
-    """Whether a controller made it for a workload that was judged itself: nobody would read what is said."""
+    """Return whether a controller created the object for another workload.
+
+    The gate evaluates that workload itself, and no user would see a warning on this object.
+    """
     owners = (decoded_object.metadata.owner_references if decoded_object.metadata else None) or ()
     return any(owner.controller for owner in owners)
 
 
 def _decode_template(raw: object) -> bytes:
-    """The template's JSON; the API server writes equal objects alike."""
+    """Return the JSON of the template; the API server writes equal objects alike."""
     try:
         return bytes(msgspec.json.decode(raw, type=_WithTemplate).spec.template)  # type: ignore[call-overload]  # bytes or Raw alike
     except msgspec.DecodeError:

@@ -1,12 +1,12 @@
-"""What this process knows of one ledger: how it was when it was last read or written here, and who was refused then.
+"""Ledgers over a store that replicas share: the transitions of many callers in few reads and writes.
 
-The attempts of many callers, carried out by as few reads and writes as there can be.
+The first caller of a ledger becomes the processor. It applies the transitions of all waiting callers, in the order of
+their arrival, to the newest ledger that this process knows. It writes once, and gives each caller its outcome. Callers
+that arrive meanwhile wait for the next batch. A serial create therefore costs one write and no read, since the last
+written ledger is mostly still stored; if it is not, the write fails, and the processor reads the ledger.
 
-Who comes first serves: applies the attempts of all who wait, in the order of their coming, to the newest ledger that
-this process knows, writes once, and gives each its outcome. Who comes meanwhile waits for the next round. A serial
-create so costs one write and no read, since what was written last is mostly still there; where it is not, the write
-fails, and the ledger is read. What rests on no write of its own (a refusal, something free) holds only if the ledger is
-like that now: the write of the same round proves it, or else a read.
+An outcome without a write of its own (a rejection, a charge that needs no write) is valid only if the ledger is
+current: the write of the same batch proves that, or otherwise a read.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,11 +40,13 @@ from webhook.state.wait_queue import Waiter, WaitQueue
 _REJECTION_CACHE_SECONDS = 1.0  # rule 9
 _FRESH_SECONDS = 10.0
 _MAX_WRITES_WITHOUT_READ = 20
+_MAX_CACHED_LEDGERS = 10_000
+_MAX_CALL_SECONDS = 5.0  # for one call of the store
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedRejection:
-    """So much was refused `at` a time at which the ledger was seen; `ledger` is the newest that is known since."""
+    """The amounts of a rejection, the time at which the ledger was confirmed, and the newest ledger known since."""
 
     confirmed_at: float
     rejected_amounts: Amounts
@@ -52,7 +54,7 @@ class _CachedRejection:
 
 
 class CachedLedger:
-    """The line at one ledger and the newest state of it that is known. Changed by who serves."""
+    """The wait queue of one ledger, its newest known version and its last rejection; the processor changes them."""
 
     def __init__(self) -> None:
         self.queue = WaitQueue()
@@ -64,10 +66,11 @@ class CachedLedger:
         self._rejection: _CachedRejection | None = None
 
     def may_write_without_read(self, callers: int) -> bool:
-        """Whether a write may be tried on what is known, with so many waiting, or the ledger is better read first.
+        """Return whether the processor may write without a read, for this number of waiting callers.
 
-        Where others have just written, most likely they have again. And under a crowd one write follows the other so
-        closely that another replica, which has to read before it writes, would never come in between.
+        If other replicas have just written, they most likely have again: read first. And under high load one write
+        comes so soon after the other that another replica, which has to read before it writes, would never succeed
+        between them.
         """
         return not (
             self._is_stale
@@ -76,30 +79,33 @@ class CachedLedger:
         )
 
     def is_fresh(self, now: float) -> bool:
-        """Whether what is known was so a moment ago: good enough for what is sure anyhow, but not for ever."""
+        """Return whether the ledger was confirmed in the last 10 s.
+
+        That is sufficient for outcomes that accept a cached ledger, but not for an unlimited time.
+        """
         return now - self._confirmed_at <= _FRESH_SECONDS
 
     def mark_stale(self) -> None:
-        """What is known may not be so any more."""
+        """Mark the ledger as possibly changed in the store."""
         self._is_stale = True
 
     def record_read(self, latest: VersionedLedger | None) -> None:
-        """Be told of the ledger as a read shows it."""
+        """Record the ledger that a read returned."""
         self._is_contested = self.latest is not None and (latest is None or latest.version != self.latest.version)
         self._writes_since_read = 0
         self.latest = latest
 
     def record_removal(self) -> None:
-        """Be told that the ledger was taken away here."""
+        """Record that this process removed the ledger."""
         self.latest = None
 
     def record_write(self, latest: VersionedLedger) -> None:
-        """Be told of the ledger as it was written here."""
+        """Record the ledger that this process wrote."""
         self._writes_since_read += 1
         self.latest = latest
 
     def confirm(self, confirmed_at: float, rejected_amounts: Amounts | None) -> None:
-        """Be told that what is known was so after `at`, and of what was refused for good by it."""
+        """Record that the ledger was current after `confirmed_at`, and the amounts that it rejected."""
         self._is_stale, self._confirmed_at = False, confirmed_at
         ledger = self.latest.ledger if self.latest else None
         if rejected_amounts is not None:
@@ -108,9 +114,9 @@ class CachedLedger:
             self._rejection = replace(self._rejection, ledger=ledger)
 
     def reuse_rejection(self, transition: Transition[T], now: float) -> TransitionResult[T] | None:
-        """A refusal that needs no new look: of who asks for at least as much as was refused a moment ago (rule 9).
+        """Return a rejection without a read, if at least the same amounts were rejected a moment ago (rule 9).
 
-        It is this attempt's own, by the arithmetic of the newest ledger known; where that has room, there is none.
+        The result is that of this transition on the newest known ledger; None if that one has enough free.
         """
         rejection = self._rejection
         if rejection is None or now - rejection.confirmed_at > _REJECTION_CACHE_SECONDS:
@@ -121,12 +127,8 @@ class CachedLedger:
         return result
 
 
-_MAX_CACHED_LEDGERS = 10_000
-_MAX_CALL_SECONDS = 5.0  # seconds that one call of the store may take
-
-
 class _Batch(msgspec.Struct, frozen=True):
-    """What every attempt makes of a ledger, one after the other, and the ledger after all of them."""
+    """The results of all transitions, each applied after the other, and the ledger after all of them."""
 
     results: Sequence[tuple[Waiter[Any], TransitionResult[Any]]]
     ledger: Ledger | None
@@ -137,14 +139,15 @@ class _Batch(msgspec.Struct, frozen=True):
 
     @property
     def has_removal(self) -> bool:
-        """Whether the ledger may go: nobody who comes with the one that says so puts anything into it."""
+        """True if the ledger is to be removed, and no transition of the same batch writes to it."""
         return not self.has_write and any(result.is_removal for _, result in self.results)
 
 
 class BatchedLedgers:
     """`Ledgers` over a store that replicas share. `monotonic` gives seconds, by the clock of the deadlines.
 
-    `observer` is told of every write; `waiting` is held while a caller waits for the store, or for others who do.
+    `observer` records every write. A caller is inside `release_turn` while it waits for the store, or for other
+    callers.
     """
 
     is_standalone = False
@@ -164,11 +167,11 @@ class BatchedLedgers:
         self._cache: dict[LedgerKey, CachedLedger] = {}
 
     def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
-        """Carry the attempt out together with those of others, and give its outcome once that holds.
+        """Apply the transition in a batch with those of other callers, and return its outcome once it is valid.
 
         Raises:
-            BusyError: others were in the way until the deadline, the store has too much to do, or the ledger is full.
-            StoreUnavailableError: the store is out of reach.
+            RetryLaterError: if others were in the way until the deadline, the store is overloaded, or the ledger full.
+            StoreUnavailableError: if the store is unavailable.
         """
         cached = self._get_cached(key)
         if (rejection := cached.reuse_rejection(transition, self._monotonic())) is not None:
@@ -188,7 +191,10 @@ class BatchedLedgers:
             cached.queue.leave(waiter)
 
     def _get_cached(self, key: LedgerKey) -> CachedLedger:
-        """The ledger's own; of very many those unused the longest go. A line that is lost so only shares less."""
+        """Return the cached ledger of a key, and drop the least recently used one of more than 10,000.
+
+        Callers in the queue of a dropped ledger only share fewer writes.
+        """
         with self._lock:
             cached = self._cache.pop(key) if key in self._cache else CachedLedger()
             self._cache[key] = cached
@@ -197,19 +203,19 @@ class BatchedLedgers:
         return cached
 
     def _process(self, key: LedgerKey, cached: CachedLedger, waiters: Sequence[Waiter[Any]], deadline: float) -> None:
-        """One try for all of them, with one read and one write at most. Who is not decided by it stays in line."""
+        """Process all waiters once, with at most one read and one write. Undecided waiters stay in the queue."""
         try:
             self._process_once(key, cached, waiters, deadline)
         except LedgerFullError as error:
             if len(waiters) == 1:
                 cached.queue.complete(waiters[0], error)
                 return
-            for waiter in waiters:  # one by one there may be room for some
+            for waiter in waiters:  # one by one, some may still succeed
                 if not waiter.is_completed:
                     self._process(key, cached, [waiter], deadline)
         except (RetryLaterError, StoreUnavailableError) as error:
             cached.mark_stale()
-            if self._monotonic() < deadline:  # else the server had too little time; others may have more
+            if self._monotonic() < deadline:  # otherwise the processor had too little time; other waiters may have more
                 _fail_waiters(cached, waiters, error)
         except BaseException as error:
             cached.mark_stale()
@@ -237,14 +243,17 @@ class BatchedLedgers:
             cached.confirm(started_at, rejected[0] if rejected else None)
         for waiter, result in batch.results:
             if result.is_removal and not batch.has_removal:
-                continue  # others have just put something in
+                continue  # another transition of the batch writes to the ledger
             if is_live or (result.accepts_cached and cached.is_fresh(started_at)):
                 cached.queue.complete(waiter, result)
             else:
-                cached.mark_stale()  # its outcome needs a look
+                cached.mark_stale()  # the outcome needs a read
 
     def _write(self, key: LedgerKey, cached: CachedLedger, batch: _Batch, deadline: float) -> bool:
-        """Whether the ledger is stored; if not it must be read again: others wrote, or no answer came."""
+        """Write the ledger, and return whether it is stored.
+
+        If it is not, the processor must read it again: others wrote, or the outcome is unknown.
+        """
         assert batch.ledger is not None  # noqa: S101  # the round writes
         cached.mark_stale()
         latest = cached.latest
@@ -270,7 +279,7 @@ class BatchedLedgers:
         return version is not None
 
     def _remove(self, key: LedgerKey, cached: CachedLedger, _batch: _Batch, deadline: float) -> bool:
-        """Whether the ledger has gone; if not it must be read again."""
+        """Remove the ledger, and return whether it is deleted; if not, it must be read again."""
         cached.mark_stale()
         is_removed = cached.latest is None or self._store.remove(key, cached.latest, self._compute_timeout(deadline))
         if is_removed:
@@ -282,7 +291,7 @@ class BatchedLedgers:
 
 
 def _is_already_stored(cached: CachedLedger, waiter: Waiter[Any], latest: VersionedLedger | None) -> bool:
-    """Whether the ledger shows the waiter's write whose answer was lost (rule 1): then it is decided."""
+    """Complete the waiter and return True if the ledger shows its write with the unknown outcome (rule 1)."""
     if waiter.sent_result is None or latest is None or not waiter.transition.is_stored_in(latest.ledger):
         return False
     cached.queue.complete(waiter, waiter.sent_result)

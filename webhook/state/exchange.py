@@ -1,7 +1,8 @@
-"""One request and its answer on a connection (HTTP/1.1, RFC 9112), with a bound on every length and every wait.
+"""One HTTP request and its response on an open connection (HTTP/1.1, RFC 9112), with limits on every length and wait.
 
-Of a create under a cap a write to the API server is the longest part, and urllib3 and http.client together take 0.3 ms
-of Python for each, as long as the API server itself; this takes a tenth of that. They still open the connections.
+The write to the API server is the longest part of a create under a cap. urllib3 and http.client together take 0.3 ms of
+Python for each request, as long as the API server itself; this module takes a tenth of that. They still open the
+connections.
 """
 
 import socket
@@ -16,25 +17,25 @@ _FIRST_FINAL = 200
 
 
 class Answer(NamedTuple):
-    """A whole answer."""
+    """A complete response."""
 
     status: int
     body: bytes
 
 
 class Exchanged(NamedTuple):
-    """An answer, and whether the connection may be used again."""
+    """A response, and whether the connection may be used again."""
 
     answer: Answer
     stays_open: bool
 
 
 def exchange(connection: socket.socket, request: bytes, until: float) -> Exchanged:
-    """Send the bytes of a request and read what is answered, before `until` (seconds of `time.monotonic`).
+    """Send the bytes of a request and read the response, before `until` (seconds of `time.monotonic`).
 
     Raises:
-        OSError: the connection broke, or it took too long (TimeoutError).
-        ValueError: what came is no answer, or more than anybody should say.
+        OSError: if the connection broke, or the response took too long (TimeoutError).
+        ValueError: if the bytes are not a valid response, or exceed the limits.
     """
     connection.settimeout(max(until - time.monotonic(), 0.001))
     connection.sendall(request)
@@ -42,7 +43,7 @@ def exchange(connection: socket.socket, request: bytes, until: float) -> Exchang
 
 
 class _Incoming:
-    """What comes on a connection."""
+    """The incoming bytes of a connection."""
 
     def __init__(self, connection: socket.socket, until: float) -> None:
         self._connection = connection
@@ -65,7 +66,7 @@ class _Incoming:
         return Exchanged(Answer(status, body), stays_open and not self._come)
 
     def _head(self) -> tuple[int, dict[bytes, bytes]]:
-        """Status and headers; of a header that comes twice, what comes last."""
+        """Return the status and the headers; of a repeated header, the last one."""
         while (end := self._come.find(b"\r\n\r\n")) < 0:
             if len(self._come) > _MOST_HEAD:
                 raise ValueError(f"more than {_MOST_HEAD} bytes of headers")
@@ -130,7 +131,7 @@ class _Incoming:
 
 
 def _length(digits: bytes, base: int) -> int:
-    """A length; int() alone would take signs, spaces and underscores."""
+    """Return the length in these digits; int() alone would accept signs, spaces and underscores."""
     if not digits.isalnum():
         raise ValueError(f"not a length: {digits[:40]!r}")
     return int(digits, base)

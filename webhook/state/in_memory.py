@@ -1,8 +1,9 @@
-"""Ledgers in this process's memory: the embedded default, for one replica.
+"""Ledgers and namespaces in the memory of one process.
 
-Nothing is written anywhere: after a restart the ledgers are empty. Atomic between the threads of this process.
+The ledgers are the embedded default, for one replica. They are never written to disk: after a restart they are empty.
+Changes are atomic between the threads of this process.
 
-Namespace labels from where there is no watch: from a file, or from nowhere.
+The namespace listers are for a process without a watch: they read a file, or know no namespace.
 """
 
 from collections.abc import Mapping
@@ -20,12 +21,14 @@ from webhook.state.ports import LedgerKey, LedgerWrite, Transition, WriteObserve
 
 T = TypeVar("T")
 
+_MAX_BYTES = 64 * 1024 * 1024
+
 
 class MemoryLedgers:
-    """`Ledgers` in a dict, at first as they are handed in.
+    """`Ledgers` in a dict, initially those in `ledgers`.
 
-    Not `alone` means that pods were promised room before this process was there, and are watched now. `observer` is
-    told of every change.
+    If `is_standalone` is False, pods may have got reservations before this process started, and are watched now.
+    `observer` records every write.
     """
 
     def __init__(
@@ -41,7 +44,7 @@ class MemoryLedgers:
         self._ledgers = dict(ledgers)
 
     def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:  # noqa: ARG002  # nobody waits here
-        """Carry the attempt out at once."""
+        """Apply the transition at once."""
         with self._lock:
             before = self._ledgers.get(key)
             result = transition(before)
@@ -54,11 +57,8 @@ class MemoryLedgers:
         return result.outcome
 
 
-_MAX_BYTES = 64 * 1024 * 1024
-
-
 class NamespacesError(TallygateError):
-    """The file does not hold namespaces."""
+    """The file does not contain namespaces."""
 
 
 class _NamespaceList(msgspec.Struct, frozen=True):
@@ -66,29 +66,29 @@ class _NamespaceList(msgspec.Struct, frozen=True):
 
 
 class UnknownNamespaces:
-    """A `NamespaceLister` that knows none, and says so."""
+    """A `NamespaceLister` that knows no namespace."""
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:  # noqa: ARG002  # the port asks by name
-        """Nothing is known."""
+        """Return None: no namespace is known."""
         return None
 
 
 class FixedNamespaces:
-    """A `NamespaceLister` over a fixed list: a namespace that is not in it is not known."""
+    """A `NamespaceLister` over a fixed list: a namespace outside the list is unknown."""
 
     def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self._labels = dict(namespaces)
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:
-        """The namespace's labels, or None when it is not in the list."""
+        """Return the namespace's labels, or None if it is not in the list."""
         return self._labels.get(namespace)
 
 
 def read_namespaces(path: Path) -> FixedNamespaces:
-    """Read what `kubectl get namespaces -o json` wrote.
+    """Read a file from `kubectl get namespaces -o json`.
 
     Raises:
-        NamespacesError: the file cannot be read, is too large, or is something else.
+        NamespacesError: if the file cannot be read, is too large, or has other content.
     """
     try:
         if path.stat().st_size > _MAX_BYTES:

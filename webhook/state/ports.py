@@ -1,4 +1,4 @@
-"""What the gate needs to remember and to know, whoever keeps it."""
+"""Ports of the state: ledgers, their store, leases, and the namespaces of the cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,37 +16,39 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class RetryLaterError(TallygateError):
-    """Nothing is decided, and trying again is right: there was no time, or a ledger must first be counted."""
+    """No decision yet, and a retry is right: there was no time, or a ledger must be counted first."""
 
 
 class LedgerFullError(RetryLaterError):
-    """The ledger would be larger than its store takes: promises must settle first. Nothing was written."""
+    """The ledger would exceed the size limit of its store: reservations must be counted first. Nothing was written."""
 
 
 class StoreUnavailableError(TallygateError):
-    """The store did not answer, or not as it should: nothing is known of the ledger, and nothing was written."""
+    """The store did not respond, or not correctly: the ledger is unknown, and nothing was written."""
 
 
 class UnknownOutcomeError(StoreUnavailableError):
-    """It cannot be told whether a write was done, or is still to be done: read again (rule 1)."""
+    """A write was sent, and may be stored now or later: read the ledger (rule 1)."""
 
 
 class LedgerKey(msgspec.Struct, frozen=True):
-    """Names one ledger: the cap's key (name and a hash of what it counts), and its namespace unless it is shared."""
+    """The key of one ledger: the cap's key (name and a hash of its definition), and the namespace unless shared."""
 
     cap: str
     namespace: str
 
 
 class TransitionResult(msgspec.Struct, Generic[T_co], frozen=True):
-    """What an attempt comes to on one state of a ledger.
+    """The result of applying one transition to one version of a ledger.
 
-    `outcome` is the caller's, and holds once `ledger` is stored. Where that is None there is nothing to store, and it
-    holds if this is how the ledger is now: who keeps it then looks again, unless the outcome is `sure` anyhow, though
-    others may have written in the last seconds.
-    `refused` is what there was no room for, by name: such an outcome may be remembered for a moment, for who asks for
-    at least as much (rule 9). Where the ledger `removes`, it is worth what none is, and the outcome holds once it has
-    gone.
+    `outcome` is for the caller, and is valid once `ledger` is stored. Without a `ledger` nothing is stored, and the
+    outcome is valid if the ledger is current: `Ledgers` then read it, unless the outcome accepts a cached ledger
+    (`accepts_cached`), to which others may have written in the last seconds.
+
+    `rejected_amounts` are the amounts that exceed the cap, by name. A rejection may be reused for a moment, for callers
+    that request at least as much (rule 9).
+
+    If `is_removal`, the ledger equals a missing one, and the outcome is valid once it is deleted.
     """
 
     outcome: T_co
@@ -57,77 +59,79 @@ class TransitionResult(msgspec.Struct, Generic[T_co], frozen=True):
 
 
 class Transition(Protocol[T_co]):
-    """One transition that somebody waits for. Pure: it may be called again and again, in any thread."""
+    """A transition of one ledger that a caller waits for. It is pure: any thread may apply it several times."""
 
     def __call__(self, ledger: Ledger | None, /) -> TransitionResult[T_co]:
-        """What it makes of the ledger, or of none where there is none yet."""
+        """Return the result on this ledger; None is a ledger that does not exist."""
         ...
 
     def is_stored_in(self, ledger: Ledger, /) -> bool:
-        """Whether this ledger shows that what this very attempt wrote is stored (rule 1)."""
+        """Return whether this ledger shows that the write of this very attempt is stored (rule 1)."""
         ...
 
 
 class Ledgers(Protocol):
-    """Changes ledgers, one at a time for each."""
+    """The ledgers, each with one change at a time."""
 
     @property
     def is_standalone(self) -> bool:
-        """Whether this process alone keeps them: a ledger that is not there was never there."""
+        """True if only this process writes them: a ledger that is missing never existed."""
         ...
 
     def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
-        """Carry the attempt out, before `deadline` (monotonic seconds), and give its outcome once that holds.
+        """Apply the transition before `deadline` (monotonic seconds), and return its outcome once it is valid.
 
         Raises:
-            BusyError: others were in the way until the deadline, or the ledger is full. After this and after any
-                other failure the attempt may have been written, or may still be: withdraw what it promised.
-            StoreUnavailableError: the store is out of reach.
+            RetryLaterError: if others were in the way until the deadline, or the ledger is full. After this and after
+                any other failure the write may be stored, now or later: release its reservation.
+            StoreUnavailableError: if the store is unavailable.
         """
         ...
 
 
 class VersionedLedger(msgspec.Struct, frozen=True):
-    """A ledger as it was read or written; `version` names this state of it and no other."""
+    """A ledger as it was read or written; `version` identifies this state of it and no other."""
 
     ledger: Ledger
     version: str
 
 
 class LedgerStore(Protocol):
-    """Where replicas meet: every write is one compare-and-swap. `patience` is how many seconds a call may take."""
+    """The store that replicas share: every write is one compare-and-swap. `timeout` is in seconds, for one call."""
 
     def read(self, key: LedgerKey, timeout: float) -> VersionedLedger | None:
-        """The ledger as it is after this call began, or None when there is none.
+        """Return the ledger as it is after this call began, or None if it does not exist.
 
         Raises:
-            BusyError: it cannot be told, since the store has too much to do.
-            StoreUnavailableError: it cannot be told.
+            RetryLaterError: if the store is overloaded.
+            StoreUnavailableError: if the ledger cannot be read.
         """
         ...
 
     def write(self, key: LedgerKey, ledger: Ledger, version: str | None, timeout: float) -> str | None:
-        """Store the ledger if it is still at `version` (None: if there is none); its version then, or None if not.
+        """Store the ledger if it is still at `version` (None: if it does not exist).
+
+        Return its new version, or None if the ledger has changed.
 
         Raises:
-            BusyError: it was not stored, since the store has too much to do.
-            LedgerFullError: it is too large to be stored.
-            LostAnswerError: it may have been stored.
-            StoreUnavailableError: it was not stored.
+            RetryLaterError: if the store is overloaded; the ledger is not stored.
+            LedgerFullError: if it is too large to be stored.
+            UnknownOutcomeError: if it may be stored.
+            StoreUnavailableError: if it is not stored.
         """
         ...
 
     def remove(self, key: LedgerKey, expected: VersionedLedger, timeout: float) -> bool:
-        """Take the ledger away if it is still as it was found; whether it has gone, by this or before.
+        """Remove the ledger if it is unchanged, and return whether it is deleted, by this call or before.
 
         Raises:
-            BusyError, StoreUnavailableError: it may still be there.
+            RetryLaterError, StoreUnavailableError: if it may still exist.
         """
         ...
 
 
 class WriteResult(StrEnum):
-    """How one write to a store ended: `conflict` when others had written, `lost` when it cannot be told."""
+    """The result of one write to a store: `CONFLICT` after a write by others, `UNKNOWN` if it may be stored."""
 
     STORED = "stored"
     CONFLICT = "conflict"
@@ -136,7 +140,7 @@ class WriteResult(StrEnum):
 
 
 class LedgerWrite(msgspec.Struct, frozen=True):
-    """One write to a store: what was to be stored in the place of what, for how many callers, in how many seconds."""
+    """One write to a store: the ledgers before and after, the number of callers, the duration and the result."""
 
     key: LedgerKey
     before: Ledger | None
@@ -147,20 +151,24 @@ class LedgerWrite(msgspec.Struct, frozen=True):
 
 
 class WriteObserver(Protocol):
-    """Is told of writes, for metrics. Called by who waits for the write: it must be quick, and must not fail."""
+    """An observer of writes, for metrics.
+
+    The thread that waits for the write calls it: it must be fast, and must not fail.
+    """
 
     def record_write(self, write: LedgerWrite, /) -> None:
-        """A write has ended."""
+        """Record a completed write."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A claim that lapses unless it is renewed: its `holder`, and for how many seconds each renewal is good.
+    """A claim that expires unless it is renewed: its `holder`, and the seconds for which each renewal is valid.
 
-    How long ago it was renewed is not in it: everybody goes by when they saw another `version`, by their own clock.
-    `caps` are marks of the caps that the holder has in force, None where it does not say; `changes` counts holders.
-    `acquired` is when it was claimed, for people to read; empty: with this write.
+    It does not contain the time of its renewal: each replica measures from when it first saw a `version`, by its own
+    clock. `caps` are the hashed keys of the caps that are active in the holder, None if it lists none. `transitions`
+    counts changes of the holder. `acquire_time` is the time of the claim, for users to read; empty means the time of
+    this write.
     """
 
     name: str
@@ -173,36 +181,39 @@ class Lease:
 
 
 class LeaseStore(Protocol):
-    """Where replicas see each other's leases. A version names a state of one; an empty one means that there is none."""
+    """A store of the replicas' leases.
+
+    A version identifies a state of a lease; an empty one means that the lease does not exist.
+    """
 
     def list_leases(self) -> Sequence[Lease]:
-        """Every lease of this gate's replicas, as they are after this call began.
+        """Return every lease of this gate's replicas, as they are after this call began.
 
         Raises:
-            BusyError, StoreUnavailableError: they cannot be told.
+            RetryLaterError, StoreUnavailableError: if they cannot be read.
         """
         ...
 
     def write(self, lease: Lease) -> bool:
-        """Renew or claim the lease, if it is still at its version; whether it was.
+        """Renew or claim the lease, if it is still at its version, and return whether it is stored.
 
         Raises:
-            BusyError, StoreUnavailableError: it was not, or that cannot be told.
+            RetryLaterError, StoreUnavailableError: if it is not stored, or the outcome is unknown.
         """
         ...
 
     def remove(self, lease: Lease) -> None:
-        """Take it away, if it is still at its version.
+        """Remove the lease, if it is still at its version.
 
         Raises:
-            BusyError, StoreUnavailableError: it was not, or that cannot be told.
+            RetryLaterError, StoreUnavailableError: if it is not removed, or the outcome is unknown.
         """
         ...
 
 
 class NamespaceLister(Protocol):
-    """Knows namespaces."""
+    """A source of namespaces."""
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:
-        """The namespace's labels, or None when it is not known."""
+        """Return the namespace's labels, or None if the namespace is unknown."""
         ...

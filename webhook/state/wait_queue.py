@@ -1,4 +1,4 @@
-"""The line at one ledger: callers in the order of their coming, of whom one at a time serves all."""
+"""Wait queue of one ledger: callers in the order of their arrival, of which one at a time processes all."""
 
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar
@@ -7,11 +7,14 @@ from webhook.state.ports import RetryLaterError, Transition, TransitionResult
 
 T = TypeVar("T")
 
-_MAX_WAIT_SECONDS = 3600.0  # seconds; an Event takes no infinite time
+_MAX_WAIT_SECONDS = 3600.0  # an Event accepts no infinite time
 
 
 class Waiter(Generic[T]):
-    """A caller with an attempt and a deadline; `sent` is its step of a write whose answer was lost."""
+    """A caller with a transition and a deadline.
+
+    `sent_result` is the result of its transition in a write with an unknown outcome.
+    """
 
     def __init__(self, transition: Transition[T], deadline: float) -> None:
         self.transition = transition
@@ -22,15 +25,15 @@ class Waiter(Generic[T]):
         self._failure: Exception | None = None
 
     def wait(self, timeout: float) -> None:
-        """Until it is decided, or this one's turn to serve, or that time has passed."""
+        """Wait until the transition is completed, it is this caller's turn to process, or the timeout has passed."""
         self._wake_event.wait(min(max(timeout, 0.0), _MAX_WAIT_SECONDS))
 
     def wake(self) -> None:
-        """Something has happened to it."""
+        """Wake the waiting thread."""
         self._wake_event.set()
 
     def complete(self, result: TransitionResult[T] | Exception) -> None:
-        """How it ended, for good."""
+        """Set the final result or failure."""
         if isinstance(result, Exception):
             self._failure = result
         else:
@@ -38,14 +41,14 @@ class Waiter(Generic[T]):
 
     @property
     def is_completed(self) -> bool:
-        """Whether it has ended."""
+        """True once the transition has a result or a failure."""
         return self._result is not None or self._failure is not None
 
     def get_outcome(self) -> T:
-        """What the caller gets.
+        """Return the outcome of the transition, or raise its failure.
 
         Raises:
-            BusyError: it was not decided in time.
+            RetryLaterError: if the transition was not completed in time.
         """
         if self._failure is not None:
             raise self._failure
@@ -55,7 +58,7 @@ class Waiter(Generic[T]):
 
 
 class WaitQueue:
-    """Who waits, and who serves."""
+    """The waiting callers, and the processor among them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -63,7 +66,7 @@ class WaitQueue:
         self._processor: Waiter[Any] | None = None
 
     def join(self, waiter: Waiter[Any]) -> bool:
-        """Stand in line; whether this one is to serve at once."""
+        """Add a waiter, and return whether it is the processor at once."""
         with self._lock:
             self._waiters.append(waiter)
             if self._processor is None:
@@ -71,16 +74,16 @@ class WaitQueue:
             return self._processor is waiter
 
     def is_processor(self, waiter: Waiter[Any]) -> bool:
-        """Whether it is this one's turn to serve."""
+        """Return whether this waiter is the processor."""
         return self._processor is waiter
 
     def list_waiters(self) -> list[Waiter[Any]]:
-        """Those who are not decided, who serves among them."""
+        """Return the waiters that are not completed, including the processor."""
         with self._lock:
             return list(self._waiters)
 
     def complete(self, waiter: Waiter[Any], result: TransitionResult[Any] | Exception) -> None:
-        """Let one go with this; nothing comes of it when that one has gone already."""
+        """Remove a waiter and complete it; do nothing if it has already left."""
         with self._lock:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
@@ -88,7 +91,7 @@ class WaitQueue:
                 waiter.wake()
 
     def leave(self, waiter: Waiter[Any]) -> None:
-        """Go, decided or not. Who served leaves that to the one with the most time."""
+        """Remove a waiter, completed or not. After the processor, the waiter with the latest deadline processes."""
         with self._lock:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)

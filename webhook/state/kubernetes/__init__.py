@@ -1,9 +1,9 @@
-"""Ledgers in the cluster, where replicas meet: one object of the kind CapLedger for each, in the gate's own namespace.
+"""Ledgers in the cluster, shared by the replicas: each is one CapLedger object, in the gate's own namespace.
 
-The rule of this room: `naming`, `wire`, `codec` and `definition` are pure and say what is stored; `calls` alone
-touches sockets; `store` puts them together, and `leases` holds the leases of the gate's replicas. Every write is one
-compare-and-swap on `resourceVersion`, with etcd behind it.
-Nothing here knows another adapter of the state: how the API server is reached, and who asks, is handed in.
+The modules `naming`, `wire`, `codec` and `definition` are pure and define the stored form; only `calls` uses sockets;
+`store` combines them, and `leases` stores the leases of the gate's replicas. Every write is one compare-and-swap on
+`resourceVersion`, which etcd enforces. The package imports no other adapter of the state: its caller passes in the
+address of the API server and the credentials.
 """
 
 from webhook.state.kubernetes.calls import Access

@@ -1,6 +1,7 @@
-"""Requests to the API server on connections that stay open, with an end to every wait.
+"""Requests to the API server on connections that stay open, with a limit on every wait.
 
-What matters of a failure is whether the request may have arrived: a write that may have is looked up, not repeated.
+The important property of a failure is whether the request may have arrived: after such a write the caller reads the
+object, and does not repeat the write.
 """
 
 import select
@@ -19,33 +20,36 @@ from webhook.state.exchange import Answer, exchange
 from webhook.state.ports import StoreUnavailableError, UnknownOutcomeError
 
 _CONNECT_SECONDS = 2.0
-_MOST_KEPT = 8  # connections; one that is idle costs a socket here and there
+_MOST_KEPT = 8  # connections; an idle one costs a socket here and in the API server
 
 
 class Access(Protocol):
-    """Where the API server is, and who asks. Headers are asked for anew each time, since tokens are renewed."""
+    """The address of the API server, and the credentials.
+
+    The headers are read for each request, since tokens are renewed.
+    """
 
     @property
     def server(self) -> str:
-        """Its URL, without a slash at the end."""
+        """The URL of the API server, without a slash at the end."""
         ...
 
     @property
     def pool(self) -> urllib3.PoolManager:
-        """Opens connections, with TLS and a proxy as they are configured."""
+        """A pool that opens connections, with TLS and a proxy as configured."""
         ...
 
     def headers(self) -> dict[str, str]:
-        """What says who asks.
+        """Return the headers with the credentials.
 
         Raises:
-            TallygateError: it cannot be had.
+            TallygateError: if the credentials are unavailable.
         """
         ...
 
 
 class Request(NamedTuple):
-    """What is asked; `accept` is the media type of the answer."""
+    """A request; `accept` is the media type of the response."""
 
     method: str
     path: str
@@ -54,7 +58,7 @@ class Request(NamedTuple):
 
 
 class Caller:
-    """Asks one API server. Any thread may."""
+    """A client of one API server, for any thread."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -63,11 +67,11 @@ class Caller:
         finalize(self, _close, self._kept)
 
     def call(self, request: Request, patience: float) -> Answer:
-        """One request and its answer, whatever its status, within `patience` seconds.
+        """Send one request and return its response, of any status, within `patience` seconds.
 
         Raises:
-            LostAnswerError: the request may have arrived; no answer came, or none that is whole.
-            StoreUnavailableError: it has not.
+            UnknownOutcomeError: if the request may have arrived, and no response, or an incomplete one, was received.
+            StoreUnavailableError: if the request has not arrived.
         """
         until = time.monotonic() + patience
         text = self._text(request)
@@ -86,9 +90,9 @@ class Caller:
         return answer
 
     def _connection(self, patience: float) -> "_Kept":
-        """One that stayed open, unless the server has closed it meanwhile; or a new one."""
+        """Return an open connection, unless the server has closed it meanwhile; otherwise a new one."""
         while self._kept:
-            with suppress(IndexError):  # somebody else has taken the last
+            with suppress(IndexError):  # another thread has taken the last one
                 kept = self._kept.pop()
                 if not kept.said.poll(0):
                     return kept
@@ -105,14 +109,14 @@ class Caller:
             kept.connection.close()
 
     def _opened(self, patience: float) -> HTTPConnection:
-        """A connection as urllib3's pool makes it for itself; there is no public way to have just that."""
+        """Return a connection as urllib3's pool creates it for itself; no public function does just that."""
         pool = self._access.pool.connection_from_url(self._access.server)
         connection: HTTPConnection = pool._new_conn()  # type: ignore[assignment]  # noqa: SLF001  # a HTTPConnection but in name
         connection.timeout = patience
         try:
             if pool.proxy is not None:
                 pool._prepare_proxy(connection)  # type: ignore[arg-type]  # noqa: SLF001  # the same
-            if connection.sock is None:  # a proxy is asked for a tunnel only where there is TLS
+            if connection.sock is None:  # urllib3 requests a tunnel from a proxy only for TLS
                 connection.connect()
         except (HTTPError, OSError) as error:
             connection.close()
@@ -133,7 +137,7 @@ class Caller:
 
 
 class _Kept(NamedTuple):
-    """A connection, and what tells whether the server has said something unasked: mostly that it has closed it."""
+    """A connection, and a poll for unrequested input from the server: mostly the end of the connection."""
 
     connection: HTTPConnection
     said: select.poll

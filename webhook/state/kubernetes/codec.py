@@ -1,4 +1,4 @@
-"""A ledger to a CapLedger and back, exactly."""
+"""Conversion of a ledger to a CapLedger and back, exactly."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +12,7 @@ from webhook.state.ledger.ledger import Ledger, Reservation
 from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
 
 MOST_BYTES = 1_500_000
-"""Of an object. etcd takes requests of 1.5 MiB (1,572,864 bytes), with what the API server adds to it."""
+"""Maximum size of an object. etcd accepts requests of 1.5 MiB (1,572,864 bytes), with the API server's additions."""
 
 _DECODER = msgspec.json.Decoder(wire.CapLedger)
 _ROWS = msgspec.json.Decoder(wire.Promise)
@@ -20,7 +20,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Place(NamedTuple):
-    """What a version stands for: a state of one object, and when the ledger that it holds was last counted anew."""
+    """The content of a version: the state of one object, and the time at which its ledger was last recounted."""
 
     uid: str
     revision: str
@@ -28,17 +28,17 @@ class Place(NamedTuple):
     counted_at: str
 
     def text(self) -> str:
-        """The version."""
+        """Return the version as text."""
         return "/".join(self)
 
     @staticmethod
     def of(version: str) -> "Place":
-        """Read a version that `text` has written."""
+        """Parse a version that `text` has written."""
         return Place(*version.split("/"))
 
 
 class Written(NamedTuple):
-    """An object to be stored; `as_of` and `counted_at` are for the version that it will have."""
+    """An object to be stored; `as_of` and `counted_at` are for its next version."""
 
     body: bytes
     as_of: str
@@ -48,12 +48,12 @@ class Written(NamedTuple):
 def encode(  # noqa: PLR0913  # what an object is made of
     key: LedgerKey, ledger: Ledger, namespace: str, place: Place | None, now: datetime, *, keeps: bool = True
 ) -> Written:
-    """The object in `namespace`, in place of what is there (None: nothing), as it is written at this wall clock time.
+    """Return the object in `namespace`, to replace the one at `place` (None: no object), at this wall clock time.
 
-    With its finalizer where it `keeps` that: only who is about to delete it takes that off.
+    It has its finalizer if `keeps`: only a caller that is about to delete the object removes the finalizer.
 
     Raises:
-        LedgerFullError: it is too large for etcd.
+        LedgerFullError: if it is too large for etcd.
     """
     as_of = f"{ledger.pods_revision}"
     counted_at = place.counted_at if place and place.as_of == as_of else _stamp(ledger, now)
@@ -78,10 +78,10 @@ def encode(  # noqa: PLR0913  # what an object is made of
 
 
 def decode(body: bytes, key: LedgerKey) -> VersionedLedger:
-    """The ledger and its version.
+    """Return the ledger and its version.
 
     Raises:
-        StoreUnavailableError: the object is none of this version of tallygate, or another ledger's.
+        StoreUnavailableError: if the object is not of this version of tallygate, or is another ledger's.
     """
     name = naming.object_name(key)
     try:
@@ -137,7 +137,7 @@ def _promise(key: LedgerKey, uid: str, row: Reservation) -> wire.Promise:
 
 
 def _ledger(status: wire.Status) -> Ledger:
-    """Without its rows."""
+    """Return the ledger without its reservations."""
     return Ledger(
         hard=_amounts(status.hard),
         used=_amounts(status.tally),
@@ -150,10 +150,10 @@ def _ledger(status: wire.Status) -> Ledger:
 
 
 def _rows(key: LedgerKey, lines: str) -> dict[str, Reservation]:
-    """The rows by UID.
+    """Return the reservations by UID.
 
     Raises:
-        ValueError: a line is none, or a pod has two.
+        ValueError: if a line is invalid, or a pod has two.
     """
     promises = _ROWS.decode_lines(lines)
     rows = {promise.uid: _row(key, promise) for promise in promises}
@@ -177,10 +177,10 @@ def _amounts(digits: Mapping[str, str]) -> Amounts:
 
 
 def _told(amounts: Amounts) -> str:
-    """As a person would say it: `8 nvidia.com/gpu, 64Gi memory`."""
+    """Return the amounts as text for people: `8 nvidia.com/gpu, 64Gi memory`."""
     return ", ".join(f"{format_amount(name, amounts[name])} {name}" for name in sorted(amounts)) or "0"
 
 
 def _stamp(ledger: Ledger, now: datetime) -> str:
-    """To the second, as Kubernetes writes times; empty for a ledger that was never counted."""
+    """Return the time to the second, as Kubernetes writes times; empty for a ledger that was never counted."""
     return now.replace(microsecond=0).isoformat() if ledger.pods_revision else ""

@@ -1,7 +1,7 @@
-"""The CustomResourceDefinition of CapLedger: what the API server checks, keeps and prints.
+"""CustomResourceDefinition of CapLedger: the schema, the stored fields and the printed columns.
 
-Every map and list is atomic, so that the API server tracks their owners as one field and not entry by entry.
-`status` is no subresource: a ledger is written by one request.
+Every map and list is atomic, so that the API server tracks their owners as one field and not entry by entry. `status`
+is not a subresource: one request writes a ledger.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ _REVISION = {"type": "string", "pattern": "^[0-9]{1,64}$"}
 
 
 def definition() -> dict[str, Any]:
-    """The object, as it is applied."""
+    """Return the object, ready to apply."""
     names = {
         "kind": naming.KIND,
         "listKind": f"{naming.KIND}List",

@@ -12,7 +12,7 @@ from webhook.state.kubernetes.calls import Access, Caller, Request
 from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 CAPS = "tallygate.dev/caps"
-"""The annotation in which a replica says which caps it has in force."""
+"""The annotation in which a replica lists its active caps."""
 
 _LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
 _SELECTOR = quote(",".join(f"{name}={value}" for name, value in _LABELS.items()), safe="")
@@ -53,7 +53,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class KubernetesLeases:
-    """A `LeaseStore` in one namespace of a cluster; `now` gives the wall clock's time, for people to read."""
+    """A `LeaseStore` in one namespace of a cluster; `now` returns the wall clock time, for people to read."""
 
     def __init__(self, access: Access, namespace: str, now: Callable[[], datetime]) -> None:
         self._caller = Caller(access)
@@ -61,10 +61,10 @@ class KubernetesLeases:
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
     def list_leases(self) -> Sequence[Lease]:
-        """Those with the gate's labels: a quorum read.
+        """Return the leases with the gate's labels, by a quorum read.
 
         Raises:
-            BusyError, StoreUnavailableError: they cannot be told.
+            RetryLaterError, StoreUnavailableError: if they cannot be read.
         """
         answer = self._caller.call(Request("GET", f"{self._path}?labelSelector={_SELECTOR}", _JSON), _PATIENCE)
         if answer.status != HTTPStatus.OK:
@@ -75,10 +75,10 @@ class KubernetesLeases:
             raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
 
     def write(self, lease: Lease) -> bool:
-        """Claim or renew it, by compare-and-swap.
+        """Claim or renew the lease, by compare-and-swap.
 
         Raises:
-            BusyError, StoreUnavailableError: it was not, or that cannot be told.
+            RetryLaterError, StoreUnavailableError: if it is not stored, or the outcome is unknown.
         """
         body = _ENCODER.encode(self._written(lease))
         if lease.version:
@@ -93,10 +93,10 @@ class KubernetesLeases:
         raise _failure(answer)
 
     def remove(self, lease: Lease) -> None:
-        """Delete it, unless it was changed.
+        """Delete the lease, unless it was changed.
 
         Raises:
-            BusyError, StoreUnavailableError: it was not, or that cannot be told.
+            RetryLaterError, StoreUnavailableError: if it is not deleted, or the outcome is unknown.
         """
         body = _ENCODER.encode({"preconditions": {"resourceVersion": lease.version}})
         answer = self._caller.call(Request("DELETE", f"{self._path}/{lease.name}", _JSON, body), _PATIENCE)
@@ -128,9 +128,9 @@ def _read(stored: _Lease) -> Lease:
 
 
 def _failure(answer: Answer) -> RetryLaterError | StoreUnavailableError:
-    said = f"leases: the API server says {answer.status}: {answer.body[:_MOST_TOLD].decode(errors='replace')}"
+    message = f"leases: the API server says {answer.status}: {answer.body[:_MOST_TOLD].decode(errors='replace')}"
     if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
-        return RetryLaterError(said)
+        return RetryLaterError(message)
     if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return StoreUnavailableError(f"{said}; the gate must be allowed to list, create, update and delete leases")
-    return StoreUnavailableError(said)
+        return StoreUnavailableError(f"{message}; the gate must be allowed to list, create, update and delete leases")
+    return StoreUnavailableError(message)

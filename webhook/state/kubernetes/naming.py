@@ -1,4 +1,4 @@
-"""Where a ledger lies: group, kind, and a name for the object that no other ledger has."""
+"""Names of CapLedger objects: the group, the kind, and a unique object name for each ledger."""
 
 import hashlib
 import json
@@ -19,9 +19,9 @@ _DIGITS = 20
 
 @lru_cache(maxsize=10_000)
 def object_name(key: LedgerKey) -> str:
-    """A DNS subdomain (RFC 1123, at most 253 characters): what people look for, and 80 bits of what it stands for.
+    """Return a DNS subdomain (RFC 1123, at most 253 characters): readable names, and 80 bits of a hash of the key.
 
-    The object itself says which ledger it is; who reads it compares.
+    The object itself contains the key of its ledger; readers compare it.
     """
     whole = json.dumps([key.cap, key.namespace]).encode()
     digest = hashlib.sha256(whole).hexdigest()[:_DIGITS]
@@ -29,5 +29,5 @@ def object_name(key: LedgerKey) -> str:
 
 
 def _readable(text: str) -> str:
-    """What of it a label may hold."""
+    """Return the text with only the characters that a label may contain."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:_LONGEST_PART].strip("-")

@@ -1,4 +1,4 @@
-"""The ledgers' store in a cluster: get, create and update CapLedgers, and what each answer means."""
+"""Ledger store in a cluster: requests that get, create, update and delete CapLedgers, and the meaning of responses."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from webhook.state.ports import (
 
 _WHOLE = "application/json"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_STRICT = "?fieldValidation=Strict"  # else an older definition would have a field of ours dropped, and nobody told
+_STRICT = "?fieldValidation=Strict"  # otherwise an older definition would drop a field of ours without an error
 _MOST_TOLD = 500  # characters of a server's message
 
 
@@ -32,7 +32,7 @@ class _Details(msgspec.Struct, frozen=True):
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    """A Status that says no."""
+    """A Status of a failed request."""
 
     message: str = "no reason given"
     details: _Details | None = None
@@ -47,7 +47,7 @@ _STORED = msgspec.json.Decoder(_Stored)
 
 
 class KubernetesLedgers:
-    """A `LedgerStore` in one namespace of a cluster; `now` gives the wall clock's time, for people to read."""
+    """A `LedgerStore` in one namespace of a cluster; `now` returns the wall clock time, for people to read."""
 
     def __init__(self, access: Access, namespace: str, now: Callable[[], datetime]) -> None:
         self._caller = Caller(access)
@@ -56,11 +56,11 @@ class KubernetesLedgers:
         self._path = f"/apis/{naming.GROUP}/{naming.VERSION}/namespaces/{namespace}/{naming.PLURAL}"
 
     def read(self, key: LedgerKey, patience: float) -> VersionedLedger | None:
-        """The ledger as it is after this call began, or None when there is none: a quorum read.
+        """Return the ledger as it is after this call began, by a quorum read; None if it does not exist.
 
         Raises:
-            BusyError: the API server has too much to do.
-            StoreUnavailableError: it cannot be told.
+            RetryLaterError: if the API server is overloaded.
+            StoreUnavailableError: if the ledger cannot be read.
         """
         answer = self._got(Request("GET", self._of(key), _WHOLE), patience)
         if answer.status == HTTPStatus.OK:
@@ -72,13 +72,15 @@ class KubernetesLedgers:
         raise self._failure(answer, refusal)
 
     def write(self, key: LedgerKey, ledger: Ledger, version: str | None, patience: float) -> str | None:
-        """Store the ledger if it is still at `version` (None: if there is none); its version then, or None if not.
+        """Store the ledger if it is still at `version` (None: if it does not exist).
+
+        Return its new version, or None if the ledger has changed.
 
         Raises:
-            BusyError: the API server has too much to do; it was not stored.
-            LedgerFullError: it is too large to be stored.
-            LostAnswerError: it may have been stored.
-            StoreUnavailableError: it was not stored.
+            RetryLaterError: if the API server is overloaded; the ledger is not stored.
+            LedgerFullError: if it is too large to be stored.
+            UnknownOutcomeError: if it may be stored.
+            StoreUnavailableError: if it is not stored.
         """
         place = None if version is None else Place.of(version)
         written = codec.encode(key, ledger, self._namespace, place, self._now())
@@ -95,13 +97,13 @@ class KubernetesLedgers:
         raise self._failure(answer, _refusal(answer))
 
     def remove(self, key: LedgerKey, found: VersionedLedger, patience: float) -> bool:
-        """Take the ledger away if it is still as it was found; whether it has gone, by this or before.
+        """Remove the ledger if it is unchanged, and return whether it is deleted, by this call or before.
 
-        In two writes: its finalizer goes first, and comes back with whatever somebody writes between the two, who so
-        also keeps the ledger.
+        The removal takes two writes. The first removes the finalizer. A write by another replica between the two
+        restores the finalizer, and so keeps the ledger.
 
         Raises:
-            BusyError, StoreUnavailableError: it may still be there.
+            RetryLaterError, StoreUnavailableError: if it may still exist.
         """
         until = time.monotonic() + patience
         place = Place.of(found.version)
@@ -121,7 +123,7 @@ class KubernetesLedgers:
         return f"{self._path}/{naming.object_name(key)}"
 
     def _got(self, request: Request, patience: float) -> Answer:
-        """An answer, though the first connection taken from the pool may just have been closed by the other side."""
+        """Return a response, with one retry: the other side may just have closed the first connection from the pool."""
         until = time.monotonic() + patience
         try:
             return self._caller.call(request, patience)
@@ -132,24 +134,24 @@ class KubernetesLedgers:
             return self._caller.call(request, left)
 
     def _failure(self, answer: Answer, refusal: _Refusal) -> RetryLaterError | StoreUnavailableError:
-        """What an answer means that is none of those hoped for; whether it may have been done is in the type."""
-        said = f"the API server says {answer.status}: {refusal.message[:_MOST_TOLD]}"
+        """Return the error for an unexpected response; its type tells whether the request may have been applied."""
+        message = f"the API server says {answer.status}: {refusal.message[:_MOST_TOLD]}"
         resource = f"{naming.PLURAL}.{naming.GROUP}"
         match answer.status:
             case HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-                return LedgerFullError(said)
+                return LedgerFullError(message)
             case HTTPStatus.TOO_MANY_REQUESTS:
-                return RetryLaterError(said)
+                return RetryLaterError(message)
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
                 may = f"get, create, update and delete {resource} in namespace {self._namespace}"
-                return StoreUnavailableError(f"{said}; the gate must be allowed to {may}")
+                return StoreUnavailableError(f"{message}; the gate must be allowed to {may}")
             case HTTPStatus.NOT_FOUND:
                 needed = f"a namespace {self._namespace} and this version's CustomResourceDefinition {resource}"
-                return StoreUnavailableError(f"{said}; there must be {needed}")
+                return StoreUnavailableError(f"{message}; there must be {needed}")
             case status if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                return UnknownOutcomeError(said)
+                return UnknownOutcomeError(message)
             case _:
-                return StoreUnavailableError(said)
+                return StoreUnavailableError(message)
 
 
 def _stored(answer: Answer) -> wire.Metadata:
@@ -160,7 +162,7 @@ def _stored(answer: Answer) -> wire.Metadata:
 
 
 def _refusal(answer: Answer) -> _Refusal:
-    """Its own words, where it has any."""
+    """Return the Status in the response, or a default one."""
     try:
         return _REFUSAL.decode(answer.body)
     except (ValueError, RecursionError):

@@ -1,10 +1,10 @@
-"""A CapLedger as JSON. `definition` describes the same fields to the API server, and to people.
+"""JSON form of a CapLedger; `definition` describes the same fields to the API server, and to people.
 
 Amounts are strings of decimal digits: a JSON number survives the API server only as an int64, and a sum of bytes or of
-thousandths of a CPU may be larger. All rows are one string, a JSON object on each line: so the API server neither takes
-them apart nor checks each at every write, and a thousand of them cost it 4 ms of CPU time, where a map of objects costs
-90 (kube-apiserver 1.36.3). Whatever is not known here is refused, never dropped: a newer tallygate may have written it,
-and meant it.
+thousandths of a CPU may be larger. All reservations are one string, a JSON object on each line. So the API server
+neither parses them nor validates each at every write: a thousand of them cost it 4 ms of CPU time, where a map of
+objects costs 90 (kube-apiserver 1.36.3). An unknown field is rejected, never dropped: a newer tallygate may have
+written it for a purpose.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ Revision = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,64}\Z")]
 
 
 class Promise(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
-    """A row; the namespace is left out where it is the ledger's own."""
+    """A reservation; the namespace is omitted if it is the ledger's own."""
 
     uid: str
     name: str
@@ -32,7 +32,7 @@ class Promise(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown
 
 
 class Shown(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """What `kubectl get` prints; only written, never read."""
+    """The columns of `kubectl get`; only written, never read."""
 
     hard: str = ""
     held: str = ""
@@ -42,7 +42,7 @@ class Shown(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
 
 
 class Status(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
-    """The ledger."""
+    """The content of the ledger."""
 
     hard: dict[str, Digits] = {}
     tally: dict[str, Digits] = {}
@@ -56,14 +56,14 @@ class Status(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_
 
 
 class Spec(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
-    """Which ledger it is."""
+    """The key of the ledger."""
 
     cap: str
     namespace: str = ""
 
 
 class Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """As much of the object's metadata as matters here."""
+    """The part of the object's metadata that the store uses."""
 
     name: str = ""
     namespace: str = ""
@@ -73,17 +73,17 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
 
 
 class Replacing(Metadata, rename="camel", omit_defaults=True, frozen=True):
-    """Metadata of an object that takes another's place.
+    """Metadata of an object that replaces another.
 
-    An empty entry in `managed_fields` is how their tracking is ended (Kubernetes' documentation of server-side apply).
-    It took the API server a sixth of each write, and nobody but the gate owns any field.
+    An empty entry in `managed_fields` ends their tracking (Kubernetes' documentation of server-side apply). The
+    tracking took the API server a sixth of each write, and only the gate owns any field.
     """
 
     managed_fields: list[dict[str, str]] = []
 
 
 class CapLedger(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """The object."""
+    """The whole object."""
 
     api_version: str
     kind: str

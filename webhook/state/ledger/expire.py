@@ -1,11 +1,11 @@
-"""What one observer remembers of a ledger's rows: since when, and whether a write has committed since (rule 6).
+"""Expiry of reservations (rule 6) and activation of ledgers after a loss (rule 7), by an observer's recorded ages.
 
-Every time here is seconds of this observer's own monotonic clock. Clocks of two machines are never compared, and
-nothing of this is ever stored.
+Every time here is in seconds of this observer's own monotonic clock. Clocks of two machines are never compared, and no
+age is ever stored.
 
-Rule 6, expire: drop a promise that came to nothing, or that was kept where no view showed it.
+Rule 6, expire: drop a reservation whose pod was never stored, or whose pod was stored and no watch showed it.
 
-Rule 7, lost stores: a ledger whose past is not known promises nothing until what was in flight is counted.
+Rule 7, lost stores: a ledger whose past is unknown reserves nothing until all in-flight pods are counted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,12 +16,15 @@ from webhook.state.ledger.ledger import Ledger
 from webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
 
 INITIALIZER = ""
-"""Stands for the UID where not a row is known but the making of a ledger (rule 7)."""
+"""The key, in place of a UID, for the age of an initializing ledger (rule 7)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationAge:
-    """Seen since `since`; `marked` is when a write that had begun after the bound was known to have committed."""
+    """The time of the first observation.
+
+    `confirmed_at` is the time at which a write that began after the in-flight bound was known to be committed.
+    """
 
     first_seen: float
     confirmed_at: float | None = None
@@ -29,22 +32,26 @@ class ReservationAge:
 
 @dataclass(frozen=True, slots=True)
 class ReservationAges:
-    """The promises of one ledger as one observer knows them, by UID and the attempt that wrote last.
+    """The ages of one ledger's reservations as one observer knows them, by UID and the attempt of the last write.
 
-    `bound` is B in seconds: nothing is stored later than that after its handler began, but for what already waits
-    inside etcd. That is what the mark is for: a write begun after the bound commits behind whatever waited there.
+    `in_flight_bound` is B in seconds: nothing is stored later than that after its handler began, except writes that
+    already wait inside etcd. The confirmed write covers those: a write that begins after the bound commits after all
+    that waited there.
     """
 
     in_flight_bound: float
     by_attempt: Mapping[tuple[str, str], ReservationAge] = field(default_factory=lambda: MappingProxyType({}))
 
     def observe(self, ledger: Ledger, now: float) -> "ReservationAges":
-        """With what this ledger shows at `now`; what it does not show any more is forgotten."""
+        """Return the ages with the reservations of this ledger at `now`, without those that it does not show."""
         ages = {key: self.by_attempt.get(key) or ReservationAge(now) for key in _list_attempts(ledger)}
         return replace(self, by_attempt=MappingProxyType(ages))
 
     def confirm_write(self, started_at: float, now: float) -> "ReservationAges":
-        """With a write of this ledger that was sent at `begun` and is known, at `now`, to have committed."""
+        """Return the ages after a committed write of this ledger.
+
+        The write was sent at `started_at`, and is known at `now` to be committed.
+        """
         ages = {
             key: replace(each, confirmed_at=now)
             if each.confirmed_at is None and started_at >= each.first_seen + self.in_flight_bound
@@ -54,28 +61,31 @@ class ReservationAges:
         return replace(self, by_attempt=MappingProxyType(ages))
 
     def needs_write(self, now: float) -> bool:
-        """Whether some are old enough, and no write has committed since: then it is worth one that changes nothing."""
+        """Return whether some reservations are old enough, and no write is committed since.
+
+        Then the ledger needs a write, even one that changes nothing.
+        """
         return any(
             each.confirmed_at is None and now >= each.first_seen + self.in_flight_bound
             for each in self.by_attempt.values()
         )
 
     def max_age_seconds(self, now: float) -> float:
-        """For how many seconds the one is known that is known for longest; 0 where there is none."""
+        """Return the largest age of a reservation in seconds; 0 if the ledger has no reservation."""
         return max((now - each.first_seen for each in self.by_attempt.values()), default=0.0)
 
     def is_conclusive(self, uid: str, attempt: str, started_at: float) -> bool:
-        """Whether what a read begun at `begun` shows of this pod is the last word on what that attempt came to."""
+        """Return whether a read that began at `started_at` shows the final result of that attempt on this pod."""
         age = self.by_attempt.get((uid, attempt))
         return age is not None and age.confirmed_at is not None and started_at >= age.confirmed_at
 
     @property
     def activation_time(self) -> float | None:
-        """When a ledger of unknown past may be counted from a view that is no older; None before that is known."""
+        """The time from which on a list can activate an initializing ledger; None before that is known."""
         return next((each.confirmed_at for (uid, _), each in self.by_attempt.items() if uid == INITIALIZER), None)
 
     def list_confirmed(self) -> list[str]:
-        """The pods worth a quorum read."""
+        """Return the UIDs of the pods that need a quorum read."""
         return [
             uid for (uid, _), each in self.by_attempt.items() if uid != INITIALIZER and each.confirmed_at is not None
         ]
@@ -90,9 +100,10 @@ def _list_attempts(ledger: Ledger) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class LiveRead:
-    """What a quorum read of a row's namespace and name said, begun at `begun` by the observer's monotonic clock.
+    """The result of a quorum read of a reservation's namespace and name.
 
-    `revision` is the resourceVersion of the pod with this UID; None when there is no pod of that name, or another one.
+    The read began at `started_at` by the observer's monotonic clock. `revision` is the resourceVersion of the pod with
+    this UID; None if no pod has that name, or the pod of that name has another UID.
     """
 
     uid: str
@@ -101,7 +112,10 @@ class LiveRead:
 
 
 def expire(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
-    """The ledger without the row, if no attempt can come to anything more and the tally counts what did (rule 6)."""
+    """Return the ledger without the reservation, if the result of its attempts is final and counted (rule 6).
+
+    No attempt can store a pod any more, and `used` counts the pod if one was stored.
+    """
     reservation = ledger.reservations.get(live_read.uid)
     if reservation is None or not ages.is_conclusive(live_read.uid, reservation.attempt, live_read.started_at):
         return ledger
@@ -112,17 +126,17 @@ def expire(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger
 
 @dataclass(frozen=True, slots=True)
 class NotDue:
-    """It is too early: some of what was promised before may still be stored, or the list was begun before that."""
+    """The list is too early: pods with earlier reservations may still be stored, or the list began before the bound."""
 
 
 def activate(
     ledger: Ledger, ages: ReservationAges, snapshot: UsageSnapshot, listed_at: float
 ) -> Ledger | StaleSnapshot | NotDue:
-    """Count anew, and promise again.
+    """Recount an initializing ledger, and let it reserve.
 
-    `listed` is when, by the observer's monotonic clock, a quorum list or read began that the view is no older than. It
-    must lie behind the bound and the mark, as a read of rule 6: list before waiting, and what lands meanwhile is
-    never counted.
+    `listed_at` is the time, by the observer's monotonic clock, at which a quorum list or read began that the snapshot
+    is no older than. It must lie after the bound and the confirmed write, as a read of rule 6: a pod that is stored
+    after an earlier list would never be counted.
     """
     if not ledger.initializer:
         return ledger

@@ -1,6 +1,6 @@
-"""What a ledger is: tally, rows, and the sums that go along with them.
+"""Ledger of one cap: the used amounts, the reservations and their sums; and the drift that a recount finds.
 
-What a recount has found that nobody was promised: pods that came under a cap without being charged to it.
+Drift is usage that no reservation covered: pods that came under a cap without a charge to it.
 """
 
 from collections.abc import Iterable
@@ -14,18 +14,18 @@ _NO_AMOUNTS = Amounts()
 
 
 class Operation(StrEnum):
-    """What a row promises: room for a pod to be created, or for one to change."""
+    """The operation that a reservation is for: the creation of a pod, or a change of one."""
 
     CREATE = "create"
     UPDATE = "change"
 
 
-@dataclass(slots=True, unsafe_hash=True)  # never changed, like a ledger; to make a frozen one takes five times as long
+@dataclass(slots=True, unsafe_hash=True)  # never changed, like a ledger; creating a frozen one takes five times as long
 class Reservation:
-    """A reservation: one pod's promise that the tally does not count yet.
+    """The reserved amounts of one pod that `used` does not count yet.
 
-    The pod is counted with `base` and promised `to`; `by` is the nonce of the attempt that wrote it last, `sole`
-    whether no other attempt did.
+    The pod is counted with `counted` and may use `requested`. `attempt` is the nonce of the attempt that wrote the
+    reservation last; `single_attempt` is True if no other attempt wrote it.
     """
 
     namespace: str
@@ -37,18 +37,19 @@ class Reservation:
     operation: Operation
 
     def compute_reserved(self) -> Amounts:
-        """What it adds to the tally: max(0, to - base)."""
+        """Return the amounts that it adds to `used`: max(0, requested - counted)."""
         return self.requested.find_shortfall(self.counted)
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ledger:
-    """Tally plus reservations of one cap.
+    """The used amounts and the reservations of one cap.
 
-    `counts` are the names that the tally counts, `as_of` and `ns_as_of` the revisions of pods and namespaces at which
-    it was counted, `members` a hash of the namespaces that the cap held then. `converging` is the nonce of who made a
-    ledger whose past is not known (rule 7), and empty once it may promise. `rows` are by pod UID; `promised` is all
-    that they add to the tally, `promised_in` the same by namespace: kept by difference, never added up at a write.
+    `resources` are the names that `used` counts. `pods_revision` and `namespaces_revision` are the revisions at which
+    it was counted, `namespaces_hash` is a hash of the member namespaces at that time. `initializer` is the nonce of the
+    creator of a ledger whose past is unknown (rule 7), and empty once it may reserve. `reservations` are by pod UID.
+    `reserved` is the sum of all that they add to `used`, `reserved_by_namespace` the same by namespace: both are
+    updated by difference, and never summed at a write.
     """
 
     hard: Amounts
@@ -63,11 +64,11 @@ class Ledger:
     initializer: str = ""
 
     def compute_charged(self) -> Amounts:
-        """What counts against the cap: tally + Σ max(0, to - base)."""
+        """Return the amounts that count against the cap: used + Σ max(0, requested - counted)."""
         return self.used + self.reserved
 
     def with_reservation(self, uid: str, reservation: Reservation | None) -> "Ledger":
-        """The ledger with this pod's row put in place of what it had, or without any."""
+        """Return the ledger with this reservation for the pod in place of an earlier one, or without any for None."""
         before = self.reservations.get(uid)
         if reservation is None and before is None:
             return self
@@ -92,7 +93,7 @@ class Ledger:
             _set_or_remove(
                 by_namespace, reservation.namespace, by_namespace.get(reservation.namespace, _NO_AMOUNTS) + added
             )
-        return Ledger(  # `replace` takes ten times as long, and every promise comes here
+        return Ledger(  # `replace` takes ten times as long, and every reservation comes here
             self.hard,
             self.used,
             MappingProxyType(reservations),
@@ -106,7 +107,10 @@ class Ledger:
         )
 
     def with_reservations(self, reservations: Iterable[tuple[str, Reservation]]) -> "Ledger":
-        """The ledger with these rows instead of its own, added up anew: for who looks at every row anyway."""
+        """Return the ledger with these reservations in place of its own, and with new sums.
+
+        It is for callers that iterate over all reservations anyway.
+        """
         by_uid = dict(reservations)
         reserved: dict[str, int] = {}
         by_namespace: dict[str, dict[str, int]] = {}
@@ -125,7 +129,7 @@ class Ledger:
 
 
 def _subtract(amounts: Amounts, removed: Amounts) -> Amounts:
-    """What is left of a sum; a name of which nothing is left is absent, so that sums do not grow for ever."""
+    """Return the rest of a sum; a name of which nothing remains is absent, so that sums do not grow for ever."""
     return amounts.find_shortfall(removed) if removed else amounts
 
 
@@ -140,13 +144,14 @@ _NO_DRIFT = Amounts()
 
 
 def compute_drift(before: Ledger, after: Ledger) -> Amounts:
-    """By how much a tally is larger than all that was charged before, by name; empty where that explains it.
+    """Return the amounts by which `used` exceeds all that was charged before, by name; empty if nothing does.
 
-    `after` was stored in the place of `before`. It is the least that came past the gate: pods that ended meanwhile, and
-    promises that are still open, may hide some. A tally that shrinks is no drift, since any pod may end. Growth says
-    nothing where the past of a ledger is not known, other namespaces draw on it now, or a name was not counted before.
+    `after` was stored in the place of `before`. The drift is the minimum that bypassed the gate: pods that ended
+    meanwhile, and open reservations, may hide some. A decrease of `used` is no drift, since any pod may end. An
+    increase is no sign of drift if the past of the ledger is unknown, if its member namespaces have changed, or for a
+    name that was not counted before.
     """
     if after.used is before.used or before.initializer or before.namespaces_hash != after.namespaces_hash:
-        return _NO_DRIFT  # most writes count nothing anew, and keep the very tally
+        return _NO_DRIFT  # most writes recount nothing, and keep the same object in `used`
     growth = after.used.find_shortfall(before.compute_charged())
     return Amounts({name: amount for name, amount in growth.items() if name in before.resources})

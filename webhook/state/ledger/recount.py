@@ -1,6 +1,6 @@
-"""Rule 4, recount: the only way from promise to tally.
+"""Recounts (rule 4), the only way from reserved to used, and changes of the limits by a policy (rule 8).
 
-Rule 8, policy changes: the leader writes what the cap allows.
+Rule 8, policy changes: the leader writes the hard limits of the cap.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,12 +16,13 @@ _NO_AMOUNTS = Amounts()
 
 
 class UsageSnapshot(msgspec.Struct, frozen=True):
-    """What one observer's watches show of the pods under one cap: one consistent state, of one moment.
+    """The used amounts of the pods under one cap by one observer's watches: one consistent state, of one moment.
 
-    `revision` and `ns_revision` are those of pods and namespaces, `members` the hash of the namespaces that the cap
-    holds in it. `counted` is what each pod under the cap holds of `names`, by UID, ended pods with nothing, and `total`
-    the sum of it. `gone` are UIDs whose deletion this very watch has shown; who forgets some is right, and slower.
-    A list that was continued inconsistently after a 410 is no view.
+    `pods_revision` and `namespaces_revision` are those of pods and namespaces, `namespaces_hash` is the hash of the
+    member namespaces of the cap in it. `used_by_pod` are the amounts of `resources` that each pod under the cap uses,
+    by UID, nothing for ended pods, and `used` is the sum of them. `deleted` are UIDs whose deletion this very watch has
+    shown; a snapshot that lacks some is valid, and its recounts keep reservations longer. A list that was continued
+    inconsistently after a 410 is not a snapshot.
     """
 
     pods_revision: int
@@ -34,7 +35,7 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
 
 
 class StaleReason(StrEnum):
-    """Why a view cannot replace what a ledger was counted from."""
+    """The reasons why a snapshot cannot replace the counted state of a ledger."""
 
     PODS = "the ledger was counted from newer pods"
     NAMESPACES = "the ledger was counted from other and newer namespaces"
@@ -43,18 +44,20 @@ class StaleReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StaleSnapshot:
-    """The view is of no use to this ledger."""
+    """The result of a recount from a snapshot that is too old for the ledger."""
 
     reason: StaleReason
 
 
 def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    """Count anew from one view, and settle the promises that it shows (rule 4).
+    """Recount a ledger from one snapshot, and remove the reservations that are counted in it (rule 4).
 
-    A row whose pod was deleted goes. So does one of a creation that is there: nothing else was promised to it. A change
-    stays, with what the pod is counted with now, since it may still be stored; so does what is not there (yet).
+    The reservation of a deleted pod is removed. So is that of a creation whose pod is stored: the creation has no
+    further claim. The reservation of a change stays, with the amounts that the pod is counted with now, since the
+    change may still be stored; so does that of a pod that is not stored (yet).
 
-    Older namespaces that are the same ones count the same: who watches what nobody touches is often behind by a minute.
+    Older namespaces with the same members count the same: a watch of rarely changed objects is often behind by a
+    minute.
     """
     if snapshot.pods_revision < ledger.pods_revision:
         return StaleSnapshot(StaleReason.PODS)
@@ -87,10 +90,11 @@ def _select_remaining(
 
 
 def apply_limits(ledger: Ledger, hard: Amounts, resources: frozenset[str]) -> Ledger:
-    """The ledger under these bounds. Names that the cap counts no longer go out of the tally; new ones need a recount.
+    """Return the ledger with these limits.
 
-    Lowering below what is charged admits nothing more and removes nothing. Promises keep all their names: a name that
-    comes back finds them.
+    Names that the cap no longer counts are removed from `used`; new ones need a recount. A limit below the charged
+    amount admits no further pods and removes none. Reservations keep all their names: a name that returns to the policy
+    finds them.
     """
     remaining = ledger.resources & resources
     used = Amounts({name: amount for name, amount in ledger.used.items() if name in remaining})

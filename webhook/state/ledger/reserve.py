@@ -1,6 +1,6 @@
-"""Rule 2, reserve, with the guards of rules 5, 7 and 8: promise room to a pod, or say what must happen first.
+"""Rule 2, reserve, with the guards of rules 5, 7 and 8: reserve amounts for a pod, or return a prerequisite.
 
-Rule 3: an attempt takes back its own promise.
+Rule 3, release: an attempt releases its own reservation.
 """
 
 from collections.abc import Iterable
@@ -13,16 +13,19 @@ from webhook.accounting.amounts import Amounts
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
 MAX_RESERVATIONS = 3000
-"""Promises in one ledger. It is rewritten at every write, and etcd takes no more than 1.5 MiB: 500 bytes for a row."""
+"""Maximum number of reservations in one ledger.
+
+A write stores the whole ledger, and etcd accepts at most 1.5 MiB: 500 bytes for each reservation.
+"""
 
 _NAMESPACE_SHARE = 4
-"""One namespace's promises may take a quarter of a shared cap, but always one pod."""
+"""Divisor of a shared cap: the reservations of one namespace may take a quarter of it, but always one pod."""
 
 _NO_AMOUNTS = Amounts()
 
 
 class Prerequisite(StrEnum):
-    """What must happen before a ledger can promise."""
+    """The step that must precede a reservation in a ledger."""
 
     ACTIVATE = "the ledger was made anew, and what is in flight is not known yet"
     CATCH_UP = "the ledger was counted with other and newer namespaces than this writer has seen"
@@ -33,16 +36,17 @@ class Prerequisite(StrEnum):
     SETTLE_RESERVATIONS = "too many pods are promised room and not counted yet"
 
 
-@dataclass(slots=True)  # never changed; to make a frozen one takes five times as long
+@dataclass(slots=True)  # never changed; creating a frozen one takes five times as long
 class ReservationRequest:
-    """What one attempt wants promised.
+    """The reservation that one attempt requests.
 
-    `old` and `new` are what the stored and the asked-for pod hold under this cap; `by` is the attempt's nonce;
-    `hard` what the asking replica's own policy allows; `exceeds` whether this user may go over. `ns_as_of` and
-    `members` say which namespaces the writer knows of, `shared` whether several of them draw on this ledger, so that
-    the promises of one are bounded. `since` is the revision of pods at which, or later, the ledger must have been
-    counted: what was stored before was not asked for under this cap (rule 8). `most_rows` bounds all promises; None
-    where nothing settles them.
+    `current` and `requested` are the amounts of the stored and of the new pod under this cap; `attempt` is the
+    attempt's nonce; `hard` are the limits of the requesting replica's own policy; `may_exceed` is True if this user may
+    exceed them. `namespaces_revision` and `namespaces_hash` identify the namespaces that the writer knows. `is_shared`
+    is True if several namespaces are members of this ledger, so that the reservations of one are limited.
+    `min_pods_revision` is the lowest revision of pods at which the ledger may be counted: pods that were stored before
+    were not charged under this cap (rule 8). `max_reservations` limits the number of all reservations; None if no
+    recount removes them.
     """
 
     uid: str
@@ -62,32 +66,32 @@ class ReservationRequest:
 
 
 class Reserved(msgspec.Struct, frozen=True):
-    """The promise holds once `ledger` is stored; `free` when nothing need be written."""
+    """The reservation, valid once `ledger` is stored; with `needs_no_write` the ledger is unchanged."""
 
     ledger: Ledger
     needs_no_write: bool
 
 
 class Exceeded(msgspec.Struct, frozen=True):
-    """There is no room: `excess` is what goes over, by name."""
+    """The rejection: `excess` are the amounts above the limit, by name."""
 
     ledger: Ledger
     excess: Amounts
 
 
 class Deferred(msgspec.Struct, frozen=True):
-    """Nothing is decided until `first` has happened: a recount in the same write, or somebody's in a moment."""
+    """No decision until the prerequisite is met: by a recount in the same write, or by another replica in a moment."""
 
     ledger: Ledger
     prerequisite: Prerequisite
 
 
 def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded | Deferred:
-    """Promise room to a pod (rule 2).
+    """Reserve amounts for a pod (rule 2).
 
-    The guard looks only at names of which the pod asks for more than it has: a pod that asks for none of an overfull
-    name passes, and so does a change that takes less, though a tally that is behind makes its charge look larger for a
-    moment. It looks also where the charge does not grow by this attempt: it may have grown by a recount, when the
+    The guard checks only names of which the pod requests more than it has. A pod that requests none of an exceeded name
+    passes. So does a change that uses less, though a ledger that is behind makes its charge look larger for a moment.
+    The guard also checks names whose charge does not grow by this attempt: it may have grown by a recount, if the
     attempt before took the pod for larger than it was.
     """
     reservation = ledger.reservations.get(request.uid)
@@ -151,12 +155,12 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
 
 
 def _min_by_name(first: Amounts, second: Amounts) -> Amounts:
-    """The smaller of both by name; absent is zero."""
+    """Return the smaller of both by name; an absent name is zero."""
     return Amounts({name: smaller for name, amount in first.items() if (smaller := min(amount, second.get(name, 0)))})
 
 
 def _compute_excess(after: Ledger, names: Iterable[str], own_hard: Amounts) -> Amounts:
-    """By how much the names of which more is asked go over the smaller of both bounds (rule 8)."""
+    """Return the amounts by which the increased names exceed the smaller of both limits (rule 8)."""
     excess: dict[str, int] = {}
     for name in names:
         charged = after.used.get(name, 0) + after.reserved.get(name, 0)
@@ -167,7 +171,7 @@ def _compute_excess(after: Ledger, names: Iterable[str], own_hard: Amounts) -> A
 
 
 def _is_over_share(ledger: Ledger, after: Ledger, names: Iterable[str], request: ReservationRequest) -> bool:
-    """Whether this namespace would hold more than its share of a shared cap by the promises of several pods."""
+    """Return whether the reservations of several pods of this namespace would exceed its share of a shared cap."""
     grown = [name for name in names if after.reserved.get(name, 0) > ledger.reserved.get(name, 0)]
     reserved = after.reserved_by_namespace.get(request.namespace, _NO_AMOUNTS)
     if reserved == after.reservations[request.uid].compute_reserved():
@@ -177,9 +181,9 @@ def _is_over_share(ledger: Ledger, after: Ledger, names: Iterable[str], request:
 
 
 def release(ledger: Ledger, uid: str, attempt: str) -> Ledger:
-    """The ledger without this attempt's row: only when the row is this attempt's, and nobody else's too.
+    """Return the ledger without this attempt's reservation, if no other attempt wrote to it.
 
-    Another attempt of the same pod may have been allowed on the strength of a row that both wrote.
+    Another attempt of the same pod may have been allowed because of a reservation that both wrote.
     """
     reservation = ledger.reservations.get(uid)
     if reservation is None or reservation.attempt != attempt or not reservation.single_attempt:
