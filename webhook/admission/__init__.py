@@ -1,4 +1,4 @@
-"""Rules.
+"""The evaluation of rules.
 
-An admission request and a policy set give a verdict, with no file, clock or socket, and without charging a cap.
+An admission request and a policy set give a verdict, without files, clocks or sockets, and without a charge to a cap.
 """

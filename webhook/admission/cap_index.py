@@ -1,6 +1,6 @@
-"""Which caps count a pod, and what it holds under each.
+"""The caps that count a pod, and its charge under each.
 
-Pure: what has been promised to whom is `webhook.state`'s matter; the gate brings both together.
+The functions are pure. Ledgers are in `webhook.state`; the gate combines both.
 """
 
 import hashlib
@@ -26,9 +26,10 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ActiveCap:
-    """A cap ready to count: `key` is its name and a hash of what it counts, `hard` and `soft` are in amounts.
+    """A cap of the active policy set: `key` is its name and a hash of its counting rules.
 
-    Two caps of one name that count differently have different keys, and so different ledgers.
+    `hard` and `soft` are in amounts. Two caps of one name with different counting rules have different keys, and so
+    different ledgers.
     """
 
     definition: NamespaceCap
@@ -36,7 +37,7 @@ class ActiveCap:
     hard: Amounts
     soft: Amounts
     resources: frozenset[str] = field(init=False)
-    """What it counts, bounded or only watched."""
+    """The resources that the cap counts, with a hard or only a soft limit."""
     _is_selective: bool = field(init=False, repr=False, compare=False)
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
 
@@ -45,12 +46,12 @@ class ActiveCap:
         object.__setattr__(self, "_is_selective", self.definition.pods != _EVERY_POD_FILTER)
 
     def compute_charge(self, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
-        """What a pod holds under this cap: nothing when there is none, or when the cap does not count it.
+        """Return the charge of a pod under this cap: empty without a pod, or if the cap does not count the pod.
 
-        `alike` is its likeness, where that was asked for already.
+        `fingerprint` is the fingerprint of the pod, if the caller has computed it already.
 
         Raises:
-            QuantityError: one of its quantities is none.
+            QuantityError: if a quantity of the pod is invalid.
         """
         if pod is None or (self._is_selective and not _is_counted(self.definition.pods, pod)):
             return _NO_CHARGE
@@ -65,14 +66,14 @@ class ActiveCap:
 
 @dataclass(frozen=True, slots=True)
 class MatchingCaps:
-    """The caps over one namespace; `unknown` names those that hang on labels nobody knows."""
+    """The caps of one namespace; `unknown` names the caps that select by labels, where the labels are unknown."""
 
     caps: tuple[ActiveCap, ...]
     unknown: tuple[str, ...]
 
 
 class CapIndex:
-    """All caps of a policy set, ready to be asked."""
+    """An index of all caps of a policy set."""
 
     def __init__(self, policies: PolicySet) -> None:
         self._caps = tuple(
@@ -85,11 +86,11 @@ class CapIndex:
         return bool(self._caps)
 
     def list_caps(self) -> tuple[ActiveCap, ...]:
-        """Every cap, in the order of their keys."""
+        """Return every cap, ordered by key."""
         return self._caps
 
     def find_matching(self, namespace: str, labels: Labels | None) -> MatchingCaps:
-        """The caps over a namespace, in the order in which their ledgers are written."""
+        """Return the caps of a namespace, in the order in which their ledgers are written."""
         return self._find_matching_cached(
             namespace, frozenset(labels.items()) if labels is not None and self.needs_labels else None
         )
@@ -101,13 +102,13 @@ class CapIndex:
             for active_cap in self._caps
         ]
         return MatchingCaps(
-            tuple(counted for counted, is_matching in results if is_matching),
-            tuple(counted.definition.name for counted, match in results if match is None),
+            tuple(active_cap for active_cap, is_matching in results if is_matching),
+            tuple(active_cap.definition.name for active_cap, is_matching in results if is_matching is None),
         )
 
 
 def get_cap_name(key: str) -> str:
-    """The name of the cap whose key this is."""
+    """Return the name of the cap with this key."""
     return key.rpartition("-")[0]
 
 
@@ -121,7 +122,7 @@ def _create_active_cap(definition: NamespaceCap) -> ActiveCap:
 
 
 def _hash_counting_rules(definition: NamespaceCap) -> str:
-    """What the cap counts, as 10 hex digits: namespaces, filter and sharing, but not how much there may be."""
+    """Return a hash (10 hex digits) of namespaces, pod filter and sharing; the limits are not part of it."""
     encoded = msgspec.json.encode(
         (definition.namespaces, definition.shared, definition.pods), order="sorted", enc_hook=dict
     )

@@ -1,11 +1,10 @@
-"""What can be wrong with one written quantity, and how to say so.
+"""The checks of one resource name, compiled from the rules of the active policy set.
 
-Each function takes the resource's name and the raw JSON of the quantity and yields faults: sentences that say what is
-wrong, why, and what would pass.
+`CompiledChecks` is created once per name. It caches its result for each written quantity, so that the next `"2"` costs
+a look-up.
 
-A plan: everything that the rules in force check of one resource name.
-
-Made once per name and kept, it remembers what it found of each written quantity: the next `"2"` costs a look-up.
+The functions below it check one quantity. Each takes the resource name and the raw JSON of the quantity and yields
+failures: sentences that name the error, its reason and an amount that would pass.
 """
 
 from collections.abc import Iterator
@@ -31,13 +30,15 @@ from webhook.policy.model import AmountBounds, Equality, ResourceRule
 REQUEST_VERB = "ask for"
 
 _MAX_SHOWN = 60
-# A container with a quantity takes some 48 bytes, so that the API server's 3 MiB hold no 2^17 of them.
+# A container with a quantity takes some 48 bytes, so that the API server's 3 MiB contain fewer than 2^17 of them.
 _LARGE_QUANTITY = Quantity.from_int(INT64_MAX // 2**17)
+_MAX_CACHED_QUANTITIES = 256
+_MAX_CACHED_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class CheckFailure:
-    """What is wrong with a name or a quantity, before anyone says where: see `Problem` for the fields."""
+    """A failed check of a name or a quantity, before it has a field path; see `Problem` for the fields."""
 
     code: str
     reason: Reason
@@ -45,10 +46,106 @@ class CheckFailure:
     message: str
 
 
-def check_whole(name: str, token: bytes, verb: str = REQUEST_VERB) -> Iterator[CheckFailure]:
-    """Whether the quantity is a number of whole units: readable, not negative, not a fraction, not past int64.
+@dataclass(frozen=True, slots=True)
+class RuleCheckFailure:
+    """A failed check and the rule that demands the check."""
 
-    `verb` is what one does where it stands: pods ask for it, nodes do not.
+    rule: ResourceRule
+    failure: CheckFailure
+
+
+@dataclass(frozen=True, slots=True)
+class QuantityCheckResult:
+    """The failures of one written quantity, and whether a sum of such quantities could exceed int64."""
+
+    failures: tuple[RuleCheckFailure, ...]
+    is_large: bool
+
+
+class CompiledChecks:
+    """The rules for one resource name, ordered by check. `is_empty` is true if no rule matches the name."""
+
+    def __init__(self, name: str, rules: tuple[ResourceRule, ...]) -> None:
+        self.name = name
+        self.rules = rules
+        self.is_empty = not rules
+        is_countable_name = is_countable(name)
+        self._name_rules = tuple(rule for rule in rules if rule.checks.well_formed_name)
+        self.whole_rules = tuple(
+            rule
+            for rule in rules
+            if _is_enabled(setting=rule.checks.whole_quantity, is_countable_name=is_countable_name)
+        )
+        self.equality_rules = tuple(
+            (rule, equality)
+            for rule in rules
+            if (equality := _get_equality(rule, is_countable_name=is_countable_name)) is not Equality.IGNORE
+        )
+        self.has_fill = any(equality is Equality.FILL for _, equality in self.equality_rules)
+        self.pod_bounds = tuple((rule, rule.checks.per_pod) for rule in rules if rule.checks.per_pod)
+        self._container_bounds = tuple((rule, rule.checks.per_container) for rule in rules if rule.checks.per_container)
+        self._quantity_results: dict[tuple[bytes, bool, str], QuantityCheckResult] = {}
+        self._name_failures: dict[tuple[str, NameContext], tuple[RuleCheckFailure, ...]] = {}
+
+    def check_name(self, written_name: str, context: NameContext) -> tuple[RuleCheckFailure, ...]:
+        """Return the failures of a name as written in this context (a quota puts `requests.` in front)."""
+        failures = self._name_failures.get((written_name, context))
+        if failures is None:
+            problems = (
+                find_advertised_name_problems(written_name)
+                if context is NameContext.NODE
+                else find_name_problems(written_name, context)
+            )
+            # The first problem is the cause; Kubernetes then lists further rules that such a name violates.
+            failures = self._name_failures[written_name, context] = tuple(
+                RuleCheckFailure(
+                    rule, CheckFailure(MALFORMED_NAME.number, Reason.INVALID, written_name, problem.message)
+                )
+                for problem in problems[:1]
+                for rule in self._name_rules
+            )
+        return failures
+
+    def check_quantity(self, token: bytes, *, is_container: bool, verb: str = REQUEST_VERB) -> QuantityCheckResult:
+        """Return the failures of a quantity (raw JSON); `is_container` marks the request of one container."""
+        result = self._quantity_results.get((token, is_container, verb))
+        if result is None:
+            failures = tuple(self._find_failures(token, self._container_bounds if is_container else (), verb))
+            result = QuantityCheckResult(failures, bool(self.whole_rules) and is_large(token))
+            if len(self._quantity_results) >= _MAX_CACHED_QUANTITIES:
+                self._quantity_results.clear()
+            if len(token) <= _MAX_CACHED_LENGTH:
+                self._quantity_results[token, is_container, verb] = result
+        return result
+
+    def _find_failures(
+        self, token: bytes, container_bounds: tuple[tuple[ResourceRule, AmountBounds], ...], verb: str
+    ) -> list[RuleCheckFailure]:
+        failures = [
+            RuleCheckFailure(rule, failure)
+            for failure in check_whole(self.name, token, verb)
+            for rule in self.whole_rules
+        ]
+        for rule, bounds in container_bounds:
+            failures += [RuleCheckFailure(rule, failure) for failure in check_bounds(self.name, token, bounds)]
+        return failures
+
+
+def _is_enabled(*, setting: bool | None, is_countable_name: bool) -> bool:
+    return is_countable_name if setting is None else setting
+
+
+def _get_equality(rule: ResourceRule, *, is_countable_name: bool) -> Equality:
+    setting = rule.checks.requests_equal_limits
+    if setting is None:
+        return Equality.REQUIRE if is_countable_name else Equality.IGNORE
+    return setting
+
+
+def check_whole(name: str, token: bytes, verb: str = REQUEST_VERB) -> Iterator[CheckFailure]:
+    """Check that a quantity is a number of whole units: readable, not negative, not a fraction, not beyond int64.
+
+    `verb` is the verb of the advice: pods ask for an amount, nodes advertise it.
     """
     try:
         quantity = Quantity.from_json(token)
@@ -72,11 +169,11 @@ def check_whole(name: str, token: bytes, verb: str = REQUEST_VERB) -> Iterator[C
 
 
 def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[CheckFailure]:
-    """Whether one container's ask keeps within a rule's bounds; asking for none always does."""
+    """Check the request of one container against the bounds of a rule; a request of zero always passes."""
     try:
         quantity = Quantity.from_json(token)
     except QuantityError:
-        return  # `whole` says so
+        return  # `check_whole` reports it
     if quantity.sign <= 0:
         return
     text = quantity.text
@@ -103,7 +200,7 @@ def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[Chec
 
 
 def is_large(token: bytes) -> bool:
-    """Whether a pod's worth of such quantities might add up to more than int64 holds."""
+    """Return whether a pod with many such quantities could exceed int64 in sum."""
     try:
         return Quantity.from_json(token) > _LARGE_QUANTITY
     except QuantityError:
@@ -111,7 +208,7 @@ def is_large(token: bytes) -> bool:
 
 
 def create_too_large_failure(text: str) -> CheckFailure:
-    """The fault of an amount past int64."""
+    """Return the failure of an amount beyond int64."""
     return _create_failure(
         TOO_LARGE,
         text,
@@ -120,13 +217,13 @@ def create_too_large_failure(text: str) -> CheckFailure:
 
 
 def is_multiple(quantity: Quantity, unit: Quantity) -> bool:
-    """Whether one quantity is a whole number of times another, exactly."""
+    """Return whether a quantity is an exact whole multiple of a unit."""
     mantissa, unit_mantissa, _ = _align_scales(quantity, unit)
     return mantissa % unit_mantissa == 0
 
 
 def find_nearest_multiples(quantity: Quantity, unit: Quantity) -> tuple[Quantity, ...]:
-    """The nearest multiples of `of` below (unless that is none) and above a positive quantity."""
+    """Return the nearest multiples of `unit` below (omitted if it is zero) and above a positive quantity."""
     mantissa, unit_mantissa, scale = _align_scales(quantity, unit)
     below = mantissa // unit_mantissa * unit_mantissa
     return tuple(Quantity(multiple, scale, unit.format) for multiple in (below, below + unit_mantissa) if multiple)
@@ -148,106 +245,6 @@ def _create_failure(code: Code, value: str, message: str) -> CheckFailure:
 
 
 def _truncate_token(token: bytes) -> str:
-    """The raw JSON as text, cut where nobody would read on."""
+    """Return the raw JSON as text, cut at a length that remains readable."""
     text = token.decode("utf-8", "replace")
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
-
-
-_MAX_CACHED_QUANTITIES = 256
-_MAX_CACHED_LENGTH = 64
-
-
-@dataclass(frozen=True, slots=True)
-class RuleCheckFailure:
-    """A fault, and the rule that minds it."""
-
-    rule: ResourceRule
-    failure: CheckFailure
-
-
-@dataclass(frozen=True, slots=True)
-class QuantityCheckResult:
-    """What one written quantity comes to: its faults, and whether a sum with its like could pass int64."""
-
-    failures: tuple[RuleCheckFailure, ...]
-    is_large: bool
-
-
-class CompiledChecks:
-    """The rules about one resource name, by what they check. `idle` when there are none."""
-
-    def __init__(self, name: str, rules: tuple[ResourceRule, ...]) -> None:
-        self.name = name
-        self.rules = rules
-        self.is_empty = not rules
-        is_countable_name = is_countable(name)
-        self._name_rules = tuple(rule for rule in rules if rule.checks.well_formed_name)
-        self.whole_rules = tuple(
-            rule
-            for rule in rules
-            if _is_enabled(setting=rule.checks.whole_quantity, is_countable_name=is_countable_name)
-        )
-        self.equality_rules = tuple(
-            (rule, equality)
-            for rule in rules
-            if (equality := _get_equality(rule, is_countable_name=is_countable_name)) is not Equality.IGNORE
-        )
-        self.has_fill = any(equality is Equality.FILL for _, equality in self.equality_rules)
-        self.pod_bounds = tuple((rule, rule.checks.per_pod) for rule in rules if rule.checks.per_pod)
-        self._container_bounds = tuple((rule, rule.checks.per_container) for rule in rules if rule.checks.per_container)
-        self._quantity_results: dict[tuple[bytes, bool, str], QuantityCheckResult] = {}
-        self._name_failures: dict[tuple[str, NameContext], tuple[RuleCheckFailure, ...]] = {}
-
-    def check_name(self, written_name: str, context: NameContext) -> tuple[RuleCheckFailure, ...]:
-        """What is wrong with the name as written at this place (a quota writes `requests.` in front)."""
-        failures = self._name_failures.get((written_name, context))
-        if failures is None:
-            problems = (
-                find_advertised_name_problems(written_name)
-                if context is NameContext.NODE
-                else find_name_problems(written_name, context)
-            )
-            # The first is the cause; Kubernetes goes on to say what else does not hold of such a name.
-            failures = self._name_failures[written_name, context] = tuple(
-                RuleCheckFailure(
-                    rule, CheckFailure(MALFORMED_NAME.number, Reason.INVALID, written_name, problem.message)
-                )
-                for problem in problems[:1]
-                for rule in self._name_rules
-            )
-        return failures
-
-    def check_quantity(self, token: bytes, *, is_container: bool, verb: str = REQUEST_VERB) -> QuantityCheckResult:
-        """What is wrong with this quantity (raw JSON); `bounded` when it is one container's own ask."""
-        result = self._quantity_results.get((token, is_container, verb))
-        if result is None:
-            failures = tuple(self._find_failures(token, self._container_bounds if is_container else (), verb))
-            result = QuantityCheckResult(failures, bool(self.whole_rules) and is_large(token))
-            if len(self._quantity_results) >= _MAX_CACHED_QUANTITIES:
-                self._quantity_results.clear()
-            if len(token) <= _MAX_CACHED_LENGTH:
-                self._quantity_results[token, is_container, verb] = result
-        return result
-
-    def _find_failures(
-        self, token: bytes, container_bounds: tuple[tuple[ResourceRule, AmountBounds], ...], verb: str
-    ) -> list[RuleCheckFailure]:
-        failures = [
-            RuleCheckFailure(rule, failure)
-            for failure in check_whole(self.name, token, verb)
-            for rule in self.whole_rules
-        ]
-        for rule, bounds in container_bounds:
-            failures += [RuleCheckFailure(rule, fault) for fault in check_bounds(self.name, token, bounds)]
-        return failures
-
-
-def _is_enabled(*, setting: bool | None, is_countable_name: bool) -> bool:
-    return is_countable_name if setting is None else setting
-
-
-def _get_equality(rule: ResourceRule, *, is_countable_name: bool) -> Equality:
-    setting = rule.checks.requests_equal_limits
-    if setting is None:
-        return Equality.REQUIRE if is_countable_name else Equality.IGNORE
-    return setting

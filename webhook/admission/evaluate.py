@@ -1,11 +1,10 @@
-"""Filling in: the JSON Patch that writes a missing limit, or a missing request, where a rule says `fill`.
+"""Evaluation: an admission request and the rules of the active policy set give a verdict.
 
-RFC 6902 operations with RFC 6901 paths. Applying it twice changes nothing more, because what is there is never touched.
+On UPDATE the rules apply to changes only: a violation that the stored object has already does not prevent a user or
+controller from labelling, finishing or deleting the object.
 
-Deciding: a change and the rules in force give a verdict.
-
-On UPDATE only what changed is judged: what the stored object already broke in the same way does not stand in the way
-of labelling, finishing or deleting it.
+In the mutating phase the verdict has a JSON Patch (RFC 6902, paths by RFC 6901) that writes a missing limit or a
+missing request where a rule has `fill`. A second application changes nothing, because existing entries stay untouched.
 """
 
 import re
@@ -22,75 +21,17 @@ from webhook.admission.verdict import ALLOWED, PatchOperation, Verdict
 from webhook.objects.core import ResourceList
 from webhook.policy.model import Enforcement
 
-_INDEX_PATTERN = re.compile(r"\[(\d+)\]")
-
-
-def create_fill_operations(
-    resource_fields: list[ResourceField], stored_fields: list[ResourceField], selection: RuleSelection
-) -> Iterator[PatchOperation]:
-    """The operations for what is missing at these sites, sparing what stood just so `before` (the stored object)."""
-    stored_pairs = {site.identity: site.requests_and_limits for site in stored_fields if site.requests_and_limits}
-    for resource_field in resource_fields:
-        if resource_field.requests_and_limits is None:
-            continue
-        old_requests, old_limits = stored_pairs.get(resource_field.identity) or ({}, {})
-        requests, limits = resource_field.requests_and_limits
-        yield from _create_copy_operations(
-            resource_field, ("limits", limits), requests, (old_requests, old_limits), selection
-        )
-        yield from _create_copy_operations(
-            resource_field, ("requests", requests), limits, (old_limits, old_requests), selection
-        )
-
-
-def _create_copy_operations(
-    resource_field: ResourceField,
-    destination: tuple[str, ResourceList],
-    source: ResourceList,
-    stored_lists: tuple[ResourceList, ResourceList],
-    selection: RuleSelection,
-) -> Iterator[PatchOperation]:
-    field, present = destination
-    old_source, old_present = stored_lists
-    missing = {
-        name: raw
-        for name, raw in source.items()
-        if name not in present
-        and selection.get_checks(name).has_fill
-        and not (name in old_source and bytes(old_source[name]) == bytes(raw) and name not in old_present)
-    }
-    if not missing:
-        return
-    pointer = _create_json_pointer(f"{resource_field.path}{field}")
-    if not present:
-        yield {"op": "add", "path": pointer, "value": missing}
-        return
-    for name, raw in missing.items():
-        yield {"op": "add", "path": f"{pointer}/{_escape_json_pointer(name)}", "value": raw}
-
-
-def _create_json_pointer(path: str) -> str:
-    """A field path (`spec.containers[0].resources`) as a JSON pointer."""
-    return "/" + _INDEX_PATTERN.sub(r"/\1", path).replace(".", "/")
-
-
-def _escape_json_pointer(name: str) -> str:
-    """A resource name as one step of a JSON pointer (RFC 6901, section 4)."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
-_NUMBER_PATTERN = re.compile(
-    r"(\d{1,18})", re.ASCII
-)  # a name may consist of more digits than Python would read as one int
+_NUMBER_PATTERN = re.compile(r"(\d{1,18})", re.ASCII)  # a name may have more digits than Python converts to one int
+_INDEX_PATTERN = re.compile(r"\[(\d+)\]")
 _NO_LABELS: Labels = {}
 
 
 def evaluate_request(request: AdmissionRequest, rules: RuleIndex, labels: Labels | None, phase: Phase) -> Verdict:
-    """What the rules say of a change; `labels` are the namespace's, None where nobody knows them.
+    """Evaluate the rules on a request; `labels` are the labels of the namespace, None if unknown.
 
     Raises:
-        ReviewError: the object is not of the kind it says it is.
+        ReviewError: if the object is not of the kind that the request states.
     """
     return evaluate_decoded_request(DecodedRequest(request), rules, labels, phase)
 
@@ -98,10 +39,10 @@ def evaluate_request(request: AdmissionRequest, rules: RuleIndex, labels: Labels
 def evaluate_decoded_request(
     decoded_request: DecodedRequest, rules: RuleIndex, labels: Labels | None, phase: Phase
 ) -> Verdict:
-    """The same, for who reads the object too.
+    """Evaluate the rules on a request whose object the caller also reads, so that it is decoded once.
 
     Raises:
-        ReviewError: the object is not of the kind it says it is.
+        ReviewError: if the object is not of the kind that the request states.
     """
     request, target = decoded_request.request, decoded_request.target
     if target is None:
@@ -113,7 +54,7 @@ def evaluate_decoded_request(
 
 
 class _Evaluation:
-    """One change before one selection of rules."""
+    """The evaluation of one request by one selection of rules."""
 
     def __init__(self, decoded_request: DecodedRequest, target: ReviewTarget, selection: RuleSelection) -> None:
         self.decoded_request = decoded_request
@@ -157,12 +98,12 @@ class _Evaluation:
         return create_verdict(violations, unknown, patch)
 
     def _select_for_user(self, decoded_object: DecodedObject, pod_view: PodView | None) -> RuleSelection:
-        # What holds a template goes by the template's labels, as the pods made from it will.
+        # The labels of a pod template decide for its workload, as they do for the pods created from it.
         metadata = pod_view.pod.metadata if pod_view is not None else decoded_object.metadata
         return self.selection.for_user(self.request.user, (metadata.labels if metadata else None) or _NO_LABELS)
 
     def _find_existing(self) -> frozenset[ViolationIdentity]:
-        """What was so before: all of it, or the rest would be taken for new."""
+        """Return all violations of the stored object: with a limit, the others would count as new."""
         stored_object = decode_object(self.target, self.request, self.request.old_object)
         pod_view = self.target.find_pod(stored_object)
         violations = check_object(
@@ -191,7 +132,7 @@ class _Evaluation:
         )
 
     def _describe_unevaluated(self, resource_fields: list[ResourceField]) -> tuple[str, ...]:
-        """Say of each rule that would have something to check that it was not judged."""
+        """Return a sentence for each rule that was not evaluated although it has something to check."""
         unevaluated = RuleSelection(self.selection.unknown, ())
         names = {
             strip_quota_prefix(written_name) if resource_field.context is NameContext.QUOTA else written_name
@@ -210,11 +151,11 @@ class _Evaluation:
 def create_verdict(
     violations: list[RuleViolation], unknown: tuple[str, ...] = (), patch: tuple[PatchOperation, ...] = ()
 ) -> Verdict:
-    """What was found, by how strictly its rules are enforced."""
-    by_enforcement: dict[Enforcement, list[Problem]] = {each: [] for each in Enforcement}
+    """Return the verdict on a list of violations, ordered by the enforcement of their rules."""
+    by_enforcement: dict[Enforcement, list[Problem]] = {enforcement: [] for enforcement in Enforcement}
     seen: set[tuple[str, str]] = set()
     for violation in sorted(violations, key=_create_sort_key):
-        # Several rules may mind the same thing; it is said once, for the strictest.
+        # Several rules may report the same problem; the verdict has it once, for the strictest rule.
         if (key := (violation.problem.field, violation.problem.message)) not in seen:
             seen.add(key)
             by_enforcement[violation.rule.enforcement].append(violation.problem)
@@ -229,7 +170,68 @@ def create_verdict(
 
 
 def _create_sort_key(violation: RuleViolation) -> tuple[list[tuple[int, str]], int, Problem]:
-    """Paths in reading order (containers[2] stands before containers[10]), then the strictest first."""
+    """Return a sort key: paths in reading order (containers[2] before containers[10]), then the strictest first."""
     parts = _NUMBER_PATTERN.split(violation.problem.field)
     path = [(int(part), "") if index % 2 else (-1, part) for index, part in enumerate(parts)]
     return path, _STRICTEST_FIRST.index(violation.rule.enforcement), violation.problem
+
+
+def create_fill_operations(
+    resource_fields: list[ResourceField], stored_fields: list[ResourceField], selection: RuleSelection
+) -> Iterator[PatchOperation]:
+    """Yield the operations that fill in the missing entries of these resource fields.
+
+    An entry stays missing if the stored object has the same source quantity and lacks the entry as well.
+    """
+    stored_pairs = {
+        stored_field.identity: stored_field.requests_and_limits
+        for stored_field in stored_fields
+        if stored_field.requests_and_limits
+    }
+    for resource_field in resource_fields:
+        if resource_field.requests_and_limits is None:
+            continue
+        old_requests, old_limits = stored_pairs.get(resource_field.identity) or ({}, {})
+        requests, limits = resource_field.requests_and_limits
+        yield from _create_copy_operations(
+            resource_field, ("limits", limits), requests, (old_requests, old_limits), selection
+        )
+        yield from _create_copy_operations(
+            resource_field, ("requests", requests), limits, (old_limits, old_requests), selection
+        )
+
+
+def _create_copy_operations(
+    resource_field: ResourceField,
+    destination: tuple[str, ResourceList],
+    source: ResourceList,
+    stored_lists: tuple[ResourceList, ResourceList],
+    selection: RuleSelection,
+) -> Iterator[PatchOperation]:
+    field, present = destination
+    old_source, old_present = stored_lists
+    missing = {
+        name: raw
+        for name, raw in source.items()
+        if name not in present
+        and selection.get_checks(name).has_fill
+        and not (name in old_source and bytes(old_source[name]) == bytes(raw) and name not in old_present)
+    }
+    if not missing:
+        return
+    pointer = _create_json_pointer(f"{resource_field.path}{field}")
+    if not present:
+        yield {"op": "add", "path": pointer, "value": missing}
+        return
+    for name, raw in missing.items():
+        yield {"op": "add", "path": f"{pointer}/{_escape_json_pointer(name)}", "value": raw}
+
+
+def _create_json_pointer(path: str) -> str:
+    """Return a field path (`spec.containers[0].resources`) as a JSON pointer."""
+    return "/" + _INDEX_PATTERN.sub(r"/\1", path).replace(".", "/")
+
+
+def _escape_json_pointer(name: str) -> str:
+    """Return a resource name as one step of a JSON pointer (RFC 6901, section 4)."""
+    return name.replace("~", "~0").replace("/", "~1")

@@ -1,12 +1,10 @@
-"""What the gate judges, and where pod specs stand inside it.
+"""The kinds that rules evaluate, their decoders, and the path of the pod spec in each.
 
-One table says which kinds are judged and through which of their subresources; everything else passes untouched.
+One table names the kinds and the subresources that matter; tallygate accepts everything else unchanged.
+`DecodedRequest` decodes the object of a request on first use, and only once.
 
-Reading: how one change is judged, and its object, decoded when somebody asks for it, and once.
-
-How many pods a workload runs at a time, and how many more a rollout of it starts.
-
-As the controllers of Kubernetes v1.36 count: pkg/controller/deployment/util/deployment_util.go (ResolveFenceposts),
+`count_replicas` computes the number of pods of a workload and the additional pods of a rollout, as the controllers of
+Kubernetes v1.36 do: pkg/controller/deployment/util/deployment_util.go (ResolveFenceposts),
 pkg/controller/job/job_controller.go, and the defaults of pkg/apis/apps/v1/defaults.go.
 """
 
@@ -27,7 +25,7 @@ DecodedObject = Pod | Workload | CronJob | PodTemplate | Node | ResourceQuota | 
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod or pod template, wherever it stands: `path` is empty for a pod, else ends in a dot."""
+    """A pod or pod template inside an object: `path` is empty for a pod, else it ends in a dot."""
 
     path: str
     pod: Pod
@@ -36,9 +34,9 @@ class PodView:
 
 @dataclass(frozen=True, slots=True)
 class ReviewTarget:
-    """A judged kind: its resource name, how its JSON decodes, where its pod is, and what of it is judged when written.
+    """A kind that rules evaluate: its resource name, decoder, pod lookup and subresources.
 
-    `subresources` are those whose writes can change requests; the empty one is the object itself.
+    `subresources` are the subresources whose writes can change requests; the empty one is the object itself.
     """
 
     plural: str
@@ -100,7 +98,7 @@ REVIEW_TARGETS: dict[tuple[str, str], ReviewTarget] = {
         "limitranges", msgspec.json.Decoder(LimitRange).decode, _find_no_pod, _OBJECT_ONLY
     ),
 }
-"""API group and kind to how it is judged."""
+"""API group and kind to the review target."""
 
 SCALABLE_KINDS = {
     ("apps", "deployments"): "Deployment",
@@ -108,14 +106,14 @@ SCALABLE_KINDS = {
     ("apps", "statefulsets"): "StatefulSet",
     ("", "replicationcontrollers"): "ReplicationController",
 }
-"""Group and plural of what makes as many pods as a Scale says, and its kind."""
+"""Group and plural of the resources that a Scale can resize, and their kind."""
 
 KIND_NAMES = frozenset(kind for _, kind in REVIEW_TARGETS)
-"""The judged kinds by name, for policies and for metric labels."""
+"""The names of the kinds that rules evaluate, for policies and for metric labels."""
 
 
 def find_review_target(request: AdmissionRequest) -> ReviewTarget | None:
-    """How this change is judged, or None when no rule has anything to say about it."""
+    """Return the review target of a request, or None if no rule and no cap applies to it."""
     target = REVIEW_TARGETS.get((request.group, request.kind))
     if target is None or request.operation not in {CREATE, UPDATE} or request.subresource not in target.subresources:
         return None
@@ -123,10 +121,10 @@ def find_review_target(request: AdmissionRequest) -> ReviewTarget | None:
 
 
 def decode_object(target: ReviewTarget, request: AdmissionRequest, raw: object) -> DecodedObject:
-    """The typed object.
+    """Return the typed object.
 
     Raises:
-        ReviewError: it is not of the kind it says it is, or nests too deep.
+        ReviewError: if the object is not of the kind that the request states, or nests too deep.
     """
     try:
         return target.decode(raw)  # type: ignore[arg-type]  # bytes or msgspec.Raw, which decode takes alike
@@ -135,7 +133,7 @@ def decode_object(target: ReviewTarget, request: AdmissionRequest, raw: object) 
 
 
 class DecodedRequest:
-    """One change; `target` is None where no rule and no cap has anything to say about it."""
+    """An admission request with its decoded object; `target` is `None` if no rule and no cap applies to it."""
 
     __slots__ = ("_fingerprint", "_object", "request", "target")
 
@@ -146,17 +144,17 @@ class DecodedRequest:
         self._fingerprint: tuple[Fingerprint | None] | None = None
 
     def get_object(self, target: ReviewTarget) -> DecodedObject:
-        """The object, which is `found` to be judged so.
+        """Return the object, decoded by `target`, which is the review target of this request.
 
         Raises:
-            ReviewError: it is not of the kind it says it is, or nests too deep.
+            ReviewError: if the object is not of the kind that the request states, or nests too deep.
         """
         if self._object is None:
             self._object = decode_object(target, self.request, self.request.object)
         return self._object
 
     def get_fingerprint(self, pod: Pod) -> Fingerprint | None:
-        """That of the object's own pod."""
+        """Return the fingerprint of the object's own pod, or None if the pod has no spec."""
         if self._fingerprint is None:
             self._fingerprint = (compute_fingerprint(pod.spec) if pod.spec is not None else None,)
         return self._fingerprint[0]
@@ -169,9 +167,9 @@ _RECREATE = "Recreate"
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCount:
-    """`count` pods at a time, called `word`.
+    """The number of pods that a workload runs at a time; `noun` is the name of these pods in messages.
 
-    A rollout has up to `surge` more; with `held` it can end no old pod before one of those runs.
+    A rollout adds up to `surge` pods. If `is_surge_required`, it cannot end an old pod before an additional one runs.
     """
 
     count: int
@@ -181,9 +179,10 @@ class ReplicaCount:
 
 
 def count_replicas(kind: str, decoded_object: DecodedObject) -> ReplicaCount | None:
-    """The pods of a workload; None for what has none of its own, or has as many as there are nodes (then: at least 1).
+    """Return the number of pods of a workload, or None for a kind without pods of its own.
 
-    What the API server will refuse, such as a share that is none, counts as absent.
+    The number of a DaemonSet depends on the nodes: it counts as 1, the minimum. A value that the API server will
+    reject, such as an invalid share, counts as absent.
     """
     if isinstance(decoded_object, CronJob):
         job = decoded_object.spec.job_template if decoded_object.spec else None
@@ -215,7 +214,7 @@ def _count_deployment_pods(count: int, strategy: DeploymentStrategy) -> ReplicaC
     rolling = strategy.rolling_update
     surge = _resolve_share(rolling.max_surge if rolling else None, count, round_up=True)
     unavailable = _resolve_share(rolling.max_unavailable if rolling else None, count, round_up=False)
-    # Where both come to nothing, one may be unavailable: a rollout could not go on otherwise.
+    # If both are zero, Kubernetes lets one pod be unavailable: otherwise the rollout could not proceed.
     return ReplicaCount(count, surge=surge, is_surge_required=unavailable == 0 and surge > 0)
 
 

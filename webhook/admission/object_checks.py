@@ -1,4 +1,4 @@
-"""Examining one object: every fault that the selected rules find, each with the place it stands at."""
+"""The checks of one object: every violation of the selected rules, with its field path."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -18,17 +18,17 @@ from webhook.objects.core import PodSpec, ResourceList
 from webhook.policy.model import AmountBounds, Enforcement, Equality, ResourceRule
 
 _VERBS = {NameContext.NODE: "advertise", NameContext.QUOTA: "write", NameContext.LIMIT_RANGE: "write"}
-"""What one does with an amount where no pod asks for it."""
+"""The verb of the advice in fields that no pod requests from."""
 
 MAX_VIOLATIONS = 1000
-"""Where one object is refused for more faults than anyone will read, the rest are not looked for."""
+"""The maximum of violations per object and enforcement; the checks stop after this number of denials."""
 
 ViolationIdentity = tuple[str, ...]
-"""Equal for the same thing found again in another version of the object."""
+"""A key that is equal for the same violation in two versions of an object."""
 
 
 class RuleViolation(NamedTuple):
-    """A problem, the rule that minds it, and what makes it the same as one found before."""
+    """A problem, its rule, and an identity that stays the same across versions of the object."""
 
     problem: Problem
     rule: ResourceRule
@@ -36,9 +36,9 @@ class RuleViolation(NamedTuple):
 
 
 class _ViolationCollector:
-    """What is found and was not known: of each enforcement no more than `most`.
+    """A list of new violations: at most `max_violations` per enforcement.
 
-    What a rule merely warns of never uses up the room of what is refused.
+    The limit counts each enforcement on its own, so that warnings never displace denials.
     """
 
     def __init__(self, existing: frozenset[ViolationIdentity], max_violations: int | None) -> None:
@@ -49,11 +49,11 @@ class _ViolationCollector:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is refused that looking on would tell nobody anything."""
+        """True if the denials have reached the limit, so that more violations would help no user."""
         return self._is_full_of(Enforcement.DENY)
 
     def add(self, violations: Iterable[RuleViolation]) -> None:
-        """Keep what is new and has room."""
+        """Append the violations that are new, up to the limit of their enforcement."""
         for violation in violations:
             enforcement = violation.rule.enforcement
             if violation.identity not in self._existing and not self._is_full_of(enforcement):
@@ -73,10 +73,10 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
     existing: frozenset[ViolationIdentity] = frozenset(),
     max_violations: int | None = MAX_VIOLATIONS,
 ) -> list[RuleViolation]:
-    """Judge every quantity and name of an object.
+    """Return the violations of every quantity and name of an object.
 
-    `filling` when missing limits are about to be filled in; `known` is passed over; of each enforcement no more than
-    `most` are found (None: all, which the size of the object bounds).
+    `fills_limits` is true if the mutating phase is about to fill in missing limits. The result omits the violations in
+    `existing` and has at most `max_violations` per enforcement (None: all, which the size of the object bounds).
     """
     collector = _ViolationCollector(existing, max_violations)
     names: set[str] = set()
@@ -99,7 +99,7 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
                     and (request := requests_and_limits[0].get(written_name))
                     and bytes(request) == token
                 ):
-                    continue  # the API server copied it: one fault is one problem
+                    continue  # the API server copied it: one violation is one problem
                 result = checks.check_quantity(token, is_container=is_container, verb=verb)
                 has_large = has_large or result.is_large
                 failures = checks.check_name(written_name, context) + result.failures
@@ -193,7 +193,7 @@ def _create_difference_failure(checks: CompiledChecks, request: bytes, limit: by
 
 
 def _choose_amount(checks: CompiledChecks, quantity: Quantity) -> Quantity:
-    """The amount to advise: one that no other check of this plan refuses for being a fraction."""
+    """Return the amount to advise: one that no other check of the same resource denies as a fraction."""
     return quantity if quantity.is_whole or not checks.whole_rules else Quantity.from_int(quantity.value())
 
 
@@ -203,7 +203,7 @@ def _check_pod_requests(
     try:
         effective = compute_pod_requests(spec)
     except QuantityError:
-        return  # some entry is unreadable, and its rule says so
+        return  # an entry is unreadable, and its rule reports it
     for name in sorted(names & effective.quantities.keys()):
         total, checks = effective.quantities[name], selection.get_checks(name)
         field_path = f"{pod_view.path}spec"

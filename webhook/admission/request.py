@@ -1,11 +1,10 @@
-"""A change: one thing that somebody wants stored, in the form that rules judge.
+"""Admission requests, and their decoder from an AdmissionReview.
 
-The web reaches it from an AdmissionReview, the command line from a manifest; from here on they are the same.
+An `AdmissionRequest` is one write to one object, in the form that rules evaluate. The server decodes it from an
+AdmissionReview, the command line creates it from a manifest; the rules make no difference between them.
 
-AdmissionReview: bytes in, a change out; an answer in, bytes out.
-
-admission.k8s.io/v1 only (k8s.io/api/admission/v1/types.go). Unknown fields are passed over, the last of duplicate keys
-counts, and `uid` is echoed untouched.
+The decoder reads admission.k8s.io/v1 only (k8s.io/api/admission/v1/types.go). It ignores unknown fields, uses the last
+of duplicate keys, and leaves `uid` unchanged for the response.
 """
 
 from enum import StrEnum
@@ -16,7 +15,7 @@ from webhook.errors import TallygateError
 
 
 class Phase(StrEnum):
-    """Which of the two webhooks is asked. Caps are charged in the validating phase only."""
+    """The webhook that the API server calls. Caps are charged in the validating phase only."""
 
     MUTATING = "mutate"
     VALIDATING = "validate"
@@ -27,18 +26,18 @@ UPDATE = "UPDATE"
 
 
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who asks (authentication.k8s.io/v1 UserInfo)."""
+    """The user of a request (authentication.k8s.io/v1 UserInfo)."""
 
     name: str = ""
     groups: tuple[str, ...] = ()
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True):
-    """`group` and `kind` as sent (`apps`, `Deployment`); `object` and `old` are the raw JSON of the objects.
+    """One write to one object; `object` and `old_object` are raw JSON.
 
-    `old` is what is stored now: absent on CREATE. `namespace` is empty for cluster-scoped objects. `resource` is group
-    and plural of what is written (`apps`, `deployments`), which the kind does not tell of a subresource; a manifest has
-    none.
+    `group` and `kind` are as sent (`apps`, `Deployment`). `old_object` is the stored object: None on CREATE.
+    `namespace` is empty for cluster-scoped objects. `resource` is the group and plural of the written resource (`apps`,
+    `deployments`), which the kind of a subresource does not reveal; it is empty for a manifest.
     """
 
     kind: str
@@ -60,7 +59,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class ReviewError(TallygateError):
-    """The body is not an AdmissionReview that can be answered: the sender's fault, HTTP 400."""
+    """A body that is not an AdmissionReview with a possible response: an error of the sender, HTTP 400."""
 
 
 class _GroupVersionKind(msgspec.Struct, frozen=True):
@@ -99,7 +98,7 @@ class _Review(msgspec.Struct, rename="camel", frozen=True):
 
 
 class AdmissionReview(msgspec.Struct, frozen=True):
-    """What one review asks: the change, and the uid that the answer must carry."""
+    """One review: the request, and the uid that the response must carry."""
 
     uid: str
     request: AdmissionRequest
@@ -109,10 +108,10 @@ _REVIEW_DECODER = msgspec.json.Decoder(_Review)
 
 
 def decode_review(body: bytes) -> AdmissionReview:
-    """Read a review.
+    """Decode a review.
 
     Raises:
-        ReviewError: the body is not JSON, nests too deep, lacks what every review has, or is of another version.
+        ReviewError: if the body is not JSON, nests too deep, lacks a required field, or is of another version.
     """
     try:
         review = _REVIEW_DECODER.decode(body)

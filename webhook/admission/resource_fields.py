@@ -1,6 +1,6 @@
-"""Sites: every place of an object where resource names stand with quantities.
+"""Resource fields: every place of an object with resource names and quantities.
 
-Rules see sites, not kinds; what differs between a container, a node and a quota is said here once.
+Rules see resource fields, not kinds; only this module knows the differences between a container, a node and a quota.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ _EMPTY: ResourceList = {}
 
 
 class ResourceField(NamedTuple):
-    """One place: `path` in front of its lists, `identity` the same place by name rather than by index.
+    """One place of an object: `path` is the prefix of its lists, `identity` names the place without an index.
 
-    `lists` are the resource lists with their field names. `pair` is (requests, limits) where the two belong together.
-    `bounded` says whether it is one container's own ask.
+    `lists` are the resource lists with their field names. `requests_and_limits` is the pair of lists that a rule
+    compares, or None. `is_container` marks the requests of one container.
     """
 
     path: str
@@ -29,7 +29,7 @@ class ResourceField(NamedTuple):
 
 
 def list_resource_fields(decoded_object: DecodedObject, pod_view: PodView | None) -> list[ResourceField]:
-    """All sites of an object, in the order they are written."""
+    """Return all resource fields of an object, in the order of its JSON."""
     if pod_view is not None:
         spec = pod_view.pod.spec
         return list(_list_pod_fields(spec, pod_view.path)) if spec else []
@@ -67,7 +67,7 @@ def _create_container_field(
     path: str, field: str, container: Container, resources: ResourceRequirements
 ) -> ResourceField:
     requests_and_limits = (resources.requests or _EMPTY, resources.limits or _EMPTY)
-    # An ephemeral container may have no resources at all, so there is nothing to be equal or filled in.
+    # The API server rejects resources of ephemeral containers, so a rule neither compares nor fills in their lists.
     compared_pair = requests_and_limits if field != "ephemeralContainers" else None
     return ResourceField(
         f"{path}.resources.",
@@ -104,5 +104,5 @@ def _list_limit_range_fields(limit_range: LimitRange) -> Iterator[ResourceField]
 
 
 def strip_quota_prefix(key: str) -> str:
-    """The resource that a quota's key speaks of, which says `requests.` or `limits.` in front."""
+    """Return the resource name of a quota key, without its prefix `requests.` or `limits.`."""
     return key.removeprefix("requests.").removeprefix("limits.")

@@ -1,7 +1,8 @@
-"""The answer to a review: a verdict as status, causes, warnings and audit annotations.
+"""The response to a review: a verdict as status, causes, warnings and audit annotations.
 
-Everything the API server would call invalid or drop is kept out here: a validating answer has no patch, warnings hold
-no control characters and stay within the sizes at which they would be cut (apiserver endpoints/filters/warning.go).
+This module omits everything that the API server would call invalid or drop: a validating response has no patch,
+warnings contain no control characters and stay within the sizes at which the API server cuts them (apiserver
+endpoints/filters/warning.go).
 """
 
 import base64
@@ -18,6 +19,48 @@ from webhook.objects.meta import PartialObjectMetadata
 _ENCODER = msgspec.json.Encoder()
 
 
+UNPROCESSABLE = 422
+FORBIDDEN = 403
+TOO_MANY_REQUESTS = 429
+
+_MAX_WARNINGS_LENGTH = 4096  # beyond this the API server cuts each one to 256 characters
+_MAX_ANNOTATIONS_LENGTH = 4096
+_MAX_SHOWN = 20
+_MAX_CAUSES = 200
+_CONTROL_CHARACTERS = dict.fromkeys((*range(32), 127, *range(128, 160)), " ")
+
+PolicyReasons = Mapping[str, str]
+"""Rule or cap name to the reason that its administrator gave."""
+
+
+class ResponseSubject(NamedTuple):
+    """The subject of a response: the request, and the administrators' reasons by name of rule or cap."""
+
+    request: AdmissionRequest
+    reasons: PolicyReasons
+
+
+def encode_rule_response(uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase) -> bytes:
+    """Return the response to a request on which only rules decided."""
+    status = create_denial_status(subject, UNPROCESSABLE, "Invalid", verdict.problems) if verdict.problems else None
+    return encode_response(uid, subject, verdict, phase, status)
+
+
+def encode_response(
+    uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None
+) -> bytes:
+    """Return the response: denied if `status` is given, else allowed."""
+    if verdict is ALLOWED:
+        return encode_review_response(uid, status=status)
+    return encode_review_response(
+        uid,
+        status=status,
+        warnings=_truncate((*_format_warnings(subject, verdict), *verdict.unknown), _MAX_WARNINGS_LENGTH),
+        annotations=_create_annotations(verdict),
+        patch=verdict.patch if phase is Phase.MUTATING and status is None else (),
+    )
+
+
 def encode_review_response(
     uid: str,
     *,
@@ -26,9 +69,9 @@ def encode_review_response(
     annotations: Mapping[str, str] | None = None,
     patch: tuple[dict[str, Any], ...] = (),
 ) -> bytes:
-    """Write the answer to the review with this uid: denied with `status`, allowed without.
+    """Return the response to the review with this uid: denied if `status` is given, else allowed.
 
-    `patch` is for the mutating phase alone: the API server calls a validating answer with a patch invalid.
+    `patch` is for the mutating phase only: the API server calls a validating response with a patch invalid.
     """
     if status is None and not (warnings or annotations or patch):
         return b'{"apiVersion":"%b","kind":"AdmissionReview","response":{"uid":%b,"allowed":true}}' % (
@@ -48,56 +91,14 @@ def encode_review_response(
     return _ENCODER.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "response": response})
 
 
-UNPROCESSABLE = 422
-FORBIDDEN = 403
-TOO_MANY_REQUESTS = 429
-
-_MAX_WARNINGS_LENGTH = 4096  # beyond this the API server cuts each one to 256 characters
-_MAX_ANNOTATIONS_LENGTH = 4096
-_MAX_SHOWN = 20
-_MAX_CAUSES = 200
-_CONTROL_CHARACTERS = dict.fromkeys((*range(32), 127, *range(128, 160)), " ")
-
-PolicyReasons = Mapping[str, str]
-"""Rule or cap name to the admin's own reason."""
-
-
-class ResponseSubject(NamedTuple):
-    """What an answer is about: the change, and the admins' own reasons by the name of rule or cap."""
-
-    request: AdmissionRequest
-    reasons: PolicyReasons
-
-
-def encode_rule_response(uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase) -> bytes:
-    """The answer to a change that was judged by the rules."""
-    status = create_denial_status(subject, UNPROCESSABLE, "Invalid", verdict.problems) if verdict.problems else None
-    return encode_response(uid, subject, verdict, phase, status)
-
-
-def encode_response(
-    uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None
-) -> bytes:
-    """Write the answer: denied with `status`, allowed without."""
-    if verdict is ALLOWED:
-        return encode_review_response(uid, status=status)
-    return encode_review_response(
-        uid,
-        status=status,
-        warnings=_truncate((*_format_warnings(subject, verdict), *verdict.unknown), _MAX_WARNINGS_LENGTH),
-        annotations=_create_annotations(verdict),
-        patch=verdict.patch if phase is Phase.MUTATING and status is None else (),
-    )
-
-
 def _format_warnings(subject: ResponseSubject, verdict: Verdict) -> list[str]:
-    """Each with its object: of a file with twenty, kubectl shows a text only once, and not what it is about."""
+    """Return the warnings, each with its object: kubectl prints equal texts once, and without the object."""
     texts = _format_problems(verdict.warnings, subject.reasons)
     return [f"{_describe_object(subject.request)}: {text}" for text in texts] if texts else []
 
 
 def _create_annotations(verdict: Verdict) -> dict[str, str]:
-    """For the cluster's audit log; the API server puts the webhook's name in front of each key."""
+    """Return the annotations for the cluster's audit log; the API server prefixes each key with the webhook name."""
     audits = _truncate((str(problem) for problem in verdict.audits), _MAX_ANNOTATIONS_LENGTH)
     age = "" if verdict.cluster_age_seconds is None else f"{verdict.cluster_age_seconds:.1f}s"
     annotations = {"audit": "; ".join(audits), "exceeded-caps": ",".join(verdict.exceeded), "cluster-age": age}
@@ -107,11 +108,11 @@ def _create_annotations(verdict: Verdict) -> dict[str, str]:
 def create_denial_status(
     subject: ResponseSubject, code: int, reason: str, problems: Sequence[Problem]
 ) -> dict[str, Any]:
-    """The `status` of a refusal (metav1.Status): every problem in the message and among the causes.
+    """Return the `status` of a denial (metav1.Status): every problem in the message and among the causes.
 
-    kubectl shows one or the other. Of a single object that is Invalid it prints kind, name and causes; of one among
-    several, and of anything else, the message, without saying which object that is about (checkErr in
-    k8s.io/kubectl/pkg/cmd/util/helpers.go, v1.36). So both have everything: the object, all problems, the reasons.
+    kubectl prints one of them. For a single object with the reason Invalid it prints kind, name and causes; for one of
+    several objects, and for any other reason, it prints the message without the object (checkErr in
+    k8s.io/kubectl/pkg/cmd/util/helpers.go, v1.36). So both contain everything: the object, all problems, the reasons.
     """
     formatted = _format_problems(problems, subject.reasons)
     return {
@@ -132,7 +133,7 @@ def create_denial_status(
 
 
 def create_retry_status(request: AdmissionRequest, retry_after_seconds: int, reason: str) -> dict[str, Any]:
-    """The `status` that sends a client away for a moment: nothing was decided, and trying again is right."""
+    """Return the `status` that asks a client to retry: there is no decision, and a retry is correct."""
     return {
         "status": "Failure",
         "code": TOO_MANY_REQUESTS,
@@ -151,19 +152,19 @@ def create_retry_status(request: AdmissionRequest, retry_after_seconds: int, rea
 
 
 class _FormattedProblem(NamedTuple):
-    """A problem as it is told: `text` says all but the field."""
+    """A problem as a user reads it: `text` has everything but the field."""
 
     field: str
     reason: Reason
     text: str
 
     def __str__(self) -> str:
-        """The sentence for a person."""
+        """Return the sentence for a user."""
         return f"{self.field}: {self.text}" if self.field else self.text
 
 
 def _format_problems(problems: Iterable[Problem], reasons: PolicyReasons) -> list[_FormattedProblem]:
-    """What is told of problems: the admin's own reason stands with the first that a rule or cap has found."""
+    """Return the formatted problems; the reason of a rule or cap stands only in its first problem."""
     explained: set[str] = set()
     return [
         _FormattedProblem(
@@ -174,7 +175,7 @@ def _format_problems(problems: Iterable[Problem], reasons: PolicyReasons) -> lis
 
 
 def _take_reason(explained: set[str], rule: str, reasons: PolicyReasons) -> str:
-    """The reason of a rule or cap the first time, and nothing afterwards."""
+    """Return the reason of a rule or cap on the first call for its name, and an empty text afterwards."""
     if rule in explained:
         return ""
     explained.add(rule)
@@ -193,13 +194,14 @@ def _format_message(request: AdmissionRequest, problems: Sequence[_FormattedProb
         shown.append(f"and {len(problems) - _MAX_SHOWN} more{scope} among the causes in the status")
     if len(shown) == 1:
         return f"{_describe_object(request)}: {shown[0]}"
-    return f"{_describe_object(request)} has {len(problems)} problems:\n" + "\n".join(f"- {each}" for each in shown)
+    return f"{_describe_object(request)} has {len(problems)} problems:\n" + "\n".join(f"- {line}" for line in shown)
 
 
 def _describe_object(request: AdmissionRequest) -> str:
-    """The object, in words that stay the same from phase to phase and from try to try.
+    """Return kind and name of the object, in a form that is equal in both phases and in every retry.
 
-    The end that is made up for a name when an object is created says nothing while the object does not exist.
+    The API server generates a random suffix when a user creates an object with `generateName`; the text omits it,
+    because the object does not exist yet.
     """
     prefix = _read_generate_name(request) if request.operation == CREATE else ""
     name = f"{prefix}…" if prefix else request.name
@@ -209,22 +211,22 @@ def _describe_object(request: AdmissionRequest) -> str:
 def _read_generate_name(request: AdmissionRequest) -> str:
     try:
         metadata = msgspec.json.decode(request.object, type=PartialObjectMetadata).metadata
-    except msgspec.DecodeError:  # judged by a part of it that can be read
+    except msgspec.DecodeError:  # the decision came from another part of the object, which is readable
         return ""
     return (metadata.generate_name if metadata else None) or ""
 
 
 def _truncate(texts: Iterable[str], max_length: int) -> tuple[str, ...]:
-    """The texts that fit whole, one line each, and a last one that says how many did not."""
-    kept: list[str] = []
+    """Return the texts that fit completely, one line each, and a last one with the number of omitted texts."""
+    included: list[str] = []
     remaining = max_length - len(_format_omitted(0)) - 8
     texts = [text.translate(_CONTROL_CHARACTERS) for text in texts]
     for text in texts:
         if len(text) > remaining:
-            return (*kept, _format_omitted(len(texts) - len(kept)))
-        kept.append(text)
+            return (*included, _format_omitted(len(texts) - len(included)))
+        included.append(text)
         remaining -= len(text)
-    return tuple(kept)
+    return tuple(included)
 
 
 def _format_omitted(count: int) -> str:

@@ -1,4 +1,4 @@
-"""The codes of rules and caps: TG1xx is what a rule refuses, TG2xx what a cap refuses."""
+"""The codes of rules (TG1xx) and caps (TG2xx)."""
 
 from webhook.accounting.problem import Code
 
@@ -241,4 +241,4 @@ CODES: tuple[Code, ...] = (
     NAMESPACE_OVER_CAP,
     WORKLOAD_OVER_QUOTA,
 )
-"""Every code of this room, for `tallygate explain` and the documentation."""
+"""Every code of rules and caps, for `tallygate explain` and the documentation."""

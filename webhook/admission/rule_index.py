@@ -1,8 +1,7 @@
-"""Which rules speak about what: an index made once per policy set, so that a thousand rules cost no more than ten.
+"""The rule index: created once per policy set, so that a thousand rules cost no more than ten.
 
-Rules are sorted out in three steps, each remembered within bounds: by kind and namespace (`RuleIndex.select`), by who
-asks and how the object is labelled (`Selection.narrowed`, only where some rule asks that), by resource name
-(`Selection.plan`).
+A look-up has three steps, each with a bounded cache: by kind and namespace (`RuleIndex.select`), by user and labels of
+the object (`RuleSelection.for_user`, only if a rule depends on them), by resource name (`RuleSelection.get_checks`).
 """
 
 from collections.abc import Mapping
@@ -15,8 +14,8 @@ from webhook.policy.matching import matches_labels, matches_namespace, matches_r
 from webhook.policy.model import Equality, PolicySet, ResourceRule
 
 _MAX_CACHED_NAMESPACES = 4096
-_MAX_CACHED_CHECKS = 256  # with what each plan remembers, some tens of megabytes at the very most
-_MAX_CACHED_NAME_LENGTH = 320  # longer than any well-formed name: hostile ones are judged, not kept
+_MAX_CACHED_CHECKS = 256  # with the cache of each, some tens of megabytes at most
+_MAX_CACHED_NAME_LENGTH = 320  # longer than any well-formed name: hostile names are evaluated, not cached
 
 Labels = Mapping[str, str]
 
@@ -24,8 +23,9 @@ Labels = Mapping[str, str]
 class RuleSelection:
     """The rules for one kind in one namespace.
 
-    `unknown` are rules that select by the namespace's labels where these are not known: they are not judged. `places`
-    are those of the rules that are about nodes for pods. `faultless` are pods in which nothing at all was found.
+    `unknown` are the rules that select by labels of the namespace, where these are unknown: they are not evaluated.
+    `node_rules` are the rules that compare pods with nodes. `passing_pods` are the fingerprints of pods without any
+    violation.
     """
 
     def __init__(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> None:
@@ -40,7 +40,7 @@ class RuleSelection:
         self._exclude_cached = lru_cache(maxsize=64)(self._exclude)
 
     def for_user(self, user: UserInfo, labels: Labels) -> "RuleSelection":
-        """The rules that remain for this user and an object with these labels."""
+        """Return the rules that remain for this user and an object with these labels."""
         if not self._conditional_rules:
             return self
         excluded = frozenset(rule.name for rule in self._conditional_rules if not _is_selected(rule, user, labels))
@@ -50,7 +50,7 @@ class RuleSelection:
         return RuleSelection(tuple(rule for rule in self.rules if rule.name not in excluded), self.unknown)
 
     def get_checks(self, name: str) -> CompiledChecks:
-        """What these rules check of the resource of this name."""
+        """Return the compiled checks of these rules for the resource of this name."""
         checks = self._checks_by_name.get(name)
         if checks is None:
             checks = CompiledChecks(name, tuple(rule for rule in self.rules if matches_resource(rule.resources, name)))
@@ -62,7 +62,7 @@ class RuleSelection:
 
 
 class RuleIndex:
-    """All rules of a policy set, ready to be asked. `places` when some of them is about nodes for pods."""
+    """An index of all rules of a policy set. `has_node_rules` is true if a rule compares pods with nodes."""
 
     def __init__(self, policies: PolicySet) -> None:
         self._rules = policies.rules
@@ -72,7 +72,7 @@ class RuleIndex:
         self._select = lru_cache(maxsize=_MAX_CACHED_NAMESPACES)(self._create_selection)
 
     def select(self, kind: str, namespace: str, labels: Labels | None) -> RuleSelection:
-        """The rules for objects of this kind in this namespace, whose labels are None where nobody knows them."""
+        """Return the rules for a kind in a namespace; `labels` are the labels of the namespace, None if unknown."""
         label_items = frozenset(labels.items()) if labels is not None and self.needs_labels else None
         return self._select(kind, namespace, label_items)
 
@@ -89,7 +89,7 @@ class RuleIndex:
         return self._intern(tuple(rules), tuple(unknown))
 
     def _intern(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> RuleSelection:
-        """One selection for all namespaces that have the same rules, so that they share their plans."""
+        """Return one selection for all namespaces with the same rules, so that they share their compiled checks."""
         key = (tuple(rule.name for rule in rules), tuple(rule.name for rule in unknown))
         if len(self._selections) >= _MAX_CACHED_NAMESPACES:
             self._selections.clear()
@@ -102,7 +102,7 @@ def _is_in_scope(rule: ResourceRule, kind: str, namespace: str, labels: Labels |
         return False
     if match.namespaces is None:
         return True
-    # An object outside namespaces is in none, so a rule for some namespaces is not for it.
+    # A cluster-scoped object is in no namespace, so a rule for some namespaces does not apply to it.
     return matches_namespace(match.namespaces, namespace, labels) if namespace else False
 
 

@@ -1,4 +1,4 @@
-"""A verdict: allow or deny, with everything that is to be said."""
+"""The verdict of the rules: allow or deny, with problems, warnings and a patch."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +11,12 @@ PatchOperation = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the rules say of a change.
+    """The result of evaluating rules on a request.
 
-    `problems` deny (sorted by path, none means allow), `warnings` and `audits` come from rules enforced more weakly,
-    `unknown` says what could not be judged and why, `patch` fills in what is missing (mutating phase only), `exceeded`
-    names the caps that a privileged user went over.
+    `problems` deny (sorted by path; an empty tuple allows), `warnings` and `audits` come from rules with weaker
+    enforcement, `unknown` names the rules that were not evaluated and the reason, `patch` fills in missing entries
+    (mutating phase only), `exceeded` names the caps that a privileged user exceeded. `cluster_age_seconds` is the age
+    of the cluster data that the verdict depends on.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -28,11 +29,11 @@ class Verdict:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether nothing speaks against it."""
+        """True if no problem denies the request."""
         return not self.problems
 
     def merge(self, other: "Verdict") -> "Verdict":
-        """What both say."""
+        """Return a verdict with the problems, warnings, audits and unknown rules of both."""
         return replace(
             self,
             problems=(*self.problems, *other.problems),
@@ -44,4 +45,4 @@ class Verdict:
 
 
 ALLOWED = Verdict()
-"""Nothing to say."""
+"""The verdict without problems, warnings or a patch."""

@@ -1,6 +1,6 @@
-"""Registration: the two webhook configurations by which an API server comes to ask the gate.
+"""The two webhook configurations that register the gate with an API server.
 
-Made from the table of what is judged, so that what is sent and what is answered cannot part. As in
+They are generated from the table of review targets, so that registration and evaluation always agree. The format is
 admissionregistration.k8s.io/v1 (k8s.io/api/admissionregistration/v1/types.go, v1.36).
 """
 
@@ -14,34 +14,34 @@ from webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS
 from webhook.admission.request import CREATE, UPDATE, Phase
 
 CONFIGURATION_NAME = "tallygate"
-"""What both configurations are called."""
+"""The name of both configurations."""
 
 DEFAULT_NAMESPACE = "tallygate-system"
-"""Where the gate runs when nobody says otherwise."""
+"""The default namespace of the gate."""
 
 ADMIT_PATH_PREFIX = "/v1/admit/"
-"""In front of the phase in the path of a review; a secret segment may stand between."""
+"""The prefix of the URL path of a review; a secret segment may follow, then the phase."""
 
 GroupKind = tuple[str, str]
 """Group and kind."""
 
 _DOMAIN = "tallygate.dev"
-_TIMEOUT_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits for its turn
+_TIMEOUT_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits in the queue
 _CLUSTER_SCOPED = frozenset({("", "Node")})
 _NAMESPACED = frozenset(REVIEW_TARGETS) - _CLUSTER_SCOPED
 
-# Before it looks at any condition the API server makes plain maps of the whole object: a quarter of the work that the
-# gate made it do for a pod that is created (docs/performance.md). So creates and updates are two webhooks, and in the
-# validating phase no condition is looked at for creates. Nodes are created seldom and have one webhook.
+# The API server converts the whole object to plain maps before it evaluates a condition: a quarter of the work that
+# the gate caused there for the creation of a pod (docs/performance.md). So creates and updates have two webhooks, and
+# the validating phase has no condition for creates. Nodes are created rarely and have one webhook.
 #
-# An update that leaves what is judged as it is gets no answer but yes (tests/admission/test_registration_spares.py),
-# and most updates are such: heartbeats, finalizers, annotations of controllers.
+# The gate always allows an update that leaves the evaluated fields unchanged
+# (tests/admission/test_registration_spares.py). Most updates do: heartbeats, finalizers, annotations of controllers.
 _OBJECT_CHANGES = (
     "object.?spec != oldObject.?spec"
     " || object.?template != oldObject.?template"  # of a PodTemplate, which has no spec
     " || object.metadata.?labels != oldObject.metadata.?labels"
 )
-_NODE_CHANGES = (  # `||` passes over what fails on CREATE, where there is no old object
+_NODE_CHANGES = (  # `||` ignores the error on CREATE, where the old object is missing
     "request.operation != 'UPDATE'"
     " || object.?status.?capacity != oldObject.?status.?capacity"
     " || object.?status.?allocatable != oldObject.?status.?allocatable"
@@ -50,9 +50,9 @@ _NODE_CHANGES = (  # `||` passes over what fails on CREATE, where there is no ol
 _REPLICAS_INCREASE = "object.spec.?replicas.orValue(0) > oldObject.spec.?replicas.orValue(0)"
 _LABELS_CHANGE = "object.metadata.?labels != oldObject.metadata.?labels"
 
-# A pod to which the mutating phase would do nothing is asked about once, in the validating phase: nothing is missing
-# that could be filled in, and nothing stands in it that the built-in validation between the two would refuse in words
-# worse than ours. What is not plain is asked about; bounds keep hostile objects within what a condition may cost.
+# The API server skips the mutating phase for a pod without missing entries and without entries that the built-in
+# validation between the phases would reject with a worse message; the validating phase sees every pod. A pod outside
+# these simple forms goes to both phases. The bounds keep hostile objects within the cost limit of a condition.
 _NATIVE_RESOURCES = "['cpu', 'memory', 'ephemeral-storage']"
 _DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _EXTENDED_NAME = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
@@ -81,7 +81,7 @@ _MAY_BE_MUTATED = (
 
 @dataclass(frozen=True, slots=True)
 class ServiceTarget:
-    """The gate behind a Service of its cluster; `port` is the Service's own."""
+    """The address of the gate behind a Service of its cluster; `port` is the Service's own."""
 
     namespace: str = DEFAULT_NAMESPACE
     name: str = CONFIGURATION_NAME
@@ -90,13 +90,13 @@ class ServiceTarget:
 
 @dataclass(frozen=True, slots=True)
 class UrlTarget:
-    """The gate anywhere else: `base` is `https://HOST:PORT`, without a path."""
+    """The address of the gate anywhere else: `base` is `https://HOST:PORT`, without a path."""
 
     base: str
 
 
 WebhookTarget = ServiceTarget | UrlTarget
-"""How the API server reaches the gate."""
+"""The address at which the API server reaches the gate."""
 
 
 def create_webhook_configurations(
@@ -107,11 +107,11 @@ def create_webhook_configurations(
     own_namespace: str = DEFAULT_NAMESPACE,
     token: str = "",
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The mutating and the validating configuration, as plain objects.
+    """Return the mutating and the validating configuration, as plain objects.
 
-    `ca_bundle` is the PEM of the authorities to trust, `failure_policy` `Fail` or `Ignore` for everything but nodes,
-    `own_namespace` where the gate runs, which it must not stand in the way of, and `token` the secret segment of its
-    paths, where it has one.
+    `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for everything but nodes,
+    `own_namespace` the namespace of the gate, which its webhooks must not block, and `token` the secret segment of its
+    paths, or empty.
     """
     excluded = ("kube-system", own_namespace)
     create_conditions = {
@@ -194,9 +194,9 @@ def _exclude_namespaces(namespaces: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _create_node_webhook() -> dict[str, Any]:
-    """Nodes are never kept out because the gate is away.
+    """Return the webhook of nodes; its failure policy accepts nodes while the gate is unavailable.
 
-    Where all nodes of a cluster are replaced at once, the gate has no node to run on until one has registered.
+    If all nodes of a cluster are replaced at once, the gate has no node to run on until one has registered.
     """
     return {
         "failurePolicy": "Ignore",
@@ -206,7 +206,7 @@ def _create_node_webhook() -> dict[str, Any]:
 
 
 def _create_namespace_webhook() -> dict[str, Any]:
-    """A namespace that comes under a cap by its labels is told of it, and never refused."""
+    """Return the webhook of namespace updates, which warns of a cap that new labels select and never denies."""
     return {
         "failurePolicy": "Ignore",
         **_create_match_conditions("changes-labels", _LABELS_CHANGE),
@@ -215,7 +215,10 @@ def _create_namespace_webhook() -> dict[str, Any]:
 
 
 def _create_scale_webhook(excluded: tuple[str, ...]) -> dict[str, Any]:
-    """A workload that is told to have more pods. Autoscalers do that all day: the gate must not be in their way."""
+    """Return the webhook of scale requests that add pods.
+
+    Autoscalers send them all day, so the failure policy accepts them while the gate is unavailable.
+    """
     resources_by_group = groupby(sorted(SCALABLE_KINDS), key=lambda resource: resource[0])
     return {
         "failurePolicy": "Ignore",
@@ -238,7 +241,7 @@ def _create_common_fields() -> dict[str, Any]:
 
 
 def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> list[dict[str, Any]]:
-    """One rule for each group; subresources are never created."""
+    """Return one rule per group, without subresources, because they are never created."""
     return [
         _create_rule(group, [REVIEW_TARGETS[key].plural for key in members], [CREATE], scope)
         for group, members in _group_by_api_group(kinds)
@@ -246,7 +249,7 @@ def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> list[dict[st
 
 
 def _list_update_rules(kinds: Iterable[GroupKind], scope: str) -> list[dict[str, Any]]:
-    """One rule for each group, its subresources with it."""
+    """Return one rule per group, with its subresources."""
     return [
         _create_rule(group, [resource for key in members for resource in _list_resources(key)], [UPDATE], scope)
         for group, members in _group_by_api_group(kinds)

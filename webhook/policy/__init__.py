@@ -1,4 +1,4 @@
 """Policy files.
 
-Text becomes rules and caps, a mistake becomes a finding, and only load and store use files, threads and clocks.
+They become rules and caps, or findings. Only `load` and `store` use files, threads and clocks.
 """

@@ -1,7 +1,7 @@
-"""How much policy text is read at all.
+"""The bounds of policy text.
 
-Every bound is checked before the work it bounds. They stand far above what people write and far below what hurts: a
-ConfigMap holds 1 MiB, a set of 1,000 rules is some 20,000 nodes in 400 kB.
+Each bound is checked before the work that it limits. The bounds are far above real policies and far below a size that
+harms the gate: a ConfigMap has at most 1 MiB, a set of 1,000 rules is some 20,000 nodes in 400 kB.
 """
 
 MAX_FILE_BYTES = 1 << 20
@@ -11,7 +11,7 @@ MAX_LINES = 50_000
 
 MAX_FILES = 1_000
 MAX_DOCUMENTS = 2_000
-"""Documents of all files together; lint compares them with one another."""
+"""Documents of all files together; lint compares them in pairs."""
 
 MAX_NODES = 50_000
 """Scalars, lists and mappings of one file."""
@@ -23,4 +23,4 @@ MAX_DEPTH = 32
 """Lists and mappings inside one another; a policy needs eight."""
 
 MAX_FINDINGS_PER_FILE = 200
-"""Findings shown of one file; what lies beyond is counted."""
+"""Findings shown per file; one more notes that there are others."""

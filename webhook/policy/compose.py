@@ -1,8 +1,9 @@
-"""Composing: from YAML text to nodes, with every bound checked on the way and nothing constructed.
+"""The composer: from YAML text to nodes, with every bound checked on the way, and without constructing objects.
 
-ruamel.yaml gives the events; the tree is built here, without recursion, because its composer recurses with the text
-and expands what aliases repeat. Refused, each with a finding: tags that ask for a type, merge keys, keys that are no
-text, duplicate keys, aliases to what is not there, and everything beyond `webhook.policy.bounds`.
+ruamel.yaml gives the events. This module builds the tree without recursion, because the composer of ruamel.yaml
+recurses with the text and expands repeated aliases. It rejects the following, each with a finding: tags that demand a
+type, merge keys, keys that are not texts, duplicate keys, aliases to a missing anchor, and everything beyond
+`webhook.policy.bounds`.
 """
 
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ _MAX_SYNTAX_ERRORS = 20
 
 
 class _StopError(Exception):
-    """Nothing more of this file is read; the finding says why."""
+    """An error that ends the reading of a file; the finding has the reason."""
 
     def __init__(self, finding: LintFinding) -> None:
         self.finding = finding
@@ -42,7 +43,7 @@ class _StopError(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come yet; `pending` is a key that waits for its value."""
+    """A list or mapping before its end event; `pending` is a key without its value."""
 
     line: int
     column: int
@@ -56,10 +57,10 @@ class _Open:
 
 
 def compose(file: str, text: str) -> tuple[list[Node], list[LintFinding]]:
-    """Every document of a file and what is wrong with its YAML.
+    """Return every document of a file and the findings about its YAML.
 
-    After a syntax error reading goes on at the next line that begins with `---`, which no scalar can hold, so that
-    one bad document does not hide the errors of the others.
+    After a syntax error the composer continues at the next line that begins with `---`, which no scalar can contain, so
+    that one invalid document does not hide the errors of the others.
     """
     composer = _Composer(file)
     offset = 0
@@ -88,14 +89,14 @@ def _place(error: MarkedYAMLError) -> tuple[int, int]:
 
 
 def _syntax(error: MarkedYAMLError, offset: int) -> str:
-    """The parser's own words, on one line, with the line of the file where the broken thing began."""
+    """Return the message of the parser on one line, with the line of the file at which the invalid construct begins."""
     begun: Any = error.context_mark
     where = f"{error.context} that began at line {offset + begun.line + 1}: " if error.context and begun else ""
     return f"not YAML: {where}{error.problem}".replace("\n", " ")
 
 
 def _next_document(text: str, line: int) -> tuple[int, str] | None:
-    """How many lines to skip, and the text from the next document: at the line that is wrong, or after it."""
+    """Return the number of lines to skip and the text from the next document on, at or after the invalid line."""
     lines = text.split("\n")
     for at in range(max(line - 1, 1), len(lines)):
         if lines[at].rstrip("\r") == "---" or lines[at].startswith(("--- ", "---\t")):
@@ -104,7 +105,7 @@ def _next_document(text: str, line: int) -> tuple[int, str] | None:
 
 
 class _Composer:
-    """The state of reading one file."""
+    """The state of one file."""
 
     def __init__(self, file: str) -> None:
         self.documents: list[Node] = []
@@ -116,13 +117,18 @@ class _Composer:
         self._anchors: dict[str, Node] = {}
 
     def say(self, line: int, column: int, code: str, message: str) -> None:
-        """Note an error at a place."""
+        """Add an error at a position."""
         self.findings.append(
             LintFinding.create(SourceLocation(self._file, line, column), code, Severity.ERROR, message)
         )
 
     def read(self, text: str, offset: int) -> None:
-        """Read documents until the text ends, raising what ends it early."""
+        """Read documents up to the end of the text.
+
+        Raises:
+            YAMLError: if the text is not YAML.
+            _StopError: if the file exceeds a bound.
+        """
         self._offset = offset
         self._open.clear()
         self._anchors.clear()
@@ -185,7 +191,7 @@ class _Composer:
             self._add(Sequence(done.line, done.column, tuple(done.items), done.weight), done.anchor)
 
     def _add(self, node: Node, anchor: str | None) -> None:
-        """Put a finished node where it belongs: a document, an item, a key or a value."""
+        """Put a finished node into its parent: a document, an item, a key or a value."""
         if anchor is not None:
             self._anchors[anchor] = node
         if not self._open:
@@ -205,7 +211,7 @@ class _Composer:
             parent.pending = None
 
     def _key(self, node: Node) -> Scalar:
-        """A key, or a stand-in that drops the pair when the node cannot be one."""
+        """Return the key, or a substitute that drops the pair if the node cannot be a key."""
         if not isinstance(node, Scalar):
             self.say(node.line, node.column, YAML_FEATURE, "a key must be a text, not a list or mapping")
             return Scalar(node.line, node.column, "", plain=True)
@@ -228,7 +234,7 @@ class _Composer:
             return
         earlier = parent.first.setdefault(key.text, key)
         if isinstance(value, Scalar) and value.plain and not value.text:
-            value = Scalar(key.line, key.column, "", plain=True)  # nothing has no place of its own
+            value = Scalar(key.line, key.column, "", plain=True)  # an empty value has no position of its own
         if earlier is key:
             parent.pairs.append((key, value))
             return
@@ -240,11 +246,11 @@ class _Composer:
 
 
 def _is_text(event: ScalarEvent) -> bool:
-    """Whether `!!str` or `!` says that a plain scalar is a text."""
+    """Return whether `!!str` or `!` marks a plain scalar as a text."""
     return event.tag is not None
 
 
 def _events(text: str) -> Iterator[Any]:
-    """The parser's events, lazily. The pure parser, so that errors read the same everywhere."""
+    """Yield the events of the parser. It is the pure Python parser, so that errors are equal on every platform."""
     events: Iterator[Any] = YAML(typ="safe", pure=True).parse(text)
     return events

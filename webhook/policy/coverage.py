@@ -1,8 +1,8 @@
-"""Coverage: which matches contain one another, and which have something in common.
+"""Coverage: containment and overlap of matches, and the amounts that bounds allow.
 
-For lint, so about names that are well formed. `covers` is never wrongly true; `may_share` is never wrongly false.
-
-What bounds leave: which amounts satisfy them, alone or several together. Exact.
+Lint uses it, so names are well-formed. `match_covers` and the other `cover` functions are never wrongly true;
+`can_share_request` and the `overlap` functions are never wrongly false. The amounts that satisfy bounds, alone or
+several together, are exact in thousandths: a finer `multipleOf` is rounded up.
 """
 
 from functools import lru_cache
@@ -28,18 +28,18 @@ _ANY_OPAQUE = OPAQUE_PREFIX + "?*"
 
 @lru_cache(maxsize=4096)
 def list_included(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """The patterns that include."""
+    """Return the patterns that include."""
     return tuple(pattern for pattern in patterns if not pattern.startswith("!"))
 
 
 @lru_cache(maxsize=4096)
 def list_excluded(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """The patterns that exclude, without their `!`."""
+    """Return the patterns that exclude, without their `!`."""
     return tuple(pattern[1:] for pattern in patterns if pattern.startswith("!"))
 
 
 def classify_pattern(pattern: str) -> Family | None:
-    """The family that every well-formed name of a pattern belongs to, or `None` if they may be of several."""
+    """Return the family of every well-formed name that a pattern matches, or `None` if there may be several."""
     if pattern in FAMILY_PATTERNS:
         return FAMILY_PATTERNS[pattern]
     if globs.is_literal(pattern):
@@ -55,12 +55,12 @@ def classify_pattern(pattern: str) -> Family | None:
 
 
 def is_countable_pattern(pattern: str) -> bool:
-    """Whether all that a pattern matches is counted in whole units."""
+    """Return whether a pattern matches only resources that are counted in whole units."""
     return classify_pattern(pattern) in {Family.EXTENDED, Family.OPAQUE}
 
 
 def pattern_covers(wide: str, narrow: str) -> bool:
-    """Whether one resource pattern includes everything that another one does."""
+    """Return whether one resource pattern includes everything that another one includes."""
     if wide in FAMILY_PATTERNS:
         return classify_pattern(narrow) is FAMILY_PATTERNS[wide]
     if narrow in FAMILY_PATTERNS:
@@ -69,7 +69,7 @@ def pattern_covers(wide: str, narrow: str) -> bool:
 
 
 def patterns_overlap(first: str, second: str) -> bool:
-    """Whether some name may match two resource patterns."""
+    """Return whether some name may match two resource patterns."""
     if first in FAMILY_PATTERNS and second in FAMILY_PATTERNS:
         return first == second
     if first in FAMILY_PATTERNS or second in FAMILY_PATTERNS:
@@ -83,7 +83,7 @@ def patterns_overlap(first: str, second: str) -> bool:
 
 
 def resources_cover(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
-    """Whether one list of resource patterns matches all that another one does."""
+    """Return whether one list of resource patterns matches everything that another one matches."""
     exclusions = [
         exclusion
         for exclusion in list_excluded(wide)
@@ -91,13 +91,13 @@ def resources_cover(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
     ]
     return all(
         any(pattern_covers(wide_pattern, narrow_pattern) for wide_pattern in list_included(wide))
-        and not any(patterns_overlap(hole, narrow_pattern) for hole in exclusions)
+        and not any(patterns_overlap(exclusion, narrow_pattern) for exclusion in exclusions)
         for narrow_pattern in list_included(narrow)
     )
 
 
 def resources_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
-    """Whether some resource may be matched by two lists of patterns."""
+    """Return whether two lists of patterns may match a common resource."""
     exclusions = list_excluded((*first, *second))
     return any(
         patterns_overlap(left, right)
@@ -108,7 +108,7 @@ def resources_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
 
 
 def match_covers(wide: Match, narrow: Match) -> bool:
-    """Whether everything that one match is for, another one is for as well."""
+    """Return whether one match applies to every request to which another one applies."""
     return (
         namespaces_cover(wide.namespaces, narrow.namespaces)
         and (wide.kinds is None or (narrow.kinds is not None and narrow.kinds <= wide.kinds))
@@ -118,7 +118,7 @@ def match_covers(wide: Match, narrow: Match) -> bool:
 
 
 def can_share_request(first: Match, second: Match) -> bool:
-    """Whether two matches may be for one and the same request."""
+    """Return whether two matches may apply to the same request."""
     kinds = first.kinds is None or second.kinds is None or bool(first.kinds & second.kinds)
     return (
         kinds
@@ -128,27 +128,27 @@ def can_share_request(first: Match, second: Match) -> bool:
 
 
 def namespaces_cover(wide: NamespaceSelector | None, narrow: NamespaceSelector | None) -> bool:
-    """Whether one selection holds all namespaces of another."""
+    """Return whether one selector selects all namespaces of another."""
     if wide is None or wide == narrow:
         return True
     narrow_or_all = narrow or NamespaceSelector()
     names = narrow_or_all.include or ("*",)
     return (
         all(any(globs.covers(wide_glob, narrow_glob) for wide_glob in wide.include or ("*",)) for narrow_glob in names)
-        and all(_is_outside_already(hole, names, narrow_or_all.exclude) for hole in wide.exclude)
+        and all(_is_outside_already(exclusion, names, narrow_or_all.exclude) for exclusion in wide.exclude)
         and selector_covers(wide.selector, narrow_or_all.selector)
     )
 
 
 def _is_outside_already(exclusion: str, names: tuple[str, ...], exclusions: tuple[str, ...]) -> bool:
-    """Whether what a hole takes out is not there in the first place."""
+    """Return whether an exclusion removes nothing: other exclusions cover it, or it matches none of the names."""
     return any(globs.covers(other, exclusion) for other in exclusions) or not any(
         globs.overlaps(exclusion, name) for name in names
     )
 
 
 def namespaces_overlap(first: NamespaceSelector | None, second: NamespaceSelector | None) -> bool:
-    """Whether two selections may hold a namespace in common."""
+    """Return whether two selectors may select a common namespace."""
     left, right = first or NamespaceSelector(), second or NamespaceSelector()
     exclusions = (*left.exclude, *right.exclude)
     has_common_name = any(
@@ -163,7 +163,7 @@ def namespaces_overlap(first: NamespaceSelector | None, second: NamespaceSelecto
 
 
 def selector_covers(wide: LabelSelector | None, narrow: LabelSelector | None) -> bool:
-    """Whether one selector asks no more than another one."""
+    """Return whether one selector demands at most the requirements of another one."""
     wide_requirements, narrow_requirements = _list_requirements(wide), _list_requirements(narrow)
     return all(
         any(_requirement_implies(narrow_requirement, wide_requirement) for narrow_requirement in narrow_requirements)
@@ -172,17 +172,17 @@ def selector_covers(wide: LabelSelector | None, narrow: LabelSelector | None) ->
 
 
 def selectors_overlap(first: LabelSelector | None, second: LabelSelector | None) -> bool:
-    """Whether some labels may satisfy both selectors."""
+    """Return whether some labels may satisfy both selectors."""
     return is_satisfiable((*_list_requirements(first), *_list_requirements(second)))
 
 
 def is_selector_satisfiable(selector: LabelSelector | None) -> bool:
-    """Whether some labels satisfy a selector."""
+    """Return whether some labels satisfy a selector."""
     return is_satisfiable(_list_requirements(selector))
 
 
 def _list_requirements(selector: LabelSelector | None) -> tuple[LabelRequirement, ...]:
-    """All that a selector asks, in one form."""
+    """Return all requirements of a selector in one form."""
     if selector is None:
         return ()
     equalities = (
@@ -192,7 +192,7 @@ def _list_requirements(selector: LabelSelector | None) -> tuple[LabelRequirement
 
 
 def _requirement_implies(given: LabelRequirement, required: LabelRequirement) -> bool:
-    """Whether labels that meet the one requirement always meet the other."""
+    """Return whether labels that satisfy the given requirement always satisfy the required one."""
     if given.key != required.key:
         return False
     match required.operator:
@@ -211,7 +211,7 @@ def _requirement_implies(given: LabelRequirement, required: LabelRequirement) ->
 
 
 def is_satisfiable(requirements: tuple[LabelRequirement, ...]) -> bool:
-    """Whether some labels meet all of these requirements."""
+    """Return whether some labels satisfy all of these requirements."""
     return all(
         _is_key_satisfiable([requirement for requirement in requirements if requirement.key == key])
         for key in _list_keys(requirements)
@@ -226,15 +226,17 @@ def _is_key_satisfiable(requirements: list[LabelRequirement]) -> bool:
     operators = {requirement.operator for requirement in requirements}
     if Operator.DOES_NOT_EXIST in operators:
         return not operators & {Operator.IN, Operator.EXISTS}
-    allowed = [one.values for one in requirements if one.operator is Operator.IN]
+    allowed = [requirement.values for requirement in requirements if requirement.operator is Operator.IN]
     if not allowed:
         return True
-    forbidden = frozenset[str]().union(*(one.values for one in requirements if one.operator is Operator.NOT_IN))
+    forbidden = frozenset[str]().union(
+        *(requirement.values for requirement in requirements if requirement.operator is Operator.NOT_IN)
+    )
     return bool(frozenset.intersection(*allowed) - forbidden)
 
 
 def _is_subset_of_subjects(subset: Subjects, superset: Subjects) -> bool:
-    """Whether everybody of the first is among the second."""
+    """Return whether every user of the first selection is in the second."""
     return all(
         all(any(globs.covers(wide_glob, narrow_glob) for wide_glob in superset_globs) for narrow_glob in subset_globs)
         for subset_globs, superset_globs in (
@@ -246,12 +248,12 @@ def _is_subset_of_subjects(subset: Subjects, superset: Subjects) -> bool:
 
 
 def is_every_user(subjects: Subjects) -> bool:
-    """Whether nobody is left outside: every request comes from an authenticated user."""
+    """Return whether the subjects include every user; each request has an authenticated user."""
     return "*" in subjects.users or any(globs.matches(glob, "system:authenticated") for glob in subjects.groups)
 
 
 def is_allowed_amount(bounds: AmountBounds, quantity: Quantity) -> bool:
-    """Whether an amount is within bounds."""
+    """Return whether an amount is within bounds."""
     return (
         (bounds.min is None or quantity >= bounds.min)
         and (bounds.max is None or quantity <= bounds.max)
@@ -265,7 +267,7 @@ def _is_multiple(quantity: Quantity, unit: Quantity) -> bool:
 
 
 def find_min_allowed(all_bounds: tuple[AmountBounds, ...]) -> Quantity | None:
-    """The least amount that satisfies all of these bounds, or `None` if there is none."""
+    """Return the smallest amount that satisfies all of these bounds, or `None` if no amount does."""
     choices = next((bounds.one_of for bounds in all_bounds if bounds.one_of), ())
     if choices:
         return min(

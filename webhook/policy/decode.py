@@ -1,4 +1,4 @@
-"""Decoding: from the bytes of a file to its text, if it is one and not too long."""
+"""The decoder of policy files: from bytes to text, within the bounds."""
 
 import re
 
@@ -11,7 +11,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\ufff
 
 
 def decoded(name: str, content: bytes) -> str | LintFinding:
-    """The text of a file, or why there is none. A byte order mark of UTF-8 is passed over."""
+    """Return the text of a file, or a finding with the reason for its absence; a UTF-8 byte order mark is ignored."""
     if len(content) > bounds.MAX_FILE_BYTES:
         message = f"more than {bounds.MAX_FILE_BYTES:,} bytes, which is all that is read of one file: split it"
         return _error(SourceLocation(name, 1, 1), TOO_LARGE, message)

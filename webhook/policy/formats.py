@@ -1,7 +1,7 @@
-"""Formats: what a text must be where the schema cannot say it, and what is said when it is not.
+"""Formats: checks of texts that the JSON Schema cannot express, and their messages.
 
-Each format is a function that raises a `FormatError` and knows nothing of files, places or kinds. Texts only: a value
-of a wrong type is the schema's matter.
+Each format is a function that raises a `FormatError` and is independent of files, positions and kinds. Formats apply to
+texts only: the schema checks the type of a value.
 """
 
 import re
@@ -36,7 +36,7 @@ _OBJECT_COUNT_NAMES = frozenset({"services", "secrets", "configmaps", "persisten
 
 
 class FormatError(TallygateError):
-    """A text is not what its format asks; `code` says which kind of fault this is."""
+    """A text that violates its format; `code` is the code of the finding."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -44,12 +44,12 @@ class FormatError(TallygateError):
 
 
 def truncate_text(text: str) -> str:
-    """The text, shortened where it is long."""
+    """Return the text, shortened if it is long."""
     return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}…"
 
 
 def quote_text(text: str) -> str:
-    """The text in quotes, shortened where it is long."""
+    """Return the text in quotes, shortened if it is long."""
     return (
         f'"{truncate_text(text)}"'
         if len(text) <= _MAX_SHOWN_LENGTH
@@ -58,7 +58,7 @@ def quote_text(text: str) -> str:
 
 
 def check_quantity(text: str) -> None:
-    """A Kubernetes quantity with a digit in it, not negative, within int64."""
+    """Check a Kubernetes quantity: with a digit, not negative, within int64."""
     if len(text) > _MAX_QUANTITY_LENGTH:
         raise FormatError(
             BAD_QUANTITY, f"{quote_text(text)} is longer than {_MAX_QUANTITY_LENGTH} characters; write it shorter"
@@ -69,7 +69,7 @@ def check_quantity(text: str) -> None:
         raise FormatError(
             BAD_QUANTITY, f"{quote_text(text)} is not a quantity: {_explain_quantity_error(text, error)}"
         ) from error
-    if not _HAS_DIGIT.match(text):  # Kubernetes reads it as 0, which nobody meant
+    if not _HAS_DIGIT.match(text):  # Kubernetes reads it as 0, which is never the intention
         raise FormatError(BAD_QUANTITY, f"{quote_text(text)} has no digit before its suffix; write one as in 8 or 64Gi")
     if quantity.sign < 0:
         raise FormatError(BAD_QUANTITY, f"{text} is negative; write 0 or more")
@@ -78,11 +78,11 @@ def check_quantity(text: str) -> None:
 
 
 _SUFFIX_CORRECTIONS = {"": "", "B": "", "K": "k", "G": "G", "T": "T", "KI": "Ki", "MI": "Mi", "GI": "Gi", "TI": "Ti"}
-"""What people write, in capitals and without the `B` of bytes, and the suffix that it is."""
+"""Frequent misspellings of suffixes, in capitals and without the `B` of bytes, and the correct suffix."""
 
 
 def _explain_quantity_error(text: str, error: QuantityError) -> str:
-    """Kubernetes' own words shortened to what helps, with a spelling that would pass where one is near."""
+    """Return the Kubernetes message without its regular expression, with a similar valid spelling if one exists."""
     correction = _suggest_quantity(text)
     if correction:
         return f"write {correction}"
@@ -92,7 +92,7 @@ def _explain_quantity_error(text: str, error: QuantityError) -> str:
 
 
 def _suggest_quantity(text: str) -> str:
-    """The quantity that was probably meant, or nothing."""
+    """Return the probable quantity, or an empty text."""
     letters = text.lstrip("-+.0123456789")
     number, unit = text.removesuffix(letters), letters.strip().upper()
     suffix = _SUFFIX_CORRECTIONS.get(unit.removesuffix("B"), unit[:1] if unit == "MB" else None)
@@ -103,7 +103,7 @@ def _suggest_quantity(text: str) -> str:
 
 
 def check_policy_name(text: str) -> None:
-    """The name of a policy."""
+    """Check the name of a policy."""
     if not _NAME_PATTERN.fullmatch(text):
         advice = "use lowercase letters, digits, '-' and '.', with a letter or digit at both ends"
         raise FormatError(BAD_NAME, f"{quote_text(text)} is not a name; {advice}{_suggest_name(text)}")
@@ -115,7 +115,7 @@ def _suggest_name(text: str) -> str:
 
 
 def check_resource_pattern(text: str) -> None:
-    """A glob over resource names, a family's name, or `!` and one of these."""
+    """Check a glob over resource names, the name of a family, or `!` before one of these."""
     glob = text.removeprefix("!")
     if not glob:
         raise FormatError(BAD_PATTERN, f"{quote_text(text)} names nothing; write a resource name or glob")
@@ -123,14 +123,14 @@ def check_resource_pattern(text: str) -> None:
 
 
 def check_name_pattern(text: str) -> None:
-    """A glob over namespace names."""
+    """Check a glob over namespace names."""
     if text.startswith("!"):
         raise FormatError(BAD_PATTERN, f'{quote_text(text)}: "!" is for resources; put the name under exclude instead')
     _check_glob(_NAME_GLOB, text, text, "lowercase letters, digits and '-'", "team-*")
 
 
 def check_account_pattern(text: str) -> None:
-    """A glob over service accounts."""
+    """Check a glob over service accounts."""
     if text.startswith("system:serviceaccount:"):
         suggestion = text.removeprefix("system:serviceaccount:").replace(":", "/")
         raise FormatError(BAD_PATTERN, f'{quote_text(text)}: write a service account as namespace/name: "{suggestion}"')
@@ -140,7 +140,7 @@ def check_account_pattern(text: str) -> None:
 
 
 def check_subject_pattern(text: str) -> None:
-    """A glob over user or group names, which may hold nearly anything."""
+    """Check a glob over user or group names, which may contain nearly any character."""
     if not text.strip() or not text.isprintable():
         raise FormatError(
             BAD_PATTERN, f"{quote_text(text)} is not a name; write a user or group, as in platform-admins"
@@ -154,7 +154,7 @@ def _check_glob(pattern: re.Pattern[str], text: str, glob: str, letters: str, ex
 
 
 def check_label_key(text: str) -> None:
-    """A label or annotation key (apimachinery IsQualifiedName)."""
+    """Check a label or annotation key (apimachinery IsQualifiedName)."""
     errors = find_qualified_name_errors(text)
     if errors:
         advice = (
@@ -166,7 +166,7 @@ def check_label_key(text: str) -> None:
 
 
 def check_label_value(text: str) -> None:
-    """A label value (apimachinery IsValidLabelValue, v1.36)."""
+    """Check a label value (apimachinery IsValidLabelValue, v1.36)."""
     if len(text) > _MAX_LABEL_VALUE_LENGTH or not _LABEL_VALUE.fullmatch(text):
         advice = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
         raise FormatError(
@@ -175,13 +175,13 @@ def check_label_value(text: str) -> None:
 
 
 def check_object_name(text: str) -> None:
-    """The name of an object such as a PriorityClass."""
+    """Check the name of an object such as a PriorityClass."""
     if not _NAME_PATTERN.fullmatch(text):
         raise FormatError(BAD_NAME, f"no object can be called {quote_text(text)}; write its name, without globs")
 
 
 def split_counted_name(text: str) -> tuple[str, str]:
-    """The prefix of a counted name (`requests.`, `limits.` or none) and what it counts."""
+    """Return the prefix of a counted name (`requests.`, `limits.` or empty) and the name without it."""
     for prefix in (REQUESTS_PREFIX, LIMITS_PREFIX):
         if text.startswith(prefix):
             return prefix, text.removeprefix(prefix)
@@ -189,7 +189,7 @@ def split_counted_name(text: str) -> tuple[str, str]:
 
 
 def check_counted_name(text: str) -> None:
-    """A name that a cap may count."""
+    """Check a name that a cap can count."""
     prefix, name = split_counted_name(text)
     if name == PODS_RESOURCE:
         if prefix:
@@ -226,7 +226,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
 
 
 def create_format_checker() -> FormatChecker:
-    """A checker that knows these formats and no others."""
+    """Return a checker with exactly these formats."""
     format_checker = FormatChecker(formats=())
     for name, check in FORMAT_CHECKS.items():
         format_checker.checks(name, raises=FormatError)(_create_format_function(name, check))

@@ -1,7 +1,7 @@
 """Globs: `*` stands for any run of characters, `?` for one, and every other character for itself.
 
-There are no character classes and no escapes: no name that a policy speaks of contains `*`, `?` or brackets. `*`
-crosses `/`, so `nvidia.com/*` is a family and `*` is everything.
+There are no character classes and no escapes: no name in a policy contains `*`, `?` or brackets. `*` matches `/` too,
+so `nvidia.com/*` is a family and `*` matches every name.
 """
 
 import re
@@ -13,30 +13,31 @@ WILDCARDS = frozenset("*?")
 
 @lru_cache(maxsize=4096)
 def compile_glob(glob: str) -> re.Pattern[str]:
-    """The regular expression of a glob. It matches whole texts, in time that grows with text times glob, no worse.
+    """Return the regular expression of a glob, which matches whole texts.
 
-    `fnmatch.translate` writes each `*literal` as an atomic group, so that no text makes it backtrack.
+    The time of a match is at most proportional to the text length times the glob length. `fnmatch.translate` writes
+    each `*literal` as an atomic group, so that no text causes backtracking.
     """
     return re.compile(translate(glob.replace("[", "[[]")))
 
 
 def matches(glob: str, text: str) -> bool:
-    """Whether the whole text matches, case and all."""
+    """Return whether a glob matches the whole text, case-sensitively."""
     return compile_glob(glob).match(text) is not None
 
 
 def is_literal(glob: str) -> bool:
-    """Whether the glob matches one text only: itself."""
+    """Return whether the glob matches only one text: itself."""
     return WILDCARDS.isdisjoint(glob)
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """Whether every text that `narrow` matches is matched by `wide`. Never wrongly true."""
+    """Return whether `wide` matches every text that `narrow` matches. The result is never wrongly true."""
     return wide == narrow or (_can_share_prefix(wide, narrow) and _covers_uncached(wide, narrow))
 
 
 def _can_share_prefix(first: str, second: str) -> bool:
-    """Whether two globs agree as far as neither is wild yet: a cheap no for most pairs."""
+    """Return whether two globs agree up to their first wildcard, which excludes most pairs cheaply."""
     for left, right in zip(first, second, strict=False):
         if left in WILDCARDS or right in WILDCARDS:
             return True
@@ -47,7 +48,7 @@ def _can_share_prefix(first: str, second: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _covers_uncached(wide: str, narrow: str) -> bool:
-    """`covers`, by walking through `wide` with each symbol of `narrow`."""
+    """Return the result of `covers`: pass through `wide` with each symbol of `narrow`."""
     wide, narrow = _normalize(wide), _normalize(narrow)
     reach = {0}
     for symbol in narrow:
@@ -56,12 +57,12 @@ def _covers_uncached(wide: str, narrow: str) -> bool:
 
 
 def _normalize(glob: str) -> str:
-    """The same glob with each run of wildcards written one way: its `?` first, then one `*`."""
+    """Return an equivalent glob with one form for each run of wildcards: its `?` first, then one `*`."""
     return re.sub(r"[*?]+", lambda run: "?" * run[0].count("?") + ("*" if "*" in run[0] else ""), glob)
 
 
 def _skip_stars(glob: str, reach: set[int]) -> set[int]:
-    """The positions, with those behind a `*` that may stand for nothing."""
+    """Return the positions and also the positions after each `*` that may match an empty text."""
     positions = set(reach)
     for position in reach:
         next_position = position
@@ -72,7 +73,7 @@ def _skip_stars(glob: str, reach: set[int]) -> set[int]:
 
 
 def _advance(glob: str, reach: set[int], symbol: str) -> set[int]:
-    """Where the glob may stand after one more symbol of the narrower glob; only its `*` takes a `*`."""
+    """Return the positions after one more symbol of the narrower glob; only a `*` matches its `*`."""
     positions = set()
     for position in reach:
         if position == len(glob):
@@ -85,13 +86,13 @@ def _advance(glob: str, reach: set[int], symbol: str) -> set[int]:
 
 
 def overlaps(first: str, second: str) -> bool:
-    """Whether some text matches both globs. Exact."""
+    """Return whether some text matches both globs. The result is exact."""
     return first == second or (_can_share_prefix(first, second) and _overlaps_uncached(first, second))
 
 
 @lru_cache(maxsize=4096)
 def _overlaps_uncached(first: str, second: str) -> bool:
-    """`overlap`, by walking through both at once."""
+    """Return the result of `overlaps`: pass through both globs at once."""
     reach = {(0, 0)}
     seen: set[tuple[int, int]] = set()
     while reach:
@@ -105,7 +106,7 @@ def _overlaps_uncached(first: str, second: str) -> bool:
 
 
 def _advance_both(first: str, second: str, first_position: int, second_position: int) -> set[tuple[int, int]]:
-    """The pairs of positions that one further character, or a `*` that ends, leads to."""
+    """Return the pairs of positions after one more character, or after the end of a `*`."""
     left, right = first[first_position : first_position + 1], second[second_position : second_position + 1]
     pairs = set()
     if left == "*":

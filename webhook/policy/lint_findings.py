@@ -1,6 +1,6 @@
-"""A finding: one thing about a policy file that its author should know.
+"""Lint findings: one error or warning about a policy file, for its author.
 
-Remarks: what lint says of one field of one policy, and how that becomes a finding.
+`FieldProblem` is a finding about one field of one policy before it has a source location.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from webhook.policy.model import NamespaceCap, ResourceRule, SourceLocation
 
 
 class Severity(StrEnum):
-    """An error keeps the set from being used; a warning does not."""
+    """The severity of a finding: an error prevents the use of the policy set, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintFinding:
-    """What is wrong where, why, and what would pass; `code` is the number of a `webhook.accounting.problem.Code`."""
+    """A finding with location, reason and advice; `code` is the number of a `webhook.accounting.problem.Code`."""
 
     file: str
     line: int
@@ -30,16 +30,16 @@ class LintFinding:
 
     @classmethod
     def create(cls, location: SourceLocation, code: str, severity: Severity, message: str) -> "LintFinding":
-        """A finding at a source position."""
+        """Return a finding at a source location."""
         return cls(location.file, location.line, location.column, code, severity, message)
 
     def __str__(self) -> str:
-        """`file:line:column: error: message (code)`, clickable in editors."""
+        """Return `file:line:column: error: message (code)`, which editors can open."""
         return f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message} ({self.code})"
 
 
 class FieldProblem(NamedTuple):
-    """`field` is a path such as `spec.checks.perPod`, empty when the whole policy is meant."""
+    """A problem of a policy; `field` is a path such as `spec.checks.perPod`, empty for the whole policy."""
 
     field: str
     code: str
@@ -48,17 +48,17 @@ class FieldProblem(NamedTuple):
 
 
 def create_error(field: str, code: str, text: str) -> FieldProblem:
-    """What keeps the set from being used."""
+    """Return a problem that prevents the use of the policy set."""
     return FieldProblem(field, code, Severity.ERROR, text)
 
 
 def create_warning(field: str, code: str, text: str) -> FieldProblem:
-    """What is legal and probably a slip."""
+    """Return a problem that is legal but probably a mistake."""
     return FieldProblem(field, code, Severity.WARNING, text)
 
 
 def create_finding(policy: ResourceRule | NamespaceCap, problem: FieldProblem) -> LintFinding:
-    """The remark at the place of its field, with the policy's name."""
+    """Return the finding for a problem, at the location of its field and with the name of the policy."""
     kind = "rule" if isinstance(policy, ResourceRule) else "cap"
     prefix = f"{problem.field}: " if problem.field else ""
     message = f'{kind} "{policy.name}": {prefix}{problem.text}'

@@ -1,4 +1,4 @@
-"""What is wrong with two rules together: one says nothing new, or no request can satisfy both."""
+"""Lint of two rules together: a redundant rule, or two rules that no request can satisfy."""
 
 from collections.abc import Iterator
 
@@ -17,10 +17,11 @@ from webhook.policy.policy_codes import CONTRADICTORY, SHADOWED
 
 _ENFORCEMENTS_BY_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
 _ANY_DOMAIN = ""
+_CONTAINER_FIELD, _POD_FIELD = "spec.checks.perContainer", "spec.checks.perPod"
 
 
 def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[LintFinding]:
-    """Findings about each two rules that may speak of one resource."""
+    """Yield the findings about each two rules that may apply to one resource."""
     shadowed: set[str] = set()
     for first, second in _list_comparable_pairs(rules):
         for narrow, wide in _find_shadowing(first, second):
@@ -32,7 +33,10 @@ def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[LintFinding]:
 
 
 def _list_comparable_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[ResourceRule, ResourceRule]]:
-    """Each two rules, but for those on different domains, so that a thousand rules for as many vendors are quick."""
+    """Yield each two rules, except those on different domains.
+
+    A thousand rules for as many vendors are therefore fast.
+    """
     by_domain: dict[str, list[int]] = {}
     for index, rule in enumerate(rules):
         domains = _list_domains(rule)
@@ -45,13 +49,13 @@ def _list_comparable_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[Re
 
 
 def _list_domains(rule: ResourceRule) -> set[str]:
-    """The domains that a rule's resources are in; what may be in any is everywhere."""
+    """Return the domains of a rule's resources; a pattern over several domains counts as any domain."""
     domains = (pattern.partition("/") for pattern in list_included(rule.resources))
     return {domain if slash and is_literal(domain) else _ANY_DOMAIN for domain, slash, _ in domains}
 
 
 def _find_shadowing(first: ResourceRule, second: ResourceRule) -> Iterator[tuple[ResourceRule, ResourceRule]]:
-    """The rule in the shadow and the one that throws it; the later one is in it when each shadows the other."""
+    """Yield the redundant rule and the rule that covers it; of two equal rules the later one is redundant."""
     for narrow, wide in ((second, first), (first, second)):
         if _is_shadowing(wide, narrow):
             yield narrow, wide
@@ -69,7 +73,7 @@ def _is_shadowing(wide: ResourceRule, narrow: ResourceRule) -> bool:
 
 
 def _checks_imply(strict: Checks, lax: Checks) -> bool:
-    """Whether what passes the one set of checks passes the other, and is filled in likewise."""
+    """Return whether an object that passes the strict checks passes the lax ones, and is filled in likewise."""
     return (
         (strict.well_formed_name or not lax.well_formed_name)
         and _rank_whole_quantity(strict) >= _rank_whole_quantity(lax)
@@ -82,7 +86,7 @@ def _checks_imply(strict: Checks, lax: Checks) -> bool:
 
 
 def _rank_whole_quantity(checks: Checks) -> int:
-    """For none, for countable resources, for all."""
+    """Return 0 if the check is off, 1 if it applies to countable resources, 2 if it applies to all."""
     return {False: 0, None: 1, True: 2}[checks.whole_quantity]
 
 
@@ -106,7 +110,7 @@ def _bounds_imply(strict: AmountBounds | None, lax: AmountBounds | None) -> bool
 
 
 def _find_contradiction(first: ResourceRule, second: ResourceRule) -> Iterator[LintFinding]:
-    """An error where the one is for everything that the other is for, else a warning: they may never meet."""
+    """Yield an error if the scope of one rule contains the other's, else a warning: no request may match both."""
     if not (_has_shown_bounds(first) and _has_shown_bounds(second)) or not can_share_request(first.match, second.match):
         return
     if not resources_overlap(first.resources, second.resources):
@@ -124,13 +128,16 @@ def _find_contradiction(first: ResourceRule, second: ResourceRule) -> Iterator[L
 
 
 def _has_shown_bounds(rule: ResourceRule) -> bool:
-    """Whether the rule says to a user what amounts may be."""
+    """Return whether the rule shows its bounds to users."""
     has_bounds = rule.checks.per_container is not None or rule.checks.per_pod is not None
     return has_bounds and rule.enforcement is not Enforcement.AUDIT
 
 
 def _find_unsatisfiable(checks: Checks, other_checks: Checks) -> tuple[str, str]:
-    """The fields of the two that no amount suits, or nothing; bounds that are impossible alone are told elsewhere."""
+    """Return the fields of both that no amount satisfies, or empty texts.
+
+    Other checks report bounds that are impossible on their own.
+    """
     if _is_contradictory(checks.per_container, other_checks.per_container):
         return _CONTAINER_FIELD, _CONTAINER_FIELD
     if _is_contradictory(checks.per_pod, other_checks.per_pod):
@@ -140,16 +147,13 @@ def _find_unsatisfiable(checks: Checks, other_checks: Checks) -> tuple[str, str]
     return (_POD_FIELD, _CONTAINER_FIELD) if _exceeds_pod_max(other_checks.per_container, checks.per_pod) else ("", "")
 
 
-_CONTAINER_FIELD, _POD_FIELD = "spec.checks.perContainer", "spec.checks.perPod"
-
-
 def _is_prohibition(bounds: AmountBounds) -> bool:
-    """Whether the bounds say *none at all*: a prohibition beside a rule is meant, not a contradiction."""
+    """Return whether the bounds allow zero only: such a prohibition next to another rule is intentional."""
     return bounds.max is not None and bounds.max.sign == 0
 
 
 def _is_contradictory(bounds: AmountBounds | None, other_bounds: AmountBounds | None) -> bool:
-    """Whether each bounds leave something and both together nothing."""
+    """Return whether an amount satisfies each of the bounds, but none satisfies both."""
     if bounds is None or other_bounds is None or _is_prohibition(bounds) or _is_prohibition(other_bounds):
         return False
     is_each_satisfiable = find_min_allowed((bounds,)) is not None and find_min_allowed((other_bounds,)) is not None
@@ -157,7 +161,7 @@ def _is_contradictory(bounds: AmountBounds | None, other_bounds: AmountBounds | 
 
 
 def _exceeds_pod_max(container: AmountBounds | None, pod: AmountBounds | None) -> bool:
-    """Whether one container must ask for more than a pod may."""
+    """Return whether one container must request more than a pod may request."""
     if container is None or pod is None or pod.max is None or _is_prohibition(pod):
         return False
     min_allowed = find_min_allowed((container,))

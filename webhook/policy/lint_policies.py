@@ -1,13 +1,10 @@
-"""What is wrong with one rule by itself.
+"""Lint of a policy set: well-formed policies that cannot be intended.
 
-What is wrong with caps, one by one and together.
+Errors are rules and caps that no request can match or satisfy; they prevent the use of the set. Warnings are legal and
+probably mistakes. Each finding has the location of its field.
 
-Resource names that look like slips: near a well-known one, or spelt otherwise elsewhere in the set.
-
-Lint: what a set of well-formed policies means that its author cannot have meant.
-
-Errors are what no request could ever meet or satisfy; they keep a set from being used. Warnings are what is legal and
-probably a slip. Each stands at the field it is about.
+The checks cover each rule, each cap, caps and rules in pairs, and resource names that are probably misspelt: similar to
+a well-known name, or spelt differently elsewhere in the set.
 """
 
 import re
@@ -60,14 +57,26 @@ from webhook.policy.suggest import WELL_KNOWN_RESOURCES, suggest_resource
 _KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"})
 
 
+def lint_policies(policies: PolicySet) -> tuple[LintFinding, ...]:
+    """Return every finding about a set, sorted by location."""
+    findings = {
+        *(finding for rule in policies.rules for finding in lint_rule(rule)),
+        *(finding for cap in policies.caps for finding in lint_cap(cap)),
+        *lint_pairs(policies.rules),
+        *lint_redundant_caps(policies.caps),
+        *lint_names(policies),
+    }
+    return tuple(sorted(findings))
+
+
 def lint_rule(rule: ResourceRule) -> Iterator[LintFinding]:
-    """Findings about one rule."""
+    """Yield the findings about one rule."""
     for problem in (*_check_rule_match(rule), *_check_rule_checks(rule), *_check_rule_bounds(rule)):
         yield create_finding(rule, problem)
 
 
 def explain_empty_namespaces(selector: NamespaceSelector | None) -> str:
-    """Why no namespace can be selected, or nothing."""
+    """Return the reason why a selector can select no namespace, or an empty text."""
     if selector is None:
         return ""
     if not is_selector_satisfiable(selector.selector):
@@ -78,7 +87,7 @@ def explain_empty_namespaces(selector: NamespaceSelector | None) -> str:
 
 
 def _check_rule_match(rule: ResourceRule) -> Iterator[FieldProblem]:
-    """Why nothing can ever meet the rule."""
+    """Yield the reasons why no request can match the rule."""
     included, excluded = list_included(rule.resources), list_excluded(rule.resources)
     if not included:
         yield _create_matches_nothing(
@@ -106,7 +115,7 @@ def _create_matches_nothing(field: str, text: str) -> FieldProblem:
 
 
 def _check_rule_checks(rule: ResourceRule) -> Iterator[FieldProblem]:
-    """Checks that are all off, or that no kind of the rule can be judged by."""
+    """Yield a warning if all checks are off, and for each check that applies to no kind of the rule."""
     checks = rule.checks
     enabled = (
         checks.well_formed_name,
@@ -127,7 +136,7 @@ def _check_rule_checks(rule: ResourceRule) -> Iterator[FieldProblem]:
 
 
 def _list_pod_checks(checks: Checks) -> Iterator[str]:
-    """The checks, of those asked for, that are about pods only."""
+    """Yield the enabled checks that apply to pods only."""
     if checks.requests_equal_limits in {Equality.REQUIRE, Equality.FILL}:
         yield "requestsEqualLimits"
     if checks.per_container is not None:
@@ -141,7 +150,7 @@ def _list_pod_checks(checks: Checks) -> Iterator[str]:
 
 
 def _check_rule_bounds(rule: ResourceRule) -> Iterator[FieldProblem]:
-    """Bounds that contradict themselves or one another."""
+    """Yield the problems of bounds that contradict themselves or one another."""
     container, pod = rule.checks.per_container, rule.checks.per_pod
     countable = all(is_countable_pattern(pattern) for pattern in list_included(rule.resources))
     for field, bounds in (("spec.checks.perContainer", container), ("spec.checks.perPod", pod)):
@@ -167,7 +176,7 @@ def _check_bounds(field: str, bounds: AmountBounds) -> Iterator[FieldProblem]:
 
 
 def _check_choices(field: str, bounds: AmountBounds) -> Iterator[FieldProblem]:
-    """Values of `oneOf` that the other bounds forbid, or that stand there twice."""
+    """Yield the values of `oneOf` that the other bounds exclude, or that are duplicates."""
     for index, choice in enumerate(bounds.one_of):
         choice_path = f"{field}.oneOf[{index}]"
         if not is_allowed_amount(bounds, choice):
@@ -191,7 +200,7 @@ def _check_fractions(field: str, bounds: AmountBounds) -> Iterator[FieldProblem]
 
 
 def lint_cap(cap: NamespaceCap) -> Iterator[LintFinding]:
-    """Findings about one cap."""
+    """Yield the findings about one cap."""
     for problem in (*_check_cap_match(cap), *_check_cap_amounts(cap), *_check_soft_limits(cap)):
         yield create_finding(cap, problem)
 
@@ -236,7 +245,7 @@ def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
 
 
 def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]:
-    """Caps that another one on the same pods of the same namespaces makes superfluous."""
+    """Yield a warning for each cap that another one on the same pods of the same namespaces makes redundant."""
     groups: dict[str, list[NamespaceCap]] = {}
     for cap in caps:
         groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared)), []).append(cap)
@@ -252,17 +261,17 @@ def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]
 
 
 def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
-    """Whether the first refuses and warns wherever the second would."""
+    """Return whether the first cap denies and warns wherever the second one does."""
     return (
         all(name in tight.hard and tight.hard[name] <= limit for name, limit in loose.hard.items())
-        and all(name in tight.soft and tight.soft[name] <= most for name, most in loose.soft.items())
+        and all(name in tight.soft and tight.soft[name] <= limit for name, limit in loose.soft.items())
         and tight.exceed == loose.exceed
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _ResourceUse:
-    """One place where a policy names a resource."""
+    """One field of a policy that names a resource."""
 
     name: str
     policy: ResourceRule | NamespaceCap
@@ -270,7 +279,7 @@ class _ResourceUse:
 
 
 def lint_names(policies: PolicySet) -> Iterator[LintFinding]:
-    """A warning for each name that was probably meant to be another one."""
+    """Yield a warning for each name that is probably a misspelling of another one."""
     uses = list(_list_uses(policies))
     respellings = _find_respellings(uses)
     for use in uses:
@@ -294,7 +303,10 @@ def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
 
 
 def _suggest_well_known(name: str) -> str | None:
-    """The well-known name that this one is a slip for. Names that differ by digits only are members of one family."""
+    """Return the well-known name whose misspelling this name probably is, or None.
+
+    Names that differ by digits only are members of one family.
+    """
     suggestion = suggest_resource(name, WELL_KNOWN_RESOURCES)
     return None if suggestion is None or _remove_digits(suggestion) == _remove_digits(name) else suggestion
 
@@ -304,7 +316,7 @@ def _remove_digits(name: str) -> str:
 
 
 def _find_respellings(uses: list[_ResourceUse]) -> dict[str, str]:
-    """For each name that is used less often than another one of the same letters, that other one."""
+    """Return, for each name that is rarer than another one of the same letters, that other name."""
     uses_by_name = Counter(use.name for use in uses)
     by_letters: dict[str, set[str]] = {}
     for name in uses_by_name:
@@ -319,18 +331,6 @@ def _find_respellings(uses: list[_ResourceUse]) -> dict[str, str]:
 
 
 def _normalize_spelling(name: str) -> str:
-    """A name without what people get wrong: case, separators, a plural."""
+    """Return a name without its frequent variations: case, separators, a plural."""
     domain, _, rest = name.lower().rpartition("/")
     return f"{domain}/{re.sub('[-_.]', '', rest).removesuffix('s')}"
-
-
-def lint_policies(policies: PolicySet) -> tuple[LintFinding, ...]:
-    """Every finding about a set, sorted by place."""
-    findings = {
-        *(finding for rule in policies.rules for finding in lint_rule(rule)),
-        *(finding for cap in policies.caps for finding in lint_cap(cap)),
-        *lint_pairs(policies.rules),
-        *lint_redundant_caps(policies.caps),
-        *lint_names(policies),
-    }
-    return tuple(sorted(findings))

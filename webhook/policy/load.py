@@ -1,4 +1,4 @@
-"""Loading: policy files from disk, once. What is in force while they change is `store`."""
+"""The loader: reads policy files from disk once. `store` reloads them while they change."""
 
 import os
 import stat
@@ -14,19 +14,19 @@ from webhook.policy.parse import ParseResult, parse
 from webhook.policy.policy_codes import UNREADABLE
 
 SUFFIXES = (".yaml", ".yml", ".json")
-"""What a file in a policy folder is called; others are passed over, as are hidden ones and folders within."""
+"""The suffixes of policy files in a folder; other files, hidden files and nested folders are ignored."""
 
 SHIPPED_POLICIES = Path(__file__).parent / "shipped"
-"""The default set, which is in force where nobody names another. It is in the wheel."""
+"""The default set, active unless the configuration names another. It is part of the wheel."""
 
 
 def load_policies(paths: Sequence[Path], extra_documents: Sequence[tuple[str, Node]] = ()) -> ParseResult:
     """Read and lint all policy files at these paths: files, and folders of files (not of folders).
 
-    `written` are further policies that are read already, each with the name of its file.
+    `extra_documents` are further policies that the caller has read already, each with the name of its file.
 
-    A folder's files are read by name, each once however many names it has, as `*.yaml`, `*.yml` or `*.json`; what
-    cannot be read is a finding.
+    The files of a folder (`*.yaml`, `*.yml` or `*.json`) are read in the order of their names, each once even if
+    several links lead to it. An unreadable file is a finding.
     """
     contents: list[tuple[str, bytes]] = []
     findings: list[LintFinding] = []
@@ -38,7 +38,7 @@ def load_policies(paths: Sequence[Path], extra_documents: Sequence[tuple[str, No
             total += len(content)
     parsed = parse(contents, extra_documents)
     if contents and parsed.is_usable and not (parsed.policies.rules or parsed.policies.caps):
-        # An editor empties a file before it writes it; taken at its word, that would let everything through.
+        # An editor empties a file before it writes it; a gate that used the empty file would accept every request.
         findings.extend(
             _create_unreadable_finding(Path(name), "says no policy, nor does any file beside it")
             for name, _ in contents
@@ -48,7 +48,7 @@ def load_policies(paths: Sequence[Path], extra_documents: Sequence[tuple[str, No
 
 
 def find_policy_files(paths: Sequence[Path], findings: list[LintFinding]) -> list[Path]:
-    """The files at these paths, at most one more than may be read; what is wrong with a path is put to the findings."""
+    """Return the files at these paths, at most one more than the bound; append the problems of paths to `findings`."""
     files_by_path: dict[str, Path] = {}
     for path in paths:
         try:
@@ -77,7 +77,7 @@ def _list_files(path: Path) -> list[Path]:
 
 
 def _read_content(path: Path, findings: list[LintFinding]) -> bytes | None:
-    """The bytes of a file, as far as tells that it is too large."""
+    """Return the bytes of a file, at most one more than the bound, or None if the file is unreadable."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             findings.append(

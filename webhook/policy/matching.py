@@ -1,7 +1,7 @@
-"""Matching: does this pattern, selector or subject speak of that resource, namespace, object or user.
+"""Matching: tests of a pattern, selector or subject against a resource, namespace, object or user.
 
-Primitives only; which of them a rule combines is `webhook.admission`'s matter. All are exact, and where an answer
-needs labels that nobody knows it is `None`, never a guess.
+The module has only the primitives; `webhook.admission` combines them. All are exact. If an answer needs labels that are
+unknown, it is `None`, never a guess.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,16 +12,16 @@ from webhook.policy.globs import compile_glob, matches
 from webhook.policy.model import LabelRequirement, LabelSelector, NamespaceSelector, Operator, Subjects
 
 FAMILY_PATTERNS: Mapping[str, Family] = {"extended": Family.EXTENDED, "opaque": Family.OPAQUE}
-"""Patterns that name a whole family instead of being globs."""
+"""Patterns that are names of a family, not globs."""
 
 _MAX_CACHED_LENGTH = 317
-"""A well-formed resource name has at most 253 + 1 + 63 bytes; longer ones are hostile and are not kept."""
+"""A well-formed resource name has at most 253 + 1 + 63 bytes; longer ones are hostile and are not cached."""
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 def matches_resource(patterns: tuple[str, ...], name: str) -> bool:
-    """Whether a resource name is spoken of: some pattern includes it and none with `!` excludes it, in any order.
+    """Return whether patterns match a resource name: one includes it and none with `!` excludes it, in any order.
 
     A pattern is a glob over the whole name, or `extended` or `opaque` for those families (design §2).
     """
@@ -43,14 +43,14 @@ _matches_cached = lru_cache(maxsize=16384)(_matches_uncached)
 
 
 def _matches_pattern(pattern: str, name: str) -> bool:
-    wanted_family = FAMILY_PATTERNS.get(pattern)
-    return matches(pattern, name) if wanted_family is None else classify_name(name) is wanted_family
+    family = FAMILY_PATTERNS.get(pattern)
+    return matches(pattern, name) if family is None else classify_name(name) is family
 
 
 def matches_namespace(selector: NamespaceSelector | None, name: str, labels: Mapping[str, str] | None) -> bool | None:
-    """Whether a namespace is selected; `None` when that hangs on its labels and they are not known.
+    """Return whether a selector matches a namespace, or `None` if that depends on its labels and they are unknown.
 
-    The name decides first, so labels are needed only where a label selector is left to ask.
+    The name decides first, so labels matter only if the name matches and there is a label selector.
     """
     if selector is None:
         return True
@@ -64,10 +64,10 @@ def matches_namespace(selector: NamespaceSelector | None, name: str, labels: Map
 
 
 def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str] | None) -> bool:
-    """Whether labels satisfy a selector; absent labels are no labels, an absent selector asks nothing.
+    """Return whether labels satisfy a selector; missing labels count as empty, a missing selector matches always.
 
-    As Kubernetes does it (apimachinery pkg/labels/selector.go, Requirement.Matches, v1.36): `NotIn` and
-    `DoesNotExist` hold where the key is missing.
+    The semantics are those of Kubernetes (apimachinery pkg/labels/selector.go, Requirement.Matches, v1.36): `NotIn` and
+    `DoesNotExist` are satisfied if the key is missing.
     """
     if selector is None:
         return True
@@ -90,10 +90,10 @@ def _is_satisfied(requirement: LabelRequirement, labels: Mapping[str, str]) -> b
 
 
 def matches_subjects(subjects: Subjects, user_name: str, groups: Iterable[str]) -> bool:
-    """Whether a user is one of these: by name, by a group, or as a service account `namespace/name`. Globs all.
+    """Return whether a user matches: by name, by a group, or as a service account `namespace/name`. All are globs.
 
-    A service account's user name is `system:serviceaccount:NAMESPACE:NAME`
-    (k8s.io/apiserver pkg/authentication/serviceaccount, MakeUsername, v1.36).
+    A service account's user name is `system:serviceaccount:NAMESPACE:NAME` (k8s.io/apiserver
+    pkg/authentication/serviceaccount, MakeUsername, v1.36).
     """
     if not (subjects.users or subjects.groups or subjects.service_accounts):
         return False
@@ -111,7 +111,7 @@ def _is_matching_account(globs: tuple[str, ...], user_name: str) -> bool:
 
 
 def _is_matching_account_glob(glob: str, namespace: str, name: str) -> bool:
-    """The two halves are matched each by its own glob, so that `ci/*` never reaches into another namespace."""
+    """Return whether each half matches its own glob, so that `ci/*` never matches an account of another namespace."""
     namespace_glob, _, name_glob = glob.partition("/")
     return matches(namespace_glob, namespace) and matches(name_glob, name)
 

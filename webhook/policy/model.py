@@ -1,7 +1,7 @@
-"""What a rule, a cap and a set of both are.
+"""The model of policies: rules, caps and sets of both.
 
-Plain immutable values with every default already filled in; how they are written is `webhook.policy.schema`'s matter,
-what they mean to an object is `webhook.admission`'s.
+All are immutable values with every default filled in. `webhook.policy.schema` defines their written form,
+`webhook.admission` applies them to objects.
 """
 
 from collections.abc import Mapping
@@ -17,25 +17,25 @@ def _create_empty_labels() -> Mapping[str, str]:
 
 
 def _create_empty_locations() -> Mapping[str, "SourceLocation"]:
-    """No places: a policy that was made and not read."""
+    """Return an empty mapping, for a policy that was not parsed from a file."""
     return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """Where something is written: `line` and `column` count from 1."""
+    """A position in a file: `line` and `column` count from 1."""
 
     file: str
     line: int
     column: int
 
     def __str__(self) -> str:
-        """`file:line:column`, as editors and compilers write it."""
+        """Return `file:line:column`, the notation of editors and compilers."""
         return f"{self.file}:{self.line}:{self.column}"
 
 
 class Enforcement(StrEnum):
-    """What happens to a request that breaks a rule."""
+    """The consequence for a request that violates a rule."""
 
     DENY = "deny"
     WARN = "warn"
@@ -43,7 +43,7 @@ class Enforcement(StrEnum):
 
 
 class Equality(StrEnum):
-    """What `requestsEqualLimits` asks for."""
+    """The values of `requestsEqualLimits`."""
 
     IGNORE = "ignore"
     REQUIRE = "require"
@@ -51,14 +51,14 @@ class Equality(StrEnum):
 
 
 class Schedulable(StrEnum):
-    """At which prediction a rule complains."""
+    """The prediction from which a rule is violated."""
 
     NEVER = "never"
     NOT_NOW = "not-now"
 
 
 class ForecastEnforcement(StrEnum):
-    """What happens to a workload whose pods a cap will not let in."""
+    """The consequence for a workload whose pods a cap will reject."""
 
     WARN = "warn"
     DENY = "deny"
@@ -93,7 +93,10 @@ class LabelSelector:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSelector:
-    """Which namespaces: in one of `include` (empty: all), in none of `exclude`, and labelled so. Globs both."""
+    """A selection of namespaces: a name in one of `include` (empty: all) and none of `exclude`, and matching labels.
+
+    `include` and `exclude` are globs.
+    """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -102,7 +105,7 @@ class NamespaceSelector:
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Who: any of these users, groups, or service accounts (`namespace/name`, globs)."""
+    """A selection of users: any of these users, groups, or service accounts (`namespace/name`), all of them globs."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -111,7 +114,7 @@ class Subjects:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Whom a rule is for. `kinds` and `namespaces` absent mean all."""
+    """The scope of a rule. `kinds` and `namespaces` of None mean all."""
 
     namespaces: NamespaceSelector | None = None
     kinds: frozenset[str] | None = None
@@ -121,7 +124,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class AmountBounds:
-    """What an amount may be: each absent means no such bound."""
+    """The bounds of an amount: a missing one does not limit it."""
 
     min: Quantity | None = None
     max: Quantity | None = None
@@ -131,10 +134,10 @@ class AmountBounds:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What a rule checks.
+    """The checks of a rule.
 
-    `None` for a check that may be left out means *for countable resources* (extended and opaque): nobody wants
-    whole CPUs because a rule matched `*`.
+    `None` for an optional check means *for countable resources* (extended and opaque): a rule that matches `*` should
+    not demand whole CPUs.
     """
 
     well_formed_name: bool = True
@@ -148,7 +151,7 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRule:
-    """A rule: what a request for some resources must look like. `why` is the admin's own reason, shown to the user."""
+    """A rule: demands on the requests for some resources. `reason` is the administrator's text for the user."""
 
     name: str
     resources: tuple[str, ...]
@@ -160,13 +163,13 @@ class ResourceRule:
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 
     def get_location(self, path: str) -> SourceLocation:
-        """Where a field (`spec.checks.perPod.max`) is written, or the policy itself where it is not."""
+        """Return the location of a field (`spec.checks.perPod.max`), or of the policy if the field is missing."""
         return self.locations.get(path, self.location)
 
 
 @dataclass(frozen=True, slots=True)
 class PodFilter:
-    """Which pods a cap counts: all that are said must hold; an empty one counts every pod."""
+    """A selection of pods that a cap counts: every given condition must match; an empty filter counts every pod."""
 
     priority_classes: tuple[str, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=_create_empty_labels)
@@ -175,11 +178,11 @@ class PodFilter:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceCap:
-    """A cap: what a set of namespaces may hold.
+    """A cap: limits for the pods of a set of namespaces.
 
-    `hard` and `soft` map a counted name (`nvidia.com/gpu`, `limits.memory`, `pods`; a `requests.` prefix is already
-    taken off) to the most there may be. `shared` caps hold one ledger for all their namespaces. `workloads` says what
-    happens to a workload whose pods have no room, `names_holders` whether a refusal says who holds most.
+    `hard` and `soft` map a counted name (`nvidia.com/gpu`, `limits.memory`, `pods`; the prefix `requests.` is removed)
+    to its limit. A `shared` cap has one ledger for all its namespaces. `workloads` is the consequence for a workload
+    whose pods exceed the free amount. `shows_top_consumers` adds the top consumers to the message of a denial.
     """
 
     name: str
@@ -196,13 +199,13 @@ class NamespaceCap:
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 
     def get_location(self, path: str) -> SourceLocation:
-        """Where a field (`spec.checks.perPod.max`) is written, or the policy itself where it is not."""
+        """Return the location of a field (`spec.checks.perPod.max`), or of the policy if the field is missing."""
         return self.locations.get(path, self.location)
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """Everything in force at one time. `digest` names it: the same files give the same digest."""
+    """All policies that are active at one time. `digest` identifies the set: equal files give an equal digest."""
 
     rules: tuple[ResourceRule, ...] = ()
     caps: tuple[NamespaceCap, ...] = ()

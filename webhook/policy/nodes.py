@@ -1,7 +1,7 @@
-"""Nodes: what YAML text says, with the place of everything and without a meaning.
+"""The nodes of YAML text: values with their positions, without a meaning.
 
-Scalars keep their source text, so that `1e3`, `010` and `3.0` are never seen through a float. Which value a scalar
-is follows the core schema of YAML 1.2: `yes` and `on` are texts, `true` is not.
+Scalars keep their source text, so that `1e3`, `010` and `3.0` never become a float. The value of a scalar follows the
+core schema of YAML 1.2: `yes` and `on` are texts, `true` is not.
 """
 
 import re
@@ -15,13 +15,13 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
 
 
 class Number(int):
-    """A number as JSON Schema may see it: that it is one, and its sign. What it is exactly, its source text says."""
+    """A number for JSON Schema, which needs its type and sign only; `text` has the exact value."""
 
     text: str
 
     @classmethod
     def written(cls, text: str) -> "Number":
-        """The number of this text, in constant time and space whatever its digits and exponent are."""
+        """Return the number of a source text, in constant time and space for any number of digits and any exponent."""
         mantissa = re.split("[eE]", text, maxsplit=1)[0]
         size = 0 if not mantissa.strip("+-0.") else 1
         number = cls(-size if text.startswith("-") else size)
@@ -29,7 +29,7 @@ class Number(int):
         return number
 
     def __str__(self) -> str:
-        """As it was written."""
+        """Return the source text."""
         return self.text
 
     __repr__ = __str__
@@ -37,7 +37,7 @@ class Number(int):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
-    """A scalar; `plain` when it stands without quotes and may therefore be something else than a text."""
+    """A scalar; a `plain` one has no quotes and may therefore be another type than a text."""
 
     line: int
     column: int
@@ -68,13 +68,13 @@ class Sequence:
 
     @property
     def value(self) -> list[Any]:
-        """The items' values."""
+        """The values of the items."""
         return [item.value for item in self.items]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapping:
-    """A mapping with keys of text, each once, in the order written. `weight` counts nodes, aliases written out."""
+    """A mapping with unique text keys in source order. `weight` counts nodes with all aliases expanded."""
 
     line: int
     column: int
@@ -83,15 +83,15 @@ class Mapping:
 
     @property
     def value(self) -> dict[str, Any]:
-        """The pairs' values."""
+        """The values of the pairs."""
         return {key.text: node.value for key, node in self.pairs}
 
     def get(self, name: str) -> "Node | None":
-        """The node under a key."""
+        """Return the node under a key, or None."""
         return next((node for key, node in self.pairs if key.text == name), None)
 
     def key(self, name: str) -> Scalar | None:
-        """The node of the key itself."""
+        """Return the node of the key itself, or None."""
         return next((key for key, _ in self.pairs if key.text == name), None)
 
 
@@ -99,14 +99,14 @@ Node = Scalar | Sequence | Mapping
 
 
 def joined(path: str, step: str | int) -> str:
-    """A path of fields with one more step, as people write it: `spec.match.kinds[1]`, `spec.hard[nvidia.com/gpu]`."""
+    """Return a field path with one more step: `spec.match.kinds[1]`, `spec.hard[nvidia.com/gpu]`."""
     if isinstance(step, int) or "/" in step or "." in step:
         return f"{path}[{step}]"
     return f"{path}.{step}" if path else step
 
 
 def descend(node: Node, path: Iterator[str | int]) -> Node:
-    """The node at a path of keys and indices, or the last one on the way that exists."""
+    """Return the node at a path of keys and indices, or the last existing node of the path."""
     for step in path:
         below = _child(node, step)
         if below is None:

@@ -1,6 +1,6 @@
-"""Parsing: from the bytes of policy files to a set of rules and caps, and everything that is wrong with them.
+"""The parser: from the bytes of policy files to a set of rules and caps, with all findings.
 
-Nothing stops at the first error: what can be read is read, so that one run shows every finding of every file.
+It does not stop at the first error, so that one run shows every finding of every file.
 """
 
 import re
@@ -23,20 +23,23 @@ from webhook.policy.schema import check_shape
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """What files say. `policies` holds what has the right shape, and may be used only when it is `usable`."""
+    """The result of parsing files.
+
+    `policies` contains the documents of the right shape; use it only if `is_usable`.
+    """
 
     policies: PolicySet
     findings: tuple[LintFinding, ...]
 
     @property
     def is_usable(self) -> bool:
-        """Whether no finding is an error."""
+        """True if no finding is an error."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
 @dataclass(slots=True)
 class _ParseState:
-    """What has been read so far, of all files."""
+    """The result so far, over all files."""
 
     rules: list[ResourceRule] = field(default_factory=list)
     caps: list[NamespaceCap] = field(default_factory=list)
@@ -51,9 +54,9 @@ class _ParseState:
 
 
 def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[str, Node]] = ()) -> ParseResult:
-    """Read files, given as name and content, into one set, and after them documents that are nodes already.
+    """Parse files, given as name and content, into one set, and then documents that are nodes already.
 
-    The digest is of the contents in their order: the same files give the same digest wherever they are mounted.
+    The digest covers the contents in their order: equal files give an equal digest in any folder.
     """
     state = _ParseState()
     if _check_limits(files, state):
@@ -78,7 +81,7 @@ def _compute_digest(files: Sequence[tuple[str, bytes]]) -> str:
 
 
 def _check_limits(files: Sequence[tuple[str, bytes]], state: _ParseState) -> bool:
-    """Whether the files together may be read at all."""
+    """Return whether the files together are within the bounds; add a finding if not."""
     if len(files) > bounds.MAX_FILES:
         message = (
             f"{len(files):,} policy files; at most {bounds.MAX_FILES:,} are read: put several policies in one file"
@@ -111,7 +114,7 @@ def _parse_file(name: str, content: bytes, state: _ParseState) -> None:
 
 
 def _parse_document(name: str, document: Node, state: _ParseState, reported: set[tuple[int, int]]) -> None:
-    """Judge one document; of a value at a place that was told of already, nothing more is said."""
+    """Parse one document; a value at a position with an earlier finding gets no second one."""
     shape_findings = check_shape(name, document)
     state.findings.update(finding for finding in shape_findings if (finding.line, finding.column) not in reported)
     state.findings.update(check_ambiguous_numbers(name, document))
@@ -121,7 +124,7 @@ def _parse_document(name: str, document: Node, state: _ParseState, reported: set
 
 
 def _add_policy(name: str, document: Mapping, state: _ParseState) -> None:
-    """Take up a well-shaped document, unless another one has its name already."""
+    """Add the policy of a well-shaped document, unless another policy has its name already."""
     fields = Fields(document)
     kind, policy_name = fields.get_text("kind"), fields.get_fields("metadata").get_text("name")
     node = fields.get_fields("metadata").get_node("name") or document
@@ -137,7 +140,7 @@ def _add_policy(name: str, document: Mapping, state: _ParseState) -> None:
 
 
 def check_ambiguous_numbers(name: str, document: Node) -> Iterator[LintFinding]:
-    """A warning of each number that is another one to other readers of YAML."""
+    """Yield a warning for each number that other YAML readers read as a different number."""
     for number in _find_ambiguous_numbers(document):
         message = (
             f"{quote_text(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
@@ -161,7 +164,7 @@ def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:
 
 
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
-    """A cap that names `X` and `requests.X` side by side."""
+    """Add an error for a cap that names both `X` and `requests.X`."""
     spec = Fields(document).get_fields("spec")
     for limit in ("hard", "soft"):
         amounts = spec.get_node(limit)
@@ -175,7 +178,7 @@ def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
 
 
 def _limit_per_file(findings: list[LintFinding]) -> Iterator[LintFinding]:
-    """The findings, of each file at most so many, and then how many more there are."""
+    """Yield the findings, per file up to the maximum and one more with a note on the omitted ones."""
     counts: dict[str, int] = {}
     for finding in findings:
         counts[finding.file] = counts.get(finding.file, 0) + 1

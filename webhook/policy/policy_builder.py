@@ -1,6 +1,7 @@
-"""Building: from a document that has the right shape to a rule or a cap, with every default filled in.
+"""The policy builder: from a document of the right shape to a rule or a cap, with every default filled in.
 
-The schema has judged already; what is not there takes its default here, and nothing is judged a second time.
+The schema has validated the document already. The builder replaces missing fields by their defaults and validates
+nothing again.
 """
 
 from collections.abc import Iterator
@@ -30,67 +31,67 @@ from webhook.policy.model import (
 from webhook.policy.nodes import Mapping, Node, Scalar, Sequence, joined
 
 REASON_ANNOTATION = "tallygate.dev/why"
-"""The annotation that holds the admin's own reason."""
+"""The annotation with the administrator's reason."""
 
 _EQUALITY_VALUES = {True: Equality.REQUIRE, False: Equality.IGNORE, "fill": Equality.FILL}
 
 
 class Fields:
-    """The fields of a node, each read with its default; a node that is absent has none."""
+    """The fields of a node, each with a default; a missing node has no fields."""
 
     def __init__(self, node: Node | None) -> None:
         self._node = node if isinstance(node, Mapping) else None
 
     def __bool__(self) -> bool:
-        """Whether it is there at all."""
+        """Return whether the node exists."""
         return self._node is not None
 
     def get_node(self, name: str) -> Node | None:
-        """The node of a field."""
+        """Return the node of a field, or None."""
         return None if self._node is None else self._node.get(name)
 
     def get_fields(self, name: str) -> "Fields":
-        """The fields beneath a field."""
+        """Return the fields below a field."""
         return Fields(self.get_node(name))
 
     def get_text(self, name: str, default: str = "") -> str:
-        """A text."""
+        """Return a text, or the default if it is missing."""
         node = self.get_node(name)
         return node.text if isinstance(node, Scalar) else default
 
     def get_flag(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+        """Return a boolean, or the default if it is missing."""
         node = self.get_node(name)
         return bool(node.value) if isinstance(node, Scalar) else default
 
     def get_texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts."""
+        """Return a list of texts."""
         return tuple(item.text for item in self.get_items(name) if isinstance(item, Scalar))
 
     def get_items(self, name: str) -> tuple[Node, ...]:
-        """A list."""
+        """Return the nodes of a list."""
         node = self.get_node(name)
         return node.items if isinstance(node, Sequence) else ()
 
     def get_quantity(self, name: str) -> Quantity | None:
-        """A quantity, from its source text."""
+        """Return a quantity, parsed from its source text, or None."""
         node = self.get_node(name)
         return Quantity.parse(node.text) if isinstance(node, Scalar) else None
 
     def list_locations(self, file: str) -> AnyMapping[str, SourceLocation]:
-        """Where every field beneath is written, by its path."""
+        """Return the location of every field below the node, by its path."""
         return (
             MappingProxyType(dict(_list_node_locations(file, "", self._node))) if self._node else MappingProxyType({})
         )
 
     def get_pairs(self) -> AnyMapping[str, str]:
-        """Keys with texts."""
+        """Return the keys and texts of a mapping."""
         pairs = self._node.pairs if self._node else ()
         return MappingProxyType({key.text: node.text for key, node in pairs if isinstance(node, Scalar)})
 
 
 def _list_node_locations(file: str, path: str, node: Node) -> Iterator[tuple[str, SourceLocation]]:
-    """The paths below a node with their places; `requests.X` stands under `X`, as in the model."""
+    """Yield the paths below a node with their locations; `requests.X` has the path of `X`, as in the model."""
     yield path, SourceLocation(file, node.line, node.column)
     if isinstance(node, Mapping):
         for key, child in node.pairs:
@@ -101,7 +102,7 @@ def _list_node_locations(file: str, path: str, node: Node) -> Iterator[tuple[str
 
 
 def build_rule(document: Fields, location: SourceLocation) -> ResourceRule:
-    """The rule that a document says."""
+    """Return the rule of a document."""
     metadata, spec = document.get_fields("metadata"), document.get_fields("spec")
     return ResourceRule(
         name=metadata.get_text("name"),
@@ -116,7 +117,7 @@ def build_rule(document: Fields, location: SourceLocation) -> ResourceRule:
 
 
 def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
-    """The cap that a document says."""
+    """Return the cap of a document."""
     metadata, spec = document.get_fields("metadata"), document.get_fields("spec")
     return NamespaceCap(
         name=metadata.get_text("name"),
@@ -213,6 +214,6 @@ def _build_pod_filter(fields: Fields) -> PodFilter:
 
 
 def _build_amounts(fields: Fields) -> AnyMapping[str, Quantity]:
-    """Counted names with their quantities; `requests.X` is `X`."""
+    """Return counted names with their quantities; `requests.X` becomes `X`."""
     counted = fields.get_pairs().items()
     return MappingProxyType({name.removeprefix(REQUESTS_PREFIX): Quantity.parse(text) for name, text in counted})

@@ -1,6 +1,6 @@
-"""What can be said of a policy file: every code, with what `tallygate explain` tells of it.
+"""The codes of findings about policy files, with the texts of `tallygate explain`.
 
-TG30x to TG31x are about how a file is written, TG33x and TG34x about what it means.
+TG30x to TG31x concern the form of a file, TG33x and TG34x its meaning.
 """
 
 from webhook.accounting.problem import Code

@@ -1,12 +1,10 @@
-"""The JSON Schema of policy files: one file, for editors and for this gate.
+"""The JSON Schema of policy files, one file for editors and for the gate, and the findings of its validation.
 
-What a schema cannot say (a quantity's grammar, a label key, a glob) is a `format` there, and
-`webhook.policy.formats` is what each format means.
+A schema cannot express every demand (the grammar of a quantity, a label key, a glob): such a text has a `format`, which
+`webhook.policy.formats` checks.
 
-Shape: does a document hold what its kind's schema asks, and if not, what is wrong where.
-
-jsonschema judges; here each of its errors becomes a finding at the key or value that is at fault, in words that say
-what would pass.
+jsonschema validates a document. This module turns each of its errors into a finding at the key or value with the error,
+with a message that names a valid form.
 """
 
 import json
@@ -39,9 +37,9 @@ SCHEMA_FILE_NAME = "schema.json"
 
 
 class DocumentSchema:
-    """What documents of one kind of file may say: their schema, what its formats mean, and how to tell of a slip.
+    """The schema of one kind of document: JSON Schema, formats and the texts of its findings.
 
-    `head` says what to write at the top where apiVersion or kind is missing, `whole` what a document is.
+    `required_head` is the advice if apiVersion or kind is missing, `document_form` the form of a whole document.
     """
 
     def __init__(
@@ -54,12 +52,12 @@ class DocumentSchema:
 
     @cached_property
     def definitions(self) -> AnyMapping[str, Any]:
-        """The parts of the schema that have names."""
+        """The named parts of the schema."""
         definitions: AnyMapping[str, Any] = self.schema["$defs"]
         return definitions
 
     def list_parents(self, kind: str) -> dict[str, tuple[str, ...]]:
-        """Where each field of a kind belongs: its name to the paths of the mappings that have it."""
+        """Return the fields of a kind: each name with the paths of the mappings that contain it."""
         parents_by_field: dict[str, list[str]] = {}
         for path in self._list_field_paths(self.definitions.get(kind, {}), ""):
             parent, _, name = path.rpartition(".")
@@ -67,7 +65,7 @@ class DocumentSchema:
         return {name: tuple(parents) for name, parents in parents_by_field.items()}
 
     def _list_field_paths(self, schema_part: dict[str, Any], path: str) -> Iterator[str]:
-        """The paths of all fields beneath a part of the schema, but for those inside lists."""
+        """Yield the paths of all fields below a part of the schema, except those inside lists."""
         definition_name = schema_part.get("$ref", "").rpartition("/")[2]
         schema_part = self.definitions.get(definition_name, schema_part)
         for name, child in schema_part.get("properties", {}).items():
@@ -78,7 +76,7 @@ class DocumentSchema:
 
 @cache
 def get_policy_schema() -> DocumentSchema:
-    """The language of policy files."""
+    """Return the schema of policy files."""
     return DocumentSchema(
         load_json_schema(),
         create_format_checker(),
@@ -89,23 +87,23 @@ def get_policy_schema() -> DocumentSchema:
 
 @cache
 def load_json_schema() -> dict[str, Any]:
-    """The schema (draft 2020-12), read once from the package's data."""
+    """Return the JSON Schema (draft 2020-12), read once from the package's data."""
     loaded: dict[str, Any] = json.loads(read_schema_text())
     return loaded
 
 
 def read_schema_text() -> str:
-    """The schema as it is shipped, to be written where an editor finds it."""
+    """Return the text of the shipped schema, which a command can write to a file for editors."""
     return files("webhook.policy").joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8")
 
 
 _ShapeProblem = tuple[Node, str, str]
-"""Where, which code, and what is said."""
+"""The node, the code and the message of a problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SchemaError:
-    """One error of jsonschema: the node and its path, what the keyword asked, and in which part of the schema."""
+    """One error of jsonschema: the node and its path, the expected value, and the part of the schema."""
 
     document_schema: DocumentSchema
     kind: str
@@ -115,7 +113,7 @@ class _SchemaError:
     schema_part: Any
     cause: object
     key: Scalar | None
-    """The key that is at fault, where it is one."""
+    """The key with the error, or None if the error is in a value."""
 
 
 _HEAD_FIELDS = frozenset({"apiVersion", "kind"})
@@ -123,7 +121,7 @@ _MAX_PARENTS = 2
 
 
 def check_shape(file: str, document: Node, document_schema: DocumentSchema | None = None) -> set[LintFinding]:
-    """Everything that the schema of a language, or that of policies, holds against a document."""
+    """Return the findings of a schema, by default the schema of policy files, about a document."""
     document_schema = document_schema or get_policy_schema()
     if not isinstance(document, Mapping):
         return {_create_shape_finding(file, (document, UNKNOWN_KIND, document_schema.document_form))}
@@ -157,7 +155,7 @@ def _describe_error(
 
 
 def _format_path(error: ValidationError) -> str:
-    """The field as a person writes it: `spec.match.kinds[1]`."""
+    """Return the field path in the notation for users: `spec.match.kinds[1]`."""
     path = ""
     for step in error.absolute_path:
         path = joined(path, truncate_text(step) if isinstance(step, str) else step)
@@ -182,7 +180,7 @@ def _describe_unknown_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
 
 
 def _suggest_parent(error: _SchemaError, name: str) -> str:
-    """Where a field of this name would be right, if that is one place or two."""
+    """Return the parents in which a field of this name is valid, if there are one or two."""
     parents = [path or "the top level" for path in error.document_schema.list_parents(error.kind).get(name, ())]
     return f"; it belongs in {' or '.join(parents)}" if 0 < len(parents) <= _MAX_PARENTS else ""
 
@@ -195,7 +193,7 @@ def _describe_missing_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
 
 
 def _create_example(error: _SchemaError, name: str) -> str:
-    """What to write for a missing field, from the schema's own examples."""
+    """Return the advice for a missing field, from the examples of the schema."""
     described = error.schema_part.get("properties", {}).get(name, {})
     if name in _HEAD_FIELDS:
         return f"write {error.document_schema.required_head}"
@@ -237,7 +235,7 @@ def _describe_node(node: Node) -> str:
 
 
 def _suggest_value(node: Node, types: list[str]) -> str:
-    """What to write instead, where that can be told."""
+    """Return the advice for a value of a wrong type, or an empty text."""
     if not isinstance(node, Scalar):
         return ""
     if node.value is None:
@@ -259,7 +257,7 @@ _FALSE_TEXTS = frozenset({"no", "off", "n", "false", "0"})
 
 def _describe_unknown_value(error: _SchemaError) -> Iterator[_ShapeProblem]:
     if "type" in error.schema_part and not isinstance(error.node.value, str):
-        return  # its type is wrong already
+        return  # another error reports its wrong type
     known_values = error.expected
     texts = [value for value in known_values if isinstance(value, str)]
     hint = format_suggestion(error.node.text, texts) if isinstance(error.node, Scalar) else ""
@@ -273,11 +271,11 @@ def _format_alternatives(values: list[Any]) -> str:
 
 
 def _format_value(value: Any) -> str:
-    """A value as YAML writes it in flow style."""
+    """Return a value in the flow style of YAML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_format_value(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_format_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_format_value(item) for item in value) + "]"
     return str(value) if isinstance(value, Number) or not isinstance(value, str) else value
@@ -343,4 +341,4 @@ _DESCRIBERS: dict[str, Callable[[_SchemaError], Iterator[_ShapeProblem]]] = {
     "uniqueItems": _describe_repeated,
     "format": _describe_format_error,
 }
-"""Left out: `pattern` and `minimum`, which tell editors what a format says here, and `const`, which chose the kind."""
+"""Descriptions by keyword, without `pattern` and `minimum` (a `format` is checked instead) and `const` (the kind)."""

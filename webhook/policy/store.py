@@ -1,6 +1,6 @@
-"""The set of policies that is in force while its files change.
+"""The store of the active policy set, which reloads files when they change.
 
-A set is taken over whole or not at all: what is broken is reported and the last good set stays in force.
+A set is replaced completely or not at all: an invalid set is reported, and the last valid set stays active.
 """
 
 import stat
@@ -21,11 +21,11 @@ from webhook.policy.parse import ParseResult
 _MAX_READ_ATTEMPTS = 5
 
 FileSignature = tuple[tuple[object, ...], ...]
-"""What would differ if a file did: path, device, inode, size and times of each."""
+"""A value that changes with the files: path, device, inode, size and times of each."""
 
 
 class PolicyError(TallygateError):
-    """The files say no usable set; the findings tell why."""
+    """Policy files without a usable set; the findings have the reasons."""
 
     def __init__(self, findings: tuple[LintFinding, ...]) -> None:
         self.findings = findings
@@ -34,11 +34,12 @@ class PolicyError(TallygateError):
 
 @dataclass(frozen=True, slots=True)
 class PolicyStatus:
-    """What is in force, and what is not because it is broken.
+    """The status of the store: the active set, and a rejected set on disk.
 
-    `digest`, `generation` (1 at the start, one more with every new set) and `loaded_at` are of the set in force,
-    `warnings` too. `broken` are the findings of what lies on disk instead, empty when that is in force; `failures`
-    counts the sets that were refused. `crash` is a fault of tallygate itself while it read or told, if there was one.
+    `digest`, `generation` (1 at the start, incremented with every new set), `loaded_at` and `warnings` belong to the
+    active set. `rejected_findings` are the findings of the set on disk if it was rejected, empty if it is active.
+    `rejected_count` counts the rejected sets. `internal_error` is an exception of tallygate itself during a reload or
+    in `on_change`, or None.
     """
 
     digest: str
@@ -51,12 +52,12 @@ class PolicyStatus:
 
 
 def _compute_signature(paths: Sequence[Path]) -> FileSignature:
-    """What tells that something changed, without reading it."""
+    """Return a signature that changes with the files, without reading them."""
     return tuple(_read_identity(file) for file in (*paths, *find_policy_files(paths, [])))
 
 
 def _list_identities(folders: Sequence[Path]) -> tuple[object, ...]:
-    """What tells that a folder is another one than it was."""
+    """Return values that change if another folder replaces one of these."""
     return tuple(_read_identity(folder) for folder in folders)
 
 
@@ -78,7 +79,7 @@ def _read_identity(path: Path) -> tuple[object, ...]:
 
 
 def _read_unchanged(paths: Sequence[Path]) -> ParseResult:
-    """Read when nothing changes meanwhile, so that no set is half of one version and half of another."""
+    """Read the files until they do not change meanwhile, so that no set mixes two versions."""
     for _ in range(_MAX_READ_ATTEMPTS):
         signature = _compute_signature(paths)
         parsed = load_policies(paths)
@@ -92,14 +93,14 @@ def _get_utc_now() -> datetime:
 
 
 class PolicyStore:
-    """The set in force, kept up to date with files.
+    """The active policy set, kept up to date with its files.
 
-    Made from paths, whose set must be usable (else `PolicyError`). `start` watches them in a thread until `stop`;
-    `on_change` is told of every new set and of every one refused, in that thread. A ConfigMap's folder changes by one
-    rename of a symlink: the folder is watched, not its files, and read whole when it is quiet.
+    The set at these paths must be usable at the start (else `PolicyError`). `start` watches the paths in a thread until
+    `stop`. That thread calls `on_change` with every new set and every rejected one. A ConfigMap's folder changes by one
+    rename of a symlink: the store watches the folder, not its files, and reads it completely once it is quiet.
 
-    `poll_seconds` bounds how late a change is seen that brings no event: a network file system, a folder that was
-    deleted and made again.
+    `poll_seconds` bounds the delay of a change without an event, as in a network file system, or in a folder that was
+    deleted and created again.
     """
 
     def __init__(
@@ -127,28 +128,28 @@ class PolicyStore:
         self._status = PolicyStatus(parsed.policies.digest, 1, now(), parsed.findings)
 
     def get_policies(self) -> PolicySet:
-        """The set in force."""
+        """Return the active set."""
         return self._policies
 
     def get_status(self) -> PolicyStatus:
-        """What is in force and what is broken."""
+        """Return the status of the active set and of a rejected one."""
         return self._status
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the thread that watches the files."""
         self._thread = threading.Thread(target=self._run, name="policy-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching, and wait until it has stopped."""
+        """Stop watching, and wait for the end of the thread."""
         self._stop_event.set()
         if self._thread is not None:
             self._thread.join()
 
     def reload(self) -> PolicyStatus:
-        """Read the files now; returns what is in force then. Nothing happens if they say what they said before.
+        """Read the files now and return the status; unchanged contents change nothing.
 
-        A crash of the reader is a status as another is, and the last good set stays in force.
+        An unexpected exception becomes part of the status, and the last valid set stays active.
         """
         with self._load_lock:
             previous, self._signature = self._status, _compute_signature(self._paths)
@@ -161,7 +162,7 @@ class PolicyStore:
             return self._status
 
     def _load_status(self) -> PolicyStatus:
-        """Read, and put a new set in force, or note why it cannot be."""
+        """Read the files, activate a new set or record its findings, and return the status."""
         parsed, previous = _read_unchanged(self._paths), self._status
         if (parsed.policies.digest, parsed.findings) == (self._last_parsed.policies.digest, self._last_parsed.findings):
             return replace(previous, internal_error=None)
@@ -188,17 +189,17 @@ class PolicyStore:
                 if _compute_signature(self._paths) != self._signature:
                     self._reload_or_record_error()
                 if _list_identities(self._folders) != identities:
-                    break  # another folder under the same name; else watch on, since what changes between is not told
+                    break  # the path is another folder now; else keep the watch, since a new one could miss changes
 
     def _reload_or_record_error(self) -> None:
-        """Reload, and outlive a crash of whoever is told: nobody is left to tell, so that it is only noted."""
+        """Reload, and survive an exception of `on_change`: no caller could handle it, so the status records it."""
         try:
             self.reload()
         except Exception as error:  # noqa: BLE001 - whatever it is, files are watched on
             self._status = replace(self._status, internal_error=error)
 
     def _iterate_wakeups(self) -> Iterator[object]:
-        """Something for every change, and now and then without one, until stopped or no longer watching anything."""
+        """Yield after every change, and at intervals without one, until the store stops or a watch fails."""
         try:
             yield from watch(
                 *self._folders,
@@ -210,6 +211,6 @@ class PolicyStore:
                 yield_on_timeout=True,
                 recursive=False,
             )
-        except (OSError, RuntimeError):  # a folder is gone, or the system has no more watches: look by the clock
+        except (OSError, RuntimeError):  # a folder is deleted, or the system has no more watches: poll by time
             self._stop_event.wait(self._poll_milliseconds / 1000)
             yield None

@@ -1,4 +1,4 @@
-"""Did you mean: the nearest known word to one that is not known."""
+"""Suggestions: the known word that is nearest to an unknown one."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -26,13 +26,16 @@ WELL_KNOWN_RESOURCES = (
     "smarter-devices/fuse",
     "devices.kubevirt.io/kvm",
 )
-"""Resource names that device plugins register; what is one slip away from one of them was probably meant."""
+"""Resource names that device plugins register; a name that nearly equals one of them is probably a misspelling."""
 
 _MAX_COMPARED_LENGTH = 100
 
 
 def find_nearest(word: str, candidates: Iterable[str], cutoff: float = 0.75) -> str | None:
-    """The known word most like this one, or none that is like enough. Long words are compared by their beginning."""
+    """Return the known word that is most similar to this one, or None below the cutoff.
+
+    Words are compared by their first 100 characters.
+    """
     matches = get_close_matches(
         word[:_MAX_COMPARED_LENGTH].lower(),
         by_lower := {candidate.lower(): candidate for candidate in candidates},
@@ -43,13 +46,13 @@ def find_nearest(word: str, candidates: Iterable[str], cutoff: float = 0.75) -> 
 
 
 def format_suggestion(word: str, candidates: Iterable[str]) -> str:
-    """`; did you mean "x"?`, or nothing."""
+    """Return `; did you mean "x"?`, or an empty text."""
     suggestion = find_nearest(word, candidates)
     return f'; did you mean "{suggestion}"?' if suggestion else ""
 
 
 def suggest_resource(name: str, candidates: Iterable[str] = WELL_KNOWN_RESOURCES) -> str | None:
-    """The resource that a name is probably a slip for: its last part alone (`gpu`), or nearly the whole name."""
+    """Return the resource whose misspelling a name probably is: by its last part (`gpu`), or by the whole name."""
     names = tuple(candidates)
     if name in names:
         return None
