@@ -1,7 +1,4 @@
-"""What the server asks of the parts it is built from.
-
-What a gate is for the server, however it is put together.
-"""
+"""The interfaces between the server and the parts that it is built from."""
 
 import itertools
 import secrets
@@ -15,12 +12,12 @@ from webhook.gate.decisions import Decision
 from webhook.server.settings.table import Settings
 
 Admit = Callable[[bytes, Phase, float], Decision]
-"""`Gate.admit`: the bytes of a review, the phase, and a deadline in monotonic seconds; raises as it says there."""
+"""`Gate.admit`: the bytes of a review, the phase, and a deadline in monotonic seconds; it raises the same errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadinessStatus:
-    """One thing that must be so for the gate to be ready, with what there is to say about it."""
+    """The status of one readiness check, with details for the user."""
 
     name: str
     ready: bool
@@ -28,15 +25,15 @@ class ReadinessStatus:
 
 
 SERVING = "serving"
-"""The check that fails once the server is told to end; it still answers then."""
+"""The name of the check that fails once the server drains; it still answers reviews then."""
 
 ReadinessCheck = Callable[[], ReadinessStatus]
-"""Asks for the state of one thing, now; quick, and never raises."""
+"""A function that returns the current status of one part; it is fast and never raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSetup:
-    """What whoever runs beside the server wants of it: these settings, and to be asked when ready is asked."""
+    """The settings and additional readiness checks of a server, from the code that runs beside it."""
 
     settings: Settings
     checks: Sequence[ReadinessCheck] = ()
@@ -44,7 +41,7 @@ class ServerSetup:
 
 @dataclass(frozen=True, slots=True)
 class GateParts:
-    """What decides, what more there is to ask when ready is asked, and what runs beside it."""
+    """The `admit` of a gate, its readiness checks, and the context in which its workers run."""
 
     admit: Admit
     checks: Sequence[ReadinessCheck] = ()
@@ -52,6 +49,6 @@ class GateParts:
 
 
 def create_nonce_source() -> Callable[[], str]:
-    """Texts that no other attempt of any process has: random for this process, then counted."""
+    """Return a source of texts that no other attempt of any process has: a random prefix per process, and a counter."""
     prefix, counter = secrets.token_hex(8), itertools.count()
     return lambda: f"{prefix}-{next(counter):x}"

@@ -1,6 +1,6 @@
-"""A server's life: it starts, takes up new files, and at a signal drains and ends.
+"""The lifecycle of a server: it starts, reloads changed files, and at a signal drains and stops.
 
-The second port: metrics and health by plain HTTP, served by waitress in a thread.
+The monitor port serves metrics and health by plain HTTP, with waitress in a thread.
 """
 
 import os
@@ -34,23 +34,6 @@ from webhook.server.web.request_log import RequestLog
 
 _MONITOR_THREADS = 2
 _MONITOR_BACKLOG = 128
-
-
-def start_monitor(app: Flask, address: Address) -> int:
-    """Serve the app in the background until the process ends, so that a drain can be watched; returns the port.
-
-    Raises:
-        OSError: the address cannot be had.
-    """
-    listener = open_listener(address, _MONITOR_BACKLOG)
-    server = create_server(
-        app, sockets=[listener], threads=_MONITOR_THREADS, ident="tallygate", clear_untrusted_proxy_headers=True
-    )
-    threading.Thread(target=server.run, name="monitor", daemon=True).start()
-    port: int = listener.getsockname()[1]
-    return port
-
-
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -62,13 +45,13 @@ class Lifecycle:
     """One server, from its start to its end.
 
     Args:
-        new_app: makes what answers.
-        settings: what to run with; a certificate and its key must be named.
-        voice: where to log and to count.
-        checks: what `/readyz` asks beside the server's own state.
+        app_factory: creates the application.
+        settings: the settings of the server; they must name a certificate and its key.
+        telemetry: the log and the metrics.
+        checks: the readiness checks of `/readyz` in addition to the server's own.
 
     Raises:
-        TallygateError: it cannot start: no certificate, an unusable one, an address that is taken.
+        TallygateError: if the server cannot start: a missing or invalid certificate, an address in use.
     """
 
     def __init__(
@@ -78,7 +61,7 @@ class Lifecycle:
         self._log = telemetry.log
         self._is_draining = False
         read_files = _create_certificate_reader(settings)
-        read_files()  # what cannot be served with is told before an address is taken
+        read_files()  # report invalid files before an address is bound
         self._token_reloader = TokenReloader(settings.token_file, telemetry.log)
         request_log = RequestLog(telemetry.log, telemetry.metrics)
         all_checks: list[ReadinessCheck] = [self._check_serving, *checks]
@@ -95,9 +78,9 @@ class Lifecycle:
         self._monitor = create_monitor_app(telemetry.metrics, request_log, all_checks)
 
     def run(self) -> int:
-        """Serve until SIGTERM or SIGINT, then drain; the exit code: 0, or 1 when requests had to be given up.
+        """Serve until SIGTERM or SIGINT, then drain; return the exit code: 0, or 1 if requests were aborted.
 
-        Must be called in the main thread, where signals arrive. A second signal cuts the draining short.
+        Call it in the main thread, where signals arrive. A second signal ends `drain_delay` early.
         """
         signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in _SIGNALS:
@@ -126,7 +109,7 @@ class Lifecycle:
         )
 
     def _drain(self, received: int, signals: "queue.SimpleQueue[int]") -> int:
-        """Say that it is over, let the news spread (not at Ctrl-C: nobody waits for it), and finish what has begun."""
+        """Become not ready, wait for `drain_delay` (not after SIGINT), and finish the current requests."""
         self._is_draining = True
         self._server.send_connection_close()
         self._log.info("draining", signal=signal.Signals(received).name)
@@ -139,7 +122,7 @@ class Lifecycle:
 
 
 def _wait_for_signal(signals: "queue.SimpleQueue[int]", seconds: float) -> None:
-    """Wait so long, or until another signal."""
+    """Wait for the given number of seconds, or until another signal."""
     with suppress(queue.Empty):
         signals.get(timeout=seconds)
 
@@ -171,7 +154,7 @@ def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertif
 
 
 def _create_slow_connections(settings: Settings, port: int, body_reader: BodyReader) -> SlowConnections:
-    """A request may take so long to arrive and then to be decided."""
+    """Return the sweeper of the server's port; a request may use the body timeout and then the decision timeout."""
     request_timeout = settings.body_timeout + settings.decision_timeout
     return SlowConnections(
         port, body_reader.find_oldest_read, request_timeout=request_timeout, idle_timeout=settings.idle_timeout
@@ -183,11 +166,26 @@ def _list_watched_files(settings: Settings) -> list[Path]:
     return [path for path in paths if path is not None]
 
 
-def exit_process(exit_code: int) -> NoReturn:
-    """End this process at once, with this exit code, after it has served.
+def start_monitor(app: Flask, address: Address) -> int:
+    """Serve the app in a thread until the process ends, so that users can observe a drain; return the port.
 
-    granian's threads outlive its workers by a moment. The interpreter's own end would take its lock from them while
-    they are in Rust, which aborts the process.
+    Raises:
+        OSError: if the address is not available.
+    """
+    listener = open_listener(address, _MONITOR_BACKLOG)
+    server = create_server(
+        app, sockets=[listener], threads=_MONITOR_THREADS, ident="tallygate", clear_untrusted_proxy_headers=True
+    )
+    threading.Thread(target=server.run, name="monitor", daemon=True).start()
+    port: int = listener.getsockname()[1]
+    return port
+
+
+def exit_process(exit_code: int) -> NoReturn:
+    """End this process at once with the given exit code, after the server has stopped.
+
+    granian's threads outlive its workers by a moment. The interpreter's own shutdown would take its lock from them
+    while they run Rust code, which aborts the process.
     """
     sys.stdout.flush()
     sys.stderr.flush()

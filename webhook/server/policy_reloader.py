@@ -1,4 +1,4 @@
-"""The policies in force as those who run the server see them: readiness detail, metrics, log lines."""
+"""The policy store of a server, with readiness detail, metrics and log lines about reloads."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,15 +12,15 @@ _MAX_FINDINGS = 20
 
 
 def get_policy_paths(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """The paths themselves, or the shipped policies when there are none."""
+    """Return the given paths, or the path of the shipped policies if there are none."""
     return tuple(paths) or (SHIPPED_POLICIES,)
 
 
 class PolicyReloader:
-    """A policy store that says what it does.
+    """A policy store that logs and counts its reloads.
 
     Raises:
-        webhook.policy.store.PolicyError: the files say no usable set.
+        webhook.policy.store.PolicyError: if the files are not a valid policy set.
     """
 
     def __init__(self, paths: Sequence[Path], telemetry: Telemetry) -> None:
@@ -33,7 +33,10 @@ class PolicyReloader:
         )
 
     def check(self) -> ReadinessStatus:
-        """Always ready, since some good set is in force; the detail says which, and what is wrong with a newer one."""
+        """Return a status that is always ready, since a valid policy set is active.
+
+        The detail names that set, and has the findings of a newer set that was rejected.
+        """
         status = self.store.get_status()
         detail = {**self._get_summary(), "loadedAt": status.loaded_at.isoformat(), "generation": status.generation}
         if status.rejected_findings:
@@ -67,5 +70,5 @@ class PolicyReloader:
 
 
 def _format_findings(findings: Sequence[object]) -> list[str]:
-    """The first few, as text."""
+    """Return the first 20 findings as text."""
     return [str(finding) for finding in findings[:_MAX_FINDINGS]]

@@ -1,6 +1,6 @@
-"""The whole server, put together: policies, namespaces, ledgers, the gate, and what serves it.
+"""The assembly of a server: policies, telemetry, the gate, and the lifecycle that serves it.
 
-The gate without a cluster: labels from a file, and promises that nothing settles.
+The gate without a cluster is here too: its labels come from a file, and no recount replaces its reservations.
 """
 
 import gc
@@ -26,11 +26,11 @@ from webhook.state.in_memory import MemoryLedgers
 def create_standalone_gate(
     settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry, cap_metrics: CapMetrics
 ) -> GateParts:
-    """A gate that follows no cluster.
+    """Return the parts of a gate without a cluster.
 
     Raises:
-        ServeError: the settings ask for what only a cluster has.
-        TallygateError: the file of namespaces cannot be read.
+        ServeError: if a setting needs a cluster.
+        TallygateError: if the file of namespaces is invalid.
     """
     if settings.ledgers == "kubernetes":
         raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
@@ -56,13 +56,13 @@ def _use_settings(settings: Settings, _: Telemetry) -> AbstractContextManager[Se
 def serve(
     settings: Settings, prepare: Callable[[Settings, Telemetry], AbstractContextManager[ServerSetup]] = _use_settings
 ) -> int:
-    """Serve the gate until SIGTERM or SIGINT; the exit code: 0, or 1 when requests had to be given up.
+    """Serve the gate until SIGTERM or SIGINT; return the exit code: 0, or 1 if requests were aborted.
 
-    Must be called in the main thread, where signals arrive. `beside` runs from before the server starts until it has
-    ended, and may change what it runs with.
+    Call it in the main thread, where signals arrive. The context of `prepare` is entered before the server starts and
+    left after it has stopped; it may change the settings.
 
     Raises:
-        webhook.errors.TallygateError: it cannot start; the text says why, and what would help.
+        webhook.errors.TallygateError: if the server cannot start; the text says why, and what would help.
     """
     with start_telemetry(settings.log_level) as telemetry, prepare(settings, telemetry) as setup:
         return _run(setup, telemetry)
@@ -77,7 +77,7 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     forward_library_logs(telemetry.log)
     policy_reloader.store.start()
     gc.collect()
-    gc.freeze()  # what there is now stays: to look through all of it again takes 15 ms in which nobody is answered
+    gc.freeze()  # all objects of the start stay: one collection of them delays every response by 15 ms
     try:
         with gate_parts.run_workers():
             return lifecycle.run()
@@ -86,7 +86,7 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
 
 
 def _create_gate_parts(settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry) -> GateParts:
-    """The gate that the settings ask for."""
+    """Return the parts of the gate that the settings select, with or without a cluster."""
     cap_metrics = CapMetrics(telemetry.metrics.registry, telemetry.metrics.rejections, telemetry.log)
     if settings.cluster == "none":
         return create_standalone_gate(settings, policy_reloader, telemetry, cap_metrics)

@@ -1,4 +1,4 @@
-"""The gate beside a cluster that is followed: what is seen of it, the ledgers kept true by that, and what is told."""
+"""The assembly of a gate with a cluster: informers, ledgers, leader election, controllers and events."""
 
 import secrets
 import socket
@@ -31,18 +31,17 @@ from webhook.state.kubernetes import KubernetesLeases, KubernetesLedgers
 from webhook.state.ports import Ledgers
 from webhook.state.watch.connect import Connection
 
-_MIN_IN_FLIGHT_BOUND_SECONDS = (
-    34.0  # a create or update has so long in the API server (apiserver config.go, RequestTimeout)
-)
+# A create or update takes at most this long in the API server (apiserver config.go, RequestTimeout).
+_MIN_IN_FLIGHT_BOUND_SECONDS = 34.0
 
 
 def create_cluster_gate(
     settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry, cap_metrics: CapMetrics
 ) -> GateParts:
-    """A gate that follows the cluster of the settings.
+    """Return the parts of a gate with the cluster of the settings.
 
     Raises:
-        ConnectError: nothing says where that is.
+        ConnectError: if the address of the API server is unknown.
     """
     client_config = load_client_config(settings)
     informers = GateInformers(client_config, telemetry.log)
@@ -98,7 +97,7 @@ def _warn_if_bound_too_short(seconds: float, telemetry: Telemetry) -> None:
 
 
 class _Worker(Protocol):
-    """Something with threads of its own."""
+    """A part with threads of its own."""
 
     def start(self) -> None: ...
 
@@ -109,7 +108,7 @@ class _Worker(Protocol):
 
 @contextmanager
 def _run_workers(workers: Sequence[_Worker]) -> Iterator[None]:
-    """All of them run for as long as the block does; who was started last ends first."""
+    """Start all workers, and stop them in reverse order when the block ends."""
     with ExitStack() as stack:
         for worker in workers:
             stack.callback(worker.stop)
@@ -118,7 +117,7 @@ def _run_workers(workers: Sequence[_Worker]) -> Iterator[None]:
 
 
 def _create_event_recorder(client_config: Connection, settings: Settings, telemetry: Telemetry) -> EventRecorder | None:
-    """What tells the owners of pods; None where nobody wants that."""
+    """Return the recorder of events on owners of pods, or None if the settings disable events."""
     if settings.events == "off":
         return None
     writer = KubernetesEventWriter(client_config, socket.gethostname())
@@ -133,7 +132,7 @@ def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by wh
     reconciler: LedgerReconciler,
     telemetry: Telemetry,
 ) -> AuditController | None:
-    """What judges what is stored already; None where nobody wants that."""
+    """Return the controller that audits stored objects, or None if the settings disable audits."""
     if not settings.audit_every:
         return None
     schedule = AuditSchedule(
@@ -144,18 +143,18 @@ def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by wh
 
 
 def _create_elector(client_config: Connection, settings: Settings, gate: Gate) -> LeaderElector | None:
-    """Who of several keeps their ledgers; None where there can be but one."""
+    """Return the leader elector of the replicas, or None with ledgers in memory, which have one replica only."""
     if settings.ledgers == "memory":
         return None
     store = KubernetesLeases(client_config, settings.namespace, lambda: datetime.now(UTC))
     identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
     return LeaderElector(
-        store, identity, lambda: [counted.key for counted in gate.get_active_caps().list_caps()], time.monotonic
+        store, identity, lambda: [active_cap.key for active_cap in gate.get_active_caps().list_caps()], time.monotonic
     )
 
 
 def _create_ledgers(client_config: Connection, settings: Settings, cap_metrics: CapMetrics) -> Ledgers:
-    """Where ledgers are kept beside a cluster."""
+    """Return the ledgers of a gate with a cluster: in memory or in the cluster, by the settings."""
     if settings.ledgers == "memory":
         return MemoryLedgers(is_standalone=False, observer=cap_metrics.memory_observer)
     store = KubernetesLedgers(client_config, settings.namespace, lambda: datetime.now(UTC))

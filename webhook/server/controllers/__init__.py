@@ -1,4 +1,4 @@
 """Informers and control loops beside the gate.
 
-Threads, clocks and sockets are here, decisions are in gate and audit.
+Threads, clocks and sockets are here. Decisions are in `gate` and `audit`.
 """

@@ -1,4 +1,4 @@
-"""The thread that audits: at once where this replica begins to keep ledgers, and then every so often."""
+"""The thread that audits: at once when this replica becomes the leader, and then at a fixed interval."""
 
 import math
 import time
@@ -20,9 +20,9 @@ from webhook.server.telemetry.json_log import Logger
 from webhook.state.watch.connect import Connection
 from webhook.state.watch.pool import PooledTransport
 
-_PAGE_SIZE: Final = 50  # objects: what is decoded at once holds up whoever answers, for a millisecond or two
-_REST_RATIO: Final = 9.0  # times as long as it has worked
-_MAX_BURST_SECONDS: Final = 0.001  # so long whoever answers one request at a time may wait for it
+_PAGE_SIZE: Final = 50  # objects: decoding a page delays the threads that answer reviews by a millisecond or two
+_REST_RATIO: Final = 9.0  # rest time / work time
+_MAX_BURST_SECONDS: Final = 0.001  # the longest delay of the threads that answer reviews
 _WRITE_INTERVAL_SECONDS: Final = 0.1
 _POLL_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
@@ -30,14 +30,14 @@ _EXCLUDED_NAMESPACE: Final = "kube-system"
 
 
 class _AbortedError(Exception):
-    """This replica ends, or leads no more: what was begun is left to who leads now."""
+    """This replica stops or is not the leader any more: the new leader audits from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSchedule:
-    """What is audited: every how many seconds, by which policies; `leads` says whether by this replica.
+    """The schedule of audits: the interval in seconds, the policies, and whether this replica audits (`is_leader`).
 
-    `own_namespace` is the gate's, in which it is not asked.
+    `own_namespace` is the namespace of the gate, which the webhook configuration excludes.
     """
 
     interval: float
@@ -47,7 +47,7 @@ class AuditSchedule:
 
 
 class AuditController:
-    """Audits a cluster that is followed: pods and namespaces as they are seen, all else in small pages."""
+    """A thread that audits a watched cluster: pods and namespaces from the stores, all other objects in small pages."""
 
     def __init__(
         self,
@@ -70,18 +70,21 @@ class AuditController:
         self._thread = Thread(target=self._run, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Begin; once only."""
+        """Start the thread; call once only."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End at once: an audit changes nothing that could be left half done."""
+        """Stop at once, since an aborted audit leaves nothing half done; wait for at most 5 s."""
         self._stop.set()
         self._transport.close()
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
 
     def check(self) -> ReadinessStatus:
-        """Always ready: reviews are answered without it. The detail says when it was done last, and what is wrong."""
+        """Return a status that is always ready, since reviews do not need audits.
+
+        The detail has the end of the last audit and the current failures.
+        """
         last = self._metrics.last_audit
         detail: dict[str, object] = {"audits": self._schedule.is_leader()}
         if last is not None:
@@ -98,7 +101,7 @@ class AuditController:
                 self._metrics.count_run(self._run_once())
 
     def _run_once(self) -> str:
-        """Audit once; how that ended."""
+        """Audit once, and return the result as one of `RUN_RESULTS`."""
         try:
             self._run_audit()
         except _AbortedError:
@@ -129,13 +132,16 @@ class AuditController:
     def _evaluate(self) -> AuditResult:
         informers, policies = self._informers, self._schedule.policies()
         node_list = list_nodes(self._pages) if RuleIndex(policies).has_node_rules else None
-        world = AuditInput(informers.pod_store, informers.namespace_store, informers.usage_lister, node_list)
+        audit_input = AuditInput(informers.pod_store, informers.namespace_store, informers.usage_lister, node_list)
         scope = AuditScope(frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace}))
-        audit = Audit(policies, world, scope, self._rest_if_due)
+        audit = Audit(policies, audit_input, scope, self._rest_if_due)
         return audit.run(list_objects(self._pages, scope))
 
     def _write_reports(self, outcome: AuditResult) -> ReportCounts | None:
-        """Write what was found into the cluster, if that has reports; findings are told all the same if it has not."""
+        """Write the findings as policy reports; return None if the cluster has no such API or if a call fails.
+
+        The findings are counted and logged in both cases.
+        """
         try:
             api = self._reports.find_api()
             if api is None:
@@ -150,7 +156,7 @@ class AuditController:
         return report_counts
 
     def _rest_if_due(self, _: int) -> None:
-        """Rest after a millisecond of work, so long that this thread works for a tenth of the time at most."""
+        """Rest after each millisecond of work, so that this thread works for at most a tenth of the time."""
         work_seconds = time.thread_time() - self._work_started_at
         if work_seconds >= _MAX_BURST_SECONDS:
             self._wait(_REST_RATIO * work_seconds)
@@ -161,7 +167,7 @@ class AuditController:
             raise _AbortedError
 
     def _set_failure(self, key: str, reason: str, event: str) -> None:
-        """Remember what is wrong, or that nothing is; log it when it is another than before."""
+        """Store the failure of a key, or drop it if `reason` is ""; log a failure that differs from the last one."""
         previous = self._failures.get(key, "")
         if reason:
             self._failures = {**self._failures, key: reason}

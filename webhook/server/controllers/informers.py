@@ -1,4 +1,4 @@
-"""The cluster that a server follows, put together from its settings."""
+"""The informers and listers of a server, built from its settings."""
 
 import time
 
@@ -18,10 +18,10 @@ _CAP_RESOURCES = ("namespaces", "pods")
 
 
 def load_client_config(settings: Settings) -> Connection:
-    """The API server that the settings name.
+    """Return the client configuration for the API server that the settings name.
 
     Raises:
-        ConnectError: nothing says where it is.
+        ConnectError: if the address of the API server is unknown.
     """
     if settings.cluster == "in-cluster":
         return connect_in_cluster()
@@ -29,7 +29,7 @@ def load_client_config(settings: Settings) -> Connection:
 
 
 class GateInformers:
-    """Eyes on one cluster. `sight` is what the gate sees, `reader` reads single pods."""
+    """The informers of one cluster. `usage_lister` lists the usage of caps, `live_reader` reads single pods."""
 
     def __init__(self, client_config: Connection, log: Logger) -> None:
         self._informers = ClusterWatch(client_config)
@@ -48,32 +48,36 @@ class GateInformers:
         )
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start all watches."""
         self._informers.start()
         self.quotas.start()
         self._device_informer.start()
 
     def stop(self) -> None:
-        """End within a second or so."""
+        """Stop all watches, within about a second."""
         self._transport.close()
         self._informers.stop()
         self.quotas.stop()
         self._device_informer.stop()
 
     def list_statuses(self) -> tuple[Followed, ...]:
-        """How it goes with each resource."""
+        """Return the status of the watch of each resource."""
         return (*self._informers.followed(), self.quotas.get_status(), self._device_informer.followed())
 
     def check(self) -> ReadinessStatus:
-        """Ready once pods and namespaces were listed; what has become old is told, and still better than no gate."""
+        """Return a status that is ready once pods and namespaces were listed.
+
+        Stale stores stay ready, and the detail reports them: a gate with stale stores is better than no gate.
+        """
         statuses = self.list_statuses()
         is_ready = all(each.revision is not None for each in statuses if each.name in _CAP_RESOURCES)
         return ReadinessStatus("cluster", is_ready, {each.name: _format_status(each) for each in statuses})
 
     def _get_synced_at(self) -> float | None:
-        """Since when pods and namespaces are both known to be as they are seen.
+        """Return the monotonic time at which pods and namespaces were both last known to be current.
 
-        Ages go on while the machine sleeps, this clock may not: then the time is earlier than it was, which is safe.
+        Return None while the age of either is unknown. Ages go on while the machine sleeps, this clock may not: then
+        the returned time is too early, which is safe.
         """
         ages = [each.age for each in self.list_statuses() if each.name in _CAP_RESOURCES]
         known_ages = [age for age in ages if age is not None]

@@ -1,8 +1,8 @@
-"""Everything in turn: what must be looked at now and then, spread evenly over the time.
+"""The threads that reconcile ledgers and renew leases.
 
-The thread that visits ledgers: soon after something changed under them, and while they promise.
-
-The thread that renews this replica's leases, and says when it begins and ceases to keep ledgers.
+`LedgerController` reconciles a ledger soon after pods or namespaces under it change, and repeatedly while it has
+reservations or is initializing. `ReconcileSchedule` spreads a full pass over all ledgers evenly over its period.
+`LeaseController` renews this replica's leases, and logs when this replica becomes a leader and when it stops being one.
 """
 
 import math
@@ -23,7 +23,7 @@ from webhook.state.ports import LedgerKey
 
 
 class ReconcileSchedule:
-    """Takes everything in turn, evenly, so that each has its turn once in so many seconds."""
+    """A schedule that makes every ledger due once per `period` seconds, spread evenly over the period."""
 
     def __init__(self, period: float) -> None:
         self._period = period
@@ -34,7 +34,7 @@ class ReconcileSchedule:
     def take_due(
         self, now: float, list_all: Callable[[], Iterable[tuple[LedgerKey, ActiveCap]]]
     ) -> Sequence[tuple[LedgerKey, ActiveCap]]:
-        """Those whose turn has come by `now`; `every` is asked when a round begins."""
+        """Return the ledgers that are due at the monotonic time `now`; call `list_all` when a new pass begins."""
         if now - self._started_at >= self._period and not self._remaining:
             self._remaining, self._started_at = list(list_all()), now
             self._total = len(self._remaining)
@@ -43,14 +43,14 @@ class ReconcileSchedule:
         return [self._remaining.pop() for _ in range(max(due_count, 0))]
 
 
-_BATCH_SECONDS: Final = 0.2  # what changes within that is one visit
-_RETRY_SECONDS: Final = 1.0  # for ledgers that promise, or that could not be visited
-_FULL_PERIOD_SECONDS: Final = 300.0  # in which every ledger is visited once, whatever this process knows of it
+_BATCH_SECONDS: Final = 0.2  # changes within this time lead to one reconciliation
+_RETRY_SECONDS: Final = 1.0  # for ledgers that are pending, or whose reconciliation failed
+_FULL_PERIOD_SECONDS: Final = 300.0  # every ledger is reconciled once in it, even if this process sees no change
 _LEDGER_JOIN_SECONDS: Final = 5.0
 
 
 class LedgerController:
-    """Calls a keeper. `caps` are those in force: others than before are reason to visit every ledger."""
+    """A thread that calls a `LedgerReconciler`; after a change of the active `caps` it reconciles every ledger."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class LedgerController:
         self._lock = Lock()
         self._changed_namespaces: set[str] = set()
         self._all_changed = True
-        self._last_leadership = (False, 0)  # whether this replica led when it last looked, and how many others had gone
+        self._last_leadership = (False, 0)  # at the last pass: is leader, number of lost replicas
         self._last_caps: CapIndex | None = None
         self._wake, self._stop = Event(), Event()
         self._schedule = ReconcileSchedule(_FULL_PERIOD_SECONDS)
@@ -78,18 +78,21 @@ class LedgerController:
         informers.namespace_store.listen(self._mark_namespaces_changed)
 
     def start(self) -> None:
-        """Begin; once only."""
+        """Start the thread; call once only."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the visit that is under way."""
+        """Stop after the current reconciliation; wait for at most 5 s."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(_LEDGER_JOIN_SECONDS)
 
     def check(self) -> ReadinessStatus:
-        """Always ready, since a ledger that cannot be kept promises less, never more; the detail says what is wrong."""
+        """Return a status that is always ready, with the last failure in its detail.
+
+        A ledger that is not reconciled reserves less, never more.
+        """
         detail: dict[str, object] = {"unsettled": len(self._reconciler.list_pending())}
         if self._failure:
             detail["failure"] = self._failure
@@ -106,7 +109,7 @@ class LedgerController:
     def _mark_namespaces_changed(self, names: frozenset[str]) -> None:
         with self._lock:
             self._changed_namespaces |= names
-            # A namespace that leaves a shared cap is in it no more: the cap's ledger is found by the others.
+            # A namespace that left a shared cap no longer leads to the cap's ledger; the other members do.
             self._all_changed |= any(active_cap.definition.shared for active_cap in self._caps().list_caps())
         self._wake.set()
 
@@ -139,26 +142,27 @@ class LedgerController:
         self._set_failure(failure)
 
     def _find_due(self) -> dict[LedgerKey, ActiveCap]:
-        """The ledgers to visit now: those that promise, and those under which something has changed."""
+        """Return the ledgers to reconcile now: pending, changed, or due by the schedule."""
         caps = self._caps()
         active_caps = {active_cap.key: active_cap for active_cap in caps.list_caps()}
         due: dict[LedgerKey, ActiveCap] = {}
-        # The promise of a pod that nobody stores changes nothing that is watched: who wrote it is the one to know.
+        # The reservation of a pod that is never stored causes no watch event: only the replica that wrote it knows it.
         for key in {*self._reconciler.list_pending(), *self._metrics.list_pending()}:
             if key.cap in active_caps:
                 due[key] = active_caps[key.cap]
             else:
                 self._reconciler.drop(key)
         due |= self._reconciler.list_ledgers(self._take_changed_namespaces(caps))
-        # A replica that died may have left promises where nothing changes: nobody else knows of them.
+        # A replica that died may have left reservations where nothing changes: no other replica knows them.
         return due | dict(
             self._schedule.take_due(time.monotonic(), lambda: self._reconciler.list_ledgers(self._list_namespaces()))
         )
 
     def _take_changed_namespaces(self, caps: CapIndex) -> list[str]:
-        """The namespaces in which something has changed since the last time.
+        """Return the names of the namespaces that changed since the last call.
 
-        All of them, for who begins to keep ledgers, and when a replica has gone that may have promised something.
+        Return all namespaces after a change of the caps, and, on the leader, when this replica has become the leader or
+        another replica was lost: a lost replica may have left reservations.
         """
         previous, self._last_leadership = (
             self._last_leadership,
@@ -182,17 +186,17 @@ class LedgerController:
         return [namespace.name for namespace in self._informers.namespace_store.rows()]
 
     def _set_failure(self, failure: str) -> None:
-        """Remember a failure, or that there is none any more; log it when it is another than before."""
+        """Store a failure, or "" after a success; log a failure that differs from the previous one."""
         if failure and failure != self._failure:
             self._log.error("ledgers-not-kept", message=failure)
         self._failure = failure
 
 
-_LEASE_JOIN_SECONDS: Final = 6.0  # a call under way takes five
+_LEASE_JOIN_SECONDS: Final = 6.0  # a call in progress takes at most five
 
 
 class LeaseController:
-    """Calls `Leading`, and lets go of its leases in the end."""
+    """A thread that runs a `LeaderElector` and releases its leases at the end."""
 
     def __init__(self, elector: LeaderElector, log: Logger) -> None:
         self._elector = elector
@@ -203,17 +207,17 @@ class LeaseController:
         self._thread = Thread(target=self._run, name="leases", daemon=True)
 
     def start(self) -> None:
-        """Begin; once only."""
+        """Start the thread; call once only."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, so that another may begin at once."""
+        """Stop the thread and release the leases, so that another replica can lead at once; wait for at most 6 s."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(_LEASE_JOIN_SECONDS)
 
     def check(self) -> ReadinessStatus:
-        """Always ready: without leases every replica keeps ledgers, and each thing is done more than once."""
+        """Return a status that is always ready: without leases every replica reconciles, and work is only repeated."""
         detail: dict[str, object] = {"keeps": self._elector.is_leader()}
         if self._failure:
             detail["failure"] = self._failure
@@ -243,7 +247,7 @@ class LeaseController:
         self._was_leader = is_leader
 
     def _set_failure(self, failure: str) -> None:
-        """Remember a failure, or that there is none any more; log it when it is another than before."""
+        """Store a failure, or "" after a success; log a failure that differs from the previous one."""
         if failure and failure != self._failure:
             self._log.error("leases-not-renewed", message=failure)
         self._failure = failure

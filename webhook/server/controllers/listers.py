@@ -1,8 +1,8 @@
-"""Namespaces that are known in a moment: whoever makes one and puts a pod into it at once is ahead of the watch.
+"""Listers of the gate on watched stores: namespaces, ResourceQuotas, and snapshots of nodes and pods.
 
-ResourceQuotas beside the gate: what they will say to a workload is told when it is applied.
-
-Nodes and pods beside the gate, for rules that ask whether there is a node for a pod.
+A user who creates a namespace and at once a pod in it is ahead of the watch, so the namespace lister waits. The quotas
+serve the forecast of a workload, which the gate gives when the workload is applied. The snapshots serve rules that ask
+whether a pod fits on a node.
 """
 
 import time
@@ -24,13 +24,13 @@ from webhook.state.watch.pool import Access
 from webhook.state.watch.quotas import QUOTAS, QuotaView
 from webhook.state.watch.runner import Followed, Follower
 
-_NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch is some milliseconds behind, unless something is wrong
+_NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
 
 
 class WaitingNamespaceLister:
-    """A `NamespaceLister` that waits a little for a namespace that it does not know.
+    """A `NamespaceLister` that waits up to `timeout` seconds for a namespace that its store does not have yet.
 
-    The API server asks about nothing in a namespace that is not there, so an unknown one is about to be told.
+    The API server sends no review for a namespace that does not exist, so the watch is about to deliver an unknown one.
     """
 
     def __init__(self, store: NamespaceView, timeout: float = _NAMESPACE_TIMEOUT_SECONDS) -> None:
@@ -40,7 +40,7 @@ class WaitingNamespaceLister:
         store.listen(self._notify)
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:
-        """The namespace's labels, or None when nobody tells of it in time."""
+        """Return the namespace's labels, or None if the watch does not deliver the namespace in time."""
         labels = self._store.labels(namespace)
         return labels if labels is not None else self._wait_for_labels(namespace)
 
@@ -58,7 +58,7 @@ class WaitingNamespaceLister:
 
 
 class InformerQuotaLister:
-    """Follows the quotas of a cluster. While they are not known nobody is told of them, and the log says so."""
+    """An informer of the ResourceQuotas of a cluster. While it is stale it returns none, and logs that once."""
 
     def __init__(self, access: Access, log: Logger) -> None:
         self._store = QuotaView()
@@ -68,17 +68,17 @@ class InformerQuotaLister:
         self.start, self.stop = self._informer.start, self._informer.stop
 
     def get_status(self) -> Followed:
-        """How it goes."""
+        """Return the status of the informer."""
         return self._informer.followed()
 
     def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
-        """The quotas of a namespace; None while what is known of them is old, or was never listed."""
+        """Return the quotas of a namespace, or None while the store is stale or not synced."""
         stale = self._informer.followed().stale
         self._log_change(stale)
         return None if stale else self._store.list_quotas(namespace)
 
     def _log_change(self, stale: str | None) -> None:
-        """Log that workloads are not told of quotas, once, and once that they are again."""
+        """Log once when forecasts lose the quotas, and once when they have them again."""
         is_synced = stale is None
         if is_synced == self._was_synced:
             return
@@ -89,11 +89,11 @@ class InformerQuotaLister:
             self._log.warning("quotas-not-known", message=f"workloads are not told of ResourceQuotas: {stale}")
 
 
-_SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # behind others that look at it; nobody's pod waits for longer
+_SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # to wait for other threads that use the cache; no review waits longer
 
 
 class InformerSnapshotProvider:
-    """The cluster that is followed. While it is not known nothing is said of pods by it, and the log says so."""
+    """A `SnapshotProvider` on the watched cluster. While nodes or pods are stale it yields None, and logs that."""
 
     def __init__(
         self, scheduler_cache: ClusterView, list_statuses: Callable[[], Sequence[Followed]], log: Logger
@@ -108,12 +108,12 @@ class InformerSnapshotProvider:
         )
 
     def is_available(self) -> bool:
-        """As a rule; `seen` finds out."""
+        """Return True: `open_snapshot` finds out whether the stores are stale."""
         return True
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
-        """The cluster; None while it is old, was never listed, or is looked at by others for too long."""
+        """Yield the cluster, or None while it is stale, not synced, or used by other threads for more than 0.2 s."""
         statuses = self._list_statuses()
         stale, age = _find_staleness(statuses, pods=pods)
         self._unsynced_logs[pods].update(stale)
@@ -129,14 +129,14 @@ class InformerSnapshotProvider:
             )
 
     def _has_devices(self, statuses: Sequence[Followed]) -> bool:
-        """Whether device classes are known; that there are none is known too."""
+        """Return whether the store of device classes is synced; an empty one may be."""
         stale = next((each.stale or "" for each in statuses if each.name == DEVICES.name), "nobody tells of them")
         self._devices_unsynced_log.update(stale)
         return not stale
 
 
 def _find_staleness(statuses: Sequence[Followed], *, pods: bool) -> tuple[str, float]:
-    """Why nodes, and pods where they matter, are not known, if so; and of how many seconds ago they are."""
+    """Return why nodes, and pods if asked for, are stale ("" if they are not), and their largest age in seconds."""
     resources = {"nodes", "pods"} if pods else {"nodes"}
     needed_statuses = [each for each in statuses if each.name in resources]
     age = max((each.age for each in needed_statuses if each.age is not None), default=0.0)

@@ -1,4 +1,4 @@
-"""No nodes and pods beside the gate: what is not judged then, and how the log says so."""
+"""The snapshot provider without a cluster, and the log lines about rules that are not evaluated."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,24 +10,24 @@ from webhook.server.telemetry.json_log import Logger
 
 
 class NoSnapshotProvider:
-    """No cluster is followed: nothing is said of pods by it, and the log says so once."""
+    """A `SnapshotProvider` without a cluster: it has no snapshot, and logs that once."""
 
     def __init__(self, log: Logger) -> None:
         self._unsynced_log = create_schedulability_log(log)
 
     def is_available(self) -> bool:
-        """Never."""
+        """Return False, and log the reason at the first call."""
         self._unsynced_log.update("no cluster is followed: name one by --cluster")
         return False
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:  # noqa: ARG002  # a port's argument, by name
-        """Nothing."""
+        """Yield None."""
         yield None
 
 
 class UnsyncedLog:
-    """Logs that there is no verdict when that begins, and when it ends; `what` is what would be judged."""
+    """A log of changes between synced and unsynced; `subject` begins the message and names the skipped checks."""
 
     def __init__(self, log_unsynced: Callable[..., object], log_synced: Callable[..., object], subject: str) -> None:
         self._log_unsynced, self._log_synced, self._subject = log_unsynced, log_synced, subject
@@ -35,7 +35,7 @@ class UnsyncedLog:
         self._reason = ""
 
     def update(self, reason: str) -> None:
-        """The cluster is not known, and why; it is, where that is empty."""
+        """Store why the cluster is not known, "" if it is; log a change between the two."""
         with self._lock:
             has_changed, self._reason = bool(reason) != bool(self._reason), reason
         if has_changed and reason:
@@ -45,6 +45,6 @@ class UnsyncedLog:
 
 
 def create_schedulability_log(log: Logger) -> UnsyncedLog:
-    """What is said where rules ask whether there is a node for a pod."""
+    """Return the log for rules that ask whether a pod fits on a node."""
     log_unsynced, log_synced = partial(log.warning, "placing-not-judged"), partial(log.info, "placing-judged")
     return UnsyncedLog(log_unsynced, log_synced, "advertised and schedulable are")

@@ -1,4 +1,4 @@
 """Events on the owners of pods.
 
-No event delays, changes or fails a response, and events over a limit are dropped and counted.
+No event delays, changes or fails a response. Events over a limit are dropped and counted.
 """

@@ -1,6 +1,7 @@
-"""Token buckets by key: so many at once, and so many a second after that. The latest keys are remembered.
+"""Series of events and their rate limits.
 
-Series of events: one for each owner, reason and code, with how often it was said, and when it may be said again.
+A series is one event for each owner, reason and code, with its count. Token buckets by key limit how often it is
+written; the least recently used keys are dropped.
 """
 
 import re
@@ -17,14 +18,14 @@ from webhook.server.events.event_message import EventMessage
 
 @dataclass(frozen=True, slots=True)
 class TokenRate:
-    """So many at once, and one more after every so many `seconds`."""
+    """The rate of a token bucket: `burst` tokens at once, and one more after every `interval` seconds."""
 
     burst: int
     interval: float
 
 
 class TokenBuckets:
-    """One bucket for each of the `most` keys that were seen last; one that is forgotten is full again."""
+    """Token buckets for the `max_keys` keys that were used last; the bucket of a dropped key is full again."""
 
     def __init__(self, rate: TokenRate, max_keys: int) -> None:
         self._rate = rate
@@ -32,7 +33,7 @@ class TokenBuckets:
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take_token(self, key: Hashable, now: float) -> bool:
-        """Whether the key has a token left at this monotonic time; if so it has one less."""
+        """Take a token of the key at the monotonic time `now`, and return whether there was one."""
         tokens = self._count_tokens(key, now)
         is_granted = tokens >= 1
         self._buckets[key] = (tokens - is_granted, now)
@@ -50,18 +51,20 @@ class TokenBuckets:
 OWNER_RATE: Final = TokenRate(burst=5, interval=15.0)
 NAMESPACE_RATE: Final = TokenRate(burst=25, interval=2.0)
 TOTAL_RATE: Final = TokenRate(burst=100, interval=0.2)
-"""One owner, its namespace, and all: a controller comes again by itself, after pauses that grow to minutes. What is
-rewritten at each of them is one small object, and no tenant uses up what others need."""
+"""The limits of one owner, one namespace and the whole process.
+
+A controller retries by itself, after pauses that grow to minutes. Each retry rewrites one small object, and no tenant
+uses up the tokens of the others.
+"""
 
 _MAX_SERIES: Final = 4096
 _MAX_PREFIX_LENGTH: Final = 200  # of a name of 253
-_INVALID_CHARACTERS: Final = re.compile(
-    r"[^a-z0-9.-]+"
-)  # whoever makes a pod writes what he likes for the name of its owner
+# The user who creates a pod chooses the name of its owner freely.
+_INVALID_CHARACTERS: Final = re.compile(r"[^a-z0-9.-]+")
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event as it is to be written: `first` and `last` are seconds since 1970."""
+    """One event to write; `first_at` and `last_at` are seconds since 1970."""
 
     name: str
     message: EventMessage
@@ -77,10 +80,10 @@ class _SeriesState:
 
 
 class EventCorrelator:
-    """The `most` series that were heard of last. One thread at a time may use it.
+    """The `max_series` series that were counted last. Not thread-safe.
 
-    `writer` is the name of this process among all that ever write: each has series of its own, so that none counts
-    over another's.
+    `writer` is a name that no other process ever has: each process has series of its own, so that no process overwrites
+    the counts of another one.
     """
 
     def __init__(self, writer: str, max_series: int = _MAX_SERIES) -> None:
@@ -94,7 +97,10 @@ class EventCorrelator:
         )
 
     def correlate(self, message: EventMessage, monotonic: float, now: float) -> Event | None:
-        """Count it; the event to write, or None when one of its limits is reached: the next one will have the count."""
+        """Count a message in its series; return the event to write, or None if a limit is reached.
+
+        The next event of the series has the full count. `now` is in seconds since 1970.
+        """
         name = self._create_name(message)
         state = self._series.setdefault(name, _SeriesState(now))
         self._series.move_to_end(name)
@@ -106,7 +112,7 @@ class EventCorrelator:
         return Event(name, message, state.count, state.first_at, now)
 
     def _create_name(self, message: EventMessage) -> str:
-        """The same for the same series of this process, and never that of another."""
+        """Return the object name of the message's series, which no other series and no other process has."""
         key = (self._writer, message.namespace, message.owner.uid, message.owner.kind, message.reason, message.code)
         prefix = _INVALID_CHARACTERS.sub("-", message.owner.name[:_MAX_PREFIX_LENGTH]).strip("-.")
         return f"{prefix or 'owner'}.{sha256(repr(key).encode()).hexdigest()[:16]}"

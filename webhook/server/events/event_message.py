@@ -1,4 +1,4 @@
-"""What an event says: read from a review and its answer, which both are bytes by then."""
+"""The message of an event, read from the bytes of a review and of its response."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from webhook.gate.decisions import Decision, DecisionRecord
 REFUSED = "Refused"
 WARNED = "Warned"
 
-_MAX_MESSAGE_BYTES = 1024  # bytes; what client-go cuts messages to (tools/events, maxLengthOfNote; v1.36)
+_MAX_MESSAGE_BYTES = 1024  # client-go truncates messages to this (tools/events, maxLengthOfNote; v1.36)
 _ELLIPSIS = "…"
 _MAX_NAME_LENGTH = 253
 
@@ -25,7 +25,7 @@ class Owner(msgspec.Struct, rename="camel", frozen=True):
 
 
 class EventMessage(msgspec.Struct, frozen=True):
-    """One thing to say of an owner: `code` is the first that the answer gave, `reason` `Refused` or `Warned`."""
+    """One message about the owner of a pod: `code` is the first of the decision, `reason` is `Refused` or `Warned`."""
 
     namespace: str
     owner: Owner
@@ -72,10 +72,10 @@ _ANSWER_DECODER = msgspec.json.Decoder(_ReviewAnswer)
 
 
 def create_event_message(review: bytes, decision: Decision) -> EventMessage | None:
-    """What is to be said of the owner of a new pod; None where there is nothing to say, or nobody to say it of.
+    """Return the message for the owner of a new pod, or None without a code to report or without a controller.
 
-    Refusals are told of in either phase, since the first one ends the create. Warnings are told of in the validating
-    phase, which sees them all. `busy` is no refusal: the controller comes again.
+    Denials are reported in both phases, since the first one ends the create. Warnings are reported in the validating
+    phase, which has all of them. The verdict `busy` is not reported: the controller retries.
     """
     record = decision.record
     codes = _list_codes(record)
@@ -101,10 +101,10 @@ def _is_new_pod(record: DecisionRecord) -> bool:
 
 
 def _find_controller(review: bytes) -> Owner | None:
-    """The one owner that is the controller. A kubelet's node is none that people would ask about a pod."""
+    """Return the owner that is the pod's controller, or None. A Node does not count: users do not look there."""
     try:
         pod = _REVIEW_DECODER.decode(review).request.object
-    except (msgspec.DecodeError, RecursionError):  # no API server stores what it cannot decode either
+    except (msgspec.DecodeError, RecursionError):  # an API server does not store an invalid object either
         return None
     references = (pod.metadata.owner_references if pod and pod.metadata else None) or ()
     for reference in references:
@@ -114,12 +114,12 @@ def _find_controller(review: bytes) -> Owner | None:
 
 
 def _is_valid_owner(owner: Owner) -> bool:
-    """Whether there could be such an object; a longer name than any is nobody's."""
+    """Return whether an object with these fields can exist: no field is empty or longer than any name may be."""
     return all(0 < len(text) <= _MAX_NAME_LENGTH for text in (owner.api_version, owner.kind, owner.name, owner.uid))
 
 
 def _truncate(text: str) -> str:
-    """The text within what an event takes, never in the middle of a character."""
+    """Return the text, truncated to the 1024 bytes of an event message at a character boundary."""
     if len(text.encode()) <= _MAX_MESSAGE_BYTES:
         return text
     return text.encode()[: _MAX_MESSAGE_BYTES - len(_ELLIPSIS.encode())].decode(errors="ignore") + _ELLIPSIS

@@ -1,11 +1,9 @@
-"""Events as objects of the cluster (core/v1).
+"""The recorder of events on the owners of pods: it wraps the gate's `admit` and writes events in a thread of its own.
 
-Written by PUT, which makes one that is not there and counts one up that is: events are the kind for which that is
-allowed without a resourceVersion (AllowCreateOnUpdate and AllowUnconditionalUpdate in
-kubernetes/pkg/registry/core/event/strategy.go, v1.36). In events.k8s.io/v1 the sentence of a series could not change
-with the arithmetic in it (ValidateEventUpdate in pkg/apis/core/validation/events.go).
-
-The thread that writes events, and the gate's `admit` with an ear in it.
+Events are objects of core/v1. The writer uses PUT, which creates a missing event and updates the count of an existing
+one: events are the kind for which that is allowed without a resourceVersion (AllowCreateOnUpdate and
+AllowUnconditionalUpdate in kubernetes/pkg/registry/core/event/strategy.go, v1.36). In events.k8s.io/v1 the message of a
+series could not change with the amounts in it (ValidateEventUpdate in pkg/apis/core/validation/events.go).
 """
 
 import queue
@@ -44,17 +42,17 @@ class EventError(TallygateError):
 
 
 class KubernetesEventWriter:
-    """Events in a cluster; `instance` is the name of this replica, for people to read."""
+    """An `EventWriter` for a cluster; `replica` is the name of this replica, for users to read."""
 
     def __init__(self, client_config: Access, replica: str) -> None:
         self._caller = Caller(client_config)
         self._replica = replica
 
     def write(self, event: Event) -> bool:
-        """Have it in the cluster as it is now; False when its namespace is no more, or about to be.
+        """Create or update the event; return False if its namespace is deleted or terminating.
 
         Raises:
-            EventError: it is not; the text says why.
+            EventError: if the event is not written; the text says why.
         """
         path = f"/api/v1/namespaces/{quote(event.message.namespace, safe='')}/events/{quote(event.name, safe='')}"
         body = _ENCODER.encode(self._create_object(event))
@@ -101,25 +99,25 @@ def _format_time(seconds: float) -> str:
 RESULTS: Final = ("written", "gone", "failed", "limited", "full", "crashed")
 
 _MAX_QUEUED: Final = 256
-_JOIN_SECONDS: Final = 6.0  # a call under way takes five
+_JOIN_SECONDS: Final = 6.0  # a call in progress takes at most five
 
 
 class EventWriter(Protocol):
-    """Writes events somewhere."""
+    """A port that writes events."""
 
     def write(self, event: Event) -> bool:
-        """Have it written; False when there is nowhere any more.
+        """Write the event; return False if its namespace is deleted or terminating.
 
         Raises:
-            EventError: it is not.
+            EventError: if the event is not written.
         """
         ...
 
 
 class EventRecorder:
-    """Says on owners what was said of their pods, in a thread of its own.
+    """A recorder that writes denials and warnings as events on the owners of pods, in a thread of its own.
 
-    `writer` is where to, `process` a name that no other process has.
+    `process_name` is a name that no other process has.
     """
 
     def __init__(self, writer: EventWriter, process_name: str, registry: CollectorRegistry, log: Logger) -> None:
@@ -137,7 +135,7 @@ class EventRecorder:
         self._thread = Thread(target=self._run, name="events", daemon=True)
 
     def wrap_admit(self, admit: Admit) -> Admit:
-        """The same gate, whose answers are listened to."""
+        """Return an `admit` that also records every decision with codes or warnings."""
 
         def admit_and_record(body: bytes, phase: Phase, deadline: float) -> Decision:
             decision = admit(body, phase, deadline)
@@ -148,7 +146,7 @@ class EventRecorder:
         return admit_and_record
 
     def record(self, body: bytes, decision: Decision) -> None:
-        """A review was answered. Never waits for the cluster, and never raises."""
+        """Queue an event about a decision, if it needs one. Never wait for the cluster, and never raise."""
         try:
             message = create_event_message(body, decision)
             if message is None:
@@ -166,19 +164,19 @@ class EventRecorder:
             self._log.error("event-crashed", exc_info=crash)
 
     def start(self) -> None:
-        """Begin to write; once only."""
+        """Start the thread; call once only."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; what still waits is left."""
+        """Stop the thread and drop the queued events; wait for at most 6 s."""
         self._stop.set()
         if self._thread.is_alive():
-            with suppress(queue.Full):  # then it need not be woken
+            with suppress(queue.Full):  # a full queue wakes the thread anyway
                 self._queue.put_nowait(None)
             self._thread.join(_JOIN_SECONDS)
 
     def check(self) -> ReadinessStatus:
-        """Always ready: whoever applies a pod himself is told everything without events."""
+        """Return a status that is always ready: a user who applies a pod gets every message in the response too."""
         return ReadinessStatus("events", ready=True, detail={"failure": self._failure} if self._failure else {})
 
     def _run(self) -> None:
@@ -193,7 +191,7 @@ class EventRecorder:
                 self._count_result("written" if is_written else "gone", "")
 
     def _count_result(self, result: str, failure: str) -> None:
-        """Count what came of one; log a failure when there was none before."""
+        """Count the result of one event; log a failure if the previous event had none."""
         self._counters[result].inc()
         if failure and not self._failure:
             self._log.warning("events-not-written", message=failure)

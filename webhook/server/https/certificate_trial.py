@@ -1,8 +1,8 @@
-"""A trial of certificates in a process of its own, before the serving one is trusted with them.
+"""A trial of certificates in a child process, before the serving process uses them.
 
-granian is built so that a panic ends the process, and rustls has reasons of its own to refuse what OpenSSL takes: an
-unusual curve, an authority that it cannot read. Whoever replaces the files of a running gate must not be able to end
-it.
+granian is built so that a panic ends the process, and rustls rejects some certificates that OpenSSL accepts: with an
+unusual curve, or from a CA certificate that it cannot parse. A user who replaces the files of a running gate must not
+be able to end it.
 """
 
 import os
@@ -22,7 +22,7 @@ def try_certificates(certificates: ServingCertificates, https_settings: HttpsSet
     """Start a server with these certificates in a child process, and end it at once.
 
     Raises:
-        StartError: it does not start.
+        HttpsStartError: if the server does not start.
     """
     command = [sys.executable, "-m", __name__]
     payload = msgspec.msgpack.encode((certificates, https_settings))
@@ -35,19 +35,19 @@ def try_certificates(certificates: ServingCertificates, https_settings: HttpsSet
 
 
 def _find_reason(output: bytes) -> str:
-    """What the child said, without where in the library it was said."""
+    """Return the reason in the child's error output, without its location in the library's source."""
     lines = [line for line in output.decode(errors="replace").splitlines() if " value: " in line]
     return lines[0].partition(" value: ")[2] if lines else "the TLS library refuses them"
 
 
 def main() -> None:
-    """Be the child."""
+    """Run the child process: read certificates and settings from standard input, and start a server with them."""
     certificates, https_settings = msgspec.msgpack.decode(
         sys.stdin.buffer.read(), type=tuple[ServingCertificates, HttpsSettings]
     )
     listener = open_listener(Address("127.0.0.1", 0), 1)
     GranianWorker(lambda *_: [], listener, https_settings).start(certificates)
-    os._exit(0)  # nothing was served, so there is nothing to end in good order
+    os._exit(0)  # it has no requests to finish
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
-"""The secret path segments: read from a file, and again when it changes.
+"""The reload of files while the server runs: the certificate, its key, the client CA and the tokens.
 
-Files that are read again when they change: the certificate, its key, the tokens.
-
-What is taken up while serving: a new certificate, new tokens. What cannot be used leaves the last good in force.
+A file that cannot be used leaves the last valid content active. Tokens are secret path segments.
 """
 
 import re
@@ -29,10 +27,11 @@ class TokenError(TallygateError):
 
 
 def read_tokens(path: Path) -> tuple[bytes, ...]:
-    """The tokens in a file, one a line; empty lines and lines that begin with `#` are passed over.
+    """Return the tokens in a file, one a line; ignore empty lines and lines that begin with `#`.
 
     Raises:
-        TokenError: it cannot be read, has none, or one that is too short to be a secret or cannot stand in a path.
+        TokenError: if the file cannot be read or has no token, or if a token is too short to be a secret, too long, or
+            has a character that is not allowed in a path.
     """
     try:
         with path.open("rb") as file:
@@ -53,10 +52,11 @@ _POLL_SECONDS = 60
 
 
 def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threading.Event) -> threading.Thread:
-    """Call `look` now, whenever something changes beside one of these files, and once a minute, until `stop` is set.
+    """Call `reload` now, after every change in the folders of these files, and once a minute, until `stop` is set.
 
-    Folders are watched, not files: a Secret is updated by turning a symlink beside them. Look every minute anyway,
-    since some file systems tell of no change. `look` finds out itself whether anything is new, and does not raise.
+    The thread watches folders, not files: the kubelet updates a Secret by replacing a symlink beside the files. It also
+    calls `reload` every minute, since some file systems notify of no change. `reload` itself finds out whether a file
+    has changed, and does not raise. Return the started thread.
     """
     folders = sorted({path.absolute().parent for path in paths})
 
@@ -72,7 +72,7 @@ def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threadi
 
 
 def _iterate_changes(folders: Sequence[Path], stop: threading.Event) -> Iterator[object]:
-    """Something for every change and every minute, until stopped or no longer able to watch."""
+    """Yield after every change and every minute, until `stop` is set or the watch fails."""
     try:
         yield from watch(
             *folders,
@@ -83,19 +83,19 @@ def _iterate_changes(folders: Sequence[Path], stop: threading.Event) -> Iterator
             yield_on_timeout=True,
             raise_interrupt=False,
         )
-    except (OSError, RuntimeError):  # a folder is gone, or the system has no more watches: look by the clock
+    except (OSError, RuntimeError):  # a folder is missing, or the system has no more watches: poll
         stop.wait(_POLL_SECONDS)
 
 
 class CertificateReloader:
-    """The certificates in force, and their renewal.
+    """The reloader of the serving certificates.
 
     Args:
-        read: the files as they are now.
-        serve_with: puts certificates in force.
-        log: told of every renewal, and of every one that failed.
-        metrics: likewise.
-        now: the time.
+        read: reads and checks the current files.
+        install: makes the server use certificates.
+        log: the log of every reload and of every failed one.
+        metrics: the counters of reloads, and the expiry of the certificate.
+        now: returns the current time.
     """
 
     def __init__(
@@ -115,16 +115,16 @@ class CertificateReloader:
         self._error = ""
 
     def start(self) -> None:
-        """Put the files in force for the first time.
+        """Install the certificates for the first time.
 
         Raises:
-            CertificateError: they cannot be used.
-            StartError: they cannot be served with.
+            CertificateError: if the files are invalid.
+            HttpsStartError: if the server cannot start with them.
         """
         self._install_and_record(self._read())
 
     def reload_if_changed(self) -> None:
-        """Take up the files if they have changed and can be used."""
+        """Install the certificates if the files have changed and are valid; count and log the result."""
         try:
             certificates = self._read()
             if self._current and certificates.digest == self._current.digest:
@@ -146,7 +146,7 @@ class CertificateReloader:
             self._log.info("certificate-renewed", **fields)
 
     def check(self) -> ReadinessStatus:
-        """Ready while the certificate in force has not expired."""
+        """Return a status that is ready while the current certificate has not expired."""
         if self._current is None:
             return ReadinessStatus("certificate", ready=False)
         detail = {
@@ -166,10 +166,10 @@ class CertificateReloader:
 
 
 class TokenReloader:
-    """The secret path segments in force, and their renewal. Without a file there are none, and never will be.
+    """The reloader of the tokens. Without a file it never has any.
 
     Raises:
-        TokenError: the file cannot be used.
+        TokenError: if the file is invalid.
     """
 
     def __init__(self, path: Path | None, log: Logger) -> None:
@@ -179,11 +179,11 @@ class TokenReloader:
         self._error = ""
 
     def get_tokens(self) -> tuple[bytes, ...]:
-        """The tokens that are valid now."""
+        """Return the tokens that are valid now."""
         return self._tokens
 
     def reload_if_changed(self) -> None:
-        """Take up the file if it has changed and can be used."""
+        """Replace the tokens if the file has changed and is valid; log the result."""
         if self._path is None:
             return
         try:

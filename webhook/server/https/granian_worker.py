@@ -1,20 +1,19 @@
-"""Listening sockets.
+"""One granian worker inside this process, and the listening socket that several workers share.
 
-One generation of the HTTP server: a granian worker inside this process, on a listening socket that it shares.
+This is the only module that uses granian's private API, which is why its range in pyproject.toml is one minor wide.
+granian's own `Granian` forks worker processes and loads a new certificate by forking new ones; the ledgers in this
+process's memory would be lost with the old process. The approach of `granian/server/mt.py` for Pythons without a GIL
+works with a GIL too: `WSGIWorker.serve_mtr` starts its threads and returns, and a `WorkerSignal` ends it gracefully.
 
-This is the one module that touches granian's private API, which is why its range in pyproject.toml is one minor wide.
-granian's own `Granian` forks worker processes and takes up a new certificate by forking new ones; the ledger in this
-process's memory would be lost with the old. What `granian/server/mt.py` does for Pythons without a GIL works with one
-too: `WSGIWorker.serve_mtr` starts its threads and returns, and a `WorkerSignal` ends it gracefully.
-
-Seen in granian 2.8.7's source, and relied on here:
-- the worker takes over the descriptor in the `SocketHolder` and closes it at its end (net.rs), so each gets its own;
-- `serve_mtr` loads the certificates before it returns (workers.rs), so they may go away afterwards;
-- at the signal it drops its listener together with the handshakes under way (workers.rs, tls-listener), so a
-  generation first stops accepting (`leave_socket`), and is signalled when they are long done;
+This module relies on these facts from granian 2.8.7's source:
+- the worker takes over the descriptor in the `SocketHolder` and closes it at its end (net.rs), so each worker gets its
+  own descriptor;
+- `serve_mtr` loads the certificates before it returns (workers.rs), so the files may be removed afterwards;
+- at the signal the worker drops its listener together with the handshakes in progress (workers.rs, tls-listener), so a
+  worker first stops accepting (`stop_accepting`), and gets the signal long after those handshakes have ended;
 - `WorkerSignal.set` blocks when called twice (a channel of one), so it is called once;
-- `header_read_timeout` also bounds how long an HTTP/1 connection stands idle (hyper starts it at once);
-- the application runs in a pool that grows while no thread stands idle, to `threads` (blocking.rs); see `Turns`.
+- `header_read_timeout` also limits the idle time of an HTTP/1 connection (hyper starts it at once);
+- the application runs in a pool that grows while no thread is idle, up to `threads` (blocking.rs); see `ThreadGate`.
 """
 
 import asyncio
@@ -41,10 +40,10 @@ from webhook.server.settings.value_types import Address
 
 
 def open_listener(address: Address, backlog: int) -> socket.socket:
-    """A TCP socket that listens. What is set here is inherited by the connections accepted from it.
+    """Return a listening TCP socket. Accepted connections inherit the options that are set here.
 
     Raises:
-        OSError: the address cannot be had.
+        OSError: if the address is not available.
     """
     listener = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
     try:
@@ -71,7 +70,7 @@ _WSGI_ENVIRONMENT = {
     "wsgi.run_once": False,
     "wsgi.version": (1, 0),
 }
-_THREAD_IDLE_SECONDS = 10 * 365 * 24 * 3600  # for ever: `Turns` counts on its threads
+_THREAD_IDLE_SECONDS = 10 * 365 * 24 * 3600  # never: `ThreadGate` relies on its threads
 _STREAMS_PER_CONNECTION = 64
 _BUFFER_BYTES = 1 << 16
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -80,7 +79,7 @@ _NO_UNIX_SOCKET = False
 _TLS_ENABLED = True
 _OK = 200
 
-# granian has no types for the one, and its stubs of the others lack arguments that 2.8.7 requires.
+# granian has no types for `_new_cbscheduler`, and its stubs of the classes lack arguments that 2.8.7 requires.
 _new_scheduler: Any = _new_cbscheduler
 _Holder: Any = SocketHolder
 _Worker: Any = WSGIWorker
@@ -92,7 +91,7 @@ class HttpsStartError(TallygateError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpsSettings:
-    """How requests are taken: threads that answer, connections at a time, seconds that one may stand idle."""
+    """The limits of the HTTPS server: request threads, concurrent connections, idle time in seconds, TLS version."""
 
     threads: int = 256
     connections: int = 1024
@@ -107,7 +106,7 @@ class _GranianProtocol(Protocol):
 
 
 class _StartResponse:
-    """What PEP 3333 calls `start_response`; remembers what it was called with."""
+    """The `start_response` of PEP 3333; it stores its arguments."""
 
     __slots__ = ("headers", "status")
 
@@ -122,12 +121,12 @@ class _StartResponse:
 
 
 def filter_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers that can be sent (RFC 9110, 5.5 and 5.6.2); any other would make granian panic, and end us."""
+    """Return the valid headers (RFC 9110, 5.5 and 5.6.2); an invalid one makes granian panic and ends the process."""
     return [(name, value) for name, value in headers if _HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)]
 
 
 def _reject_write(_: bytes) -> None:
-    """PEP 3333's `write`, for applications older than it.
+    """Raise an error in place of PEP 3333's `write`, which only applications older than it use.
 
     Raises:
         RuntimeError: always.
@@ -136,7 +135,7 @@ def _reject_write(_: bytes) -> None:
 
 
 class GranianWorker:
-    """A worker: it accepts on a shared socket, and later lets go of it and ends when its requests are answered."""
+    """A granian worker: it accepts on a shared socket, later stops accepting, and ends after its last response."""
 
     def __init__(self, application: WSGIApplication, listener: socket.socket, https_settings: HttpsSettings) -> None:
         self._application = application
@@ -149,10 +148,10 @@ class GranianWorker:
         self._thread_gate = ThreadGate()
 
     def start(self, certificates: ServingCertificates) -> None:
-        """Begin to accept.
+        """Start the worker's threads and accept connections.
 
         Raises:
-            StartError: the certificates cannot be served with.
+            HttpsStartError: if granian cannot use the certificates.
         """
         self._signal.add_cb(self._ended.set)
         self._thread_gate.start()
@@ -170,10 +169,10 @@ class GranianWorker:
             raise HttpsStartError(f"the certificate files cannot be served with: {error}") from None
 
     def stop_accepting(self) -> None:
-        """Accept no more, without disturbing what was accepted.
+        """Stop accepting, without an effect on accepted connections.
 
-        The worker's descriptor is exchanged for that of a socket to which nobody connects: each time it is told of a
-        new connection it finds nothing there, and another generation takes it.
+        Replace the worker's descriptor by a socket to which no client connects: at each wake-up for a new connection
+        the worker finds none, and another worker accepts it.
         """
         with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as unused_socket:
             unused_socket.bind(str(Path(folder, "nobody")))
@@ -182,18 +181,18 @@ class GranianWorker:
             os.dup2(unused_socket.fileno(), self._descriptor, inheritable=False)
 
     def send_connection_close(self) -> None:
-        """From now on ask every HTTP/1 client to connect anew after the answer it gets."""
+        """Send `Connection: close` with every HTTP/1 response from now on, so that clients reconnect."""
         self._is_draining = True
 
     def stop(self) -> None:
-        """Close what stands idle, and the rest when it is answered."""
+        """Close idle connections at once, and the others after their responses."""
         if not self._is_signalled:
             self._is_signalled = True
             self._thread_gate.stop()
             self._signal.set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until everything is answered and closed; False when it took longer."""
+        """Wait until all connections are closed; return False after a timeout of `seconds`."""
         return self._ended.wait(seconds)
 
     def _create_worker(self, chain: str, key: str, client_ca: str | None) -> Any:
@@ -234,11 +233,11 @@ class GranianWorker:
         try:
             may_park = self._run_application(protocol, environ)
         finally:
-            # A body that was not read is let go of when this returns; until then its sender would wait.
+            # granian discards an unread body when this function returns; until then its sender would wait.
             self._thread_gate.leave(may_park=may_park)
 
     def _run_application(self, protocol: _GranianProtocol, environ: dict[str, Any]) -> bool:
-        """Answer; whether the body was read for sure: it was a review, and it was answered."""
+        """Send the application's response; return whether the body was surely read, as in an answered review."""
         environ.update(_WSGI_ENVIRONMENT)
         response = _StartResponse()
         chunks = self._application(environ, response)

@@ -1,4 +1,4 @@
-"""The HTTPS server as a whole: generations that take over from each other on one listening socket."""
+"""The HTTPS server: granian workers that replace each other on one listening socket."""
 
 import socket
 import threading
@@ -16,11 +16,11 @@ _ACCEPT_SECONDS = 0.02
 
 
 class HttpsServer:
-    """Serves an application over TLS, with certificates that can be exchanged while it does.
+    """A server of an application over TLS, whose certificates can be replaced while it runs.
 
-    A rotation fails no request: the new generation accepts on the same socket before the old one stops; the old one
-    answers what it has with `Connection: close`, so that clients move over of themselves; the rest are closed only
-    after `idle_timeout`, when a client that sent nothing has given its connection up.
+    A worker replacement fails no request. The new worker accepts on the same socket before the old one stops. The old
+    worker sends its responses with `Connection: close`, so that clients reconnect to the new one. It closes its
+    remaining connections only after `idle_timeout`, when a client that sent nothing has closed its connection.
     """
 
     def __init__(self, application: WSGIApplication, listener: socket.socket, https_settings: HttpsSettings) -> None:
@@ -34,15 +34,15 @@ class HttpsServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port of the listening socket."""
         port: int = self._listener.getsockname()[1]
         return port
 
     def install_certificates(self, certificates: ServingCertificates) -> None:
-        """Start with these certificates, or go over to them. Not to be called by two threads at once.
+        """Start with these certificates, or replace the current ones by them. Not thread-safe.
 
         Raises:
-            StartError: they cannot be served with; what was in force still is.
+            HttpsStartError: if the server cannot start with them; the current certificates stay active.
         """
         if self._worker:
             try_certificates(certificates, self._https_settings)
@@ -54,14 +54,17 @@ class HttpsServer:
                 self._retire(old)
 
     def send_connection_close(self) -> None:
-        """Ask every client to connect anew after the next answer."""
+        """Send `Connection: close` with every HTTP/1 response of all workers, so that clients reconnect."""
         with self._lock:
             workers = self._list_workers()
         for worker in workers:
             worker.send_connection_close()
 
     def drain(self, timeout: float) -> bool:
-        """Accept no more, answer what has begun, close everything; False when it took longer than so many seconds."""
+        """Stop accepting, finish the current requests and close all connections.
+
+        Return False if that takes longer than `timeout` seconds.
+        """
         deadline = time.monotonic() + timeout
         with self._lock:
             workers = self._list_workers()
@@ -70,15 +73,19 @@ class HttpsServer:
             self._close_listener()
         for worker in workers:
             worker.send_connection_close()
-        # Who connected a moment ago has not sent anything yet; closing now would cut the handshake short.
+        # A client that connected a moment ago has sent nothing yet; closing now would interrupt its handshake.
         time.sleep(min(_HANDSHAKE_SECONDS, timeout))
         for worker in workers:
             worker.stop()
-        results = [generation.wait(max(0.0, deadline - time.monotonic())) for generation in workers]
+        results = [worker.wait(max(0.0, deadline - time.monotonic())) for worker in workers]
         return all(results)
 
     def _close_listener(self) -> None:
-        """Accept no more. Who waits to be accepted when the last descriptor goes is cut off, so hardly anybody may."""
+        """Stop accepting.
+
+        Closing the last descriptor cuts connections that wait to be accepted, so first shorten the accept queue and
+        give the workers 20 ms to empty it.
+        """
         self._listener.listen(0)
         time.sleep(_ACCEPT_SECONDS)
         self._listener.close()
@@ -91,7 +98,8 @@ class HttpsServer:
         timer = threading.Timer(self._linger_seconds, worker.stop)
         timer.daemon = True
         timer.start()
-        self._old_workers = [(each, its) for each, its in self._old_workers if its.is_alive()] + [(worker, timer)]
+        self._old_workers = [(old, old_timer) for old, old_timer in self._old_workers if old_timer.is_alive()]
+        self._old_workers.append((worker, timer))
         while len(self._old_workers) > _MAX_OLD_WORKERS:
             oldest, oldest_timer = self._old_workers.pop(0)
             oldest_timer.cancel()

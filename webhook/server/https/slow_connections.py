@@ -1,12 +1,12 @@
-"""Connections on which a request takes too long to arrive, found by what the kernel knows of them, and cut.
+"""The detection and shutdown of connections on which a request arrives too slowly, by the kernel's data about sockets.
 
-granian bounds how long a header may take and how long a connection may stand idle, but not a body: a client that sends
-one byte a second would hold a thread for ever. The worker tells nobody which socket a request came by. So, only while
-some body has been arriving for too long, look at the sockets themselves: one that received data after the last that was
-sent on it has a request under way. When that has been so for too long, with nothing sent meanwhile, the socket is shut
-down, and its thread finds the body ended.
+granian limits the time of a header and the idle time of a connection, but not the time of a body: a client that sends
+one byte a second would occupy a thread for ever. The worker does not expose the socket of a request. So, only while
+some body has been arriving for too long, `SlowConnections` inspects the sockets themselves: a socket that received data
+after it last sent data has a request in progress. If this lasts for too long without sent data, it shuts the socket
+down, and the thread of the request finds the end of the body.
 
-Not found is who makes the server send something now and then: by HTTP/2 pings, or TLS key updates.
+It does not detect a client that makes the server send data regularly, by HTTP/2 pings or TLS key updates.
 """
 
 import os
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TCP_INFO = struct.Struct("=B43xI4xI64xQ")
-"""Of `struct tcp_info` (linux/tcp.h, append-only): state, last_data_sent, last_data_recv (both ms), bytes_acked."""
+"""Fields of `struct tcp_info` (linux/tcp.h, append-only): state, last_data_sent, last_data_recv (ms), bytes_acked."""
 
 _ESTABLISHED = 1
 _DESCRIPTOR_DIR = Path("/proc/self/fd")
@@ -30,7 +30,7 @@ _SWEEP_INTERVAL_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class _ConnectionInfo:
-    """A connection as the kernel saw it: which, how much was sent on it in all, and seconds since."""
+    """The kernel's data about a connection: inode, total bytes sent, seconds since data was sent and received."""
 
     inode: int
     bytes_sent: int
@@ -39,11 +39,12 @@ class _ConnectionInfo:
 
 
 class SlowConnections:
-    """Cuts the connections to a port on which a request has been arriving for more than `seconds`.
+    """A sweeper that cuts the connections to a port on which a request has been arriving for over `request_timeout`.
 
-    `oldest` tells when the longest of the reads that go on began (monotonic), None when none does. `idle` is when the
-    server itself closes an idle connection: one on which nothing was sent for longer has a request under way, even if
-    what was sent last (the end of a handshake) came after the request's beginning.
+    `find_oldest_read` returns the monotonic time at which the oldest current read began, or None without a current
+    read. `idle_timeout` is the time after which the server itself closes an idle connection: a connection without sent
+    data for longer has a request in progress, even if the last sent data (the end of a handshake) came after the
+    beginning of the request. Times are in seconds.
     """
 
     def __init__(
@@ -57,12 +58,12 @@ class SlowConnections:
         self._receiving_since: dict[tuple[int, int], float] = {}
 
     def drain(self) -> None:
-        """From now on the server closes idle connections at once, so those that remain are not idle."""
+        """Treat no connection as idle from now on, since a draining server closes idle connections at once."""
         self._is_draining = True
         self._idle_timeout = 0.0
 
     def sweep(self, now: float) -> int:
-        """Look once, at the monotonic time `now`; how many connections were cut."""
+        """Inspect all connections once, at the monotonic time `now`; return the number of cut connections."""
         receiving_since, self._receiving_since = self._receiving_since, {}
         oldest = self._find_oldest_read()
         read_seconds = now - oldest if oldest is not None else 0.0
@@ -101,10 +102,10 @@ def _list_connections(port: int) -> Iterator[tuple[int, _ConnectionInfo]]:
 
 
 def _read_connection_info(descriptor: int, port: int) -> _ConnectionInfo | None:
-    """What the kernel knows of a connection to the port.
+    """Return the kernel's data about a socket, or None if it is not an established connection to the port.
 
     Raises:
-        OSError: it is no TCP socket, or is gone by now.
+        OSError: if the descriptor is not a TCP socket or is closed.
     """
     with _borrow_socket(descriptor) as connection:
         tcp_info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
@@ -115,7 +116,7 @@ def _read_connection_info(descriptor: int, port: int) -> _ConnectionInfo | None:
 
 
 def _shut_down(descriptor: int, inode: int) -> int:
-    """Shut a socket down, if the descriptor still is that socket; 1 if it was."""
+    """Shut a socket down if the descriptor still refers to it; return 1 if so, else 0."""
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
         if os.fstat(connection.fileno()).st_ino == inode:
             connection.shutdown(socket.SHUT_RDWR)
@@ -125,7 +126,7 @@ def _shut_down(descriptor: int, inode: int) -> int:
 
 @contextmanager
 def _borrow_socket(descriptor: int) -> Iterator[socket.socket]:
-    """A socket object over a descriptor that somebody else will close."""
+    """Yield a socket object for a descriptor, and do not close the descriptor."""
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
     try:
         yield connection

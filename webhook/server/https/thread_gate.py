@@ -1,12 +1,12 @@
-"""Turns: of the threads that answer requests, one stands in line, as long as it is not held up.
+"""The thread gate: a limit on the threads that take requests, which is one thread as long as no thread is blocked.
 
-Python runs one thread at a time. Where several take requests, they spend more time handing the interpreter's lock to
-each other than answering; one alone answers three times as many in a second. But one alone is held up by the first body
-that arrives slowly, and by every ledger that is written. So a thread that has answered goes to rest when another still
-stands in line; who is going to wait says so (`held_up`), and another is called back at once; and when all that stand
-have been at one request for too long, one that rests is called back as well. As many as have waited at once lately stay
-beside the one that stands: to send each to rest and call it back takes as long as to answer. granian itself adds
-threads while none stands idle, up to its limit.
+Python runs one thread at a time. If several threads take requests, they spend more time passing the interpreter's lock
+to each other than answering; a single thread answers three times as many requests a second. But a slow body or the
+write of a ledger blocks a single thread. So a thread parks after its response if another active thread remains. A
+thread that is about to wait announces it (`release_turn`). The gate wakes a parked thread when every active thread is
+blocked: it waits, or has been at one request for over 10 ms. In addition, as many spare threads stay active as waited
+at the same time in the last second or two: to park and wake a thread takes as long as to answer. granian itself adds
+threads while none is idle, up to its limit.
 """
 
 import math
@@ -21,7 +21,7 @@ _SPARE_PERIOD_SECONDS = 1.0
 
 
 class _ThreadState(threading.local):
-    """The turns of this thread's worker, while it is at a request."""
+    """The thread gate of this thread's worker, while the thread handles a request."""
 
     gate: "ThreadGate | None" = None
 
@@ -31,7 +31,7 @@ _THREAD_STATE = _ThreadState()
 
 @contextmanager
 def release_turn() -> Iterator[None]:
-    """Wait for something in the block: meanwhile another thread takes requests, where this one was to."""
+    """Let another thread take requests while the block waits."""
     gate = _THREAD_STATE.gate
     if gate is None:
         yield
@@ -44,34 +44,34 @@ def release_turn() -> Iterator[None]:
 
 
 class ThreadGate:
-    """The threads of one worker. Each says when it begins a request and when it has finished it."""
+    """The thread gate of one worker. Each thread enters it with a request and leaves it after the response."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._active: set[int] = set()
-        self._blocked: set[int] = set()  # of those that stand
-        self._waiting: set[int] = set()  # of those that are held up: they have said so themselves
+        self._blocked: set[int] = set()  # a subset of `_active`
+        self._waiting: set[int] = set()  # a subset of `_blocked`: threads between `release_turn` and `resume`
         self._parked_count = 0
-        self._max_waiting = 0  # at once, since `_remembered_at`
+        self._max_waiting = 0  # at the same time, since `_spare_updated_at`
         self._spare_updated_at = -math.inf
-        self._spare_count = 0  # so many were aside at once in the time before that, or since
-        self._waking_count = 0  # were called back, and do not stand yet
+        self._spare_count = 0  # the maximum of `_waiting` in the period before `_spare_updated_at`, or since
+        self._waking_count = 0  # threads that were woken and are not active yet
         self._entered_at: dict[int, float] = {}
         self._wakeups = threading.Semaphore(0)
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Begin to look after threads that are held up."""
+        """Start the thread that detects blocked threads."""
         threading.Thread(target=self._watch, name="turns", daemon=True).start()
 
     def stop(self) -> None:
-        """Call everybody back, for good."""
+        """Wake all parked threads, and park no thread any more."""
         with self._lock:
             self._stopped.set()
             self._wake(self._parked_count)
 
     def enter(self) -> None:
-        """This thread takes a request."""
+        """Mark the current thread as active, at the beginning of a request."""
         thread_id = threading.get_ident()
         _THREAD_STATE.gate = self
         self._entered_at[thread_id] = time.monotonic()
@@ -80,7 +80,7 @@ class ThreadGate:
                 self._active.add(thread_id)
 
     def release_turn(self) -> None:
-        """This thread is at a request and is going to wait."""
+        """Mark the current thread as waiting, and wake a parked thread if all active threads are blocked."""
         with self._lock:
             self._waiting.add(threading.get_ident())
             self._blocked.add(threading.get_ident())
@@ -89,13 +89,13 @@ class ThreadGate:
             self._wake_if_all_blocked()
 
     def resume(self) -> None:
-        """It waits no more."""
+        """Mark the current thread as not waiting any more."""
         with self._lock:
             self._waiting.discard(threading.get_ident())
             self._blocked.discard(threading.get_ident())
 
     def leave(self, *, may_park: bool) -> None:
-        """This thread has answered; it rests if it may and others stand in line."""
+        """End the request of the current thread; park the thread if it may and enough other threads are active."""
         thread_id = threading.get_ident()
         _THREAD_STATE.gate = None
         del self._entered_at[thread_id]
@@ -103,9 +103,9 @@ class ThreadGate:
             self._park(thread_id)
 
     def check_blocked(self, now: float) -> None:
-        """Call a thread back when all that stand in line are held up, at the monotonic time `now`.
+        """Wake a parked thread if all active threads are blocked at the monotonic time `now`.
 
-        And let go of those to spare that were needed some seconds ago.
+        Once a second, reduce the number of spare threads to the maximum number of threads that waited in that second.
         """
         slow_threads = {
             thread for thread, entered_at in list(self._entered_at.items()) if now - entered_at > _BLOCKED_SECONDS

@@ -1,4 +1,4 @@
-"""The serving certificate: read, checked as a whole before use, and what is known of it."""
+"""The files of the serving certificate: its chain, its key and the client CA, read and checked together before use."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from webhook.errors import TallygateError
 
 _MAX_FILE_BYTES = 1 << 20
-_FINGERPRINT_DIGITS = 16  # digits of a fingerprint
+_FINGERPRINT_DIGITS = 16
 _MIN_RSA_BITS, _MAX_RSA_BITS = 2048, 8192
 
 
@@ -26,7 +26,7 @@ class CertificateError(TallygateError):
 
 @dataclass(frozen=True, slots=True)
 class ServingCertificates:
-    """What TLS is spoken with, in PEM: the chain, its key, and the authorities of clients, when they must show one."""
+    """The chain, its key and the client CA in PEM (b"" if clients need no certificate), with subject and expiry."""
 
     chain: bytes
     key: bytes
@@ -36,20 +36,21 @@ class ServingCertificates:
 
     @property
     def digest(self) -> str:
-        """Names these files: the same bytes give the same digest."""
+        """The SHA-256 of all three files: the same bytes have the same digest."""
         return hashlib.sha256(b"\0".join((self.chain, self.key, self.client_ca))).hexdigest()
 
     @property
     def fingerprint(self) -> str:
-        """Names the serving certificate: the beginning of its SHA-256, as `tallygate certs` shows it."""
+        """The first 16 hex digits of the serving certificate's SHA-256, as `tallygate certs` shows it."""
         return x509.load_pem_x509_certificates(self.chain)[0].fingerprint(hashes.SHA256()).hex()[:_FINGERPRINT_DIGITS]
 
 
 def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> ServingCertificates:
-    """Read the files once, and check that they belong together.
+    """Read the files once, and check that key and certificate belong together.
 
     Raises:
-        CertificateError: a file cannot be read, is not PEM, or the key is not the certificate's.
+        CertificateError: if a file cannot be read or is not PEM, if the type of the key is not supported, or if the key
+            does not belong to the certificate.
     """
     chain_pem, key_pem = _read_file(chain), _read_file(key)
     leaf = _parse_chain(chain, chain_pem)
@@ -58,7 +59,7 @@ def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> 
     client_ca_pem = b""
     if client_ca:
         client_ca_pem = _read_file(client_ca)
-        _parse_chain(client_ca, client_ca_pem)  # an empty file must never mean that anybody is served
+        _parse_chain(client_ca, client_ca_pem)  # an empty file must never mean that every client is accepted
     certificates = ServingCertificates(
         chain_pem, key_pem, client_ca_pem, leaf.subject.rfc4514_string(), leaf.not_valid_after_utc
     )
@@ -67,7 +68,7 @@ def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> 
 
 
 def _parse_chain(path: Path, content: bytes) -> x509.Certificate:
-    """The first of the certificates in a file."""
+    """Return the first certificate of a PEM file."""
     try:
         return x509.load_pem_x509_certificates(content)[0]
     except ValueError as error:
@@ -86,7 +87,7 @@ def _read_file(path: Path) -> bytes:
 
 
 def _is_supported(leaf: x509.Certificate) -> bool:
-    """Whether it is of the third version of X.509, with a key that rustls (ring) can sign with."""
+    """Return whether the certificate is X.509 version 3, with a key that rustls (ring) can sign with."""
     key = leaf.public_key()
     if isinstance(key, rsa.RSAPublicKey):
         is_known = _MIN_RSA_BITS <= key.key_size <= _MAX_RSA_BITS
@@ -107,7 +108,7 @@ def _check_key_pair(certificates: ServingCertificates, chain: Path, key: Path) -
 
 @dataclass(frozen=True, slots=True)
 class _TlsFilePaths:
-    """Paths to the contents of `Certificates`, for libraries that read files only."""
+    """Paths to the contents of `ServingCertificates`, for libraries that only read files."""
 
     chain: str
     key: str
@@ -116,9 +117,10 @@ class _TlsFilePaths:
 
 @contextmanager
 def create_memory_files(certificates: ServingCertificates) -> Iterator[_TlsFilePaths]:
-    """Hold the contents in memory files while they are read.
+    """Yield paths to memory files with the certificates; they are valid until the block ends.
 
-    The files on disk may be replaced between a check and a use; these cannot, need no writable folder, and vanish.
+    The files on disk may be replaced between a check and a use. Memory files cannot be replaced, need no writable
+    folder, and leave nothing behind.
     """
     contents = (certificates.chain, certificates.key, certificates.client_ca)
     descriptors = [os.memfd_create("tallygate", os.MFD_CLOEXEC) for _ in contents]

@@ -1,1 +1,1 @@
-"""One table of all settings, and the sources of their values: no module here uses a setting."""
+"""The table of all settings and the sources of their values. No module here uses a setting."""

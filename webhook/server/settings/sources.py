@@ -1,4 +1,4 @@
-"""Where settings come from: a file, the environment, flags. What is said twice is taken from the last of these."""
+"""The sources of settings: a file, the environment and flags. A later source overrides an earlier one."""
 
 import difflib
 import re
@@ -19,11 +19,14 @@ _MAX_FILE_BYTES = 1 << 20
 SERVICE_LINK = re.compile(
     r"TALLYGATE_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)"
 )
-"""What the kubelet sets for a Service called `tallygate` or `tallygate-…` (kubelet/envvars, v1.36): not ours."""
+"""Variables that the kubelet sets for a Service called `tallygate` or `tallygate-…` (kubelet/envvars, v1.36).
+
+They are no settings.
+"""
 
 
 class SettingsError(TallygateError):
-    """Settings cannot be used; `errors` says every reason, each with where it stands."""
+    """The settings are invalid; `errors` has every reason, each with its location."""
 
     def __init__(self, errors: Iterable[str]) -> None:
         self.errors = tuple(errors)
@@ -32,7 +35,7 @@ class SettingsError(TallygateError):
 
 @dataclass(frozen=True, slots=True)
 class _RawSetting:
-    """A value as written, and where."""
+    """A value as written, and its location."""
 
     name: str
     value: Any
@@ -40,15 +43,15 @@ class _RawSetting:
 
 
 def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str], config: Path | None = None) -> Settings:
-    """The settings of a file, the environment and the flags; flags win over the environment, and that over the file.
+    """Return the settings of a file, the environment and the flags; flags override variables, variables the file.
 
     Args:
         flags: setting name to value; a value of None or an empty tuple is a flag that was not given.
-        environment: all variables of the process; only those that begin with `TALLYGATE_` are looked at.
+        environment: all variables of the process; only variables that begin with `TALLYGATE_` are used.
         config: a TOML or YAML file; without it the variable `TALLYGATE_CONFIG` may name one.
 
     Raises:
-        SettingsError: with everything that is wrong, at once.
+        SettingsError: if a source or a value is invalid; it has all errors.
     """
     errors: list[str] = []
     path = config or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
@@ -72,7 +75,7 @@ def _find_option(name: str) -> Option:
 
 
 def _parse_values(raw_settings: Iterable[_RawSetting], errors: list[str]) -> dict[str, Any]:
-    """The values by name, the last one written for each; every one that cannot be read is an error, used or not."""
+    """Return the values by name, the last one of each; add an error for every invalid value, overridden or not."""
     values: dict[str, Any] = {}
     for setting in raw_settings:
         try:
@@ -83,7 +86,7 @@ def _parse_values(raw_settings: Iterable[_RawSetting], errors: list[str]) -> dic
 
 
 def _format_unknown(location: str, name: str, names: Iterable[str], prefix: str = "") -> str:
-    """Names are compared without the prefix that all of them have, or any would resemble any."""
+    """Return the message about an unknown setting; compare names without the common prefix, or all would be similar."""
     candidates = [name.removeprefix(prefix) for name in names]
     matches = difflib.get_close_matches(name.removeprefix(prefix), candidates, n=1)
     hint = f"; did you mean {prefix}{matches[0]}?" if matches else "; docs/settings.md lists them all"

@@ -1,4 +1,4 @@
-"""Every setting of the server, in one table: flags, variables, file keys and documentation are all derived from it."""
+"""The table of all settings of the server. Flags, variables, file keys and documentation are derived from it."""
 # ruff: noqa: RUF009 - a field's default is made by `_option`, once, and is immutable
 
 from dataclasses import dataclass, field, fields
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting as it is written: its name, what it takes, its default as text (empty: none), and what it means."""
+    """One setting: its name, type, default as text ("": no default) and description."""
 
     name: str
     value_type: ValueType[Any]
@@ -34,24 +34,24 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """`--listen`."""
+        """The flag, such as `--listen`."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """`TALLYGATE_LISTEN`."""
+        """The environment variable, such as `TALLYGATE_LISTEN`."""
         return ENVIRONMENT_PREFIX + self.name.upper()
 
 
 def _create_field(value_type: ValueType[T], default: str, description: str, unset_value: Any = None) -> Any:
-    """A field of `Settings` that carries its `Option`; `absent` is its value when there is no default to read."""
+    """Return a field of `Settings` with the data of its `Option`; its default is `unset_value` if `default` is ""."""
     value = value_type.parse(default) if default else unset_value
     return field(default=value, metadata={"value_type": value_type, "default": default, "description": description})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the server runs with. Durations are seconds, sizes bytes."""
+    """The settings of a server. Durations are in seconds, sizes in bytes."""
 
     policies: tuple[Path, ...] = _create_field(
         PATHS, "", "Policy files, and folders of them. Without any, the shipped policies are in force.", unset_value=()
@@ -184,7 +184,7 @@ OPTIONS: tuple[Option, ...] = tuple(
     Option(item.name, item.metadata["value_type"], item.metadata["default"], item.metadata["description"])
     for item in fields(Settings)
 )
-"""The table, in the order of `Settings`."""
+"""All settings, in the order of `Settings`."""
 
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
-"""Names the settings file when no `--config` does."""
+"""The variable that names the settings file if `--config` is not given."""

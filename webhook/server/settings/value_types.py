@@ -1,6 +1,6 @@
-"""Durations as Go writes them: `10s`, `1m30s`, `250ms`.
+"""The types of setting values, each with a parser for text and for the values of a settings file.
 
-The kinds of value that a setting can have, and how each is read from text or from a file's own value.
+Durations are in the form of Go: `10s`, `1m30s`, `250ms`.
 """
 
 import ipaddress
@@ -26,10 +26,10 @@ class DurationError(TallygateError, ValueError):
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in a duration as Go's `time.ParseDuration` reads it, but unsigned: nothing lasts less than nothing.
+    """Parse a duration like Go's `time.ParseDuration`, but without a sign, and return it in seconds.
 
     Raises:
-        DurationError: when it is none, or longer than 64 characters.
+        DurationError: if the text is not a duration, or is longer than 64 characters.
     """
     if text == "0":
         return 0.0
@@ -48,22 +48,22 @@ _MAX_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen: an IP address and a port."""
+    """A listen address: an IP address and a port."""
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        """`host:port`, with brackets around an IPv6 address."""
+        """Return `host:port`, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class ValueType(Generic[T]):
-    """A kind of value: `metavar` stands for it in help, `read` makes one of what was written.
+    """A type of setting values: `metavar` stands for it in help, `parse` converts a value as written.
 
-    `read` takes text (a flag, a variable) or what TOML or YAML made of it; its ValueError says what would pass.
-    `many` kinds may be given several times as a flag, and are separated by commas in a variable.
+    `parse` takes text (a flag, a variable) or a value of a TOML or YAML file; its ValueError names a valid form. A flag
+    of an `is_list` type may be given several times; in a variable the elements are separated by commas.
     """
 
     metavar: str
@@ -127,7 +127,7 @@ def _parse_address(value: Any) -> Address:
 
 
 def create_choice(*choices: str) -> ValueType[str]:
-    """A kind that takes one of these words."""
+    """Return a type whose values are the given words."""
 
     def parse(value: Any) -> str:
         if value not in choices:

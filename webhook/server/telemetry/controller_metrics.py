@@ -1,7 +1,4 @@
-"""Metrics of what is seen of the cluster, and of the visits to the ledgers that are kept by it.
-
-Metrics of audits: what the last whole one found, and how it goes with them.
-"""
+"""Metrics of the controllers: watches, reconciliations of ledgers, and audits."""
 
 from collections import Counter as Sums
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,9 +21,10 @@ from webhook.state.watch.runner import Followed
 
 
 class LedgerControllerMetrics(Collector):
-    """Counts visits, passes on what ledgers said then, and asks how following goes when metrics are read.
+    """The metrics of the ledger controller and of the watches.
 
-    `leads` says whether this replica is the one that keeps ledgers.
+    It counts reconciliations and passes the reconciled ledgers to `observed_ledgers`. It calls `list_statuses` whenever
+    metrics are collected. `is_leader` returns whether this replica reconciles the ledgers.
     """
 
     def __init__(
@@ -51,23 +49,23 @@ class LedgerControllerMetrics(Collector):
         registry.register(self)
 
     def count_reconcile(self, result: str) -> None:
-        """Count a visit that was `written`, `unchanged` or `failed`."""
+        """Count a reconciliation with the result `written`, `unchanged` or `failed`."""
         self._reconciles.labels(result).inc()
 
     def count_expired(self, count: int) -> None:
-        """Count promises that came to nothing."""
+        """Count expired reservations."""
         self._expired.inc(count)
 
     def record_ledger(self, key: LedgerKey, ledger: Ledger) -> None:
-        """A ledger is so now."""
+        """Store a ledger as observed now."""
         self._observed_ledgers.record(key, ledger)
 
     def list_pending(self) -> Collection[LedgerKey]:
-        """The ledgers that promise something, or nothing yet, as far as this process has seen."""
+        """Return the keys of the observed ledgers that have reservations or are initializing."""
         return self._observed_ledgers.list_pending()
 
     def collect(self) -> Iterator[Metric]:
-        """How following goes now, by resource."""
+        """Yield the state of the watches by resource, and whether this replica is the leader."""
         objects = GaugeMetricFamily("tallygate_watch_objects", "Objects that are known.", labels=["resource"])
         age = GaugeMetricFamily(
             "tallygate_watch_age_seconds", "Time since the view was last known to be current.", labels=["resource"]
@@ -87,7 +85,7 @@ class LedgerControllerMetrics(Collector):
 
 
 MAX_POLICIES: Final = 200
-"""Policies with series of their own, those with the most findings first; all others go together as `other`."""
+"""Maximum number of policies with a series of their own, by number of findings; all others share the label `other`."""
 
 RUN_RESULTS: Final = ("whole", "failed", "broken-off")
 REPORT_RESULTS: Final = ("written", "unchanged", "removed", "failed")
@@ -95,7 +93,7 @@ REPORT_RESULTS: Final = ("written", "unchanged", "removed", "failed")
 
 @dataclass(frozen=True, slots=True)
 class LastAudit:
-    """The last whole audit: what it found, when it ended (Unix time), and how long it took."""
+    """The last complete audit: its result, its end (Unix time), and its duration in seconds."""
 
     outcome: AuditResult
     ended_at: float
@@ -103,9 +101,9 @@ class LastAudit:
 
 
 class AuditMetrics(Collector):
-    """Counts audits; what the last one found is told by the replica that `leads` only, or it would be told twice.
+    """The metrics of audits. Only the leader reports the result of the last audit, so that no finding counts twice.
 
-    Every one tells `every` how many seconds there is to be one: so an alert knows when the last is old, or missing.
+    Every replica reports `interval` in seconds, so that an alert can find an old or missing audit.
     """
 
     def __init__(self, registry: CollectorRegistry, is_leader: Callable[[], bool], interval: float) -> None:
@@ -123,16 +121,16 @@ class AuditMetrics(Collector):
         registry.register(self)
 
     def count_run(self, result: str) -> None:
-        """Count an audit that was `whole`, `failed`, or `broken-off` since another replica leads now."""
+        """Count an audit that was `whole`, `failed`, or `broken-off` since this replica stopped or lost its lease."""
         self._runs.labels(result).inc()
 
     def count_reports(self, report_counts: ReportCounts) -> None:
-        """Count what became of reports."""
+        """Count the policy reports of one audit by result."""
         for result in REPORT_RESULTS:
             self._reports.labels(result).inc(getattr(report_counts, result))
 
     def collect(self) -> Iterator[Metric]:
-        """The schedule, and the last whole audit."""
+        """Yield the interval, and the result of the last complete audit."""
         yield GaugeMetricFamily(
             "tallygate_audit_interval_seconds", "From the beginning of one audit to that of the next.", self._interval
         )
@@ -158,7 +156,10 @@ class AuditMetrics(Collector):
 
 
 def _sum_by_policy(outcome: AuditResult) -> Sums[tuple[str, str, str]]:
-    """Findings by policy; of a kind of policy without any one series says so."""
+    """Return the number of findings by the labels `by`, `policy` and `enforcement`.
+
+    A kind of policy without findings has one series with the value 0.
+    """
     sums: Sums[tuple[str, str, str]] = Sums()
     for rank, (policy, count) in enumerate(outcome.findings.by_policy.most_common()):
         sums[policy.by, policy.name if rank < MAX_POLICIES else OTHER, policy.enforcement.value] += count
@@ -166,7 +167,7 @@ def _sum_by_policy(outcome: AuditResult) -> Sums[tuple[str, str, str]]:
 
 
 def log_audit(logger: Logger, last: LastAudit, report_counts: ReportCounts | None) -> None:
-    """One line for one audit."""
+    """Log one line about one audit."""
     findings, coverage = last.outcome.findings, last.outcome.coverage
     reports = {} if report_counts is None else {name: getattr(report_counts, name) for name in REPORT_RESULTS}
     logger.info(

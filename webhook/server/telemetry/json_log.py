@@ -1,11 +1,10 @@
-"""Log lines on their way out: gathered for a moment and written together.
+"""The log of the server: one JSON object a line, on standard error.
 
-A write for each line would cost a request a system call and, worse, the interpreter's lock. Lines that tell of trouble
-are written at once, with all before them. What is lost at a sudden death is what came in the last moment.
+Callers name every field of a line. No line has a whole object, a body or a token.
 
-Logs: one JSON object a line, on standard error.
-
-Never a whole object, never a body, never a token: what a line may hold is named by whoever writes it.
+Lines are collected for up to 0.1 s and written together: a write for each line would cost each request a system call
+and, worse, the interpreter's lock. Lines at level warning or above are written at once, with all lines before them. If
+the process is killed, the lines of the last 0.1 s are lost.
 """
 
 import atexit
@@ -27,7 +26,7 @@ _MAX_PENDING = 10_000
 
 
 class LineWriter:
-    """Takes lines from any thread, and writes them in order. structlog calls the method that is the line's level."""
+    """A thread-safe writer that keeps the order of lines. structlog calls the method named like the line's level."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -38,31 +37,31 @@ class LineWriter:
         atexit.register(self.flush)
 
     def info(self, line: bytes) -> None:
-        """Write a line soon."""
+        """Queue a line, which is written within 0.1 s."""
         self._pending.append(line)
         if not self._has_pending.is_set():
             self._has_pending.set()
         if len(self._pending) > _MAX_PENDING:
-            self.flush()  # nobody reads as fast as we write: wait, rather than grow
+            self.flush()  # the reader is slower than the server: wait rather than use more memory
 
     debug = info
 
     def error(self, line: bytes) -> None:
-        """Write a line now."""
+        """Write a line at once, after all pending ones."""
         self._pending.append(line)
         self.flush()
 
     warning = critical = error
 
     def flush(self) -> None:
-        """Write what is pending."""
+        """Write all pending lines."""
         with self._write_lock:
             lines = [self._pending.popleft() for _ in range(len(self._pending))]
             if lines:
                 self._write(b"\n".join([*lines, b""]))
 
     def _write(self, content: bytes) -> None:
-        with suppress(OSError, ValueError):  # nobody listens any more, and there is nobody to tell: deciding goes on
+        with suppress(OSError, ValueError):  # the reader has closed the pipe: decisions go on without a log
             self._file.write(content)
             self._file.flush()
 
@@ -82,9 +81,9 @@ Logger = structlog.typing.FilteringBoundLogger
 def create_logger(
     level: str, *, line_writer: LineWriter | None = None, clock: Callable[[], int] = time.time_ns
 ) -> structlog.typing.FilteringBoundLogger:
-    """A logger that writes lines of at least this level (`debug`, `info`, `warning`, `error`).
+    """Return a logger that writes lines of at least this level (`debug`, `info`, `warning`, `error`).
 
-    `lines` writes to standard error unless given; `clock` tells the time in nanoseconds since 1970.
+    Without a `line_writer` it writes to standard error; `clock` returns nanoseconds since 1970.
     """
     encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -109,20 +108,20 @@ def create_logger(
 
 
 class _LibraryLogHandler(logging.Handler):
-    """Hands what libraries log to our logger."""
+    """A handler that passes the log records of libraries to a `Logger`."""
 
     def __init__(self, logger: Logger) -> None:
         super().__init__()
         self._logger = logger
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log it, with the library's name."""
+        """Log a record with the library's name."""
         extra = {"exc_info": record.exc_info} if record.exc_info else {}
         self._logger.log(min(record.levelno, logging.CRITICAL), record.getMessage(), library=record.name, **extra)
 
 
 def forward_library_logs(logger: Logger) -> None:
-    """From now on write the warnings and errors of libraries (granian, waitress) as lines of this logger, too."""
+    """Forward the warnings and errors of libraries (granian, waitress) to this logger from now on."""
     logging.basicConfig(level=logging.WARNING, handlers=[_LibraryLogHandler(logger)], force=True)
 
 

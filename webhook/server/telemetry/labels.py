@@ -1,21 +1,21 @@
-"""Names of caps as labels: as many as have room, and one for all others."""
+"""Metric labels of caps: a bounded number of names, and one label for all others."""
 
 from typing import Final
 
 OTHER: Final = "other"
 MAX_CAPS: Final = 500
-"""Caps with series of their own. Policies name them, and whoever edits policies for years names ever new ones."""
+"""Maximum number of caps with a series of their own. Policies name caps, and years of edits bring ever new names."""
 
 
 class CapLabels:
-    """Gives each cap its own name for a label, until there are too many."""
+    """The labels of caps: the name for each of the first `max_caps` caps, `other` for the rest."""
 
     def __init__(self, max_caps: int = MAX_CAPS) -> None:
         self._max_caps = max_caps
         self._caps: set[str] = set()
 
     def get_label(self, cap: str) -> str:
-        """The name, or `other` where as many others came before."""
+        """Return the name of the cap, or `other` if `max_caps` others have labels already."""
         if cap in self._caps:
             return cap
         if len(self._caps) >= self._max_caps:

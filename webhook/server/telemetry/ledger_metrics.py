@@ -1,8 +1,7 @@
-"""The ledgers of each cap added up, and the few that are fullest. Pure.
+"""Metrics of ledgers for Prometheus: sums by cap, and the fullest namespaces by name.
 
-The newest state of every ledger that this process has written or looked at.
-
-What ledgers hold, for Prometheus: sums by cap, and the fullest namespaces by name.
+`sum_by_cap` and `find_fullest` are pure. `ObservedLedgers` has the newest version of every ledger that this process has
+written or read. `LedgerMetrics` collects the metrics from it.
 """
 
 import heapq
@@ -32,7 +31,7 @@ AMOUNT_GETTERS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
 
 
 class LedgerState(StrEnum):
-    """How one ledger is: it has room, none of something, less than none, or promises nothing yet."""
+    """The state of one ledger: free amounts, a full resource, an exceeded resource, or initializing."""
 
     AVAILABLE = "room"
     FULL = "full"
@@ -41,7 +40,7 @@ class LedgerState(StrEnum):
 
 
 class LabelledLedger(NamedTuple):
-    """A ledger, under the name that its cap goes by; `age` is in seconds since it was looked at."""
+    """A ledger with the label of its cap; `age` is the time since it was observed, in seconds."""
 
     cap: str
     namespace: str
@@ -51,7 +50,7 @@ class LabelledLedger(NamedTuple):
 
 @dataclass(slots=True)
 class CapSum:
-    """All ledgers that go by one name."""
+    """The sum of all ledgers with one label."""
 
     amounts: dict[str, Counts[str]] = field(default_factory=lambda: {name: Counts() for name in AMOUNT_GETTERS})
     states: Counts[LedgerState] = field(default_factory=Counts)
@@ -60,7 +59,7 @@ class CapSum:
     max_age: float = 0.0
 
     def add(self, labelled: LabelledLedger) -> None:
-        """Take one in."""
+        """Add one ledger."""
         ledger = labelled.ledger
         for name, get_amounts in AMOUNT_GETTERS.items():
             self.amounts[name].update(get_amounts(ledger))
@@ -71,7 +70,7 @@ class CapSum:
 
 
 class LedgerUtilization(NamedTuple):
-    """How much of what it allows a ledger has charged, of one resource: 1 is full."""
+    """The ratio charged / hard of one resource of a ledger: 1 is full."""
 
     ratio: float
     cap: str
@@ -80,7 +79,7 @@ class LedgerUtilization(NamedTuple):
 
 
 def sum_by_cap(ledgers: Iterable[LabelledLedger]) -> dict[str, CapSum]:
-    """One sum for each name of a cap."""
+    """Return one sum for each label of a cap."""
     sums: dict[str, CapSum] = defaultdict(CapSum)
     for labelled in ledgers:
         sums[labelled.cap].add(labelled)
@@ -88,7 +87,7 @@ def sum_by_cap(ledgers: Iterable[LabelledLedger]) -> dict[str, CapSum]:
 
 
 def find_fullest(ledgers: Iterable[LabelledLedger], max_each: int, max_total: int) -> list[LedgerUtilization]:
-    """The fullest ledgers of every cap and resource, so many of each and so many in all; none that is empty."""
+    """Return the fullest ledgers, at most `max_each` of each cap and resource and `max_total` in all; no empty one."""
     ranked: dict[tuple[str, str], list[LedgerUtilization]] = defaultdict(list)
     for labelled in ledgers:
         for utilization in _list_utilizations(labelled):
@@ -115,14 +114,14 @@ def _find_state(ledger: Ledger) -> LedgerState:
 
 
 class ObservedLedger(NamedTuple):
-    """A ledger as it was `at` a moment of the monotonic clock."""
+    """A ledger and the monotonic time at which this process observed it, in seconds."""
 
     ledger: Ledger
     observed_at: float
 
 
 class ObservedLedgers:
-    """A `WriteObserver` that remembers ledgers; `monotonic` gives seconds."""
+    """A `WriteObserver` that stores the newest version of every ledger; `monotonic` returns seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -131,43 +130,43 @@ class ObservedLedgers:
         self._pending: set[LedgerKey] = set()
 
     def record_write(self, write: LedgerWrite) -> None:
-        """A ledger is as it was written now."""
+        """Store the ledger of a write, if the write was stored."""
         if write.result is WriteResult.STORED:
             self.record(write.key, write.ledger)
 
     def record(self, key: LedgerKey, ledger: Ledger) -> None:
-        """A ledger was found so."""
+        """Store a ledger as observed now."""
         observed = ObservedLedger(ledger, self._monotonic())
         with self._lock:
             self._ledgers[key] = observed
             (self._pending.add if ledger.reservations or ledger.initializer else self._pending.discard)(key)
 
     def retain_caps(self, caps: Collection[str]) -> None:
-        """Forget the ledgers of all but these caps' keys."""
+        """Drop the ledgers of all caps except those with the given keys."""
         with self._lock:
             self._ledgers = {key: observed for key, observed in self._ledgers.items() if key.cap in caps}
             self._pending = {key for key in self._pending if key.cap in caps}
 
     def list_all(self) -> Mapping[LedgerKey, ObservedLedger]:
-        """Every one, as of now."""
+        """Return a copy of all observed ledgers by key."""
         with self._lock:
             return dict(self._ledgers)
 
     def list_pending(self) -> frozenset[LedgerKey]:
-        """Those that promise something, or nothing yet."""
+        """Return the keys of the ledgers that have reservations or are initializing."""
         with self._lock:
             return frozenset(self._pending)
 
     def read_clock(self) -> float:
-        """The moment that `at` is to be compared with."""
+        """Return the current monotonic time, to compare with `observed_at`."""
         return self._monotonic()
 
 
 MAX_FULLEST_EACH: Final = 3
-"""Namespaces of one cap and resource that are told by name."""
+"""Maximum number of namespaces of one cap and resource with a series of their own."""
 
 MAX_FULLEST_TOTAL: Final = 300
-"""Namespaces that are told by name, of all caps together."""
+"""Maximum number of namespaces of all caps together with a series of their own."""
 
 _AMOUNT_HELP: Final[Mapping[str, str]] = {
     "hard": "What the cap's ledgers allow together; cpu in cores.",
@@ -179,10 +178,10 @@ LabelValues = tuple[str, ...]
 
 
 class LedgerMetrics(Collector):
-    """Tells of the ledgers that are `seen` of the caps in force, whenever metrics are read.
+    """A collector of the metrics of the observed ledgers of the active caps.
 
-    `expect` is told each cap's name, for what is counted by cap. `visited` says whether every ledger is looked at now
-    and then, so that it matters how long ago that was.
+    It calls `register_cap` with the name of each active cap, for counters by cap. `has_age` is true where a controller
+    observes every ledger regularly, so that the age of an observation has a meaning.
     """
 
     def __init__(
@@ -199,7 +198,7 @@ class LedgerMetrics(Collector):
         self._has_age = has_age
 
     def collect(self) -> Iterator[Metric]:
-        """Sums by cap, and who is fullest."""
+        """Yield the sums by cap, and the fullest namespaces."""
         ledgers = self._label_ledgers()
         sums = sum_by_cap(ledgers)
         for amount_name, help_text in _AMOUNT_HELP.items():
@@ -220,7 +219,7 @@ class LedgerMetrics(Collector):
         yield _create_family("fullest_ratio", help_text, ("cap", "resource", "cap_namespace"), ratios)
 
     def _label_ledgers(self) -> list[LabelledLedger]:
-        """Every ledger of a cap in force, by the name that the cap goes by."""
+        """Return every observed ledger of an active cap, with the label of the cap."""
         caps = {active_cap.key: active_cap.definition.name for active_cap in self._caps().list_caps()}
         self._observed_ledgers.retain_caps(caps)
         for cap in sorted(caps.values()):
@@ -228,8 +227,8 @@ class LedgerMetrics(Collector):
         cap_labels, now = CapLabels(), self._observed_ledgers.read_clock()
         labels = {key: cap_labels.get_label(caps[key]) for key in sorted(caps)}
         return [
-            LabelledLedger(labels[key.cap], key.namespace, seen.ledger, now - seen.observed_at)
-            for key, seen in self._observed_ledgers.list_all().items()
+            LabelledLedger(labels[key.cap], key.namespace, observed.ledger, now - observed.observed_at)
+            for key, observed in self._observed_ledgers.list_all().items()
             if key.cap in labels
         ]
 

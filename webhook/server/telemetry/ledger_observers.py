@@ -1,8 +1,6 @@
-"""Drift: pods that came under a cap past the gate, as recounts find them.
+"""Metrics of ledger writes: drift, durations, results and batch sizes; and `CapMetrics`, all cap metrics of a server.
 
-Writes of ledgers to their store: how long they take, how they end, and how many callers share one.
-
-All metrics of caps of one server, put together.
+Drift is the amount of pods that came under a cap without passing the gate. A recount finds it.
 """
 
 import math
@@ -24,7 +22,7 @@ from webhook.state.ports import Ledgers, LedgerWrite, WriteObserver, WriteResult
 
 
 class DriftMetrics:
-    """A `WriteObserver` that compares each recount with what was charged before."""
+    """A `WriteObserver` that compares each recount with the amounts that were charged before."""
 
     def __init__(self, registry: CollectorRegistry, log: Logger) -> None:
         self._log = log
@@ -43,11 +41,11 @@ class DriftMetrics:
         )
 
     def register_cap(self, cap: str) -> None:
-        """A cap is in force: told of from 0 on, since Prometheus sees no increase in what begins with 1."""
+        """Create the series of an active cap at 0, since Prometheus sees no increase in a series that begins with 1."""
         self._drifts.labels(self._cap_labels.get_label(cap))
 
     def record_write(self, write: LedgerWrite) -> None:
-        """Count it where the write carries such a recount, and log whose pods they are."""
+        """Count and log the drift of a stored recount, with its cap and namespace."""
         if write.before is None or write.result is not WriteResult.STORED:
             return
         if not (excess := compute_drift(write.before, write.ledger)):
@@ -66,7 +64,7 @@ _BATCH_SIZE_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class WriteMetrics:
-    """A `WriteObserver`."""
+    """A `WriteObserver` that measures the duration and batch size of writes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         durations = Histogram(
@@ -85,25 +83,28 @@ class WriteMetrics:
         )
 
     def record_write(self, write: LedgerWrite) -> None:
-        """Count it."""
+        """Record the duration of a write by its result, and the number of callers that shared it."""
         self._durations[write.result].observe(write.duration_seconds)
         self._batch_sizes.observe(write.callers)
 
 
 class _WriteObservers:
-    """A `WriteObserver` that tells others."""
+    """A `WriteObserver` that calls several others."""
 
     def __init__(self, *observers: WriteObserver) -> None:
         self._observers = observers
 
     def record_write(self, write: LedgerWrite) -> None:
-        """Tell each of them."""
+        """Pass a write to each observer."""
         for observer in self._observers:
             observer.record_write(write)
 
 
 class CapMetrics:
-    """What there is to be told by who keeps the ledgers, `in_memory` or `in_cluster`. `monotonic` gives seconds."""
+    """All metrics of the caps of one server.
+
+    `memory_observer` is for `MemoryLedgers`, `cluster_observer` for ledgers in a cluster. `monotonic` returns seconds.
+    """
 
     def __init__(
         self,
@@ -120,11 +121,11 @@ class CapMetrics:
         self.cluster_observer: WriteObserver = _WriteObservers(self.memory_observer, WriteMetrics(registry))
 
     def wrap_ledgers(self, ledgers: Ledgers) -> Ledgers:
-        """The ledgers for who charges: what they do not promise is counted."""
+        """Return ledgers that count every reservation that they cannot make."""
         return CountedLedgers(ledgers, self._rejections)
 
     def register(self, caps: Callable[[], CapIndex], *, is_standalone: bool) -> None:
-        """Tell of the ledgers of the caps in force from now on; `alone` is that of the ledgers."""
+        """Register the metrics of the ledgers of the active caps; `is_standalone` is that of the ledgers."""
         self._registry.register(
             LedgerMetrics(self.observed_ledgers, caps, self._drifts.register_cap, has_age=not is_standalone)
         )

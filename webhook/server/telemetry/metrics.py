@@ -1,7 +1,4 @@
-"""Metrics for Prometheus. Every label has a bounded set of values.
-
-How a server speaks to those who run it: its log, and what it counts.
-"""
+"""The telemetry of one server: its JSON log and its Prometheus metrics. Every label has a bounded set of values."""
 
 import sys
 from collections.abc import Iterator
@@ -51,13 +48,13 @@ _DURATION_BUCKETS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class BuildInfo:
-    """What is running."""
+    """The version of the running build."""
 
     version: str
 
 
 class ServerMetrics:
-    """All metrics of one server, in one registry. The children are kept, so that a request costs dictionary lookups."""
+    """All metrics of one server, in one registry. Children are cached, so that a request costs dictionary lookups."""
 
     def __init__(self, build: BuildInfo) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # else every counter is told twice: when it was made
@@ -117,7 +114,7 @@ class ServerMetrics:
         self._duration_children[phase].observe(seconds)
 
     def count_problem(self, code: str) -> None:
-        """Count one problem that denied."""
+        """Count one problem that denied a review."""
         child = self._code_children.get(code)
         if child is None:
             child = self._problems.labels(code if len(self._code_children) < _MAX_CODES else OTHER)
@@ -138,7 +135,7 @@ class ServerMetrics:
         self._certificate_reloads.labels("success" if success else "failure").inc()
 
     def _create_request_child(self, phase: Phase, operation: str, kind: str, verdict: str) -> Counter:
-        """The child for these, kept only when all are in their sets, so that a hostile kind costs no memory."""
+        """Return the child for the label values; cache it only if all are known: a hostile kind costs no memory."""
         label_values = (
             phase.value,
             operation if operation in OPERATIONS else OTHER,
@@ -153,7 +150,7 @@ class ServerMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """How a server speaks to those who run it."""
+    """The log and the metrics of one server."""
 
     log: Logger
     metrics: ServerMetrics
@@ -161,7 +158,7 @@ class Telemetry:
 
 @contextmanager
 def start_telemetry(level: str) -> Iterator[Telemetry]:
-    """A voice that logs to stderr, from `level` on; at the end every line is written."""
+    """Yield telemetry that logs to stderr from `level` on; flush the log on exit."""
     line_writer = LineWriter(sys.stderr.buffer)
     try:
         yield Telemetry(create_logger(level, line_writer=line_writer), ServerMetrics(BuildInfo(_get_version())))

@@ -1,4 +1,4 @@
-"""Refusals by caps, counted by cap and reason."""
+"""Metrics of rejections by caps, by cap and reason."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -57,7 +57,7 @@ REASONS: Final = frozenset(
 
 
 class RejectionMetrics:
-    """Counts what caps refused, sent away or could not decide, and who went over one. Dry runs are not counted."""
+    """Counters of requests that caps rejected, and of pods of privileged users that exceed a cap; without dry runs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._cap_labels = CapLabels()
@@ -72,7 +72,7 @@ class RejectionMetrics:
         )
 
     def count_decision(self, record: DecisionRecord) -> None:
-        """A review was decided. Where a cap denied, all that denied were caps: rules come first."""
+        """Count one decision. If a cap denied, every denying policy of the record is a cap, since rules come first."""
         if record.dry_run:
             return
         for cap in record.exceeded:
@@ -84,18 +84,18 @@ class RejectionMetrics:
             self.count_rejection(cap, reason if record.kind == "Pod" else "workload")
 
     def count_exceeded(self, cap: str) -> None:
-        """Count a pod with which somebody went over."""
+        """Count a pod of a privileged user that exceeds the cap."""
         self._exceeded.labels(self._cap_labels.get_label(cap)).inc()
 
     def count_rejection(self, cap: str, reason: str) -> None:
-        """Count one refusal."""
+        """Count one request that the cap rejected for the reason."""
         self._rejections.labels(self._cap_labels.get_label(cap), reason).inc()
 
 
 class CountedLedgers:
-    """`Ledgers` that count what could not be promised: the ledger had to wait for something, or was out of reach.
+    """`Ledgers` that count each reservation that was deferred or that failed with an error.
 
-    Either ends the review, so that each cap is counted once for it: a promise follows only where all checks passed.
+    Both end the review, so that each cap is counted once for it: a reservation follows only after all checks passed.
     """
 
     def __init__(self, ledgers: Ledgers, rejections: RejectionMetrics) -> None:
@@ -104,15 +104,15 @@ class CountedLedgers:
 
     @property
     def is_standalone(self) -> bool:
-        """As of the ledgers within."""
+        """`is_standalone` of the wrapped ledgers."""
         return self._ledgers.is_standalone
 
     def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
-        """Carry it out.
+        """Apply a transition to a ledger, and count the rejection if a reservation is deferred or fails.
 
         Raises:
-            BusyError: as within.
-            StoreUnavailableError: as within.
+            RetryLaterError: as raised by the wrapped ledgers.
+            StoreUnavailableError: as raised by the wrapped ledgers.
         """
         if not _is_charge(transition):
             return self._ledgers.transact(key, transition, deadline)
@@ -129,7 +129,7 @@ class CountedLedgers:
 
 
 def _is_charge(transition: object) -> bool:
-    """Whether a pod is to be charged, and not only as a dry run."""
+    """Return whether the transition charges a pod and is not a dry run."""
     return isinstance(transition, TrackedReservation) and transition.mode is not ChargeMode.DRY_RUN
 
 

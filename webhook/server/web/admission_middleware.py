@@ -1,7 +1,7 @@
-"""The admission layer: takes `POST` on the two admission paths, hands bytes to the gate and bytes back.
+"""The WSGI middleware for the two admission paths: it passes the body of a `POST` to the gate and sends its response.
 
-It stands in front of Flask, in Flask's own way (`app.wsgi_app = Admission(app.wsgi_app, …)`), since routing and request
-objects cost three quarters of a request. Everything else is passed on.
+It runs before Flask, in Flask's own way (`app.wsgi_app = AdmissionMiddleware(app.wsgi_app, …)`), since routing and
+request objects cost three quarters of a request. It passes all other requests to Flask.
 """
 
 import hmac
@@ -27,12 +27,12 @@ CRASH_ERROR = HttpError(500, "crash", "the gate failed and has decided nothing; 
 METHOD_ERROR = HttpError(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
 
 TokenSource = Callable[[], tuple[bytes, ...]]
-"""The secret path segments in force now; none: the paths are open."""
+"""A function that returns the secret path segments that are valid now; without any, the paths are open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """Bounds on one request: its body in bytes, its decision in seconds by the clock `monotonic`."""
+    """Limits of one request: its body in bytes, its decision in seconds by the clock `monotonic`."""
 
     max_body_bytes: int = 8 << 20
     timeout: float = 10.0
@@ -40,14 +40,14 @@ class RequestLimits:
 
 
 class AdmissionMiddleware:
-    """WSGI middleware: the two admission endpoints in front of an application.
+    """WSGI middleware with the two admission endpoints, in front of an application.
 
     Args:
-        application: what answers everything else.
-        admit: decides.
-        observer: is told of every answer.
-        limits: bounds on one request.
-        tokens: the secret path segments; with any, the paths without one do not exist.
+        application: the WSGI application that handles all other requests.
+        admit: the gate's `admit`, which decides on reviews.
+        request_log: the log and counter of all responses.
+        limits: the limits of one request.
+        tokens: returns the secret path segments; with any, the paths without one do not exist.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class AdmissionMiddleware:
         self._tokens = tokens
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer an admission request; pass anything else on."""
+        """Respond to an admission request; pass any other request to the application."""
         phase = self._find_phase(environ["PATH_INFO"])
         if phase is None:
             return self._application(environ, start_response)
@@ -108,26 +108,26 @@ class AdmissionMiddleware:
 def send_error(
     request_log: RequestLog, http_error: HttpError, start_response: StartResponse, error: BaseException | None = None
 ) -> Iterable[bytes]:
-    """Tell a failure, and answer it."""
+    """Log an HTTP error, and return its response."""
     request_log.log_error(http_error, error)
     start_response(STATUS_LINES[http_error.code], [JSON_HEADER, *http_error.headers.items()])
     return [http_error.body]
 
 
 class _LoggedBody:
-    """A body, and what is done once it is sent: nobody who waits for a decision need wait for its log line."""
+    """A response body that is logged after it is sent, so that the API server does not wait for the log line."""
 
     __slots__ = ("_body", "close")
 
     def __init__(self, body: bytes, close: Callable[[], None]) -> None:
         self._body = body
-        self.close = close  # as PEP 3333 calls what a server does at the end of a request
+        self.close = close  # PEP 3333: the server calls it at the end of a request
 
     def __iter__(self) -> Iterator[bytes]:
         yield self._body
 
 
 def _is_valid_token(token: str, tokens: tuple[bytes, ...]) -> bool:
-    """Whether the token is valid, in a time that tells nothing of how nearly it is, nor of which."""
+    """Return whether the token is valid, in a time that does not depend on how much of which token matches."""
     encoded = token.encode()
     return any([hmac.compare_digest(encoded, valid) for valid in tokens])  # noqa: C419 - compares with all, always

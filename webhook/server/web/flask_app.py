@@ -1,6 +1,6 @@
-"""Health: alive, and ready with the reasons. A blueprint, so that both ports serve it.
+"""The Flask applications of both ports: the gate with its admission middleware, and the monitor.
 
-The application: Flask, with the admission layer around it.
+`/healthz` and `/readyz` are a blueprint, so that both ports serve them.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from webhook.server.web.request_log import RequestLog
 
 
 def create_health_views(checks: Sequence[ReadinessCheck]) -> Blueprint:
-    """`/healthz`: this process answers. `/readyz`: every check is ready, else 503; with their detail."""
+    """Return a blueprint with `/healthz` (always 200) and `/readyz` (503 unless every check is ready; with details)."""
     views = Blueprint("health", __name__)
 
     @views.get("/healthz")
@@ -28,10 +28,10 @@ def create_health_views(checks: Sequence[ReadinessCheck]) -> Blueprint:
     @views.get("/readyz")
     def readyz() -> Response:
         statuses = [check() for check in checks]
-        is_ready = all(state.ready for state in statuses)
+        is_ready = all(status.ready for status in statuses)
         body = {
             "status": "ready" if is_ready else "not ready",
-            "checks": {state.name: _format_status(state) for state in statuses},
+            "checks": {status.name: _format_status(status) for status in statuses},
         }
         return _create_json_response(body, 200 if is_ready else 503)
 
@@ -50,7 +50,10 @@ _DEFAULT_LIMITS = RequestLimits()
 
 
 AppFactory = Callable[[RequestLog, Sequence[ReadinessCheck], RequestLimits, TokenSource], Flask]
-"""Makes an application of what `create_app` takes beside `admit`; its `extensions["body_reader"]` reads bodies."""
+"""A function that creates an application from the arguments of `create_app` without `admit`.
+
+The application has its `BodyReader` in `extensions["body_reader"]`.
+"""
 
 
 def create_app(
@@ -60,16 +63,16 @@ def create_app(
     limits: RequestLimits = _DEFAULT_LIMITS,
     tokens: TokenSource = tuple,
 ) -> Flask:
-    """The gate as a web application: the two admission endpoints, `/healthz`, `/readyz`, and JSON for every error.
+    """Return the application of the gate: the two admission endpoints, `/healthz`, `/readyz`, and JSON for every error.
 
-    What reads request bodies is in the application's `extensions["body_reader"]`.
+    The application has its `BodyReader` in `extensions["body_reader"]`.
 
     Args:
-        admit: decides.
-        request_log: is told of every answer.
-        checks: what `/readyz` asks.
-        limits: bounds on one request.
-        tokens: the secret path segments in force; none leaves the endpoints open.
+        admit: the gate's `admit`, which decides on reviews.
+        request_log: the log and counter of all responses.
+        checks: the readiness checks of `/readyz`.
+        limits: the limits of one request.
+        tokens: returns the valid secret path segments; without any, the endpoints are open.
     """
     app = create_base_app("webhook", checks, request_log)
     middleware = AdmissionMiddleware(app.wsgi_app, admit, request_log, limits, tokens)
@@ -79,7 +82,7 @@ def create_app(
 
 
 def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: Sequence[ReadinessCheck] = ()) -> Flask:
-    """What the second port serves: `/metrics`, `/healthz`, `/readyz`."""
+    """Return the application of the monitor port: `/metrics`, `/healthz`, `/readyz`."""
     app = create_base_app("monitor", checks, request_log)
 
     @app.get("/metrics")
@@ -90,7 +93,7 @@ def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: 
 
 
 def create_base_app(name: str, checks: Sequence[ReadinessCheck], request_log: RequestLog) -> Flask:
-    """`/healthz` and `/readyz`, and JSON for every error."""
+    """Return an application with `/healthz`, `/readyz`, and JSON for every error."""
     app = Flask(name, static_folder=None)
     app.register_blueprint(create_health_views(checks))
 

@@ -1,4 +1,4 @@
-"""What the web answers when it has no decision: a Kubernetes Status, so that the API server can show its message."""
+"""HTTP errors of requests without a decision: a Kubernetes Status, so that the API server can show its message."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ STATUS_LINES = {
 
 @dataclass(frozen=True, slots=True)
 class HttpError:
-    """An HTTP error: its code, a sentence for a person, and `why`, one word for metrics and logs."""
+    """An HTTP error: its code, a message for the user, and `reason`, one word for metrics and logs."""
 
     code: int
     reason: str
@@ -42,14 +42,14 @@ class HttpError:
 
     @property
     def body(self) -> bytes:
-        """The Status as JSON."""
+        """The `v1` Status as JSON."""
         return status_body(self.code, self.message)
 
 
 def status_body(code: int, message: str) -> bytes:
-    """A `v1` Status that says failure (apimachinery metav1.Status).
+    """Return a `v1` Status of a failure as JSON (apimachinery metav1.Status).
 
-    client-go shows the message of such a body in place of its own guess at what the code means.
+    client-go shows the message of such a body in place of its own text for the code.
     """
     return msgspec.json.encode(
         {

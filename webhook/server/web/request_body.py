@@ -1,6 +1,7 @@
-"""Request bodies: read whole, never more than allowed, and not too many large ones at a time.
+"""The body and the timeout of a request.
 
-How long the API server waits for an answer, as it says itself.
+A body is read completely, up to a maximum size, and a bounded number of large ones at a time. The timeout is the one
+that the API server sends in the query string.
 """
 
 import threading
@@ -21,7 +22,7 @@ _MAX_LARGE_BODIES = 16
 
 
 class BodyError(Exception):
-    """The body cannot be taken; `failure` is the answer."""
+    """The body cannot be accepted; `http_error` is the response."""
 
     def __init__(self, http_error: HttpError) -> None:
         self.http_error = http_error
@@ -29,9 +30,9 @@ class BodyError(Exception):
 
 
 class BodyReader:
-    """Reads bodies of at most `limit` bytes.
+    """A reader of bodies of at most `max_bytes` bytes.
 
-    Memory is bounded: bodies over 64 KiB wait for one of so many places, at most `patience` seconds.
+    Memory is bounded: a body over 64 KiB waits for one of `max_large` slots, for at most `timeout` seconds.
     """
 
     def __init__(self, max_bytes: int, timeout: float, max_large: int = _MAX_LARGE_BODIES) -> None:
@@ -41,12 +42,13 @@ class BodyReader:
         self._started_at: dict[object, float] = {}
 
     def read(self, environ: Environ, now: float) -> bytes:
-        """The body of a request, begun to be read at the monotonic time `now`.
+        """Return the body of a request; `now` is the monotonic time at which the read begins.
 
-        A length that is announced is believed only to refuse: nothing is read of a body that says it is too large.
+        Content-Length is trusted only to reject: nothing is read of a body whose Content-Length is too large.
 
         Raises:
-            BodyError: too large (413), compressed (415), shorter than announced (400), or no place for it (503).
+            BodyError: if the body is too large (413), compressed (415) or shorter than its Content-Length (400), if the
+                Content-Length is not a number (400), or if no slot is free (503).
         """
         body, has_slot = self._read_tracked(environ, now)
         if has_slot:
@@ -55,7 +57,7 @@ class BodyReader:
 
     @contextmanager
     def open_body(self, environ: Environ, now: float) -> Iterator[bytes]:
-        """Likewise, for a while: a large body keeps its place until then.
+        """Yield the body of a request like `read`; a large body occupies its slot until the block ends.
 
         Raises:
             BodyError: as `read`.
@@ -68,11 +70,11 @@ class BodyReader:
                 self._large_slots.release()
 
     def find_oldest_read(self) -> float | None:
-        """When the read that has lasted longest began; None when nothing is being read."""
+        """Return the monotonic time at which the oldest current read began, or None without a current read."""
         return min(list(self._started_at.values()), default=None)
 
     def _read_tracked(self, environ: Environ, now: float) -> tuple[bytes, bool]:
-        """A body, and whether it has taken a place, which is to be released."""
+        """Return a body, and whether it occupies a slot that the caller must release."""
         key = object()
         self._started_at[key] = now
         try:
@@ -89,7 +91,7 @@ class BodyReader:
             del self._started_at[key]
 
     def _parse_content_length(self, environ: Environ) -> int | None:
-        """The length that is announced; None when none is, and the body is chunked."""
+        """Return the Content-Length, or None for a chunked body without one."""
         if environ.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
             raise BodyError(HttpError(415, "encoding", "send the review as it is: no Content-Encoding is understood"))
         header = environ.get("CONTENT_LENGTH")
@@ -127,7 +129,7 @@ _MAX_QUERY_LENGTH = 256
 
 @lru_cache(maxsize=256)
 def parse_timeout(query: str) -> float | None:
-    """The `timeout` of a query string in seconds (`timeout=5s`), or None when there is none that can be read."""
+    """Return the `timeout` of a query string in seconds (`timeout=5s`), or None if it is missing or invalid."""
     if len(query) > _MAX_QUERY_LENGTH:
         return None
     for text in parse_qs(query).get("timeout", []):

@@ -1,4 +1,4 @@
-"""What is told of an answer: one log line and a few counters."""
+"""The log line and the counters of one response."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ _OPTIONAL_FIELDS = ("dry_run", "warnings", "audits", "unknown", "exceeded")
 
 
 class RequestLog:
-    """Logs and counts answers. It decides nothing and must not fail."""
+    """A log and counter of responses. It decides nothing and must not fail."""
 
     def __init__(self, logger: Logger, metrics: ServerMetrics) -> None:
         self._log = logger
         self._metrics = metrics
 
     def log_decision(self, record: DecisionRecord, seconds: float) -> None:
-        """A review was decided, in so many seconds from its arrival."""
+        """Log and count a decision that was made `seconds` after the arrival of its review."""
         self._metrics.count_decision(record.phase, record.operation, record.kind, record.verdict, seconds)
         self._metrics.rejections.count_decision(record)
         line: dict[str, Any] = {
@@ -42,7 +42,7 @@ class RequestLog:
         self._log.info("decided", **line, ms=round(seconds * 1000, 3))
 
     def log_error(self, http_error: HttpError, error: BaseException | None = None) -> None:
-        """A request got no decision; `error` is what was raised, when that is not the sender's fault."""
+        """Log and count a request without a decision; `error` is the exception, unless the sender caused the error."""
         self._metrics.count_failure(http_error.reason)
         if error is None:
             self._log.warning(
@@ -54,7 +54,7 @@ class RequestLog:
 
 
 def _format_object(record: DecisionRecord) -> str:
-    """`Kind namespace/name`, each cut where it is longer than any that Kubernetes allows."""
+    """Return `Kind namespace/name`, each truncated where it is longer than any that Kubernetes allows."""
     name = record.name[:_MAX_LENGTH]
     if record.namespace:
         name = f"{record.namespace[:_MAX_LENGTH]}/{name}"
