@@ -1,13 +1,25 @@
 """What charging asks of the ledgers, and what it takes back."""
 
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 
-from tests.gate.scene import Scene, response
-from webhook.gate.charging import ReleaseTransition
+from tests.admission.case import policies
+from tests.gate.scene import CAP, GPU, Scene, response
+from webhook.accounting.amounts import Amounts
+from webhook.admission.cap_index import CapIndex
+from webhook.gate.charging import (
+    CapCharge,
+    ChargedPod,
+    ChargeMode,
+    ReleaseTransition,
+    ReserveTransition,
+    TrackedReservation,
+)
 from webhook.gate.gate import UndecidedError
 from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.ports import LedgerKey, Transition, UnknownOutcomeError
 
 T = TypeVar("T")
@@ -29,6 +41,53 @@ class Watched(MemoryLedgers):
         if self.loses and not is_withdrawal:
             raise UnknownOutcomeError("connection reset")
         return outcome
+
+
+def attempt(mode: ChargeMode, old: int, new: int) -> ReserveTransition:
+    """Return what asks a cap of 4 GPUs for a pod that has `old` and wants `new`."""
+    (counted,) = CapIndex(policies(CAP)).list_caps()
+    before, after = (Amounts({GPU: gpus} if gpus else {}) for gpus in (old, new))
+    who = ChargedPod("u1", "team-a", "p", "n1", Operation.UPDATE)
+    return ReserveTransition(who, CapCharge(counted, before, after, may_exceed=False), mode, is_standalone=False)
+
+
+OPEN = Ledger(Amounts({GPU: 4}), resources=frozenset({GPU}))
+
+
+@pytest.mark.parametrize(
+    ("mode", "found", "old", "new", "said"),
+    [
+        pytest.param(ChargeMode.RESERVE, OPEN, 0, 1, "written", id="a reservation is written"),
+        pytest.param(ChargeMode.RESERVE, OPEN, 1, 1, "", id="what asks for no more is not, and rests on a live read"),
+        pytest.param(
+            ChargeMode.CHECK, OPEN, 0, 1, "sure", id="a check needs no live read, since a reservation follows"
+        ),
+        pytest.param(ChargeMode.DRY_RUN, OPEN, 0, 1, "", id="a dry run rests on a live read"),
+        pytest.param(
+            ChargeMode.RESERVE, replace(OPEN, initializer="m"), 0, 1, "", id="a ledger that is closed stays as it is"
+        ),
+        pytest.param(ChargeMode.RESERVE, None, 0, 1, "written", id="a ledger that is missing is made"),
+        pytest.param(ChargeMode.DRY_RUN, None, 0, 1, "", id="but not by a dry run"),
+        pytest.param(ChargeMode.RESERVE, OPEN, 2, 7, "refused 5", id="a refusal says how much more found no room"),
+    ],
+)
+def test_what_an_attempt_makes_of_a_ledger(
+    mode: ChargeMode, found: Ledger | None, old: int, new: int, said: str
+) -> None:
+    step = attempt(mode, old, new)(found)
+    refused = f"refused {step.rejected_amounts[GPU]}" if step.rejected_amounts is not None else ""
+    assert (
+        " ".join(filter(None, ("written" * (step.ledger is not None), "sure" * step.accepts_cached, refused))) == said
+    )
+
+
+def test_an_attempt_that_may_have_been_stored_once_is_to_be_taken_back_whatever_it_found_later() -> None:
+    """Its first write may still be on its way."""
+    noted = TrackedReservation(attempt(ChargeMode.RESERVE, 0, 1))
+    assert not noted.may_be_stored
+    noted(OPEN)
+    noted(replace(OPEN, used=Amounts({GPU: 4})))
+    assert noted.may_be_stored
 
 
 def test_who_is_refused_by_the_only_cap_has_nothing_to_take_back() -> None:

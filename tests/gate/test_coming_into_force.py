@@ -5,6 +5,7 @@ from dataclasses import replace
 from tests.admission.case import policies
 from tests.gate.world import opened
 from tests.state.attempts import Put
+from tests.state.watch.pods import page
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
@@ -66,3 +67,24 @@ def test_who_is_at_it_while_a_cap_goes_out_of_force_charges_by_what_was_counted_
     assert world.sight.get_required_revision(counted.key) == came
     world.sight.set_active_caps([])
     assert world.sight.get_required_revision(counted.key) > 2**60
+
+
+def test_a_cap_that_stays_in_force_while_policies_change_needs_no_newer_count() -> None:
+    world = opened()
+    (counted,) = world.caps.list_caps()
+    world.sight.set_active_caps([counted.key])
+    came = world.sight.get_required_revision(counted.key)
+    world.now += 1
+    world.store("u1")
+    world.see("u1")
+    world.sight.set_active_caps([counted.key, "another"])
+    assert world.sight.get_required_revision(counted.key) == came < world.at
+
+
+def test_a_cluster_that_was_restored_from_a_backup_is_behind_no_count_that_came_before() -> None:
+    world = opened()
+    (counted,) = world.caps.list_caps()
+    world.sight.set_active_caps([counted.key])
+    assert world.sight.get_required_revision(counted.key) == world.at
+    world.pods.apply(page(5))
+    assert world.sight.get_required_revision(counted.key) == 5

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.gate.scene import CAP, GPU, Scene, pod, response
+from tests.gate.scene import CAP, GPU, SHARED, Scene, pod, response
 from webhook.admission.request import Phase, ReviewError
 
 WHOLE = """
@@ -73,6 +73,20 @@ def test_what_stores_no_request_charges_nothing(request_: dict[str, Any]) -> Non
     scene = Scene()
     assert response(scene.admit(pod("u", 9), **request_))["allowed"]
     assert scene.promised() == {}
+
+
+def test_a_pod_that_has_ended_reserves_nothing_when_it_changes() -> None:
+    scene = Scene()
+    ended = pod("u", 2) | {"status": {"phase": "Succeeded"}}
+    assert response(scene.admit(pod("u", 2)))["allowed"]
+    before = scene.ledger()
+    assert response(scene.admit(ended, oldObject=ended))["allowed"]
+    assert scene.ledger() is before
+
+
+def test_one_namespace_may_fill_a_shared_cap_where_nobody_settles_reservations() -> None:
+    scene = Scene(SHARED)
+    assert [response(scene.create(1))["allowed"] for _ in range(5)] == [True] * 4 + [False]
 
 
 def test_a_workload_is_judged_by_rules_and_charged_by_nobody() -> None:

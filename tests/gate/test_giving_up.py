@@ -8,6 +8,7 @@ from tests.gate.scene import CAP, GPU, TWO, Scene, pod, response
 from tests.state.attempts import Look
 from tests.state.batched_ledgers.script import Done, ScriptedStore
 from webhook.accounting.amounts import Amounts
+from webhook.admission.cap_index import get_cap_name
 from webhook.errors import TallygateError
 from webhook.gate.gate import UndecidedError
 from webhook.state.batched_ledgers import BatchedLedgers
@@ -105,14 +106,22 @@ def test_a_reservation_that_was_written_too_late_is_taken_back_within_a_second_a
 
 
 class Taken(MemoryLedgers):
-    """A store in which other pods take the room of a cap between the check and the write."""
+    """A store in which other pods take the room of a cap between the check and the write.
 
-    thief: Scene | None = None
+    The thief comes after the first transaction of the cap named by `after`. `asked` names the caps in order.
+    """
+
+    def __init__(self, after: str) -> None:
+        super().__init__()
+        self.after = after
+        self.thief: Scene | None = None
+        self.asked: list[str] = []
 
     def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
-        """Let the thief in after the first write to the first cap."""
+        """Let the thief in."""
         outcome = super().transact(key, attempt, deadline)
-        if self.thief is not None and "a-first" in key.cap and super().transact(key, Look(), deadline):
+        self.asked.append(get_cap_name(key.cap))
+        if self.thief is not None and get_cap_name(key.cap) == self.after:
             thief, self.thief = self.thief, None
             for _ in range(4):
                 assert response(thief.create(1))["allowed"]
@@ -120,10 +129,19 @@ class Taken(MemoryLedgers):
 
 
 def test_room_that_is_gone_when_it_is_written_refuses_and_takes_back_the_first_promise() -> None:
-    store = Taken()
+    store = Taken("b-second")
     scene = Scene(TWO, ledgers=store)
     store.thief = Scene(CAP.replace("gpus", "b-second"), ledgers=store)
     answer = scene.admit(pod("mine", 1))
     assert response(answer)["status"]["code"] == 403
     assert scene.promised("a-first") == {}
     assert scene.promised("b-second") == {GPU: 4}
+
+
+def test_after_one_cap_has_refused_the_next_one_is_not_asked_for_room() -> None:
+    store = Taken("b-second")
+    scene = Scene(TWO, ledgers=store)
+    store.thief = Scene(CAP.replace("gpus", "a-first"), ledgers=store)
+    assert response(scene.admit(pod("mine", 1)))["status"]["code"] == 403
+    assert store.asked == ["a-first", "b-second", *["a-first"] * 4, "a-first"]
+    assert scene.promised("b-second") == {}

@@ -1,9 +1,14 @@
 """Namespaces that go, and their ledgers: taken away when they are worth nothing, and found again by nobody."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from tests.gate.scene import SHARED
+from tests.gate.scene import SHARED, never
 from tests.gate.world import BOUND, opened
+from tests.state.attempts import Put
+from webhook.accounting.amounts import Amounts
 from webhook.state.ports import StoreUnavailableError
 
 
@@ -32,6 +37,33 @@ def test_the_ledger_of_a_namespace_that_is_gone_stays_while_it_promises() -> Non
         world.now += BOUND
         world.keep_open()
     assert world.found() is None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"used": Amounts({"nvidia.com/gpu": 3}), "pods_revision": 1000}, {"initializer": "m"}],
+    ids=["another replica has counted pods in it", "what was reserved by it is not known"],
+)
+def test_the_ledger_of_a_namespace_that_is_gone_stays_while(more: dict[str, Any]) -> None:
+    world = opened()
+    world.keep()
+    world.pass_away("team-a")
+    world.ledgers.transact(world.key(), Put(lambda found: replace(found or never(), **more)), 0.0)
+    world.keep_open()
+    assert world.found() is not None
+
+
+def test_the_ledgers_of_others_are_counted_while_another_namespace_may_have_come_again() -> None:
+    world = opened()
+    world.labelled("team-b")
+    world.keep()
+    world.pass_away("team-a")
+    world.store("u1", 2)
+    world.see("u1")
+    world.store("u2", 3, "team-b")
+    world.see("u2")
+    world.keep()
+    assert world.sums("team-b") == (3, 0)
 
 
 def test_who_does_not_lead_leaves_the_ledger_of_a_namespace_that_is_gone_to_who_does() -> None:

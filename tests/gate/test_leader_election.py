@@ -102,6 +102,21 @@ def test_a_replica_that_leaves_is_missed_at_the_next_round() -> None:
     assert one.leading.count_lost_replicas() == 1
 
 
+def test_a_replica_that_leaves_takes_nothing_from_the_leader() -> None:
+    leases, one, two = pair()
+    rounds(30, one, two)
+    two.leading.release()
+    assert leases.stored[LEADER_LEASE].holder == "one"
+
+
+def test_a_leader_that_sees_another_one_leads_no_more_from_then_on() -> None:
+    leases, one, two = pair()
+    rounds(30, one, two)
+    leases.stored[LEADER_LEASE] = Lease(LEADER_LEASE, "two", LEASE_DURATION_SECONDS, "another version")
+    assert one.leading.is_leader()
+    assert not one.round()
+
+
 def test_of_two_that_claim_a_lapsed_lease_one_gets_it() -> None:
     leases, one, two = pair()
     rounds(30, one, two)

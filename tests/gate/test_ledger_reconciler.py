@@ -43,6 +43,35 @@ def test_a_promise_whose_pod_never_came_is_kept_for_the_bound_and_then_dropped()
     assert world.code("u2", 4) == 200
 
 
+def test_a_write_that_was_sent_before_the_bound_had_passed_makes_no_reservation_expire() -> None:
+    """What is sent then may commit before a creation that waits inside etcd, however late the answer comes."""
+    world = opened()
+    assert world.code("u1", 3) == 200
+    world.keep()
+    world.store("u2", 1)
+    world.see("u2")
+    world.now += BOUND - 2
+    world.keep_slowly(4)
+    assert world.sums() == (1, 3)
+    world.keep()
+    assert world.sums() == (1, 3)
+    world.keep()
+    assert world.sums() == (1, 0)
+
+
+def test_a_visit_returns_how_many_reservations_expired() -> None:
+    world = opened(CAP.replace("4", "100"))
+    (counted,) = world.caps.list_caps()
+    key = LedgerKey(counted.key, "team-a")
+    for uid in ("u1", "u2"):
+        assert world.code(uid) == 200
+    world.keep()
+    assert world.code("u3") == 200
+    world.keep(BOUND)
+    assert world.keeper.reconcile(key, counted).expired == 2
+    assert list(world.kept().reservations) == ["u3"]
+
+
 def test_a_pod_that_is_stored_late_and_not_seen_is_not_forgotten() -> None:
     world = opened()
     assert world.code("u1", 4) == 200
@@ -118,6 +147,35 @@ def test_lowering_a_cap_admits_nothing_more_and_removes_nothing() -> None:
     assert world.kept().hard == {"nvidia.com/gpu": 2}
     assert world.sums() == (3, 0)
     assert world.code("u2") == 403
+
+
+def test_another_limit_is_written_though_nothing_else_has_changed() -> None:
+    world = opened()
+    (counted,) = world.caps.list_caps()
+    lowered = type(counted)(counted.definition, counted.key, Amounts({"nvidia.com/gpu": 2}), counted.soft)
+    world.keeper.reconcile(LedgerKey(counted.key, "team-a"), lowered)
+    assert world.kept().hard == {"nvidia.com/gpu": 2}
+
+
+def test_a_name_that_a_cap_counts_anew_is_written_though_no_pod_holds_any() -> None:
+    world = opened()
+    (counted,) = world.caps.list_caps()
+    more = type(counted)(counted.definition, counted.key, counted.hard, Amounts({"pods": 3}))
+    world.keeper.reconcile(LedgerKey(counted.key, "team-a"), more)
+    assert world.kept().resources == {"nvidia.com/gpu", "pods"}
+
+
+def test_a_ledger_is_counted_on_where_the_cap_counts_a_name_less() -> None:
+    """A name that is only watched: the limits stay as they are."""
+    world = opened(CAP + "  soft: {pods: 3}\n")
+    assert world.kept().resources == {"nvidia.com/gpu", "pods"}
+    (counted,) = world.caps.list_caps()
+    fewer = type(counted)(counted.definition, counted.key, counted.hard, Amounts())
+    world.store("u1", 3)
+    world.see("u1")
+    world.keeper.reconcile(LedgerKey(counted.key, "team-a"), fewer)
+    assert world.kept().resources == {"nvidia.com/gpu"}
+    assert world.kept().used == {"nvidia.com/gpu": 3}
 
 
 def test_a_view_is_no_newer_than_it_was_when_it_was_taken() -> None:

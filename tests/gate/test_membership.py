@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.gate.scene import BY_LABEL, SHARED
 from tests.gate.world import World, opened
 from tests.state.attempts import Put
+from webhook.gate.usage_lister import Membership
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.events import Bookmark
@@ -132,3 +135,17 @@ def test_a_replica_that_knows_other_and_older_namespaces_looks_again_in_a_hurry(
     world.ledgers.transact(LedgerKey(counted.key, "team-a"), put, 0.0)
     assert world.code("u1") == 429
     assert world.hurries == 1
+
+
+@pytest.mark.parametrize(
+    ("settled", "changed", "revision", "counted", "said"),
+    [
+        pytest.param(5, 5, 9, 7, 7, id="what the ledger says, where it has been so ever since"),
+        pytest.param(5, 5, 9, 12, 9, id="no more than this replica has seen"),
+        pytest.param(6, 5, 9, 3, 6, id="no less than the last change of any namespace"),
+        pytest.param(5, 8, 9, 3, 8, id="no less than the last change of its own namespace"),
+    ],
+)
+def test_a_count_is_said_to_be_as_of(settled: int, changed: int, revision: int, counted: int, said: int) -> None:
+    members = Membership(frozenset({"team-a"}), "hash", revision=revision, unchanged_since=settled, last_change=changed)
+    assert members.choose_revision(counted) == said

@@ -48,6 +48,15 @@ def test_promises_count_too() -> None:
     assert len(told(made, {"gpu": "yes"})) == 1
 
 
+def test_the_pods_of_a_namespace_that_returns_to_a_cap_of_its_own_are_not_added_to_what_its_ledger_says() -> None:
+    made = world(BY_LABEL, b=3)
+    made.labelled("b", gpu="yes")
+    made.open()
+    assert made.sums("b") == (3, 0)
+    made.labelled("b")
+    assert told(made, {"gpu": "yes"}) == []
+
+
 def test_a_cap_of_its_own_is_overfilled_by_its_own_pods_alone() -> None:
     assert told(world(BY_LABEL, a=4, b=4), {"gpu": "yes"}) == []
     (warning,) = told(world(BY_LABEL, a=4, b=5), {"gpu": "yes"})

@@ -1,8 +1,13 @@
 """Ledgers that are made, and when they may promise: after what was in flight is counted, or at once."""
 
-from tests.gate.scene import pod, response
-from tests.gate.world import BOUND, World
+from dataclasses import replace
+
+from tests.gate.scene import never, pod, response
+from tests.gate.world import BOUND, World, opened
+from tests.state.attempts import Put
+from webhook.gate.usage_lister import UsageLister
 from webhook.state.ports import LedgerKey
+from webhook.state.watch.namespaces import NamespaceView
 
 
 def test_after_a_start_nothing_is_promised_until_what_was_in_flight_is_counted() -> None:
@@ -81,6 +86,31 @@ def test_a_ledger_that_a_new_namespace_has_lost_again_is_not_taken_for_its_first
     world.lose(key)
     assert world.code("u1", 1, "team-new") == 429
     assert world.kept("team-new").initializer
+
+
+def test_a_ledger_that_was_first_met_a_minute_after_its_namespace_came_is_not_taken_for_its_first() -> None:
+    """Nobody looked for it meanwhile, and nothing else happened to namespaces."""
+    world = World()
+    world.labelled("team-new")
+    world.now += 61
+    assert world.code("u1", 1, "team-new") == 429
+    assert world.kept("team-new").initializer
+
+
+def test_a_ledger_opens_though_nothing_else_of_it_changes() -> None:
+    world = opened()
+    world.ledgers.transact(world.key(), Put(lambda found: replace(found or never(), initializer="m")), 0.0)
+    world.open()
+    assert not world.kept().initializer
+
+
+def test_no_namespace_is_taken_for_gone_before_namespaces_are_listed() -> None:
+    world = World()
+    sight = UsageLister(world.pods, NamespaceView(), lambda: world.now, lambda: world.now)
+    assert not sight.is_namespace_deleted(world.key())
+    assert not world.sight.is_namespace_deleted(world.key())
+    world.pass_away("team-a")
+    assert world.sight.is_namespace_deleted(world.key())
 
 
 def test_a_ledger_that_promises_nothing_is_opened_by_whoever_sees_it() -> None:

@@ -1,7 +1,7 @@
 """When a ledger is counted: not while others write it, yet soon enough, and by who promises where promises are many."""
 
 from tests.gate.scene import CAP
-from tests.gate.world import World, opened, promised_and_stored
+from tests.gate.world import BOUND, World, opened, promised_and_stored
 
 
 def busy() -> World:
@@ -35,6 +35,23 @@ def test_a_ledger_that_others_keep_writing_is_counted_after_some_seconds() -> No
         assert world.code(f"more-{number}") == 200
     world.keep(1)
     assert world.sums()[0] == 1
+
+
+def test_a_ledger_that_others_keep_writing_loses_a_reservation_when_its_time_has_come() -> None:
+    """One visit writes after the bound, the next one reads the pod. Neither leaves that to others."""
+    world = opened(CAP.replace("4", "100"))
+    assert world.code("lost") == 200
+    world.keep()
+    promised_and_stored(world, "u1")
+    world.see("u1")
+    world.keep(BOUND - 1)
+    world.keep(0.2)
+    assert world.sums() == (1, 1)
+    assert world.code("u2") == 200
+    world.keep(1)
+    assert world.code("u3") == 200
+    world.keep()
+    assert list(world.kept().reservations) == ["u2", "u3"]
 
 
 def test_a_deletion_is_counted_at_once() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.admission.case import policies
 from tests.gate.scene import CAP, Scene, pod, response
 from tests.gate.world import BOUND, World
 from tests.state.watch.pods import pod as stored_pod
@@ -102,10 +103,15 @@ def test_owners_that_are_none_are_not_repeated() -> None:
     assert "held most by Pod pod-a (3), Pod pod-b (2):" in world.message(20)
 
 
-def test_a_replica_set_of_its_own_keeps_its_name() -> None:
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [("ReplicaSet", "other"), ("Rollout", TEMPLATE)],
+    ids=["a replica set of its own", "another kind that names its pods by their template"],
+)
+def test_whoever_is_no_replica_set_of_a_deployment_keeps_its_name(kind: str, label: str) -> None:
     world = Seen()
-    world.there("a", 3, labels={"pod-template-hash": "other"}, **owned("ReplicaSet", f"trainer-{TEMPLATE}"))
-    assert f"held most by ReplicaSet trainer-{TEMPLATE} (3):" in world.message(2)
+    world.there("a", 3, labels={"pod-template-hash": label}, **owned(kind, f"trainer-{TEMPLATE}"))
+    assert f"held most by {kind} trainer-{TEMPLATE} (3):" in world.message(2)
 
 
 def test_a_promise_grows_old_by_the_clock_of_who_keeps_it() -> None:
@@ -147,6 +153,25 @@ def test_nothing_is_said_of_promises_where_none_are_or_waiting_does_not_help() -
     assert "promised to pods" not in world.message(1)
     nothing = Seen(CAP.replace("gpu: 4", "gpu: 0"))
     assert nothing.message(1) == "holds 0 of 0, 0 promised, free 0: nothing of it may be held in this namespace"
+
+
+def test_nothing_is_said_of_reservations_that_are_counted_already() -> None:
+    world = Seen()
+    world.there("p1", 1)
+    assert world.code("p1", 4, oldObject=stored_pod("p1", 0, "1", "team-a")) == 200
+    world.there("p1", 4)
+    world.keep()
+    assert len(world.kept().reservations) == 1
+    assert world.message(1).endswith(
+        "holds 4 of 4, 0 promised, free 0; held most by Pod pod-p1 (4): wait until pods end"
+    )
+
+
+def test_nothing_is_said_of_reservations_under_a_cap_that_allows_nothing_any_more() -> None:
+    world = Seen()
+    assert world.code("u1", 4) == 200
+    world.policies = policies(CAP.replace("gpu: 4", "gpu: 0"))
+    assert world.message(1).endswith("nothing of it may be held in this namespace")
 
 
 def test_without_a_watch_the_promises_themselves_are_named_and_never_said_to_come_back() -> None:

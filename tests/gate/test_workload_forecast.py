@@ -96,6 +96,17 @@ def test_a_workload_with_room_later_but_not_now_is_told_who_waits() -> None:
     assert scene.promised() == {GPU: 3}
 
 
+def test_no_more_wait_than_are_asked_for_though_a_cap_is_overfull() -> None:
+    scene = Scene(CAP.replace("4}", "6}"))
+    scene.create(6)
+    scene.policies = Scene().policies
+    (warning,) = told(scene, workload(1, replicas=2))
+    assert warning == (
+        "2 replicas ask 2 nvidia.com/gpu, cap gpus of this namespace allows 4 and has 0 free: "
+        "2 wait until other pods end (TG205, cap gpus)"
+    )
+
+
 def test_a_change_is_told_of_what_it_adds_only() -> None:
     scene = Scene()
     scene.create(3)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tests.gate.scene import CAP, GPU, Scene
@@ -39,15 +40,22 @@ class _Quorum:
 
 
 class _LosableLedgers(MemoryLedgers):
-    """Ledgers that somebody may delete; where they are `kept`, this process may not."""
+    """Ledgers that somebody may delete; where they are `kept`, this process may not.
+
+    `answered` is called at the end of each transaction.
+    """
 
     kept = False
+    answered: Callable[[], None] | None = None
 
     def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
         """As in memory."""
         if self.kept and attempt(self._ledgers.get(key)).is_removal:
             raise StoreUnavailableError("the gate must be allowed to delete capledgers")
-        return super().transact(key, attempt, deadline)
+        outcome = super().transact(key, attempt, deadline)
+        if self.answered is not None:
+            self.answered()
+        return outcome
 
     def lose(self, key: LedgerKey) -> None:
         """This one is not there any more."""
@@ -155,6 +163,16 @@ class World(Scene):
         keys = dict(self.keeper.list_ledgers([row.name for row in self.namespaces.rows()]))
         for key, counted in keys.items():
             self.keeper.reconcile(key, counted)
+
+    def keep_slowly(self, seconds: float) -> None:
+        """Visit every ledger, where each transaction takes so many seconds."""
+
+        def wait() -> None:
+            self.now += seconds
+
+        self._losable.answered = wait
+        self.keep()
+        self._losable.answered = None
 
     def lose(self, key: LedgerKey) -> None:
         """Somebody deletes a ledger."""

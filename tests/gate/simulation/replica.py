@@ -114,14 +114,16 @@ class Replica:
         return not outcome.exceeded, [each.ledger_key(who.namespace) for each in asked]
 
     def keys(self) -> list[tuple[LedgerKey, ActiveCap]]:
-        """The ledgers that it keeps, last those of namespaces that it knows to be gone: these may go, too."""
+        """Return the ledgers that it keeps, last those without member namespaces: a visit may take these out."""
         by_cap = {counted.key: counted for counted in self.caps.list_caps()}
         open_ = {key: by_cap[key.cap] for key in self.keeper.list_pending() if key.cap in by_cap}
         names = {told.name for told in self._truth.told_namespaces}
         keys = open_ | dict(self.keeper.list_ledgers(sorted(names)))
-        return sorted(
-            keys.items(), key=lambda each: (self.sight.is_namespace_deleted(each[0]), each[0].namespace, each[0].cap)
-        )
+        return sorted(keys.items(), key=lambda each: (self._is_idle(*each), each[0].namespace, each[0].cap))
+
+    def _is_idle(self, key: LedgerKey, counted: ActiveCap) -> bool:
+        members = self.sight.find_membership(counted, key)
+        return members is not None and not members.names
 
     # What it sees
 

@@ -71,6 +71,12 @@ def test_what_is_seen_again_keeps_its_age_and_its_mark() -> None:
     assert ripe().confirm_write(started_at=170, now=171).by_attempt == ripe().by_attempt
 
 
+def test_the_oldest_reservation_is_the_one_that_is_known_for_longest() -> None:
+    two = granted(ledger(new=1), wants("u2", by="n2"))
+    assert ReservationAges(B).max_age_seconds(130) == 0
+    assert ReservationAges(B).observe(ledger(new=1), 100).observe(two, 120).max_age_seconds(130) == 30
+
+
 def test_what_went_and_came_back_is_new() -> None:
     ages = ripe().observe(empty(), 150).observe(ledger(), 160)
     assert expire(ledger(), ages, LiveRead("u1", 170, None)) == ledger()

@@ -61,6 +61,13 @@ def test_of_two_changes_the_smaller_base_counts() -> None:
     assert granted(ledger, wants(new=2, old=1, by="n2", hard=9)).reservations["u1"].counted == Amounts({GPU: 1})
 
 
+def test_of_two_changes_the_base_is_nothing_where_the_later_one_found_a_pod_that_the_cap_did_not_count() -> None:
+    ledger = granted(empty(9, used=gpus(2)), wants(new=3, old=2, hard=9))
+    after = granted(ledger, wants(new=3, old=0, by="n2", hard=9, kind=Operation.UPDATE))
+    assert after.reservations["u1"].counted == gpus(0)
+    assert after.compute_charged() == gpus(5)
+
+
 def test_a_change_that_takes_no_more_passes_though_a_tally_behind_makes_it_look_larger() -> None:
     ledger = granted(empty(4, used=gpus(3)), wants(new=4, old=3))
     ledger = granted(ledger, wants(new=1, old=1, by="n2"))
@@ -182,9 +189,16 @@ def test_one_pod_of_a_namespace_may_always_be_promised_room_however_large() -> N
     assert granted(ledger, wants("u1", new=8, hard=8, is_shared=True, by="n2")).compute_charged() == gpus(8)
 
 
-def test_the_quarter_is_of_the_smaller_bound() -> None:
-    ledger = granted(empty(8), wants("u1", hard=4, is_shared=True))
-    assert deferred(ledger, wants("u2", hard=4, is_shared=True)) is Prerequisite.SETTLE_NAMESPACE
+@pytest.mark.parametrize(("own", "stored"), [(4, 8), (8, 4)], ids=["this replica's", "the ledger's"])
+def test_the_quarter_is_of_the_smaller_bound(own: int, stored: int) -> None:
+    ledger = granted(empty(stored), wants("u1", hard=own, is_shared=True))
+    assert deferred(ledger, wants("u2", hard=own, is_shared=True)) is Prerequisite.SETTLE_NAMESPACE
+
+
+def test_an_attempt_that_reserves_no_more_than_the_one_before_is_not_held_to_a_quarter() -> None:
+    ledger = granted(granted(empty(8), wants("u1", hard=8, is_shared=True)), wants("u2", hard=8, is_shared=True))
+    lowered = dataclasses.replace(ledger, hard=gpus(4))
+    assert granted(lowered, wants("u2", hard=8, is_shared=True, by="n2")).compute_charged() == gpus(2)
 
 
 def test_what_is_over_the_cap_is_refused_rather_than_sent_to_wait() -> None:

@@ -1,5 +1,8 @@
 """Rule 3: what an attempt takes back, and what it must leave."""
 
+from dataclasses import replace
+from types import MappingProxyType
+
 import pytest
 
 from tests.state.ledger.ledgers import empty, gpus, granted, wants
@@ -27,6 +30,19 @@ def test_a_promise_that_two_attempts_share_is_taken_back_by_neither() -> None:
 def test_what_others_were_promised_stays() -> None:
     ledger = granted(granted(empty(), wants(new=2)), wants("u2", by="n2"))
     assert release(ledger, "u1", "n1").compute_charged() == gpus(1)
+
+
+def test_all_else_that_a_ledger_states_stays_when_a_reservation_comes_and_goes() -> None:
+    ledger = empty(used=gpus(1), pods_revision=7, namespaces_revision=5, namespaces_hash="m", initializer="c")
+    row = granted(empty(), wants()).reservations["u1"]
+    after = ledger.with_reservation("u1", row)
+    assert after == replace(
+        ledger,
+        reservations=after.reservations,
+        reserved=gpus(1),
+        reserved_by_namespace=MappingProxyType({"team-a": gpus(1)}),
+    )
+    assert after.with_reservation("u1", None) == ledger
 
 
 def test_to_take_out_a_row_that_is_not_there_changes_nothing() -> None:
