@@ -115,6 +115,16 @@ class Quantity:
         """Return thousandths, rounded up like `value` (Quantity.MilliValue), never wrapped."""
         return (round_as_decimal if self.is_decimal else round_up)(self.mantissa, self.scale, _MILLI)
 
+    def align(self, other: Quantity) -> tuple[int, int, int]:
+        """Return the mantissas of this number and another one at one scale, and that scale; both are exact."""
+        scale = min(self.scale, other.scale)
+        return self.mantissa * 10 ** (self.scale - scale), other.mantissa * 10 ** (other.scale - scale), scale
+
+    def is_multiple_of(self, unit: Quantity) -> bool:
+        """Return whether the number is an exact whole multiple of a unit; nothing is a multiple of zero."""
+        mantissa, unit_mantissa, _ = self.align(unit)
+        return unit_mantissa != 0 and mantissa % unit_mantissa == 0
+
     def floor(self) -> int:
         """Return whole units, rounded down."""
         return round_down(self.mantissa, self.scale, 0)

@@ -187,7 +187,7 @@ def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[Chec
             text,
             f"{text} is more than one container may have of {name}: ask for {bounds.max} or less",
         )
-    if bounds.multiple_of is not None and not is_multiple(quantity, bounds.multiple_of):
+    if bounds.multiple_of is not None and not quantity.is_multiple_of(bounds.multiple_of):
         nearest = " or ".join(multiple.text for multiple in find_nearest_multiples(quantity, bounds.multiple_of))
         yield _create_failure(
             NOT_A_MULTIPLE, text, f"{text} is not a multiple of {bounds.multiple_of}: ask for {nearest}"
@@ -216,22 +216,11 @@ def create_too_large_failure(text: str) -> CheckFailure:
     )
 
 
-def is_multiple(quantity: Quantity, unit: Quantity) -> bool:
-    """Return whether a quantity is an exact whole multiple of a unit."""
-    mantissa, unit_mantissa, _ = _align_scales(quantity, unit)
-    return mantissa % unit_mantissa == 0
-
-
 def find_nearest_multiples(quantity: Quantity, unit: Quantity) -> tuple[Quantity, ...]:
     """Return the nearest multiples of `unit` below (omitted if it is zero) and above a positive quantity."""
-    mantissa, unit_mantissa, scale = _align_scales(quantity, unit)
+    mantissa, unit_mantissa, scale = quantity.align(unit)
     below = mantissa // unit_mantissa * unit_mantissa
     return tuple(Quantity(multiple, scale, unit.format) for multiple in (below, below + unit_mantissa) if multiple)
-
-
-def _align_scales(quantity: Quantity, unit: Quantity) -> tuple[int, int, int]:
-    scale = min(quantity.scale, unit.scale)
-    return (quantity.mantissa * 10 ** (quantity.scale - scale), unit.mantissa * 10 ** (unit.scale - scale), scale)
 
 
 def _describe_fraction(name: str, quantity: Quantity, verb: str) -> str:

@@ -230,7 +230,7 @@ def _describe_bound_violations(prefix: str, total: Quantity, bounds: AmountBound
         yield f"{prefix}, less than the {bounds.min} that a pod must ask for"
     if bounds.max is not None and total > bounds.max:
         yield f"{prefix}, more than the {bounds.max} that one pod may have"
-    if bounds.multiple_of is not None and not compiled_checks.is_multiple(total, bounds.multiple_of):
+    if bounds.multiple_of is not None and not total.is_multiple_of(bounds.multiple_of):
         nearest = " or ".join(
             multiple.text for multiple in compiled_checks.find_nearest_multiples(total, bounds.multiple_of)
         )

@@ -2,10 +2,10 @@
 
 Lint uses it, so names are well-formed. `match_covers` and the other `cover` functions are never wrongly true;
 `can_share_request` and the `overlap` functions are never wrongly false. The amounts that satisfy bounds, alone or
-several together, are exact in thousandths: a finer `multipleOf` is rounded up.
+several together, are exact.
 """
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import lcm
 
 from webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name
@@ -257,13 +257,9 @@ def is_allowed_amount(bounds: AmountBounds, quantity: Quantity) -> bool:
     return (
         (bounds.min is None or quantity >= bounds.min)
         and (bounds.max is None or quantity <= bounds.max)
-        and (bounds.multiple_of is None or _is_multiple(quantity, bounds.multiple_of))
+        and (bounds.multiple_of is None or quantity.is_multiple_of(bounds.multiple_of))
         and (not bounds.one_of or quantity in bounds.one_of)
     )
-
-
-def _is_multiple(quantity: Quantity, unit: Quantity) -> bool:
-    return unit.milli() != 0 and quantity.milli() % unit.milli() == 0
 
 
 def find_min_allowed(all_bounds: tuple[AmountBounds, ...]) -> Quantity | None:
@@ -275,11 +271,18 @@ def find_min_allowed(all_bounds: tuple[AmountBounds, ...]) -> Quantity | None:
             default=None,
         )
     lowest = max((bounds.min for bounds in all_bounds if bounds.min is not None), default=Quantity.from_int(0))
-    units = [bounds.multiple_of.milli() for bounds in all_bounds if bounds.multiple_of is not None]
+    units = [bounds.multiple_of for bounds in all_bounds if bounds.multiple_of is not None]
     if units:
-        if 0 in units:
+        unit = reduce(_find_common_multiple, units)
+        if not unit.mantissa:
             return None
-        unit = lcm(*units)
-        lowest = Quantity.parse(f"{-(-lowest.milli() // unit) * unit}m")
+        mantissa, unit_mantissa, scale = lowest.align(unit)
+        lowest = Quantity(-(-mantissa // unit_mantissa) * unit_mantissa, scale)
     highest = min((bounds.max for bounds in all_bounds if bounds.max is not None), default=lowest)
     return lowest if lowest <= highest else None
+
+
+def _find_common_multiple(unit: Quantity, other: Quantity) -> Quantity:
+    """Return the smallest number that is a multiple of both units; zero if one of them is zero."""
+    mantissa, other_mantissa, scale = unit.align(other)
+    return Quantity(lcm(mantissa, other_mantissa), scale)
