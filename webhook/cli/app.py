@@ -1,7 +1,4 @@
-"""`tallygate completion`: the script that makes a shell complete commands, options and codes.
-
-The command `tallygate`: its commands, its version, and how to run it.
-"""
+"""The root command `tallygate` with its version and the list of its commands, and the command `completion`."""
 
 import os
 
@@ -74,6 +71,6 @@ def root(*, traceback: bool) -> None:
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
-    # numpy's OpenBLAS would start a thread for each core as it is loaded; here nobody multiplies matrices.
+    # OpenBLAS, which numpy loads, would start a thread for each core; no command multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     root(prog_name="tallygate")

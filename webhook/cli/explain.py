@@ -1,8 +1,7 @@
-"""The arithmetic of a pod: what it asks for, what it is limited to, what a quota would charge, and how that adds up.
+"""The command `tallygate explain`: the meaning of a code, or the calculation of a pod's effective request.
 
-The pods that `tallygate explain pod` explains: those of a file, and the templates of its workloads.
-
-`tallygate explain`: what a code means, and how a pod's request adds up.
+`tallygate explain pod` explains the pods of a file and the pod templates of its workloads: requests, limits, the charge
+of a ResourceQuota, and the terms of each sum.
 """
 
 import sys
@@ -38,10 +37,12 @@ from webhook.cli.output import code_catalog, tables
 from webhook.cli.output.tables import create_table, escape_control
 from webhook.objects.core import Pod, PodSpec
 
+_POD = "pod"
+
 
 @dataclass(frozen=True, slots=True)
 class PodCalculation:
-    """One pod's arithmetic. `title` is who it is, `place` where it is written, `field` where its spec stands."""
+    """The calculation of one pod: `title` is its object, `location` its file position, `field` the path of its spec."""
 
     title: str
     location: str
@@ -51,7 +52,7 @@ class PodCalculation:
     quota: Mapping[str, Quantity]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything for a program; amounts are milli-cpu for cpu and whole units otherwise."""
+        """Convert to JSON values; amounts are milli-cpu for cpu and whole units otherwise."""
         return {
             "object": self.title,
             "place": self.location,
@@ -63,10 +64,10 @@ class PodCalculation:
 
 
 def calculate_pod(title: str, location: str, field: str, pod: Pod) -> PodCalculation:
-    """The arithmetic of a pod or template.
+    """Calculate the requests, limits and quota charge of a pod or template.
 
     Raises:
-        QuantityError: one of its quantities is none.
+        QuantityError: if a quantity is invalid.
     """
     spec = pod.spec or PodSpec()
     return PodCalculation(
@@ -75,7 +76,7 @@ def calculate_pod(title: str, location: str, field: str, pod: Pod) -> PodCalcula
 
 
 def render_calculation(calculation: PodCalculation) -> RenderableType:
-    """The same for a person."""
+    """Render a calculation as tables."""
     return Group(
         Text.assemble(
             (escape_control(calculation.title), "bold"),
@@ -130,10 +131,10 @@ def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
 
 
 def calculate_pods(filename: str, stdin: BinaryIO) -> list[PodCalculation]:
-    """The arithmetic of every pod and template in a file, a folder or stdin.
+    """Calculate every pod and template of a file, a folder or stdin.
 
     Raises:
-        Misuse: something there cannot be read, or there is no pod.
+        UsageError: if a file cannot be read, or contains no pod.
     """
     loaded = load_manifests((filename,), stdin, DEFAULT, lambda names: names)
     if loaded.findings:
@@ -156,11 +157,8 @@ def _calculate_manifest(manifest: Manifest) -> Iterator[PodCalculation]:
         raise UsageError(f"{location}: {error}; `tallygate check {manifest.file}` says where") from error
 
 
-_POD = "pod"
-
-
 def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Codes that begin so, each with what it is."""
+    """Return the codes with this prefix, each with its summary."""
     codes = [CompletionItem(code.number, help=code.summary) for code in code_catalog.ALL_CODES]
     return [item for item in (CompletionItem(_POD), *codes) if str(item.value).startswith(incomplete)]
 

@@ -1,7 +1,4 @@
-"""What all commands share: a page of help that ends in examples, and one place where errors become exit codes.
-
-Options that several commands have, said once.
-"""
+"""The framework of all commands: help with examples, common options, and the conversion of errors to exit codes."""
 
 import errno
 import os
@@ -19,30 +16,33 @@ from webhook.errors import TallygateError
 EXIT_FINDINGS = 1
 EXIT_USAGE_ERROR = 2
 EXIT_INTERNAL_ERROR = 70
-"""EX_SOFTWARE of sysexits.h: an internal error, never to be mistaken for findings or misuse."""
+"""EX_SOFTWARE of sysexits.h: an internal error, distinct from findings and usage errors."""
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
 _INTERNAL_ERROR = "this is a fault of tallygate, not of your input"
 
+FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
+DATA_FORMATS = ("table", "json", "yaml")
+
 
 class UsageError(click.ClickException):
-    """Something that the caller has to put right: one sentence on stderr, exit code 2."""
+    """An error that the caller has to correct: one sentence on stderr, exit code 2."""
 
     exit_code = EXIT_USAGE_ERROR
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print it as `tallygate: …`, every line of it."""
+        """Print every line of the message with the prefix `tallygate: `."""
         for line in self.message.splitlines():
             click.echo(f"tallygate: {line}", file=file, err=file is None)
 
 
 class _HelpWithExamples(click.Command):
-    """A command whose help ends with examples, each a line to copy and what it does."""
+    """A command whose help ends with examples; each is a line to copy and a description."""
 
     examples: Sequence[tuple[str, str]] = ()
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples as they stand, unwrapped, so that they can be copied."""
+        """Write the examples unwrapped, so that a user can copy them."""
         super().format_epilog(ctx, formatter)
         with formatter.section("Examples"):
             for line, description in self.examples:
@@ -59,7 +59,7 @@ class Command(_HelpWithExamples):
 
 
 class Group(_HelpWithExamples, click.Group):
-    """A command that has commands."""
+    """A command with subcommands."""
 
     command_class = Command
 
@@ -69,9 +69,9 @@ class Group(_HelpWithExamples, click.Group):
 
 
 class LazyGroup(Group):
-    """A group of which some commands are imported when they are run: each has a module, and a line in the list.
+    """A group that imports some commands only when they run; each has a module and a help line.
 
-    So a check in a commit hook does not wait for a web server to load, and neither does who asks what there is.
+    So `check` in a commit hook does not wait for the import of a web server, and neither does `--help`.
     """
 
     def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
@@ -79,11 +79,11 @@ class LazyGroup(Group):
         self._modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands; those of modules in the order of their listing, the most used first."""
+        """Return the names of all commands; commands of modules keep the order of `modules`, the most used first."""
         return [*super().list_commands(ctx), *self._modules]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, which its module calls by the same name."""
+        """Return the command of this name, which has the same name in its module."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
         module, _ = self._modules[cmd_name]
@@ -91,12 +91,12 @@ class LazyGroup(Group):
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands as click does, which would import each."""
+        """Write the list of commands as click does, but without an import of each command."""
         with formatter.section("Commands"):
             formatter.write_dl([*self._list_help(ctx)])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What a word may become, as click finds it, which would import each command that it may be."""
+        """Return the completions that click would return, but without an import of each command."""
         items = [CompletionItem(name, help=line) for name, line in self._list_help(ctx) if name.startswith(incomplete)]
         return items + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -106,10 +106,10 @@ class LazyGroup(Group):
 
 
 class RootGroup(LazyGroup):
-    """The command itself: the one place where exceptions become sentences and exit codes."""
+    """The root command, which converts exceptions to messages and exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. What we raise is misuse; what nobody foresaw is our fault and says so."""
+        """Run a command. A `TallygateError` is a usage error; any other exception is reported as an internal error."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -137,19 +137,15 @@ def _report_internal_error(error: Exception, *, with_traceback: bool) -> int:
 
 
 def _close_pipe() -> None:
-    """Whoever read our output has gone; let nothing complain while Python shuts down."""
+    """Replace stdout by the null device after its reader has closed it, so that the exit of Python reports no error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
-DATA_FORMATS = ("table", "json", "yaml")
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_option(command: F) -> F:
-    """`-o`, for commands that find things."""
+    """Add the option `-o` to a command that reports findings."""
     return click.option(
         "-o",
         "--output",
@@ -161,5 +157,5 @@ def output_option(command: F) -> F:
 
 
 def strict_option(command: F) -> F:
-    """`--strict`, for commands that find things."""
+    """Add the option `--strict` to a command that reports findings."""
     return click.option("--strict", is_flag=True, help="Let warnings fail too.")(command)

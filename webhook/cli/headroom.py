@@ -1,4 +1,4 @@
-"""`tallygate headroom`: how many more of a pod there is room for."""
+"""The command `tallygate headroom`: the number of further copies of a pod for which a cluster has capacity."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

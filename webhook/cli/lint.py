@@ -1,4 +1,4 @@
-"""`tallygate lint`: whether policy files say what they mean."""
+"""The command `tallygate lint`: the validation of policy files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Progress: on a terminal, how far a long command has come. Short ones and pipes see nothing of it."""
+"""Progress of long commands on a terminal. Short commands and pipes get no progress output."""
 
 import sys
 import time
@@ -12,11 +12,11 @@ from webhook.cli.output.tables import create_console
 
 T = TypeVar("T")
 _SHOW_AFTER_SECONDS = 2.0
-"""Seconds that a command may take before it says how far it is."""
+"""The seconds that a command may take before the terminal shows its progress."""
 
 
 def track(description: str, items: Sequence[T]) -> Iterator[T]:
-    """Pass things on one by one; when that takes long, say on stderr how many are done."""
+    """Yield the items; if that takes long, show the number of processed items on stderr."""
     with display_progress((TextColumn(description), BarColumn(), MofNCompleteColumn()), len(items)) as update:
         for done_count, item in enumerate(items):
             update(done_count)
@@ -24,7 +24,7 @@ def track(description: str, items: Sequence[T]) -> Iterator[T]:
 
 
 def track_size(description: str, parts: Iterable[T], get_size: Callable[[T], int]) -> Iterator[T]:
-    """Pass on parts of nobody knows how much; when that takes long, say on stderr how much has come."""
+    """Yield parts of an unknown total size; if that takes long, show the processed size on stderr."""
     with display_progress((TextColumn(description), TextColumn("{task.completed:.0f}")), None) as update:
         done_size = 0
         for part in parts:
@@ -34,13 +34,13 @@ def track_size(description: str, parts: Iterable[T], get_size: Callable[[T], int
 
 
 def track_files(file_names: Iterable[str]) -> Iterable[str]:
-    """Progress over files."""
+    """Return the file names with progress on stderr."""
     return track("reading files", list(file_names))
 
 
 @contextmanager
 def display_progress(columns: Sequence[ProgressColumn], total: int | None) -> Iterator[Callable[[int], None]]:
-    """Takes how much is done; from when it has taken long, a terminal sees it."""
+    """Yield a function that takes the processed amount; after 2 s a terminal shows it."""
     bar = Progress(*columns, console=create_console(sys.stderr), transient=True)
     task, started_at, is_shown = bar.add_task("", total=total), time.monotonic(), False
 

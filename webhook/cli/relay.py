@@ -1,4 +1,4 @@
-"""`tallygate relay`: a second process beside a gate, so that what the gate is asked outlives it."""
+"""The command `tallygate relay`: a second process beside a gate that retries admission reviews when a gate fails."""
 
 import ipaddress
 import os

@@ -1,4 +1,4 @@
-"""The server's table of settings as options of a command."""
+"""The server's table of settings as command options."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,7 +10,10 @@ from webhook.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
 
 
 def server_options(names: Iterable[str] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--config`, and one option for each of these settings, or for all. Values go on as text: settings read them."""
+    """Return a decorator that adds `--config` and an option for each named setting, or for all settings.
+
+    The values stay strings; the settings parse them.
+    """
     selected = None if names is None else frozenset(names)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""`tallygate snapshot`: what a cluster holds now, in one file."""
+"""The command `tallygate snapshot`: the state of a cluster in one file."""
 
 import os
 import stat
@@ -60,7 +60,10 @@ def snapshot(output: str, kubeconfig: Path | None, context: str | None, *, in_cl
 
 
 def _list_objects(access: Access) -> tuple[list[SnapshotItem], int]:
-    """Every object, and when the pods were so. They come last: no older than what a ledger was counted from."""
+    """Return every object and the revision of the pods.
+
+    The pods are listed last, so that they are no older than the pods that any ledger counted.
+    """
     transport = PooledTransport(access)
     try:
         items = [item for item in _list_cap_ledgers(transport, access.server) if item.content]
@@ -76,7 +79,7 @@ def _list_objects(access: Access) -> tuple[list[SnapshotItem], int]:
 
 
 def _list_cap_ledgers(transport: PooledTransport, server: str) -> Iterator[SnapshotItem]:
-    """The CapLedgers, if the cluster has any and lets us read them; what is left out is told on stderr."""
+    """Yield the CapLedgers, if the cluster has any and permits the list; report omitted ones on stderr."""
     try:
         items = list_all(transport, snapshot_items.LEDGER_CODEC, server, LEDGER_PAGE_SIZE).items
     except UnknownResourceError:
@@ -94,7 +97,7 @@ def _list_cap_ledgers(transport: PooledTransport, server: str) -> Iterator[Snaps
 
 
 def _list_volume_objects(transport: PooledTransport, server: str) -> Iterator[SnapshotItem]:
-    """What there is of volumes, if we may read all of it."""
+    """Yield the volume objects if all of them may be listed, else none."""
     lists = [_list_if_allowed(transport, codec, server) for codec in snapshot_items.VOLUME_CODECS]
     if None not in lists:
         yield from chain.from_iterable(filter(None, lists))
@@ -106,7 +109,7 @@ def _list_volume_objects(transport: PooledTransport, server: str) -> Iterator[Sn
 def _list_if_allowed(
     transport: PooledTransport, codec: Reading[SchedulingObject, SnapshotItem], server: str
 ) -> Sequence[SnapshotItem] | None:
-    """What is listed, nothing where there is no such resource, None where we may not; that is told on stderr."""
+    """Return the list: empty if the resource is unknown, None with a message on stderr if it is forbidden."""
     try:
         return list_all(transport, codec, server).items
     except UnknownResourceError:
@@ -138,7 +141,7 @@ def _write_output(output: str, parts: Iterable[bytes]) -> None:
 
 
 def _replace_file(path: Path, parts: Iterable[bytes]) -> None:
-    """Write it beside and let it take the place; what is no file, such as a pipe, is written as it is."""
+    """Write a temporary file and rename it to the path; write directly to a special file such as a pipe."""
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         with path.open("wb") as stream:
             stream.writelines(parts)

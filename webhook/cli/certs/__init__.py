@@ -1,5 +1,4 @@
-"""The commands `certs`.
+"""The commands `certs`: certificates in files and in a cluster.
 
-Files and clusters in, certificates and tables out; cluster_commands is loaded only by the commands that need a
-client.
+Only the commands that need a client import `cluster_commands`.
 """

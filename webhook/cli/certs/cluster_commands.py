@@ -1,6 +1,6 @@
-"""`tallygate certs status`: the certificates that a gate keeps in a Secret. Apart, since the client is slow to load.
+"""The commands `tallygate certs status` and `tallygate certs publish`, which access a cluster.
 
-`tallygate certs publish`: let an API server trust the gate. A module apart, since the client is slow to load.
+They have a module of their own because the import of the client is slow.
 """
 
 from datetime import UTC, datetime

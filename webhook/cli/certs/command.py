@@ -1,6 +1,6 @@
-"""What the commands of `tallygate certs` share: the folder, how a certificate is shown, how what goes wrong is told.
+"""The commands of `tallygate certs`: issue, show and renew the certificates of the gate in a folder.
 
-`tallygate certs`: make, look at and renew the certificates that the gate serves with.
+The module also defines the folder argument, the error conversion and the certificate rows for the cluster commands.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ FOLDER_ARGUMENT = click.argument("folder", type=click.Path(path_type=Path))
 
 @contextmanager
 def convert_errors() -> Iterator[None]:
-    """What `certs` raises is for the person at the terminal."""
+    """Convert the errors of `certs` to usage errors."""
     try:
         yield
     except CertsError as error:
@@ -37,13 +37,13 @@ def convert_errors() -> Iterator[None]:
 
 
 def format_facts(label: str, facts: Facts) -> tuple[str, str, str, str, str]:
-    """As a row of a table."""
+    """Return the facts of a certificate as a table row."""
     names = ", ".join(facts.names) or facts.subject
     return label, names, f"{facts.not_after:%Y-%m-%d %H:%M}Z", str(facts.days_left), facts.fingerprint[:16]
 
 
 def convert_facts(facts: Facts) -> dict[str, Any]:
-    """For a program."""
+    """Convert the facts of a certificate to JSON values."""
     return {
         "subject": facts.subject,
         "issuer": facts.issuer,

@@ -1,7 +1,7 @@
-"""What `make run` drives: the gate on this machine, with three pods put through it, until Ctrl-C.
+"""The program of `make run`: a gate on this machine and three pods that are sent to it, until Ctrl-C.
 
-`python -m webhook.cli.demo.__main__ [FOLDER]` keeps certificate, log, pods and reviews in FOLDER (`.run`). The port is
-8443, or what TALLYGATE_PORT says; 0 takes a free one.
+`python -m webhook.cli.demo.__main__ [FOLDER]` stores certificate, log, pods and reviews in FOLDER (`.run`). The port is
+8443 or the value of TALLYGATE_PORT; 0 selects a free port.
 """
 
 import os
@@ -28,7 +28,7 @@ _CERTIFICATE_NAMES = Names(("localhost",), (ip_address("127.0.0.1"),))
 
 
 def main(folder: Path, environment: dict[str, str]) -> int:
-    """Start, show, serve, stop; the exit code."""
+    """Start the gate, show the demonstration, wait for the end, and return the exit code."""
     port = environment.get("TALLYGATE_PORT") or _DEFAULT_PORT
     if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
         return _report_error(f"TALLYGATE_PORT: {port!r} is not a port; write a number up to 65535")
@@ -62,7 +62,7 @@ def _report_error(message: str) -> int:
 
 
 def _ensure_certificate(folder: Path) -> None:
-    """Make a certificate for this machine, unless a good one is there."""
+    """Issue a certificate for this machine unless a usable one exists."""
     now = datetime.now(UTC)
     current = show(folder, now)
     if current.problems or current.due or current.leaf is None or current.leaf.names != _CERTIFICATE_NAMES.texts():

@@ -1,4 +1,4 @@
-"""The files of a first run: a cap and three pods to show what the gate says, and where everything lies."""
+"""The files of the demonstration: a cap, three pods, and the paths of all other files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +59,7 @@ spec:
 
 @dataclass(frozen=True, slots=True)
 class DemoFiles:
-    """Everything in one folder, which is made when it is not there."""
+    """The paths of the demonstration in one folder, which `write` creates."""
 
     folder: Path
 
@@ -70,25 +70,25 @@ class DemoFiles:
 
     @property
     def ca_file(self) -> Path:
-        """What a client has to trust."""
+        """The CA file that a client of the gate trusts."""
         return self.certificate_folder / "ca.crt"
 
     @property
     def policy_folder(self) -> Path:
-        """The cap, which is in force beside the shipped policies."""
+        """The folder of the cap, which is active beside the shipped policies."""
         return self.folder / "policies"
 
     @property
     def log_file(self) -> Path:
-        """What the gate logs."""
+        """The log of the gate."""
         return self.folder / "gate.log"
 
     def get_pod_file(self, name: str) -> Path:
-        """A pod as kubectl would be given it."""
+        """Return the path of a pod's manifest."""
         return self.folder / f"{name}.yaml"
 
     def get_review_file(self, name: str, phase: str) -> Path:
-        """The review that an API server would send about a pod."""
+        """Return the path of the review that an API server would send for a pod."""
         return self.folder / f"{name}.{phase}.json"
 
     def write(self) -> None:

@@ -1,4 +1,4 @@
-"""Three pods before the gate, as an API server would put them there, answered as kubectl would show it."""
+"""A demonstration with three pods: reviews as an API server sends them, and output as kubectl prints it."""
 
 import http.client
 import json
@@ -27,11 +27,11 @@ _DESCRIPTIONS = {
 
 
 class NoDecisionError(TallygateError):
-    """The gate could not decide about a pod of the demonstration."""
+    """A response without a decision on a pod of the demonstration."""
 
 
 class Demonstration:
-    """Sends the pods to a gate and prints what comes back."""
+    """A client that sends the pods to a gate and prints the responses."""
 
     def __init__(self, files: DemoFiles, url: str) -> None:
         self._files = files
@@ -41,7 +41,7 @@ class Demonstration:
         )
 
     def show(self) -> None:
-        """Each pod, what kubectl would say, and how to ask again."""
+        """Print each pod's result as kubectl would, and a command that repeats the request."""
         with closing(self._connection):
             for name in DEMO_PODS:
                 self._show_pod(name)
@@ -55,7 +55,7 @@ class Demonstration:
         click.echo(f"# ask again:\n{self._format_curl(name, phase)}\n")
 
     def _send_reviews(self, name: str) -> tuple[str, dict[str, Any]]:
-        """The last phase asked, and its answer: a denial by the mutating webhook ends it, as in the API server."""
+        """Return the last phase and its response; as in the API server, a mutating denial is final."""
         pod = _parse_pod(self._files.get_pod_file(name).read_text(encoding="utf-8"))
         for phase in _PHASES:
             body = msgspec.json.encode(create_review(pod, phase))
@@ -86,9 +86,9 @@ class Demonstration:
 
 
 def format_kubectl_output(name: str, path: str, phase: str, review_response: dict[str, Any]) -> list[str]:
-    """What kubectl prints: warnings, then that it was created, or why not.
+    """Return the lines that kubectl prints: the warnings, then the creation or the reason of the rejection.
 
-    Of what is Invalid it prints the causes, else the message as the API server passes it on (checkErr in
+    For the reason Invalid it prints the causes, else the message as the API server forwards it (checkErr in
     k8s.io/kubectl/pkg/cmd/util/helpers.go, ToStatusErr in apiserver's webhook/errors/statuserror.go, v1.36).
     """
     warnings = [f"Warning: {warning}" for warning in review_response.get("warnings", ())]
@@ -108,7 +108,7 @@ def _format_rejection(path: str, phase: str, status: dict[str, Any]) -> list[str
 
 
 def create_review(pod: dict[str, Any], phase: str) -> dict[str, Any]:
-    """The review of a pod's creation, as the API server sends it to a webhook of this phase."""
+    """Return the review of a pod's creation as the API server sends it in this phase."""
     metadata = pod["metadata"]
     stored = pod if phase == "mutate" else {**pod, "metadata": {**metadata, "uid": str(uuid.uuid4())}}
     kind = {"group": "", "version": "v1", "kind": "Pod"}
@@ -135,7 +135,7 @@ def create_review(pod: dict[str, Any], phase: str) -> dict[str, Any]:
 
 
 def _parse_pod(text: str) -> dict[str, Any]:
-    """A pod as the API server holds it: each missing request filled in from its limit."""
+    """Parse a pod and copy each limit to a missing request, as the API server does."""
     pod: dict[str, Any] = msgspec.json.decode(to_json(next(documents(text, DEFAULT)).root, DEFAULT.expanded))
     for container in pod["spec"]["containers"]:
         resources = container["resources"]

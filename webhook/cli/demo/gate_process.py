@@ -1,4 +1,4 @@
-"""A gate running as a child process: started, waited for until it is ready, stopped."""
+"""A gate as a child process: start, readiness and stop."""
 
 import http.client
 import json
@@ -22,14 +22,14 @@ _HOST = "127.0.0.1"
 
 
 class GateStartError(TallygateError):
-    """The gate did not start."""
+    """A gate that did not start."""
 
 
 class GateProcess:
-    """`tallygate serve` with the files of a first run, as a context: ready inside, gone outside.
+    """A context with a running `tallygate serve` on the demonstration's files: ready on entry, stopped on exit.
 
     Raises:
-        StartFailedError: it ended before it was ready, or was not ready in time; the text is its own.
+        GateStartError: if the process ends or times out before it is ready; the text is the message of the process.
     """
 
     def __init__(self, files: DemoFiles, port: int) -> None:
@@ -40,12 +40,12 @@ class GateProcess:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The URL of the gate."""
         return f"https://{_HOST}:{self._port}"
 
     @property
     def monitor_url(self) -> str:
-        """Where its metrics are."""
+        """The URL of the monitor port."""
         return f"http://{_HOST}:{self._monitor_port}"
 
     def __enter__(self) -> Self:
@@ -66,7 +66,7 @@ class GateProcess:
         self._stop()
 
     def wait(self) -> int:
-        """Wait until it ends by itself, and say with which code."""
+        """Wait until the process ends by itself, and return its exit code."""
         return self._process.wait() if self._process else 0
 
     def _create_command(self) -> list[str]:
@@ -94,7 +94,7 @@ class GateProcess:
             time.sleep(_POLL_SECONDS)
 
     def _is_listening(self) -> bool:
-        """Whether its log says that it serves, and on which ports."""
+        """Return whether the log contains the event `serving`, and store its ports."""
         *complete_lines, _ = self._files.log_file.read_text(encoding="utf-8", errors="replace").split("\n")
         for line in complete_lines:
             event = json.loads(line) if line.startswith("{") else {}
@@ -115,14 +115,14 @@ class GateProcess:
             connection.close()
 
     def _format_start_error(self) -> str:
-        """What it said on its way out, without its log."""
+        """Return the error messages of the process without its log events."""
         lines = self._files.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
         messages = [line.removeprefix("tallygate: ") for line in lines if not line.startswith("{")]
         hint = "; TALLYGATE_PORT=9443 make run takes another port" if "cannot listen" in " ".join(messages) else ""
         return f"{' '.join(messages) or f'the gate ended at once; {self._files.log_file} says why'}{hint}"
 
     def _stop(self) -> None:
-        """Tell it to drain and end; a Ctrl-C at the terminal has told it already."""
+        """Stop the process with SIGINT; after a Ctrl-C at the terminal it is already draining."""
         process = self._process
         if process is None or process.poll() is not None:
             return
@@ -135,5 +135,5 @@ class GateProcess:
 
 
 def _create_environment() -> dict[str, str]:
-    """Ours without settings of another gate: this one's are all flags."""
+    """Return this environment without settings of the gate: all settings of the child process are flags."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TALLYGATE_")}

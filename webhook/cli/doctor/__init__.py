@@ -1,5 +1,5 @@
 """The command `doctor`.
 
-Gather reads the API server and changes nothing but by dry run; a value that cannot be read is Unavailable, never
-good.
+`gather` reads the API server and sends pods as a dry run only; it changes nothing. A value that cannot be read is
+`Unavailable` and never counts as PASS.
 """

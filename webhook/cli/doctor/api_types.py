@@ -1,7 +1,7 @@
-"""What is read of a cluster about the gate: typed records that name only the fields that a check needs.
+"""Typed records of the objects of a cluster that concern the gate, with the fields that the checks need.
 
-As in k8s.io/api admissionregistration/v1, apps/v1, policy/v1, coordination/v1 and apiextensions/v1, v1.36, with the
-defaults that an API server fills in.
+The types follow k8s.io/api admissionregistration/v1, apps/v1, policy/v1, coordination/v1 and apiextensions/v1, v1.36,
+with the defaults that an API server fills in.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from webhook.objects.meta import LabelSelector, ObjectMeta, StringMap
 
 
 class WebhookRule(msgspec.Struct, rename="camel", frozen=True):
-    """Which requests a webhook is asked about (RuleWithOperations)."""
+    """The requests that a webhook is called for (RuleWithOperations)."""
 
     api_groups: tuple[str, ...] = ()
     api_versions: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class WebhookRule(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _ServiceReference(msgspec.Struct, rename="camel", frozen=True):
-    """A Service of the cluster, and the path behind it."""
+    """A reference to a Service of the cluster, with the URL path."""
 
     namespace: str
     name: str
@@ -30,7 +30,7 @@ class _ServiceReference(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _WebhookClientConfig(msgspec.Struct, rename="camel", frozen=True):
-    """How an API server reaches a webhook, and whom it trusts there: PEM, none of its own where that is empty."""
+    """The address of a webhook and the CA bundle (PEM) for its certificate; an empty bundle means the system's CAs."""
 
     url: str | None = None
     service: _ServiceReference | None = None
@@ -38,14 +38,14 @@ class _WebhookClientConfig(msgspec.Struct, rename="camel", frozen=True):
 
 
 class MatchCondition(msgspec.Struct, rename="camel", frozen=True):
-    """A CEL expression without which nobody is asked."""
+    """A CEL expression; the webhook is called only if it is true."""
 
     name: str = ""
     expression: str = ""
 
 
 class Webhook(msgspec.Struct, rename="camel", frozen=True):
-    """One webhook of a configuration, of either kind."""
+    """One webhook of a mutating or validating configuration."""
 
     name: str
     client_config: _WebhookClientConfig = _WebhookClientConfig()
@@ -67,19 +67,19 @@ class WebhookConfiguration(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the configuration."""
         return self.metadata.name or ""
 
 
 class _GateContainerPort(msgspec.Struct, rename="camel", frozen=True):
-    """A port by its name."""
+    """A named container port."""
 
     name: str = ""
     container_port: int = 0
 
 
 class _GateContainer(msgspec.Struct, rename="camel", frozen=True):
-    """What runs, by which arguments."""
+    """A container with its image, arguments and ports."""
 
     name: str = ""
     image: str = ""
@@ -88,19 +88,19 @@ class _GateContainer(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _SecretVolume(msgspec.Struct, rename="camel", frozen=True):
-    """A Secret that is mounted."""
+    """A volume that mounts a Secret."""
 
     secret_name: str = ""
 
 
 class _GateVolume(msgspec.Struct, rename="camel", frozen=True):
-    """A volume, as far as it is a Secret."""
+    """A volume; other sources than a Secret are not read."""
 
     secret: _SecretVolume | None = None
 
 
 class _GatePodSpec(msgspec.Struct, rename="camel", frozen=True):
-    """What a pod of the gate is made of."""
+    """The spec of a pod of the gate."""
 
     containers: tuple[_GateContainer, ...] = ()
     volumes: tuple[_GateVolume, ...] = ()
@@ -108,14 +108,14 @@ class _GatePodSpec(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _ObjectCondition(msgspec.Struct, rename="camel", frozen=True):
-    """One condition of a pod."""
+    """One condition of an object."""
 
     type: str
     status: str
 
 
 class _GatePodStatus(msgspec.Struct, rename="camel", frozen=True):
-    """How a pod of the gate is."""
+    """The phase and the conditions of a pod of the gate."""
 
     phase: str = ""
     conditions: tuple[_ObjectCondition, ...] = ()
@@ -130,31 +130,31 @@ class GatePod(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the pod."""
         return self.metadata.name or ""
 
     @property
     def is_ready(self) -> bool:
-        """Whether its Service sends it requests."""
+        """Whether the pod has the condition Ready, so that its Service sends it requests."""
         return any(condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions)
 
 
 class _GatePodTemplate(msgspec.Struct, rename="camel", frozen=True):
-    """What a Deployment makes pods from."""
+    """The pod template of a Deployment."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _GatePodSpec = _GatePodSpec()
 
 
 class _GateDeploymentSpec(msgspec.Struct, rename="camel", frozen=True):
-    """What a Deployment is to be."""
+    """The desired state of a Deployment."""
 
     replicas: int = 1
     template: _GatePodTemplate = _GatePodTemplate()
 
 
 class _GateDeploymentStatus(msgspec.Struct, rename="camel", frozen=True):
-    """What a Deployment is."""
+    """The observed state of a Deployment."""
 
     ready_replicas: int = 0
 
@@ -168,20 +168,20 @@ class GateDeployment(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the gate is started with: its container is called as the Deployment is, and others may be beside it."""
+        """The arguments of the gate's container, named as the Deployment; else those of the first container."""
         containers = self.spec.template.spec.containers
         own_containers = (container for container in containers if container.name == self.metadata.name)
         return next(iter((*own_containers, *containers)), _GateContainer()).args
 
 
 class _GateDisruptionBudgetSpec(msgspec.Struct, rename="camel", frozen=True):
-    """Which pods a PodDisruptionBudget holds."""
+    """The selector of the pods of a PodDisruptionBudget."""
 
     selector: LabelSelector | None = None
 
 
 class _GateDisruptionBudgetStatus(msgspec.Struct, rename="camel", frozen=True):
-    """How many of them may be ended now."""
+    """The number of allowed disruptions and of expected pods."""
 
     disruptions_allowed: int = 0
     expected_pods: int = 0
@@ -205,15 +205,15 @@ class ResourceDefinitionVersion(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _ResourceDefinitionSpec(msgspec.Struct, rename="camel", frozen=True):
-    """Its versions."""
+    """The versions of a CustomResourceDefinition."""
 
     versions: tuple[ResourceDefinitionVersion, ...] = ()
 
 
 class _ResourceDefinitionStatus(msgspec.Struct, rename="camel", frozen=True):
-    """In which of them objects are stored, and what the API server says of it; both are null at first.
+    """The stored versions and the conditions of a CustomResourceDefinition; both are null at first.
 
-    As in apiextensions.k8s.io/v1 (k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go, v1.36).
+    The type follows apiextensions.k8s.io/v1 (k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go, v1.36).
     """
 
     stored_versions: tuple[str, ...] | None = None
@@ -229,7 +229,7 @@ class CustomResourceDefinition(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _LeaderLeaseSpec(msgspec.Struct, rename="camel", frozen=True):
-    """Who holds a Lease, and when he said so last, by his own clock."""
+    """The holder of a Lease and its last renew time, by the clock of the holder."""
 
     holder_identity: str | None = None
     renew_time: str | None = None
@@ -243,7 +243,7 @@ class LeaderLease(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _TlsSecretData(msgspec.Struct, rename="camel", frozen=True):
-    """Of a TLS Secret what is public: its key is never read into anything that is kept."""
+    """The public part of a TLS Secret; the private key is never decoded."""
 
     certificate: bytes = msgspec.field(name="tls.crt", default=b"")
     ca_bundle: bytes = msgspec.field(name="ca.crt", default=b"")
@@ -257,13 +257,13 @@ class TlsSecret(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ServiceAccount(msgspec.Struct, rename="camel", frozen=True):
-    """A ServiceAccount, as far as that it is there."""
+    """A ServiceAccount; only its existence matters."""
 
     metadata: ObjectMeta
 
 
 class LabelledNamespace(msgspec.Struct, frozen=True):
-    """A namespace: its name and its labels."""
+    """A namespace with its name and labels."""
 
     name: str
     labels: StringMap

@@ -1,10 +1,10 @@
-"""Whether a chain of certificates is trusted by a bundle: as an API server decides it (Go crypto/x509, verify.go).
+"""Verification of certificate chains against CA bundles.
 
-A certificate that is itself in the bundle is trusted, and one that is signed by what is trusted, step by step.
+`find_distrust` decides as an API server does (Go crypto/x509, verify.go): a certificate in the bundle is trusted, and
+so is a certificate that a trusted certificate has signed, step by step.
 
-What a gate that is called by URL shows to this machine, and whether who trusts a bundle would talk to it.
-
-Asked of OpenSSL, which is shown the whole chain. It need not be what the gate shows to the API server.
+`fetch_served_certificate` connects from this machine to a gate that is called by URL. OpenSSL verifies the whole chain
+of the connection, which may differ from the chain that the gate sends to the API server.
 """
 
 import socket
@@ -21,17 +21,19 @@ from webhook.cli.doctor.facts import ServedCertificate, Unavailable
 from webhook.errors import TallygateError
 
 _MAX_CERTIFICATES = 20  # certificates in a file
+_CONNECT_SECONDS = 5.0
+_MAX_MESSAGE_CHARACTERS = 300
 
 
 class CertificateChainError(TallygateError):
-    """What should be certificates is none."""
+    """PEM data that contains no valid certificate."""
 
 
 def load_certificates(pem: bytes) -> list[x509.Certificate]:
-    """Those of a file.
+    """Return the certificates of a PEM file, at most 20.
 
     Raises:
-        ChainError: it is none.
+        CertificateChainError: if the data contains no valid certificate.
     """
     try:
         return x509.load_pem_x509_certificates(pem)[:_MAX_CERTIFICATES]
@@ -42,7 +44,7 @@ def load_certificates(pem: bytes) -> list[x509.Certificate]:
 def find_distrust(
     chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], host: str, now: datetime
 ) -> str:
-    """Why who trusts `trusted` would not talk to `host` that shows this chain; empty when it would."""
+    """Return why a client with the CAs `trusted` rejects this chain for `host`; an empty string if it accepts it."""
     serving_certificate = chain[0]
     if not now <= serving_certificate.not_valid_after_utc:
         return f"the certificate has expired on {serving_certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
@@ -88,18 +90,17 @@ def _is_valid_for(certificate: x509.Certificate, host: str) -> bool:
 
 
 def _matches_host(pattern: str, host: str) -> bool:
-    """A `*` stands for the first label, and for nothing else."""
+    """Return whether a DNS name pattern matches a host; `*` stands for exactly the first label."""
     if not pattern.startswith("*."):
         return pattern.lower() == host.lower()
     return host.lower().partition(".")[2] == pattern[2:].lower()
 
 
-_CONNECT_SECONDS = 5.0
-_MAX_MESSAGE_CHARACTERS = 300
-
-
 def fetch_served_certificate(url: str, bundles: Iterable[bytes]) -> ServedCertificate | Unavailable:
-    """What is shown there, and why who trusts each bundle would not go on; an empty one stands for the world's own."""
+    """Return the certificate served at a URL and the trust failure for each CA bundle.
+
+    An empty bundle stands for the system's CAs.
+    """
     parts = urlsplit(url)
     try:
         address = (parts.hostname or "", parts.port or 443)
@@ -110,16 +111,16 @@ def fetch_served_certificate(url: str, bundles: Iterable[bytes]) -> ServedCertif
 
 
 def _find_trust_failure(address: tuple[str, int], bundle: bytes) -> str:
-    """Why a client that trusts this bundle breaks off; empty where it does not.
+    """Return why a client with this CA bundle rejects the connection; an empty string if it accepts it.
 
     Raises:
-        OSError: there is no connection at all.
+        OSError: if no connection can be made.
     """
     try:
         context = ssl.create_default_context(cadata=bundle.decode("ascii") if bundle else None)
     except (ssl.SSLError, ValueError):
         return "caBundle is no certificate"
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as Go: whatever is in the bundle is trusted
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go: every certificate in the bundle is a trust anchor
     try:
         with (
             socket.create_connection(address, _CONNECT_SECONDS) as raw_socket,

@@ -1,6 +1,6 @@
-"""What a check comes to: a level, why, and what mends it.
+"""Check results: a status, a reason with figures, and the fix commands.
 
-Commands that mend something, ready to be typed: kubectl and tallygate, at the cluster that was asked.
+A fix command is a complete kubectl or tallygate command line for the examined cluster.
 """
 
 import json
@@ -20,7 +20,7 @@ _MAX_COMMANDS = 5
 
 
 class CheckStatus(StrEnum):
-    """How it stands, from best to worst; UNKNOWN is for what could not be seen."""
+    """The status of a check, from best to worst; UNKNOWN means that the facts could not be read."""
 
     PASS = "PASS"  # noqa: S105  no word of entry
     UNKNOWN = "UNKNOWN"
@@ -33,7 +33,7 @@ _STATUS_ORDER = tuple(CheckStatus)
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one point comes to: `reason` is a sentence with the figures, `mend` what to type, one command each."""
+    """The result of a check: `reason` is a sentence with the figures, `fix_commands` are shell command lines."""
 
     status: CheckStatus
     reason: str
@@ -42,7 +42,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[F]):
-    """A point: what it is called, the question that it answers, when it is not PASS, and who answers."""
+    """A check: its name, its question (`title`), the conditions of other results than PASS, and its function."""
 
     name: str
     title: str
@@ -52,7 +52,7 @@ class Check(Generic[F]):
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """A check and what it came to."""
+    """A check's name and title with its result."""
 
     name: str
     title: str
@@ -60,27 +60,27 @@ class CheckReport:
 
 
 def create_pass(reason: str) -> CheckResult:
-    """All is well."""
+    """Return a PASS result."""
     return CheckResult(CheckStatus.PASS, reason)
 
 
 def create_unknown(reason: str, *fix_commands: str) -> CheckResult:
-    """It could not be seen."""
+    """Return an UNKNOWN result, for facts that could not be read."""
     return CheckResult(CheckStatus.UNKNOWN, reason, fix_commands)
 
 
 def create_warning(reason: str, *fix_commands: str) -> CheckResult:
-    """It works, and somebody should know."""
+    """Return a WARN result: the gate works, but the user should know the reason."""
     return CheckResult(CheckStatus.WARN, reason, fix_commands)
 
 
 def create_failure(reason: str, *fix_commands: str) -> CheckResult:
-    """It does not work."""
+    """Return a FAIL result."""
     return CheckResult(CheckStatus.FAIL, reason, fix_commands)
 
 
 def combine_results(results: Sequence[CheckResult], default: CheckResult) -> CheckResult:
-    """Several things that were found at one point, the worst first; `otherwise` when there are none."""
+    """Combine several results of one check, the worst first; return `default` if there are none."""
     if not results:
         return default
     ranked = sorted(results, key=lambda each: -_STATUS_ORDER.index(each.status))
@@ -90,30 +90,30 @@ def combine_results(results: Sequence[CheckResult], default: CheckResult) -> Che
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Names in a sentence: the first few, and how many more."""
+    """Join names for a sentence: the first 5, and the number of the others."""
     remaining = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (f" and {remaining} more" if remaining > 0 else "")
 
 
 def format_kubectl(location: GateLocation, *arguments: str) -> str:
-    """A command of kubectl."""
+    """Return a kubectl command line for the cluster."""
     return shlex.join(("kubectl", *location.options, *arguments))
 
 
 def format_namespaced_kubectl(location: GateLocation, *arguments: str) -> str:
-    """A command of kubectl within the gate's namespace."""
+    """Return a kubectl command line for the gate's namespace."""
     return format_kubectl(location, f"--namespace={location.namespace}", *arguments)
 
 
 def format_tallygate(location: GateLocation, *arguments: str) -> str:
-    """A command of tallygate that takes `--kubeconfig` and `--context`."""
+    """Return a command line of a tallygate command that takes `--kubeconfig` and `--context`."""
     return shlex.join(("tallygate", *arguments, *location.options))
 
 
 def format_webhook_patch(  # noqa: PLR0913, PLR0917 -- which webhook of which object, and what of it
     location: GateLocation, kind: str, configuration: WebhookConfiguration, webhook: Webhook, field: str, value: Any
 ) -> str:
-    """Set one field of one webhook; the command fails where somebody has put another in its place meanwhile."""
+    """Return a command that sets one field of one webhook; it fails if the webhook's index has changed since."""
     index = configuration.webhooks.index(webhook)
     return _format_patch(
         location,

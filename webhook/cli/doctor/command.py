@@ -1,8 +1,6 @@
-"""The points, in the order in which they are told: each a pure function from what was gathered to what it comes to.
+"""The command `tallygate doctor`: checks of the gate in a cluster.
 
-What was found, for a person and for a program.
-
-`tallygate doctor`: whether the gate does in a cluster what it is there for, point by point.
+Each check is a pure function from the gathered facts to a result. The results are printed as text or as JSON or YAML.
 """
 
 import sys
@@ -48,35 +46,36 @@ CHECKS: tuple[Check[GateFacts], ...] = (
     *conflicts.CHECKS,
 )
 
-
-def run_checks(facts: GateFacts) -> list[CheckReport]:
-    """What every check comes to."""
-    return [CheckReport(check.name, check.title, _collapse_whitespace(check.run(facts))) for check in CHECKS]
-
-
-def _collapse_whitespace(result: CheckResult) -> CheckResult:
-    """Whatever others have written into what is told."""
-    return replace(result, reason=" ".join(result.reason.split()))
-
-
 _STYLES = {
     CheckStatus.PASS: "green",
     CheckStatus.UNKNOWN: "cyan",
     CheckStatus.WARN: "yellow",
     CheckStatus.FAIL: "bold red",
 }
+
+
+def run_checks(facts: GateFacts) -> list[CheckReport]:
+    """Run every check and return the reports in the order of `CHECKS`."""
+    return [CheckReport(check.name, check.title, _collapse_whitespace(check.run(facts))) for check in CHECKS]
+
+
+def _collapse_whitespace(result: CheckResult) -> CheckResult:
+    """Collapse the whitespace of a reason, which may contain text from the cluster."""
+    return replace(result, reason=" ".join(result.reason.split()))
+
+
 _STATUS_WIDTH = max(map(len, CheckStatus)) + 2
 _NAME_WIDTH = max(len(check.name) for check in CHECKS) + 2
 _INDENT = " " * _STATUS_WIDTH
 
 
 def render_reports(reports: Sequence[CheckReport]) -> Group:
-    """One paragraph a check: how it stands, why, and beneath it what mends it, each command a line to copy."""
+    """Render one paragraph for each check: status, reason, and one line for each fix command."""
     return Group(*(part for report in reports for part in _render_report(report)))
 
 
 def print_reports(reports: Sequence[CheckReport]) -> None:
-    """Print them. Commands are never folded, so that they can be copied from a terminal of any width."""
+    """Print the reports. Fix commands are never wrapped, so that a user can copy them from a terminal of any width."""
     terminal = tables.create_console(sys.stdout)
     terminal.print(render_reports(reports), soft_wrap=True)
 
@@ -90,14 +89,14 @@ def _render_report(report: CheckReport) -> Iterator[RenderableType]:
 
 
 def format_summary(reports: Sequence[CheckReport]) -> str:
-    """How many of each."""
+    """Return the number of checks and the count of each status."""
     counts = Counter(report.result.status for report in reports)
     counts_text = ", ".join(f"{counts[status]} {status}" for status in reversed(CheckStatus) if counts[status])
     return f"{len(reports)} checks: {counts_text}"
 
 
 def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
-    """The same for a program."""
+    """Convert reports to JSON values."""
     counts = Counter(report.result.status for report in reports)
     return {
         "summary": {str(status): counts[status] for status in CheckStatus},
@@ -192,10 +191,10 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
 
 
 def _check_urls(monitors: tuple[str, ...]) -> None:
-    """Check them.
+    """Check that every monitor is a URL.
 
     Raises:
-        Misuse: one is no URL.
+        UsageError: if a monitor is not a URL.
     """
     for url in monitors:
         if not url.startswith(("http://", "https://")):
@@ -203,6 +202,6 @@ def _check_urls(monitors: tuple[str, ...]) -> None:
 
 
 def _format_cluster_options(kubeconfig: Path | None, context: str | None) -> tuple[str, ...]:
-    """What a command needs so that it means the same cluster."""
+    """Return the options that make a command address the same cluster."""
     options = () if kubeconfig is None else (f"--kubeconfig={kubeconfig}",)
     return options if context is None else (*options, f"--context={context}")

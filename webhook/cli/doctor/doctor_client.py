@@ -1,6 +1,6 @@
-"""The API server, asked once for each thing: an answer whatever its status, with an end to every wait.
+"""A client that sends single requests to the API server and returns the response of any status; every wait is limited.
 
-Nothing is stored by what goes through here: reviews are never stored, and pods are sent as a dry run.
+Its requests store nothing: the API server never stores reviews, and pods are sent as a dry run.
 """
 
 import time
@@ -28,11 +28,12 @@ _TOTAL_TIMEOUT_SECONDS = 60.0
 _MAX_BODY_BYTES = 16 * 1024 * 1024
 _OK, _NOT_FOUND = 200, 404
 _MAX_MESSAGE_CHARACTERS = 300
+_JSON_NULL = msgspec.Raw(b"null")
 _PHRASES = {each.value: each.phrase for each in HTTPStatus}
 
 
 class ApiResponse(NamedTuple):
-    """What was answered; `ahead` is how far the clock of who answered is ahead of ours, in seconds, if it says."""
+    """A response; `clock_offset` is the lead of the server's clock over the local one in seconds, None if unknown."""
 
     status: int
     body: bytes
@@ -40,16 +41,16 @@ class ApiResponse(NamedTuple):
 
     @property
     def is_ok(self) -> bool:
-        """Whether it is what was asked for."""
+        """Whether the status is 200."""
         return self.status == _OK
 
     def create_unavailable(self) -> Unavailable:
-        """Why it is not: in the server's own words, where it has any."""
+        """Return the failure with the server's message, or the phrase of the status if the response has no message."""
         message = self.parse_message() or _PHRASES.get(self.status, "")
         return Unavailable(" ".join(f"{self.status} {message}".split())[:_MAX_MESSAGE_CHARACTERS])
 
     def parse_message(self) -> str:
-        """What a Status says; empty for anything else."""
+        """Return the message of a Status object; an empty string for any other body."""
         try:
             return msgspec.json.decode(self.body, type=_Status).message
         except (ValueError, RecursionError):
@@ -61,21 +62,21 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class DoctorClient:
-    """One API server, asked as who the kubeconfig says."""
+    """A client of one API server with the credentials of the kubeconfig."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     @property
     def server(self) -> str:
-        """Its URL."""
+        """The URL of the API server."""
         return self._connection.server
 
     def check_reachable(self) -> ApiResponse:
-        """Its version, which anybody may ask.
+        """Return the response to `/version`, which needs no permission.
 
         Raises:
-            Misuse: it cannot be reached, or does not know who asks.
+            UsageError: if the API server cannot be reached or rejects the credentials.
         """
         response = self.get("/version")
         if isinstance(response, Unavailable) or not response.is_ok:
@@ -84,15 +85,15 @@ class DoctorClient:
         return response
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> ApiResponse | Unavailable:
-        """One answer, whatever its status."""
+        """Send a GET request and return the response of any status."""
         return self._send("GET", path, query, None)
 
     def post(self, path: str, body: bytes, query: Mapping[str, str] | None = None) -> ApiResponse | Unavailable:
-        """The same for something that is sent as JSON."""
+        """Send a POST request with a JSON body and return the response of any status."""
         return self._send("POST", path, query, body)
 
     def get_object(self, path: str, record_type: type[T]) -> T | Unavailable | None:
-        """One object; None where there is none."""
+        """Return one object; None if it does not exist."""
         response = self.get(path)
         if isinstance(response, Unavailable):
             return response
@@ -101,7 +102,7 @@ class DoctorClient:
     def list_objects(
         self, path: str, record_type: type[T], query: Mapping[str, str] | None = None
     ) -> tuple[T, ...] | Unavailable:
-        """A short list, which is no larger than one page."""
+        """Return the items of a list that fits in one page."""
         response = self.get(path, query)
         content = response if isinstance(response, Unavailable) else _decode(response, dict[str, msgspec.Raw])
         if isinstance(content, Unavailable):
@@ -127,7 +128,7 @@ class DoctorClient:
 def send_request(
     pool: urllib3.PoolManager, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> ApiResponse | Unavailable:
-    """One answer of any server, whatever its status; never more than 16 MiB of it."""
+    """Send a request to any server and return the response of any status, limited to 16 MiB."""
     timeout, started_at = urllib3.Timeout(connect=_CONNECT_TIMEOUT_SECONDS, read=_READ_TIMEOUT_SECONDS), time.time()
     try:
         response = pool.request(
@@ -153,16 +154,17 @@ def send_request(
 
 
 def _read_body(response: urllib3.BaseHTTPResponse) -> bytes:
-    """What it says, as far as that comes in time; whoever goes on for ever is cut off.
+    """Read the body, at most one byte more than the limit, within 60 s.
 
     Raises:
-        HTTPError, OSError: it broke off.
+        HTTPError: if the connection breaks.
+        OSError: if the connection breaks or the time is over.
     """
     is_timed_out = Event()
 
     def abort() -> None:
         is_timed_out.set()
-        with suppress(OSError, ValueError, RuntimeError):  # it has just ended by itself
+        with suppress(OSError, ValueError, RuntimeError):  # the response may have just ended
             response.shutdown()
 
     timer = Timer(_TOTAL_TIMEOUT_SECONDS, abort)
@@ -172,13 +174,17 @@ def _read_body(response: urllib3.BaseHTTPResponse) -> bytes:
     finally:
         timer.cancel()
         response.close()
-    if is_timed_out.is_set():  # what came until then may have been read without a fault
+    if is_timed_out.is_set():  # the shutdown can end the read without an error
         raise TimeoutError(f"it was not whole after {_TOTAL_TIMEOUT_SECONDS:.0f} s")
     return content
 
 
 def _measure_clock_offset(date: str | None, started_at: float, ended_at: float) -> float | None:
-    """A Date is cut to a second, and made at some time between asking and hearing: 0 where that explains it."""
+    """Return the seconds by which the server's clock is ahead of the local one.
+
+    A `Date` is cut to the second and was made at some time between request and response: the offset is 0 if that
+    explains the difference.
+    """
     try:
         server_time = parsedate_to_datetime(date or "").timestamp()
     except (ValueError, TypeError):
@@ -199,6 +205,3 @@ def _decode(response: ApiResponse, record_type: type[T]) -> T | Unavailable:
 
 def _encode_query(query: Mapping[str, str]) -> str:
     return urlencode(query)
-
-
-_JSON_NULL = msgspec.Raw(b"null")

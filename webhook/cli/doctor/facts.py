@@ -1,7 +1,4 @@
-"""Everything that is known of a gate and its cluster, at one time. What could not be seen says why.
-
-What the gate was started to do, as far as it can be seen.
-"""
+"""The facts about a gate and its cluster at one time; a fact that could not be read is `Unavailable`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,16 +24,17 @@ MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfigu
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Something that could not be read, and why."""
+    """A fact that could not be read, and the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class GateLocation:
-    """What the gate is called here, and how commands name its cluster: `options` go behind kubectl and tallygate.
+    """The names of the gate's objects and the options for the cluster.
 
-    `name` is that of its webhook configurations, `secret` that of what it serves with.
+    `name` is the name of its webhook configurations, `secret_name` the name of the Secret with its serving certificate.
+    `options` are appended to kubectl and tallygate commands.
     """
 
     namespace: str
@@ -46,7 +44,7 @@ class GateLocation:
 
 
 class DryRun(NamedTuple):
-    """A pod that was sent as a dry run: what was answered to it."""
+    """A pod that was sent as a dry run, and the response."""
 
     pod: str
     namespace: str
@@ -55,14 +53,14 @@ class DryRun(NamedTuple):
 
 
 class ServedCertificate(NamedTuple):
-    """What a gate that is called by URL shows, as PEM, and why who trusts a bundle would not talk to it, by bundle."""
+    """The certificate (PEM) of a gate that is called by URL, and the trust failure for each CA bundle."""
 
     certificate: bytes
     trust_failures: Mapping[bytes, str]
 
 
 class MetricSample(NamedTuple):
-    """One series of `/metrics`."""
+    """One sample of `/metrics`."""
 
     labels: Mapping[str, str]
     value: float
@@ -70,22 +68,22 @@ class MetricSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaMetrics:
-    """What a replica's `/metrics` says, by name."""
+    """The samples of a replica's `/metrics`, by metric name."""
 
     samples: Mapping[str, tuple[MetricSample, ...]]
 
     def list_samples(self, name: str) -> tuple[MetricSample, ...]:
-        """The series of a metric, its name without `tallygate_`."""
+        """Return the samples of a metric; `name` is without `tallygate_`."""
         return self.samples.get(f"tallygate_{name}", ())
 
     def get_value(self, name: str) -> float | None:
-        """The value of one without labels; None where it is not told."""
+        """Return the value of a metric without labels; None if the replica does not report it."""
         return next((sample.value for sample in self.list_samples(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One replica of the gate: its `/readyz`, its `/metrics`, and how far its clock is ahead of ours, in seconds."""
+    """One replica: its `/readyz`, its `/metrics`, and the seconds by which its clock is ahead of the local one."""
 
     name: str
     readiness: Mapping[str, Any] | Unavailable
@@ -93,25 +91,25 @@ class Replica:
     clock_offset: float | None = None
 
     def list_checks(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The checks of `/readyz` by name; none where it could not be read."""
+        """Yield the checks of `/readyz` with their names; nothing if it could not be read."""
         checks = {} if isinstance(self.readiness, Unavailable) else self.readiness.get("checks")
         for name, detail in (checks if isinstance(checks, dict) else {}).items():
             yield str(name), detail if isinstance(detail, dict) else {}
 
     def find_check(self, name: str) -> Mapping[str, Any] | None:
-        """One of them; None where there is none."""
+        """Return one check of `/readyz`; None if it is missing."""
         return dict(self.list_checks()).get(name)
 
 
 class PermissionResult(NamedTuple):
-    """A right that the gate needs, and whether it has it."""
+    """A permission that the gate needs, and whether it is granted."""
 
     permission: Permission
     allowed: bool
 
 
 class CapLimits(NamedTuple):
-    """What a cap allows a namespace: its name, the namespace, and amounts; `whole`, where it counts every pod there."""
+    """The hard limits of a cap in a namespace; `counts_all_pods`: the cap is known to have no pod filter."""
 
     cap: str
     namespace: str
@@ -120,7 +118,7 @@ class CapLimits(NamedTuple):
 
 
 class OpaqueNameUser(NamedTuple):
-    """Something that uses an opaque name."""
+    """An object that uses an opaque name."""
 
     kind: str
     namespace: str
@@ -130,10 +128,11 @@ class OpaqueNameUser(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GateFacts:
-    """What was gathered. `now` is our clock, `ahead` how far the API server's is ahead of it, in seconds.
+    """The gathered facts.
 
-    `version` is that of the tallygate that asks.
-    `served` is what a gate that is called by URL shows; None where it is called by its Service.
+    `now` is the local time, `clock_offset` the seconds by which the API server's clock is ahead of it.
+    `version` is the version of this tallygate.
+    `served_certificate` is the certificate of a gate that is called by URL; None if it is called by its Service.
     """
 
     now: datetime
@@ -159,7 +158,7 @@ class GateFacts:
     opaque_name_users: tuple[OpaqueNameUser, ...] | Unavailable = field(default=())
 
     def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:
-        """Those of the gate's that are there, by what kubectl calls their kind."""
+        """Yield the gate's configurations that exist, with the kind as kubectl names it."""
         if isinstance(self.mutating, WebhookConfiguration):
             yield MUTATING, self.mutating
         if isinstance(self.validating, WebhookConfiguration):
@@ -167,7 +166,7 @@ class GateFacts:
 
     @property
     def registration_problem(self) -> str:
-        """Why nothing can be said of the registration; empty where one of the two is there."""
+        """The reason that no configuration of the gate is known; an empty string if one of the two exists."""
         if any(self.list_configurations()):
             return ""
         reason = next(
@@ -182,7 +181,7 @@ class GateFacts:
 
     @property
     def is_called_by_url(self) -> bool:
-        """Whether the gate runs elsewhere than behind a Service of this cluster."""
+        """Whether the gate is called by URL and not by a Service of this cluster."""
         return any(
             webhook.client_config.url
             for _, configuration in self.list_configurations()
@@ -191,7 +190,10 @@ class GateFacts:
 
 
 def detect_features(facts: GateFacts) -> frozenset[Feature] | None:
-    """By its Deployment's arguments, else by what its replicas check of themselves; None where neither is seen."""
+    """Return the enabled features from the Deployment's arguments, else from the readiness checks of the replicas.
+
+    Return None if neither could be read.
+    """
     if isinstance(facts.deployment, GateDeployment):
         return parse_features(facts.deployment.arguments)
     if isinstance(facts.replicas, Unavailable):

@@ -1,6 +1,7 @@
-"""What there may be very much of, read page by page: namespaces, quotas, caps' bounds, and who uses opaque names.
+"""The gathering of the facts: everything that a check needs is read once.
 
-Gathering: everything that a check goes by, read once. What fails is kept as what could not be seen.
+`PagedLists` reads the lists that may be long page by page: namespaces, ResourceQuotas, limits of caps, and objects that
+use opaque names. A fact that cannot be read is `Unavailable`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -58,9 +59,14 @@ from webhook.state.watch.wire import Reading, revision_of
 T = TypeVar("T")
 R = TypeVar("R")
 
+_CONFIGURATIONS_PATH = "/apis/admissionregistration.k8s.io/v1"
+_SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
+_OBJECT_NAME = "tallygate"  # Deployment, Service and ServiceAccount
+_MAX_PODS = 50
+
 
 class _ListedRecord(NamedTuple):
-    """An object, as a list keeps it: `names` are the opaque ones that it uses."""
+    """The kept fields of a listed object; `opaque_names` are the opaque names that it uses."""
 
     uid: str
     namespace: str
@@ -90,7 +96,7 @@ class _PodStatus(msgspec.Struct, frozen=True):
 
 
 class _Pod(msgspec.Struct, frozen=True):
-    """Of a pod the names of what it asks for."""
+    """The fields of a pod that contain the names of its requested resources."""
 
     metadata: ObjectMeta
     spec: _PodSpec = _PodSpec()
@@ -98,26 +104,26 @@ class _Pod(msgspec.Struct, frozen=True):
 
 
 class PagedLists:
-    """Reads them. What cannot be listed is `Unseen`, in the API server's words."""
+    """A reader of long lists. A list that cannot be read is `Unavailable` with the API server's message."""
 
     def __init__(self, transport: PooledTransport, server: str) -> None:
         self._transport: Transport = transport
         self._server = server
 
     def list_namespaces(self) -> tuple[LabelledNamespace, ...] | Unavailable:
-        """Every namespace."""
+        """Return every namespace."""
         codec = Reading("namespaces", "/api/v1/namespaces", Namespace, _convert_namespace)
         return self._list(
             codec, lambda records: tuple(LabelledNamespace(record.name, record.labels) for record in records)
         )
 
     def list_quotas(self) -> tuple[ResourceQuota, ...] | Unavailable:
-        """Every ResourceQuota."""
+        """Return every ResourceQuota."""
         codec = Reading("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, _convert_quota)
         return self._list(codec, lambda records: tuple(record.quota for record in records if record.quota))
 
     def list_opaque_name_users(self) -> tuple[OpaqueNameUser, ...] | Unavailable:
-        """Nodes that advertise opaque names, and pods that ask for them and have not ended."""
+        """Return the nodes that advertise opaque names and the pods that request them and have not ended."""
         nodes = self._list(Reading("nodes", "/api/v1/nodes", Node, _convert_node), _create_user_converter("Node"))
         if isinstance(nodes, Unavailable):
             return nodes
@@ -127,7 +133,10 @@ class PagedLists:
     def list_cap_limits(
         self, caps: CapIndex | None, namespaces: tuple[LabelledNamespace, ...] | Unavailable
     ) -> tuple[CapLimits, ...] | Unavailable:
-        """What caps allow namespaces: by these policies, else by the CapLedgers. Shared caps are left out."""
+        """Return the hard limits of caps per namespace from the given policies, else from the CapLedgers.
+
+        Shared caps are omitted.
+        """
         if caps is None:
             return self._list_limits_by_ledgers()
         if isinstance(namespaces, Unavailable):
@@ -179,10 +188,10 @@ def _create_user_converter(kind: str) -> Callable[[list[_ListedRecord]], tuple[O
 def _create_record(
     meta: ObjectMeta | None, resource_names: set[str], quota: ResourceQuota | None = None
 ) -> _ListedRecord:
-    """The row of a stored object.
+    """Return the record of a stored object.
 
     Raises:
-        ValueError: it is none.
+        ValueError: if the object has no uid or no name.
     """
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("an object without uid or name")
@@ -213,15 +222,9 @@ def _convert_pod(pod: _Pod) -> _ListedRecord:
     )
 
 
-_CONFIGURATIONS_PATH = "/apis/admissionregistration.k8s.io/v1"
-_SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
-_OBJECT_NAME = "tallygate"  # Deployment, Service and ServiceAccount
-_MAX_PODS = 50
-
-
 @dataclass(frozen=True, slots=True)
 class DoctorRequest:
-    """What is asked about: the configurations' name, the gate's namespace if it is not to be found out, and more.
+    """The parameters of `doctor`: the configurations' name, the gate's namespace (None: from its Service), and more.
 
     `caps` are those of policy files, `monitors` URLs of monitor ports of replicas that run elsewhere.
     """
@@ -234,10 +237,10 @@ class DoctorRequest:
 
 
 def gather_facts(connection: Connection, request: DoctorRequest) -> GateFacts:
-    """Everything there is to know.
+    """Gather all facts.
 
     Raises:
-        Misuse: the API server does not answer at all.
+        UsageError: if the API server cannot be reached.
     """
     api, transport = DoctorClient(connection), PooledTransport(connection)
     clock_offset = api.check_reachable().clock_offset
@@ -248,7 +251,7 @@ def gather_facts(connection: Connection, request: DoctorRequest) -> GateFacts:
 
 
 class _Gatherer:
-    """One gate's."""
+    """The gathering for one gate."""
 
     def __init__(self, api: DoctorClient, paged_lists: PagedLists, request: DoctorRequest) -> None:
         self._api = api
@@ -276,7 +279,7 @@ class _Gatherer:
         lease = self._api.get_object(
             f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
         )
-        now = datetime.now(UTC)  # beside the Lease, which is judged by it to the second
+        now = datetime.now(UTC)  # directly after the Lease was read: the check compares both to the second
         return GateFacts(
             now=now,
             version=version("tallygate"),
@@ -341,13 +344,13 @@ class _Gatherer:
 
 
 def _find_service_namespace(configurations: Sequence[WebhookConfiguration]) -> str:
-    """The namespace of the Service by which the gate is called; empty where it is not called so."""
+    """Return the namespace of the Service by which the gate is called; an empty string if it is not called by one."""
     services = (webhook.client_config.service for configuration in configurations for webhook in configuration.webhooks)
     return next((service.namespace for service in services if service), "")
 
 
 def _find_secret_name(deployment: GateDeployment | Unavailable | None) -> str:
-    """The Secret that the gate serves with: what it is started with, else what it mounts."""
+    """Return the name of the gate's Secret from the gate's arguments, else from its volumes, else the default."""
     if not isinstance(deployment, GateDeployment):
         return DEFAULT_SECRET
     secret_arguments = [

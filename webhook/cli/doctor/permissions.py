@@ -1,6 +1,6 @@
-"""What the gate's ServiceAccount must be allowed to do, by what it is started with.
+"""The permissions that the gate's ServiceAccount needs, by the gate's arguments.
 
-`deploy/` grants these and nothing else; tests/cli/doctor/test_rights.py holds this table to it.
+`deploy/` grants exactly these; tests/cli/doctor/test_rights.py compares both.
 """
 
 from enum import StrEnum
@@ -11,11 +11,15 @@ from webhook.gate.leader_election import LEADER_LEASE
 from webhook.state.kubernetes import naming
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
-"""What the gate's certificate is kept in."""
+"""The name of the Secret with the gate's certificate."""
+
+_REPORT_VERBS = "list get create update delete"
+LEADER_LEASE_NAME = LEADER_LEASE
+"""The name of the Lease of the leader."""
 
 
 class Feature(StrEnum):
-    """What a gate may be started with that asks the API server for something."""
+    """An option of the gate that needs permissions in the API server."""
 
     CLUSTER = "--cluster"
     CLUSTER_LEDGERS = "--ledgers"
@@ -25,7 +29,7 @@ class Feature(StrEnum):
 
     @property
     def manifest_path(self) -> str:
-        """The file that grants what it takes."""
+        """The manifest that grants the permissions of the feature."""
         return f"deploy/kustomize/components/{_COMPONENTS.get(self, 'followed')}/rbac.yaml"
 
 
@@ -33,7 +37,7 @@ _COMPONENTS = {Feature.CERTIFICATES: "self-signed", Feature.AUDIT: "audit"}
 
 
 class Permission(NamedTuple):
-    """A verb on a resource, in the gate's own namespace or everywhere; `name` where it is one object's."""
+    """A verb on a resource, in the gate's own namespace or everywhere; `name` restricts it to one object."""
 
     verb: str
     group: str
@@ -43,7 +47,7 @@ class Permission(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        """As somebody would say it."""
+        """Return the permission as text, for example `get pods`."""
         full_resource = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{self.verb} {full_resource}{f'/{self.name}' if self.name else ''}"
 
@@ -51,7 +55,7 @@ class Permission(NamedTuple):
 def _create_permissions(
     verbs: str, group: str, resources: str, feature: Feature, *, name: str = ""
 ) -> tuple[Permission, ...]:
-    """Rights everywhere."""
+    """Return permissions for all namespaces."""
     return tuple(
         Permission(verb, group, resource, feature, name=name)
         for resource in resources.split()
@@ -62,11 +66,9 @@ def _create_permissions(
 def _create_namespaced_permissions(
     verbs: str, group: str, resource: str, feature: Feature, *, name: str = ""
 ) -> tuple[Permission, ...]:
-    """Rights in the gate's own namespace."""
+    """Return permissions for the gate's own namespace."""
     return tuple(Permission(verb, group, resource, feature, is_namespaced=True, name=name) for verb in verbs.split())
 
-
-_REPORT_VERBS = "list get create update delete"
 
 PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions("get list watch", "", "pods", Feature.CLUSTER),
@@ -97,12 +99,9 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions(_REPORT_VERBS, "wgpolicyk8s.io", "policyreports clusterpolicyreports", Feature.AUDIT),
 )
 
-LEADER_LEASE_NAME = LEADER_LEASE
-"""The Lease of who keeps ledgers."""
-
 
 def parse_features(arguments: tuple[str, ...]) -> frozenset[Feature]:
-    """What a gate that is started with these arguments asks for. Events are on unless they are turned off."""
+    """Return the features that these arguments enable. Events are on unless an argument turns them off."""
     options = dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
     enabled = {feature for feature in (Feature.CERTIFICATES, Feature.AUDIT) if options.get(feature)}
     if options.get(Feature.CLUSTER_LEDGERS) == "kubernetes":

@@ -1,10 +1,11 @@
-"""What the gate's ServiceAccount may do: asked of the API server, which alone knows.
+"""Requests of `doctor` that test the gate: access reviews, dry runs, and probes of the replicas.
 
-authorization.k8s.io/v1: a SubjectAccessReview for another, a SelfSubjectAccessReview for who asks.
+Permissions: authorization.k8s.io/v1 with a SubjectAccessReview for another user and a SelfSubjectAccessReview for the
+caller. Only the API server knows every authorizer.
 
-Pods that are sent as a dry run: nothing is stored, and nothing is charged.
+Dry runs: pods that the API server neither stores nor charges.
 
-The replicas of the gate: their health and metrics, through the API server, or by the URL of a monitor port.
+Replicas: health and metrics, through the API server's proxy or by the URL of a monitor port.
 """
 
 import json
@@ -33,6 +34,18 @@ from webhook.cli.progress import track
 
 _AUTHORIZATION_API = "/apis/authorization.k8s.io/v1"
 _CREATED = 201
+_FORBIDDEN = 403
+DENIED_POD, ALLOWED_POD = "tallygate-doctor-refused", "tallygate-doctor-let-in"
+_FRACTIONAL_AMOUNTS = {f"{OPAQUE_PREFIX}probes": "1500m"}
+_SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
+_DRY_RUN_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (DENIED_POD, {"requests": _FRACTIONAL_AMOUNTS, "limits": _FRACTIONAL_AMOUNTS}),
+    (ALLOWED_POD, {"requests": _SMALL_AMOUNTS}),
+)
+_MONITOR_PORT, _MONITOR_PORT_NAME = 9090, "monitor"
+_NOT_READY = 503
+_MAX_MESSAGE_CHARACTERS = 200
+_Send = Callable[[str], ApiResponse | Unavailable]
 
 
 class _AccessStatus(msgspec.Struct, frozen=True):
@@ -59,7 +72,7 @@ class _SelfSubjectReview(msgspec.Struct, frozen=True):
 def review_permissions(
     api: DoctorClient, namespace: str, account: str, permissions: Iterable[Permission]
 ) -> tuple[PermissionResult, ...] | Unavailable:
-    """Each right, and whether the ServiceAccount has it."""
+    """Return each permission with the API server's decision for the ServiceAccount."""
     user = f"system:serviceaccount:{namespace}:{account}"
     is_self = _get_own_username(api) == user
     results = []
@@ -72,7 +85,7 @@ def review_permissions(
 
 
 def _get_own_username(api: DoctorClient) -> str:
-    """Who asks; empty where the API server does not say."""
+    """Return the caller's user name; an empty string if the API server does not report it."""
     body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
     response = api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
     if isinstance(response, Unavailable) or response.status != _CREATED:
@@ -113,22 +126,15 @@ def _build_review(kind: str, namespace: str, permission: Permission, user: str |
 
 
 def _list_groups(namespace: str) -> list[str]:
-    """Those of every ServiceAccount (apiserver pkg/authentication/serviceaccount, MakeGroupNames)."""
+    """Return the groups of every ServiceAccount (apiserver pkg/authentication/serviceaccount, MakeGroupNames)."""
     return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
 
 
-_FORBIDDEN = 403
-DENIED_POD, ALLOWED_POD = "tallygate-doctor-refused", "tallygate-doctor-let-in"
-_FRACTIONAL_AMOUNTS = {f"{OPAQUE_PREFIX}probes": "1500m"}
-_SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
-_DRY_RUN_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
-    (DENIED_POD, {"requests": _FRACTIONAL_AMOUNTS, "limits": _FRACTIONAL_AMOUNTS}),
-    (ALLOWED_POD, {"requests": _SMALL_AMOUNTS}),
-)
-
-
 def send_dry_runs(api: DoctorClient, namespace: str) -> tuple[DryRun, ...] | Unavailable:
-    """What is answered to one that the shipped rules refuse in the mutating phase, and one that both phases see."""
+    """Send two pods as a dry run and return the responses.
+
+    The shipped rules deny the first in the mutating phase. Both phases see the second.
+    """
     dry_runs = []
     for name, resources in track("asking the gate about pods", _DRY_RUN_PODS):
         path = f"/api/v1/namespaces/{namespace}/pods"
@@ -145,7 +151,7 @@ def send_dry_runs(api: DoctorClient, namespace: str) -> tuple[DryRun, ...] | Una
 def choose_namespace(
     configurations: Iterable[WebhookConfiguration], namespaces: tuple[LabelledNamespace, ...] | Unavailable
 ) -> str:
-    """A namespace in which the gate is asked about pods: `default`, where that is one."""
+    """Return a namespace in which the gate is called for pods: `default` if it is one."""
     pod_webhooks = [
         each for configuration in configurations for each in configuration.webhooks if is_called_for(each, CREATE_POD)
     ]
@@ -162,7 +168,7 @@ def choose_namespace(
 
 
 def _build_pod(name: str, resources: dict[str, Any]) -> dict[str, Any]:
-    """A pod that Pod Security lets in wherever it is most strict."""
+    """Return a pod that the strictest level of Pod Security accepts."""
     container = {
         "name": "main",
         "image": "none",
@@ -177,14 +183,8 @@ def _build_pod(name: str, resources: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-_MONITOR_PORT, _MONITOR_PORT_NAME = 9090, "monitor"
-_NOT_READY = 503
-_MAX_MESSAGE_CHARACTERS = 200
-_Send = Callable[[str], ApiResponse | Unavailable]
-
-
 def probe_pods(api: DoctorClient, pods: Iterable[GatePod]) -> Iterator[Replica]:
-    """Each pod's, through the API server's proxy; a pod that has ended is none."""
+    """Yield a replica for each pod that has not ended, read through the API server's proxy."""
     for pod in pods:
         if pod.status.phase in {"Succeeded", "Failed"}:
             continue
@@ -197,7 +197,7 @@ def probe_pods(api: DoctorClient, pods: Iterable[GatePod]) -> Iterator[Replica]:
 
 
 def probe_monitors(monitors: tuple[str, ...]) -> Iterator[Replica]:
-    """Those behind these URLs."""
+    """Yield the replicas at these URLs."""
     pool = urllib3.PoolManager()
     for url in monitors:
 
@@ -215,7 +215,7 @@ def _find_monitor_port(pod: GatePod) -> int:
 def _probe_replica(name: str, send: _Send) -> Replica:
     health_response = send("/readyz")
     readiness = _parse_readiness(health_response)
-    if isinstance(readiness, Unavailable):  # who does not answer takes half a minute for it: he is not asked again
+    if isinstance(readiness, Unavailable):  # a silent replica costs half a minute: no second request
         return Replica(name, readiness, readiness)
     clock_offset = None if isinstance(health_response, Unavailable) else health_response.clock_offset
     return Replica(name, readiness, _parse_metrics(send("/metrics")), clock_offset)
@@ -226,7 +226,10 @@ def _is_health_response(response: ApiResponse) -> bool:
 
 
 def _parse_readiness(response: ApiResponse | Unavailable) -> dict[str, Any] | Unavailable:
-    """What `/readyz` says, ready or not. An API server that cannot reach a pod answers 503 too, with a Status."""
+    """Return the content of `/readyz`, ready or not.
+
+    An API server that cannot reach a pod answers 503 too, but with a Status object.
+    """
     if isinstance(response, Unavailable):
         return response
     try:

@@ -1,8 +1,8 @@
-"""Which requests an API server asks a webhook about.
+"""Matching of requests and webhooks, and the expected webhook configurations.
 
-As in apiserver pkg/admission/plugin/webhook/predicates (rules, namespace), v1.36.
+The matching follows apiserver pkg/admission/plugin/webhook/predicates (rules, namespace), v1.36.
 
-What should be registered: made by what makes the registration itself, so that both cannot part.
+The function that creates the registration also creates the expected configurations, so that both stay equal.
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ _ANY = "*"
 
 
 class RequestKind(NamedTuple):
-    """A kind of request: `resource` with its subresource, as `pods/resize`; `scope` is Namespaced or Cluster."""
+    """A kind of request; `resource` includes the subresource (`pods/resize`), `scope` is Namespaced or Cluster."""
 
     group: str
     resource: str
@@ -28,7 +28,7 @@ class RequestKind(NamedTuple):
     scope: str
 
     def __str__(self) -> str:
-        """As somebody would say it."""
+        """Return the kind as text, for example `CREATE pods`."""
         return f"{self.operation} {self.resource}{f'.{self.group}' if self.group else ''}"
 
 
@@ -37,32 +37,35 @@ UPDATE_POD = RequestKind("", "pods", "UPDATE", "Namespaced")
 
 
 def is_called_for(webhook: Webhook, request: RequestKind) -> bool:
-    """Whether one of its rules speaks of such a request, in version v1."""
+    """Return whether a rule of the webhook matches such a request in version v1."""
     return any(_is_rule_for(rule, request) for rule in webhook.rules)
 
 
 def is_called_for_pods(webhook: Webhook) -> bool:
-    """Whether it is asked about new pods or changed ones; the gate registers a webhook for each."""
+    """Return whether the webhook is called for creates or updates of pods; the gate registers a webhook for each."""
     return is_called_for(webhook, CREATE_POD) or is_called_for(webhook, UPDATE_POD)
 
 
 def has_webhook_for(configuration: WebhookConfiguration, request: RequestKind) -> bool:
-    """Whether one of its webhooks is asked."""
+    """Return whether a webhook of the configuration is called for such a request."""
     return any(is_called_for(webhook, request) for webhook in configuration.webhooks)
 
 
 def is_namespace_selected(webhook: Webhook, namespace: LabelledNamespace) -> bool:
-    """Whether it is asked about objects of this namespace. A selector that is none selects all: so it is stored."""
+    """Return whether the webhook is called for objects of this namespace.
+
+    A missing selector and an invalid one match every namespace: an API server stores a missing one as empty.
+    """
     return _create_selector(webhook.namespace_selector).matches({NAME_LABEL: namespace.name, **namespace.labels})
 
 
 def is_restrictive(selector: LabelSelector | None) -> bool:
-    """Whether a selector leaves anything out."""
+    """Return whether a selector excludes any object."""
     return not _create_selector(selector).is_empty
 
 
 def list_request_kinds(rule: WebhookRule) -> tuple[RequestKind, ...]:
-    """Every kind of request that a rule names, which has no `*`."""
+    """Return every kind of request that a rule without `*` matches."""
     return tuple(
         RequestKind(group, resource, operation, rule.scope)
         for group in rule.api_groups
@@ -77,7 +80,7 @@ def _create_selector(label_selector: LabelSelector | None) -> Selector:
     try:
         return parse_selector(label_selector)
     except SelectorError:
-        return MATCH_EVERYTHING  # no API server stores one
+        return MATCH_EVERYTHING  # an API server stores no invalid selector
 
 
 def _is_rule_for(rule: WebhookRule, request: RequestKind) -> bool:
@@ -95,14 +98,17 @@ def _is_listed(patterns: tuple[str, ...], value: str) -> bool:
 
 
 def _is_resource_match(pattern: str, requested: str) -> bool:
-    """A `*` in front of the slash is any resource, one behind it any subresource, or none."""
+    """Return whether a rule's pattern matches a resource.
+
+    A `*` before the slash matches any resource. A `*` after it matches any subresource or none.
+    """
     resource, _, subresource = pattern.partition("/")
     requested_resource, _, requested_subresource = requested.partition("/")
     return resource in {_ANY, requested_resource} and subresource in {_ANY, requested_subresource}
 
 
 class ExpectedConfigurations:
-    """Both configurations of a gate, as `tallygate` registers it."""
+    """The two webhook configurations of a gate as `tallygate` registers them."""
 
     def __init__(self, location: GateLocation, failure_policy: str = "Fail") -> None:
         configurations = create_webhook_configurations(
@@ -111,15 +117,15 @@ class ExpectedConfigurations:
         self._configurations = dict(zip((MUTATING, VALIDATING), configurations, strict=True))
 
     def get_configuration(self, kind: str) -> WebhookConfiguration:
-        """One of them, read."""
+        """Return the expected configuration of one kind."""
         return msgspec.convert(self._configurations[kind], WebhookConfiguration)
 
     def find_webhook(self, kind: str, name: str) -> Webhook | None:
-        """One webhook of it; None where none is called so."""
+        """Return a webhook of a configuration; None if no webhook has this name."""
         return next((webhook for webhook in self.get_configuration(kind).webhooks if webhook.name == name), None)
 
     def get_field(self, kind: str, name: str, field_name: str) -> Any:
-        """What is written in a field of one, as JSON; None where it has none."""
+        """Return the JSON value of a field of a webhook; None if it is missing."""
         return next(webhook for webhook in self._configurations[kind]["webhooks"] if webhook["name"] == name).get(
             field_name
         )

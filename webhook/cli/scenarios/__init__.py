@@ -1,5 +1,5 @@
 """The command `test`.
 
-Scenarios run against the gate and the ledger reconciler of the server, in a simulated cluster; the clock advances
-only by a step.
+A scenario runs against the server's gate and ledger reconciler in a simulated cluster. Only its steps advance the
+clock.
 """

@@ -1,15 +1,10 @@
-"""What an API server has stored: objects with uid and revision, and who is told of each change.
+"""A simulated API server: defaults, both admission phases, validation and the store.
 
-Defaults that Kubernetes fills in before any webhook looks, as far as they are about resources.
+The phases have the order of endpoints/handlers/create.go and registry/generic/registry/store.go of apiserver v1.36.
+The admission reviews have the form of reviews that were recorded from a real API server (tests/reviews).
 
-What of a stored pod's resources nobody may change.
-
-As ValidatePodUpdate and ValidatePodResize of pkg/apis/core/validation/validation.go, v1.36, have it.
-
-An API server as far as policies meet one: defaults, mutating phase, validation, validating phase, and the store.
-
-In the order of endpoints/handlers/create.go and registry/generic/registry/store.go of apiserver v1.36; what the gate
-is asked has been recorded from a real one (tests/reviews).
+The immutable fields follow ValidatePodUpdate and ValidatePodResize of pkg/apis/core/validation/validation.go, v1.36.
+Of the defaults that Kubernetes sets before admission, only the defaults of resources are implemented.
 """
 
 import copy
@@ -33,12 +28,18 @@ from webhook.objects.meta import PartialObjectMetadata
 CLUSTER_SCOPED = frozenset({"Namespace", "Node"})
 _CREATION_TIMESTAMP = "2026-01-01T00:00:00Z"
 
+_CONTAINER_LISTS = ("containers", "initContainers")
+_RESIZABLE: Final = frozenset({"cpu", "memory"})
+_DECODE_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
+_WEBHOOK_TIMEOUT_SECONDS: Final = 5.0  # as registered
+_EXCLUDED_NAMESPACES: Final = frozenset({"kube-system", DEFAULT_NAMESPACE})
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectKey:
-    """One object: its kind, namespace (empty for a cluster-scoped one) and name.
+    """The key of an object: its kind, namespace (empty for a cluster-scoped kind) and name.
 
-    A kind that means nothing here has its group behind it, so that nobody takes it for another of that name.
+    A kind that is not modelled here has its group as a suffix, so that it differs from a modelled kind of this name.
     """
 
     kind: str
@@ -46,16 +47,16 @@ class ObjectKey:
     name: str
 
     def __str__(self) -> str:
-        """`pod team-a/trainer`."""
+        """Return the key as text, for example `pod team-a/trainer`."""
         return f"{self.kind.lower()} {self.namespace}/{self.name}".replace(" /", " ")
 
 
 WatchListener = Callable[[str, ObjectKey, JsonObject], None]
-"""Is told that an object was ADDED, MODIFIED or DELETED, as a watch would be."""
+"""A function that receives every change as a watch event of type ADDED, MODIFIED or DELETED."""
 
 
 class ApiServerStore:
-    """Objects by key. `told` hears of every change at once."""
+    """The stored objects by key; `listener` is called synchronously after every change."""
 
     def __init__(self, listener: WatchListener) -> None:
         self._listener = listener
@@ -66,33 +67,33 @@ class ApiServerStore:
 
     @property
     def revision(self) -> int:
-        """That of the last change."""
+        """The revision of the last change."""
         return self._revision
 
     def __contains__(self, key: ObjectKey) -> bool:
-        """Whether there is such an object."""
+        """Return whether the object exists."""
         return key in self._objects
 
     def find(self, key: ObjectKey) -> JsonObject | None:
-        """A copy of what is stored."""
+        """Return a copy of a stored object; None if it does not exist."""
         return copy.deepcopy(self._objects.get(key))
 
     def list_objects(self, kind: str) -> Iterator[tuple[ObjectKey, JsonObject]]:
-        """All objects of a kind, in the order in which they came; not to be changed."""
+        """Yield all objects of a kind in the order of their creation; the caller must not change them."""
         yield from [(key, body) for key, body in self._objects.items() if key.kind == kind]
 
     def create_uid(self) -> str:
-        """A uid that nothing else has, ever."""
+        """Return a new unique uid."""
         self._uid_count += 1
         return f"00000000-0000-4000-8000-{self._uid_count:012}"
 
     def create_name_suffix(self) -> str:
-        """What the API server puts behind `generateName`."""
+        """Return a new suffix for a name from `generateName`."""
         self._suffix_count += 1
         return str(self._suffix_count)
 
     def put(self, key: ObjectKey, body: JsonObject) -> None:
-        """Store an object that has its uid, with the next revision."""
+        """Store an object that has a uid, with the next revision."""
         event = "MODIFIED" if key in self._objects else "ADDED"
         self._revision += 1
         stored = copy.deepcopy(body)
@@ -102,20 +103,18 @@ class ApiServerStore:
         self._listener(event, key, stored)
 
     def remove(self, key: ObjectKey) -> None:
-        """Take an object away; its deletion has a revision as well."""
+        """Delete an object; its deletion has a revision too."""
         removed = self._objects.pop(key)
         self._revision += 1
         removed["metadata"]["resourceVersion"] = str(self._revision)
         self._listener("DELETED", key, removed)
 
 
-_CONTAINER_LISTS = ("containers", "initContainers")
-
-
 def set_default_requests(pod: JsonObject) -> None:
-    """Copy the limits of a pod of which there is no request (SetDefaults_Pod, pkg/apis/core/v1/defaults.go, v1.36).
+    """Copy limits to missing requests of a pod (SetDefaults_Pod, pkg/apis/core/v1/defaults.go, v1.36).
 
-    Of pods only: a template is stored as it was written. The pod has been decoded, so that its shape is right.
+    The default applies to pods only: a template is stored as written. The pod must have been decoded before, so its
+    structure is valid.
     """
     spec = pod.get("spec") or {}
     for name in _CONTAINER_LISTS:
@@ -129,11 +128,11 @@ def _copy_limits_to_requests(resources: Any) -> None:
     resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
-_RESIZABLE: Final = frozenset({"cpu", "memory"})
-
-
 def find_immutable_change(new_object: DecodedObject, old_body: JsonObject, subresource: str) -> str:
-    """Why a pod may not change so; empty when it may, or when it is no pod. Both have passed validation."""
+    """Return why an update of a pod is forbidden; an empty string if it is allowed or the object is not a pod.
+
+    Both objects must have passed validation.
+    """
     if not isinstance(new_object, Pod):
         return ""
     new, old = (
@@ -151,7 +150,7 @@ def _read_resources(pod: Pod) -> PodResources:
 
 
 def _list_fixed_resources(pod: PodResources) -> list[tuple[str, Quantities, Quantities]]:
-    """What each container asks for that a resize cannot change."""
+    """Return the requests and limits of each container that a resize cannot change."""
     return [
         (container.name, _exclude_resizable(container.requests), _exclude_resizable(container.limits))
         for container in (*pod.init, *pod.containers)
@@ -162,14 +161,9 @@ def _exclude_resizable(quantities: Quantities) -> Quantities:
     return {name: quantity for name, quantity in quantities.items() if name not in _RESIZABLE}
 
 
-_DECODE_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
-_WEBHOOK_TIMEOUT_SECONDS: Final = 5.0  # as registered
-_EXCLUDED_NAMESPACES: Final = frozenset({"kube-system", DEFAULT_NAMESPACE})
-
-
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """Who asks, in which namespace, and whether in earnest."""
+    """The user, the namespace, the dry-run flag and the subresource of a request."""
 
     user: UserInfo
     namespace: str
@@ -178,7 +172,7 @@ class ApiRequest:
 
 
 class ApiServer:
-    """Takes requests one by one. `monotonic` is the clock of the gate."""
+    """An API server that processes one request at a time; `monotonic` is the clock of the gate."""
 
     def __init__(self, gate: Gate, store: ApiServerStore, monotonic: Callable[[], float]) -> None:
         self._gate = gate
@@ -215,7 +209,7 @@ class ApiServer:
     def _admit(
         self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest
     ) -> RequestResult:
-        """Put an object through everything that may refuse it; `stored` is what would be stored."""
+        """Run admission and validation; the result's `stored_body` is the object to store."""
         target = REVIEW_TARGETS.get((_get_group(body), key.kind))
         try:
             (target.decode if target else _DECODE_METADATA)(msgspec.json.encode(body))
@@ -244,7 +238,7 @@ class ApiServer:
     def _admit_without_rules(
         self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest
     ) -> RequestResult:
-        """A kind that no rule knows. The validating webhook alone is told of a namespace that changes."""
+        """Admit an object of a kind without rules; the gate sees only updates of namespaces, when validating."""
         self._prepare(body, old_body, key)
         if key.kind != "Namespace" or old_body is None:
             return RequestResult(stored_body=body)
@@ -252,7 +246,7 @@ class ApiServer:
         return replace(result, stored_body=body) if result.allowed else result
 
     def _prepare(self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey) -> None:
-        """Give a new object its uid; its status is nobody's to set in this way, but that of a new node."""
+        """Set the uid of a new object, and keep the stored status; a create can set the status of a node only."""
         body["metadata"].setdefault("uid", self._store.create_uid())
         status = (old_body or {}).get("status")
         if status is not None:
@@ -263,7 +257,7 @@ class ApiServer:
     def _call_webhook(
         self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest, phase: Phase
     ) -> tuple[RequestResult, tuple[dict[str, object], ...]]:
-        """Ask the gate, as the registered webhooks are asked: not about what runs the cluster or the gate."""
+        """Call the gate as the registered webhooks do: not for objects in `kube-system` and the gate's namespace."""
         if key.namespace in _EXCLUDED_NAMESPACES:
             return RequestResult(), ()
         self._review_count += 1
@@ -287,7 +281,7 @@ class ApiServer:
 def _assign_name_and_namespace(
     body: JsonObject, request: ApiRequest, store: ApiServerStore
 ) -> tuple[JsonObject, ObjectKey]:
-    """A copy of the object with its namespace and name, and its key."""
+    """Return a copy of the object with its namespace and name, and its key."""
     metadata = dict(body.get("metadata") or {})
     kind, group = str(body["kind"]), _get_group(body)
     if (group, kind) not in REVIEW_TARGETS and (group, kind) != ("", "Namespace"):
@@ -302,7 +296,10 @@ def _assign_name_and_namespace(
 
 
 def _format_for_webhook(body: JsonObject, key: ObjectKey, phase: Phase, *, is_new: bool) -> tuple[JsonObject, str]:
-    """The object and its name as a webhook sees them: a name is made from `generateName` after the mutating phase."""
+    """Return the object and its name in a webhook's view.
+
+    The API server generates a name from `generateName` after the mutating phase.
+    """
     if not is_new or phase is not Phase.MUTATING or not body["metadata"].get("generateName"):
         return body, key.name
     metadata = {name: value for name, value in body["metadata"].items() if name != "name"}

@@ -1,4 +1,4 @@
-"""`tallygate test`: whether policies do what stories say that they do."""
+"""The command `tallygate test`: a test of policies by scenarios."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""Comparing: what came of a step beside what was expected, in words."""
+"""The comparison of a step's result with its expectation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from webhook.cli.scenarios.simulated_cluster import CapUsage
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What was expected, and what happened; both about `what`, as in `verdict`."""
+    """An expected and an actual value of `subject`, for example `verdict`."""
 
     subject: str
     expected: str
@@ -23,7 +23,7 @@ class Difference:
 def find_differences(
     expectation: Expectation, result: RequestResult, cap_usages: Sequence[CapUsage]
 ) -> Iterator[Difference]:
-    """Everything in which a step is not as expected. After another verdict only that is told: the rest follows."""
+    """Yield the differences of a step; if the verdict differs, only that one, which causes the others."""
     if result.verdict is not expectation.verdict:
         yield Difference("verdict", expectation.verdict.value, format_verdict(result))
         return
@@ -41,7 +41,7 @@ def find_differences(
 
 
 def format_verdict(result: RequestResult) -> str:
-    """The verdict with whoever refused, and why."""
+    """Return the verdict with the component that rejected the request, and its message."""
     rejected_by = f" by {result.rejected_by}" if result.rejected_by else ""
     return f"{result.verdict.value}{rejected_by}{': ' if result.message else ''}{result.message}"
 

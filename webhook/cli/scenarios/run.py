@@ -1,4 +1,4 @@
-"""Playing a sequence: each step is done in its world, and put beside what was expected of it."""
+"""The run of a scenario: each step runs in its simulated cluster, and its result is compared with the expectation."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ from webhook.cli.scenarios.workload_controllers import add_controller_result
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One step: what came of it, the ledgers then, and where that differs from what was expected."""
+    """A step with its result, the ledgers after it, and the differences from the expectation."""
 
     number: int
     step: ScenarioStep
@@ -38,20 +38,20 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """A sequence as far as it went: to its end, or to the first step that differs."""
+    """The results of a scenario's steps up to the last one or to the first that differs."""
 
     scenario: Scenario
     steps: tuple[StepResult, ...]
 
     @property
     def failed_step(self) -> StepResult | None:
-        """The step that differs, if one does."""
+        """The step that differs; None if none does."""
         last = self.steps[-1]
         return last if last.differences else None
 
 
 def run_scenario(scenario: Scenario) -> ScenarioResult:
-    """Play it from the start, in a world of its own."""
+    """Run a scenario in a new simulated cluster."""
     cluster, step_results = SimulatedCluster(scenario), list[StepResult]()
     for number, step in enumerate(scenario.steps, 1):
         result = StepRunner(cluster, step).run()
@@ -65,14 +65,14 @@ def run_scenario(scenario: Scenario) -> ScenarioResult:
 
 
 class StepRunner:
-    """Does one step in a world."""
+    """The runner of one step."""
 
     def __init__(self, cluster: SimulatedCluster, step: ScenarioStep) -> None:
         self.cluster = cluster
         self.step = step
 
     def run(self) -> RequestResult:
-        """What came of it, and of what controllers did then."""
+        """Run the step and the controllers, and return the result."""
         action = self.step.action
         if isinstance(action, Wait):
             return add_controller_result(RequestResult(), self.cluster.wait(action.seconds))
@@ -91,7 +91,7 @@ class StepRunner:
                 return RequestResult()
 
     def _change_stored_object(self, action: Resize | Scale | Delete | End | Label) -> RequestResult:
-        """What is done to an object that is stored."""
+        """Run an action on a stored object."""
         key = self._create_key(action.target)
         stored_object = self.cluster.store.find(key)
         if stored_object is None:

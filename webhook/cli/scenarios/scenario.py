@@ -1,7 +1,4 @@
-"""What a sequence is once it is read: plain values, each step with its place.
-
-What came of a request: the API server's answer, in one piece.
-"""
+"""Scenarios as plain values, each step with its source location, and the result of a request."""
 
 import base64
 import json
@@ -19,13 +16,18 @@ from webhook.gate.decisions import Decision
 from webhook.policy.model import PolicySet, SourceLocation
 
 JsonObject = dict[str, Any]
-"""An object as JSON has it; quantities are texts or whole numbers, so that none passes through a float."""
+"""A JSON object; quantities are strings or integers, so that no quantity becomes a float."""
 
 Labels = Mapping[str, str]
 
+API_SERVER: Final = "the API server"
+GATE: Final = "the gate"
+MAX_PODS: Final = 1000
+"""The maximum number of pods of one workload; each of them passes the gate."""
+
 
 class ScenarioVerdict(StrEnum):
-    """What the API server answers in the end."""
+    """The final answer of the API server."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
@@ -34,33 +36,33 @@ class ScenarioVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepTarget:
-    """An object by kind and name; its namespace is the step's."""
+    """An object by kind and name; its namespace is the namespace of the step."""
 
     kind: str
     name: str
 
     def __str__(self) -> str:
-        """`pod trainer`."""
+        """Return the target as text, for example `pod trainer`."""
         return f"{self.kind.lower()} {self.name}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """An object is sent."""
+    """A create of an object."""
 
     body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An object is sent in place of a stored one."""
+    """An update of a stored object."""
 
     body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """What one container of a running pod asks for changes; `container` is empty for the first."""
+    """A resize of one container of a running pod; `container` is empty for the first one."""
 
     target: StepTarget
     container: str
@@ -70,7 +72,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A workload is to run so many pods."""
+    """A change of a workload's number of replicas."""
 
     target: StepTarget
     replicas: int
@@ -78,14 +80,14 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """An object goes."""
+    """A deletion of an object."""
 
     target: StepTarget
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A pod ends, in this phase."""
+    """The end of a pod in the given phase."""
 
     target: StepTarget
     phase: str
@@ -93,7 +95,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Labels change; None takes one away."""
+    """A change of labels; None removes a label."""
 
     target: StepTarget
     labels: Mapping[str, str | None]
@@ -101,7 +103,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Time passes."""
+    """An advance of the clock."""
 
     seconds: float
     text: str
@@ -112,7 +114,7 @@ Action = Create | Update | Resize | Scale | Delete | End | Label | Wait
 
 @dataclass(frozen=True, slots=True)
 class LedgerExpectation:
-    """Amounts of one ledger by what is looked at (`held`, `promised`, `free`) and name; `namespace` empty if shared."""
+    """Expected amounts of a ledger by kind (`held`, `promised`, `free`) and name; a shared cap has no namespace."""
 
     cap: str
     namespace: str
@@ -122,7 +124,7 @@ class LedgerExpectation:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What must come of a step; None is not looked at."""
+    """The expected result of a step; fields that are not set are not compared."""
 
     verdict: ScenarioVerdict = ScenarioVerdict.ALLOWED
     codes: tuple[str, ...] | None = None
@@ -136,7 +138,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioStep:
-    """One thing that happens."""
+    """A step of a scenario."""
 
     action: Action
     namespace: str
@@ -148,7 +150,7 @@ class ScenarioStep:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One story, and the cluster in which it begins."""
+    """A scenario and the initial state of its cluster."""
 
     name: str
     policies: PolicySet
@@ -158,15 +160,12 @@ class Scenario:
     nodes: Mapping[str, JsonObject] = field(default_factory=dict)
 
 
-API_SERVER: Final = "the API server"
-GATE: Final = "the gate"
-
-
 @dataclass(frozen=True, slots=True)
 class RequestResult:
-    """The verdict, who refused, with which codes and words; what was filled in; and what is stored then, if anything.
+    """The result of a request.
 
-    `events` are what controllers would write down, `made` how many pods they created.
+    `rejected_by`, `codes` and `message` describe a rejection, `filled` the values that the gate added. `stored_body` is
+    the object to store, if any. `events` are the events of controllers, `pods_created` the number of pods they created.
     """
 
     verdict: ScenarioVerdict = ScenarioVerdict.ALLOWED
@@ -182,29 +181,29 @@ class RequestResult:
 
     @property
     def allowed(self) -> bool:
-        """Whether the API server said yes."""
+        """Whether the API server admitted the request."""
         return self.verdict is ScenarioVerdict.ALLOWED
 
     def add_earlier(self, earlier: "RequestResult") -> "RequestResult":
-        """With what an earlier phase of the same request said."""
+        """Return the result with the warnings and added values of an earlier phase of the same request."""
         warnings = tuple(dict.fromkeys((*earlier.warnings, *self.warnings)))
         return replace(self, warnings=warnings, filled={**earlier.filled, **self.filled})
 
 
 def create_rejection(message: str, *codes: str) -> RequestResult:
-    """The API server refuses by itself."""
+    """Return a rejection by the API server itself."""
     return RequestResult(ScenarioVerdict.DENIED, API_SERVER, codes, message)
 
 
 def create_invalid(object_name: str, problems: Iterable[Problem]) -> RequestResult:
-    """The API server's validation found these."""
+    """Return a rejection by the API server's validation."""
     all_problems = tuple(problems)
     codes = tuple(dict.fromkeys(problem.code for problem in all_problems))
     return create_rejection(f"{object_name} is invalid: {'; '.join(map(str, all_problems))}", *codes)
 
 
 def parse_decision(decision: Decision) -> tuple[RequestResult, tuple[PatchOperation, ...]]:
-    """What the gate answered, and its patch."""
+    """Return the result of the gate's decision, and its patch."""
     response: dict[str, Any] = json.loads(decision.body)["response"]
     status, warnings = response.get("status") or {}, tuple(response.get("warnings", ()))
     if response["allowed"]:
@@ -216,7 +215,7 @@ def parse_decision(decision: Decision) -> tuple[RequestResult, tuple[PatchOperat
 
 
 def _list_filled(patch: Iterable[PatchOperation]) -> Iterator[tuple[str, str]]:
-    """Each value that a patch adds, by its field as Kubernetes prints it."""
+    """Yield each value that a patch adds, with its field path in Kubernetes' format."""
     for operation in patch:
         *steps, last = operation["path"].split("/")[1:]
         path = _format_path(steps)
@@ -231,6 +230,3 @@ def _format_path(steps: Iterable[str]) -> str:
     for step in steps:
         path += f"[{step}]" if step.isdecimal() else f".{step}"
     return path.removeprefix(".")
-
-
-MAX_PODS: Final = 1000

@@ -1,6 +1,6 @@
-"""What a step does: one of the actions, from its fields.
+"""The construction of a scenario from a document that matches the schema.
 
-Building: from a document that has the right shape to a sequence, or to what the shape alone does not tell.
+The builder reports the problems that the schema cannot express, for example a step with two actions.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,12 +49,17 @@ _KINDS: Final = {
     "namespace": "Namespace",
 }
 
+_AUTHENTICATED: Final = "system:authenticated"
+_DEVELOPER: Final = "developer"
+_DEFAULT: Final = "default"
+_AMOUNT_KINDS: Final = ("held", "promised", "free")
+
 
 def build_action(node: Node, source: SourceLocation) -> Action:
-    """The one thing that a step does.
+    """Build the action of a step.
 
     Raises:
-        ObjectError: it does nothing or several things, or does not say to which object.
+        StepObjectError: if the step has no action or several, or does not name its object.
     """
     fields = Fields(node)
     names = [name for name in _ACTION_BUILDERS if fields.get_node(name) is not None]
@@ -65,7 +70,7 @@ def build_action(node: Node, source: SourceLocation) -> Action:
 
 
 def _describe_action_count(names: list[str]) -> tuple[str, str]:
-    """What to say of a step that does nothing, or two things."""
+    """Return the code and the message for a step with no action or several."""
     if not names:
         return MISSING_FIELD, (
             f"a step does one thing, and this one does nothing; write one of {', '.join(_ACTION_BUILDERS)}"
@@ -74,7 +79,7 @@ def _describe_action_count(names: list[str]) -> tuple[str, str]:
 
 
 def _build_target(fields: Fields, source: SourceLocation) -> StepTarget:
-    """The one object that is named."""
+    """Build the target from the one object that the step names."""
     kinds = [name for name in _KINDS if fields.get_node(name) is not None]
     if len(kinds) != 1:
         if kinds:
@@ -113,14 +118,8 @@ def _create_error(source: SourceLocation, code: str, message: str) -> StepObject
     return StepObjectError(LintFinding.create(source, code, Severity.ERROR, message))
 
 
-_AUTHENTICATED: Final = "system:authenticated"
-_DEVELOPER: Final = "developer"
-_DEFAULT: Final = "default"
-_AMOUNT_KINDS: Final = ("held", "promised", "free")
-
-
 class _ScenarioBuilder:
-    """Builds one sequence, and notes what is wrong with it."""
+    """The builder of one scenario; it collects the problems as findings."""
 
     def __init__(self, file: str, document: Mapping) -> None:
         self.file = file
@@ -130,7 +129,7 @@ class _ScenarioBuilder:
         self.usable = False
 
     def build(self) -> Scenario | None:
-        """The sequence; None when something is wrong with it."""
+        """Return the scenario; None if it has a problem."""
         policies = self._read_policies()
         namespaces = {name: get_mapping(Fields(node), "labels") for name, node in self._list_pairs("namespaces")}
         namespaces = namespaces or {_DEFAULT: {}}
@@ -230,7 +229,7 @@ class _ScenarioBuilder:
         return LedgerExpectation(name, ledger_namespace, amounts, self._create_source(node))
 
     def _check_resources(self, fields: Fields, cap: NamespaceCap | None) -> None:
-        """What a cap does not count would be taken for nothing of it."""
+        """Check that the cap counts the expected resources; an unknown resource would compare as an amount of 0."""
         resources = sorted({*cap.hard, *cap.soft}) if cap is not None else []
         for kind in _AMOUNT_KINDS:
             value = fields.get_node(kind)
@@ -249,14 +248,14 @@ class _ScenarioBuilder:
 
 
 def build_scenario(file: str, document: Mapping) -> tuple[Scenario | None, list[LintFinding]]:
-    """The sequence that a document says, or everything that is wrong with it beyond its shape."""
+    """Return the scenario of a document and the problems beyond its schema; None if there is a problem."""
     builder = _ScenarioBuilder(file, document)
     scenario = builder.build()
     return scenario, builder.findings
 
 
 def _list_created_namespaces(step: ScenarioStep | None) -> Iterator[str]:
-    """The namespace that a step creates, if it does."""
+    """Yield the namespace that a step creates, if any."""
     if step is not None and isinstance(step.action, Create) and step.action.body["kind"] == "Namespace":
         yield str((step.action.body.get("metadata") or {}).get("name") or "")
 

@@ -1,8 +1,6 @@
-"""The language of sequence files: their schema, and the formats that it has beside those of policies.
+"""The loading of scenario files, and their schema with its string formats.
 
-Loading: the files that arguments name, as sequences, and everything that is wrong with them.
-
-The one module of this room that touches files, but for manifests and policies, which their own rooms read.
+Of this package, only this module reads files; manifests and policies are read by their own packages.
 """
 
 import json
@@ -34,15 +32,16 @@ from webhook.server.settings.value_types import DurationError, parse_duration
 SCHEMA_FILE = "schema.json"
 
 
-"""Pods of one workload; each of them goes through the gate."""
-
 MAX_WAIT_SECONDS: Final = 86_400.0
-"""Seconds that one step may wait."""
+"""The maximum seconds of one wait."""
+
+MAX_SCENARIOS: Final = 2_000
+MAX_FINDINGS: Final = 200
 
 
 @cache
 def get_scenario_language() -> DocumentSchema:
-    """What a sequence may say."""
+    """Return the schema of scenario documents."""
     schema = json.loads(files("webhook.cli.scenarios").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
     return DocumentSchema(
         schema,
@@ -53,7 +52,7 @@ def get_scenario_language() -> DocumentSchema:
 
 
 def create_scenario_format_checker() -> FormatChecker:
-    """The formats of policies, and three more: where, how many, and how long."""
+    """Return a checker of the formats of policies and of the formats `path`, `count` and `duration`."""
     format_checker = create_format_checker()
     format_checker.checks("path", raises=FormatError)(_is_path)
     format_checker.checks("count", raises=FormatError)(_is_count)
@@ -62,14 +61,14 @@ def create_scenario_format_checker() -> FormatChecker:
 
 
 def _is_path(instance: Any) -> bool:
-    """A path that can be shown as it is."""
+    """Check that a path is not empty and printable."""
     if isinstance(instance, str) and not (instance.strip() and instance.isprintable()):
         raise FormatError(UNREADABLE, f"{quote_text(instance)!a} is no path; write one as in ../caps.yaml")
     return True
 
 
 def _is_count(instance: Any) -> bool:
-    """A number of pods."""
+    """Check a number of pods."""
     if isinstance(instance, Number):
         text = instance.text
         if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_PODS)) or int(text) > MAX_PODS:
@@ -80,7 +79,7 @@ def _is_count(instance: Any) -> bool:
 
 
 def _is_duration(instance: Any) -> bool:
-    """How long to wait."""
+    """Check the duration of a step."""
     if isinstance(instance, str):
         try:
             seconds = parse_duration(instance)
@@ -93,13 +92,9 @@ def _is_duration(instance: Any) -> bool:
     return True
 
 
-MAX_SCENARIOS: Final = 2_000
-MAX_FINDINGS: Final = 200
-
-
 @dataclass(slots=True)
 class _LoadedScenarios:
-    """What files say: sequences in the order written, and what is wrong, which keeps all of them from being run."""
+    """The scenarios in the order of the files, and the problems; one problem prevents the run of every scenario."""
 
     scenarios: list[Scenario] = field(default_factory=list)
     findings: list[LintFinding] = field(default_factory=list)
@@ -107,7 +102,7 @@ class _LoadedScenarios:
 
 
 def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
-    """Read every file; one that is broken does not hide the others."""
+    """Read every file; a broken file does not hide the problems of the others."""
     loaded = _LoadedScenarios()
     for name in find(arguments):
         if len(loaded.scenarios) > MAX_SCENARIOS or len(loaded.findings) > MAX_FINDINGS:
@@ -146,7 +141,7 @@ def _read_file(name: str, loaded: _LoadedScenarios) -> None:
 
 
 def _add_document(name: str, document: Node, reported: set[tuple[int, int]], loaded: _LoadedScenarios) -> None:
-    """One document; of a value at a place that was told of already, nothing more is said."""
+    """Add the scenario or the problems of a document; a position that has a finding already gets no second one."""
     shape_findings = check_shape(name, document, get_scenario_language())
     ambiguities = (replace(each, severity=Severity.ERROR) for each in check_ambiguous_numbers(name, document))
     loaded.findings += sorted(

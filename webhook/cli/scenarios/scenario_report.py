@@ -1,10 +1,7 @@
-"""Steps, verdicts and ledgers in words, as reports have them.
+"""Reports of scenario runs: as text, as data for JSON and YAML, and as JUnit XML.
 
-Reports of sequences: for a person, and as data.
-
-Reports as JUnit XML, which CI systems show beside their own tests.
-
-One suite a file, one case a sequence; the form that Jenkins' xunit plugin and GitLab's unit test reports read.
+The JUnit report has one suite for each file and one case for each scenario, in the form that Jenkins' xunit plugin and
+GitLab's unit test reports read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,9 +32,12 @@ from webhook.cli.scenarios.scenario import (
 from webhook.cli.scenarios.simulated_cluster import CapUsage
 from webhook.policy.model import SourceLocation
 
+_STYLES = {"ok": "green", "FAILED": "bold red"}
+_INVALID_XML_CHARACTERS = dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd")
+
 
 def format_action(step: ScenarioStep) -> str:
-    """What a step does: `create pod trainer`."""
+    """Return the action of a step as text, for example `create pod trainer`."""
     match step.action:
         case Create(body):
             phrase = f"create {_format_object(body)}"
@@ -60,7 +60,7 @@ def _format_object(body: JsonObject) -> str:
 
 
 def format_ledgers(cap_usages: Sequence[CapUsage]) -> Iterator[tuple[str, str]]:
-    """Each ledger that holds or promises anything, and what: `nvidia.com/gpu held 6, promised 2, free 0`."""
+    """Yield the title and the amounts of each ledger with used or reserved amounts, or without a first count."""
     for cap_usage in cap_usages:
         parts = [
             _format_cap_usage(cap_usage, name)
@@ -80,23 +80,20 @@ def _format_cap_usage(cap_usage: CapUsage, name: str) -> str:
     return f"{name} held {format_amount(name, used)}, promised {format_amount(name, reserved)}{free_text}"
 
 
-_STYLES = {"ok": "green", "FAILED": "bold red"}
-
-
 def render_report(results: Sequence[ScenarioResult], *, verbose: bool) -> RenderableType:
-    """One line a sequence; beneath it where it went wrong, and if `verbose` every step."""
+    """Render one line for each scenario with its failure, and with every step if `verbose`."""
     return Group(*(part for result in results for part in _render_scenario(result, verbose=verbose)))
 
 
 def format_summary(results: Sequence[ScenarioResult], files: int) -> str:
-    """`3 sequences in 2 files: 2 ok, 1 failed`."""
+    """Return the counts as text, for example `3 sequences in 2 files: 2 ok, 1 failed`."""
     failed = sum(result.failed_step is not None for result in results)
     parts = [f"{number} {word}" for number, word in ((len(results) - failed, "ok"), (failed, "failed")) if number]
     return f"{_format_count(len(results), 'sequence')} in {_format_count(files, 'file')}: {', '.join(parts)}"
 
 
 def convert_report(results: Sequence[ScenarioResult]) -> dict[str, Any]:
-    """The same for a program. A change of a key's meaning is a breaking one."""
+    """Convert the results to JSON values. A change of a key's meaning is a breaking change."""
     failed = sum(result.failed_step is not None for result in results)
     counts = {"sequences": len(results), "ok": len(results) - failed, "failed": failed}
     return {"sequences": [_convert_scenario(each) for each in results], "summary": counts}
@@ -208,11 +205,8 @@ def _convert_cap_usage(cap_usage: CapUsage) -> dict[str, Any]:
     }
 
 
-_INVALID_XML_CHARACTERS = dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd")
-
-
 def format_junit(results: Sequence[ScenarioResult]) -> str:
-    """The whole report."""
+    """Return the results as JUnit XML."""
     return "\n".join(_list_lines(results)) + "\n"
 
 
@@ -256,5 +250,5 @@ def _format_counts(results: Sequence[ScenarioResult]) -> str:
 
 
 def _quote(text: str) -> str:
-    """An attribute; line ends are kept, and what XML cannot hold is not."""
+    """Return a quoted XML attribute value; line ends are kept, and invalid XML characters are replaced."""
     return quoteattr(escape_control(text).translate(_INVALID_XML_CHARACTERS))

@@ -1,6 +1,6 @@
-"""A world for one sequence: the gate and the keeper of the server, an API server, controllers, and time.
+"""A simulated cluster for one scenario: gate, ledger reconciler, API server, controllers, and clock.
 
-Watches tell at once; ledgers are kept, and controllers try again, when time passes.
+Watch events arrive at once. Ledgers are reconciled and controllers retry only when the clock advances.
 """
 
 import itertools
@@ -34,11 +34,10 @@ from webhook.state.watch.placing import ClusterView
 from webhook.state.watch.pods import PodRow
 from webhook.state.watch.view import PodView
 
-_FIRST_RECONCILE_SECONDS: Final = (
-    0.2  # as the server's keeper: soon after a change, then every second while something is promised
-)
+# As the server's reconciler: soon after a change, then every second while a ledger has reservations.
+_FIRST_RECONCILE_SECONDS: Final = 0.2
 _RECONCILE_SECONDS: Final = 1.0
-_ACTIVATION_RECONCILES: Final = 3  # the bound, a write after it, a look after that (docs/caps.md, rule 7)
+_ACTIVATION_RECONCILES: Final = 3  # the in-flight bound, a write after it, a read after that (docs/caps.md, rule 7)
 _DEFAULT_ALLOCATABLE: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
 _NODE: Final = {"apiVersion": "v1", "kind": "Node"}
 _NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
@@ -46,20 +45,20 @@ _NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
 
 @dataclass(frozen=True, slots=True)
 class CapUsage:
-    """One ledger as it is now; `hard` may be absent for a name that is only watched."""
+    """One ledger in its current state; a name with only a soft limit has no `hard` limit."""
 
     active_cap: ActiveCap
     namespace: str
     ledger: Ledger
 
     def get_free(self, name: str) -> int | None:
-        """What is left of hard; None where nothing bounds it."""
+        """Return the free amount; None if no hard limit exists."""
         hard = self.active_cap.hard.get(name)
         return None if hard is None else max(hard - self.ledger.compute_charged().get(name, 0), 0)
 
 
 class SimulatedCluster:
-    """Everything that a sequence meets, in the state in which it begins: ledgers open, no pods."""
+    """The initial state of a scenario: its namespaces and nodes, active ledgers, no pods."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.now = 1000.0
@@ -95,22 +94,26 @@ class SimulatedCluster:
         self._create_initial_objects(scenario)
 
     def is_available(self) -> bool:
-        """Always: nothing is ever told too late here."""
+        """Return True: the watches of a simulated cluster are never late."""
         return True
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
-        """The nodes, and the pods that name one: nobody schedules the others."""
+        """Yield a snapshot of the nodes and the pods with a node name; no scheduler binds the other pods."""
         with self._scheduler_cache.held(_FIRST_RECONCILE_SECONDS) as cluster:
             yield ClusterSnapshot(cluster, has_pods=pods) if cluster is not None else None
 
     def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
-        """The revision of a stored pod, for the keeper; None when there is none of that name, or another one."""
-        found = self.store.find(ObjectKey("Pod", namespace, name))
-        return int(found["metadata"]["resourceVersion"]) if found and found["metadata"]["uid"] == uid else None
+        """Return the revision of a stored pod for the reconciler; None if it is missing or has another uid."""
+        stored_pod = self.store.find(ObjectKey("Pod", namespace, name))
+        return (
+            int(stored_pod["metadata"]["resourceVersion"])
+            if stored_pod and stored_pod["metadata"]["uid"] == uid
+            else None
+        )
 
     def wait(self, seconds: float) -> ControllerResult:
-        """Let time pass. Controllers that were refused try again after 1, 2, 4, 8 … seconds."""
+        """Advance the clock. Controllers retry rejected creates after 1, 2, 4, 8 … seconds."""
         started_at, end = self.now, self.now + seconds
         result, retry_delay = ControllerResult(pods_missing=self.controllers.pods_missing), 1.0
         self.now = min(started_at + _FIRST_RECONCILE_SECONDS, end)
@@ -125,7 +128,7 @@ class SimulatedCluster:
         return result
 
     def list_cap_usages(self) -> list[CapUsage]:
-        """Every ledger that counts the pods of these namespaces, in the order of caps and namespaces."""
+        """Return every ledger of the scenario's namespaces, ordered by cap and namespace."""
         cap_usages = [
             CapUsage(active_cap, key.namespace, self._read_ledger(key)) for key, active_cap in self._list_ledger_keys()
         ]
@@ -165,7 +168,7 @@ class SimulatedCluster:
         return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(Amounts())
 
     def _send_watch_event(self, event: str, key: ObjectKey, body: JsonObject) -> None:
-        """What the watches hear; before the first list they hear nothing."""
+        """Apply a change to the stores as a watch would."""
         if key.kind == "Pod":
             self._apply_pod_event(self._pod_codec.event(_encode_watch_event(event, body)))
         elif key.kind == "Namespace":
@@ -189,7 +192,7 @@ def _encode_watch_event(event: str, body: JsonObject) -> bytes:
 
 
 def _add_default_allocatable(node: JsonObject) -> JsonObject:
-    """A node with plenty of what every node has and a story seldom says."""
+    """Return the node with defaults for the allocatable resources that it does not declare."""
     status = node.get("status") or {}
     allocatable = status.get("allocatable") or status.get("capacity") or {}
     return {**node, "status": {**status, "allocatable": {**_DEFAULT_ALLOCATABLE, **allocatable}}}

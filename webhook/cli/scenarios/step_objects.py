@@ -1,6 +1,6 @@
-"""Nodes to plain values, as an object's JSON has them.
+"""The objects that steps send: in short form, as a manifest, or in a file beside the scenario.
 
-The objects that steps send: written in short, whole, or in a file beside the sequence.
+YAML nodes are converted to plain JSON values.
 """
 
 import io
@@ -22,44 +22,10 @@ from webhook.policy.policy_builder import Fields
 from webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNREADABLE, WRONG_TYPE
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
-
-
-def convert_node(node: Node | None) -> Any:
-    """The value of a node; a number that is not a whole one stays the text it is, which a quantity may be as well."""
-    match node:
-        case Mapping():
-            return {key.text: convert_node(value) for key, value in node.pairs}
-        case Sequence():
-            return [convert_node(item) for item in node.items]
-        case Scalar():
-            return _convert_scalar(node)
-        case None:
-            return None
-
-
-def get_mapping(fields: Fields, name: str) -> dict[str, Any]:
-    """The value of a field that is a mapping; empty where it is absent."""
-    value = convert_node(fields.get_node(name))
-    return value if isinstance(value, dict) else {}
-
-
-def parse_count(node: Node | None) -> int | None:
-    """The value of a field that the schema has judged to be a number of pods."""
-    return int(node.text) if isinstance(node, Scalar) else None
-
-
-def _convert_scalar(node: Scalar) -> Any:
-    if not isinstance(node.value, Number):
-        return node.value
-    return int(node.text) if _INTEGER.fullmatch(node.text) else node.text
-
-
 WORKLOAD_KINDS: Final = {"deployment": ("apps/v1", "Deployment"), "statefulset": ("apps/v1", "StatefulSet")}
 SHORT_FORMS: Final = {"pod": ("v1", "Pod"), **WORKLOAD_KINDS, "job": ("batch/v1", "Job")}
-"""How an object is named in short: its API version and kind."""
-
+"""The API version and kind of each short form."""
 _INPUT_LIMITS = Bounds(size=1 << 20, depth=40, documents=10, nodes=50_000, expanded=10_000)
-
 _MAX_DIGITS: Final = 18
 _SHORT_FIELDS: Final = (
     "replicas",
@@ -72,8 +38,38 @@ _SHORT_FIELDS: Final = (
 )
 
 
+def convert_node(node: Node | None) -> Any:
+    """Return the JSON value of a node; a number that is not an integer stays a string, which can be a quantity."""
+    match node:
+        case Mapping():
+            return {key.text: convert_node(value) for key, value in node.pairs}
+        case Sequence():
+            return [convert_node(item) for item in node.items]
+        case Scalar():
+            return _convert_scalar(node)
+        case None:
+            return None
+
+
+def get_mapping(fields: Fields, name: str) -> dict[str, Any]:
+    """Return the value of a mapping field; empty if the field is absent."""
+    value = convert_node(fields.get_node(name))
+    return value if isinstance(value, dict) else {}
+
+
+def parse_count(node: Node | None) -> int | None:
+    """Return the value of a field that the schema has validated as a number of pods."""
+    return int(node.text) if isinstance(node, Scalar) else None
+
+
+def _convert_scalar(node: Scalar) -> Any:
+    if not isinstance(node.value, Number):
+        return node.value
+    return int(node.text) if _INTEGER.fullmatch(node.text) else node.text
+
+
 class StepObjectError(TallygateError):
-    """A step does not say which object it sends; the finding tells why."""
+    """A step whose object is missing, ambiguous or unreadable; the finding has the reason."""
 
     def __init__(self, finding: LintFinding) -> None:
         self.finding = finding
@@ -81,10 +77,10 @@ class StepObjectError(TallygateError):
 
 
 def build_object(fields: Fields, source: SourceLocation) -> JsonObject:
-    """The object of a step.
+    """Return the object of a step.
 
     Raises:
-        ObjectError: it is said in no way or in several, or its file holds something else.
+        StepObjectError: if the step names no object or several, or its file contains anything else.
     """
     forms = [name for name in (*SHORT_FORMS, "manifest", "file") if fields.get_node(name) is not None]
     if not forms:
@@ -109,7 +105,7 @@ def build_object(fields: Fields, source: SourceLocation) -> JsonObject:
 
 
 def get_requests_and_limits(fields: Fields) -> tuple[JsonObject, JsonObject]:
-    """Requests and limits that are written: `resources` is both."""
+    """Return the written requests and limits; `resources` sets both."""
     resources = get_mapping(fields, "resources")
     return {**resources, **get_mapping(fields, "requests")}, {**resources, **get_mapping(fields, "limits")}
 
@@ -167,7 +163,7 @@ def _read_object(path: str, source: SourceLocation) -> JsonObject:
 
 
 def _parse_integer(text: str) -> int | str:
-    """A whole number; one that is longer than any that Kubernetes knows stays a text."""
+    """Return an integer; one with more than 18 digits, which exceeds every number of Kubernetes, stays a string."""
     return int(text) if len(text) <= _MAX_DIGITS else text
 
 

@@ -1,9 +1,7 @@
-"""Who owns what: controllers by kind, how they sign, and what their objects say of it.
+"""Simulated workload controllers: they create the pods of workloads, retry rejected creates, and collect garbage.
 
-Controllers as far as caps meet them: they make the pods of workloads, try again later, and take away what is owned.
-
-As kube-controller-manager v1.36 does it, but for names (`NAME-1`, `NAME-2`, …, lowest first) and rollouts: when a
-template changes, the pods of the old one stay.
+They follow kube-controller-manager v1.36 except for names (`NAME-1`, `NAME-2`, …, the lowest free number first) and
+rollouts: after a change of the template the existing pods stay.
 """
 
 from collections.abc import Iterator
@@ -32,19 +30,19 @@ _GROUPS: Final = ("system:serviceaccounts", "system:serviceaccounts:kube-system"
 
 
 def create_request(key: ObjectKey) -> ApiRequest:
-    """How the controller of a kind asks."""
+    """Return a request by the controller of a kind."""
     name = CONTROLLER_NAMES[key.kind]
     return ApiRequest(UserInfo(f"system:serviceaccount:kube-system:{name}", _GROUPS), key.namespace)
 
 
 def create_owner_reference(key: ObjectKey, owner: JsonObject) -> JsonObject:
-    """What an owned object says of its owner."""
+    """Return the owner reference for the objects that an owner controls."""
     uid = owner["metadata"]["uid"]
     return {"apiVersion": owner["apiVersion"], "kind": key.kind, "name": key.name, "uid": uid, "controller": True}
 
 
 def find_owner(body: JsonObject) -> JsonObject | None:
-    """The controller that owns an object, where one of ours does."""
+    """Return the owner reference of the modelled controller of an object; None if it has none."""
     references = body["metadata"].get("ownerReferences") or ()
     return next(
         (
@@ -57,13 +55,13 @@ def find_owner(body: JsonObject) -> JsonObject | None:
 
 
 def is_owned(pod: JsonObject, workload: JsonObject) -> bool:
-    """Whether this very workload owns a pod."""
+    """Return whether this workload, by its uid, owns the pod."""
     owner_reference = find_owner(pod)
     return owner_reference is not None and owner_reference.get("uid") == workload["metadata"]["uid"]
 
 
 def get_phase(pod: JsonObject) -> str:
-    """The phase of a pod; empty while nobody has said one."""
+    """Return the phase of a pod; an empty string before the phase is set."""
     return str((pod.get("status") or {}).get("phase", ""))
 
 
@@ -72,20 +70,20 @@ _POD_OWNER_KINDS: Final = tuple(kind for kind in CONTROLLER_NAMES if kind != "De
 
 @dataclass(frozen=True, slots=True)
 class ControllerResult:
-    """What controllers came to: events on workloads, pods made, and pods still missing because they were refused."""
+    """The result of the controllers: events on workloads, created pods, and missing pods of rejected creates."""
 
     events: tuple[str, ...] = ()
     pods_created: int = 0
     pods_missing: int = 0
 
     def __add__(self, other: "ControllerResult") -> "ControllerResult":
-        """One after the other: what is missing is so at the end."""
+        """Return the sum of two successive results; the missing pods are those of the later one."""
         events = tuple(dict.fromkeys((*self.events, *other.events)))
         return ControllerResult(events, self.pods_created + other.pods_created, other.pods_missing)
 
 
 class WorkloadControllers:
-    """Bring what is stored to what workloads ask for."""
+    """The controllers that adapt the stored objects to the workloads."""
 
     def __init__(self, api: ApiServer, store: ApiServerStore) -> None:
         self._api = api
@@ -94,9 +92,9 @@ class WorkloadControllers:
         self.pods_missing = 0
 
     def reconcile(self, *, retry: bool = False) -> ControllerResult:
-        """Let every controller look once at everything of its kind.
+        """Run every controller once for every workload.
 
-        What was refused, and has not changed since, is tried only `again`, as after a while.
+        A rejected create is repeated only if the workload has changed or `retry` is set.
         """
         if retry:
             self._rejected_at.clear()
@@ -114,7 +112,7 @@ class WorkloadControllers:
         return ControllerResult(tuple(events), created, missing)
 
     def _collect_garbage(self) -> None:
-        """Take away what nobody owns any more, as the garbage collector does."""
+        """Delete objects whose owner is deleted, as the garbage collector does."""
         for kind in ("ReplicaSet", "Pod"):
             owners = {
                 str(body["metadata"]["uid"])
@@ -127,7 +125,7 @@ class WorkloadControllers:
                     self._store.remove(key)
 
     def _roll_out(self, key: ObjectKey, deployment: JsonObject) -> Iterator[str]:
-        """Give a Deployment its ReplicaSet, of as many replicas."""
+        """Create or scale the ReplicaSet of a Deployment."""
         desired = _get_replicas(key.kind, deployment)
         replica_set_key = ObjectKey("ReplicaSet", key.namespace, key.name)
         replica_set = self._store.find(replica_set_key)
@@ -145,7 +143,7 @@ class WorkloadControllers:
             yield _format_event(key, "ReplicaSetCreateError", result)
 
     def _replicate(self, key: ObjectKey, workload: JsonObject) -> ControllerResult:
-        """Make the pods that a workload lacks, and delete those that it has too many of."""
+        """Create the missing pods of a workload and delete surplus ones."""
         pods = [(name, pod) for name, pod in self._store.list_objects("Pod") if is_owned(pod, workload)]
         active = [name for name, pod in pods if get_phase(pod) not in ENDED_PHASES]
         if key.kind == "DaemonSet":
@@ -157,7 +155,7 @@ class WorkloadControllers:
         return self._create_pods(key, workload, desired - len(active), len(active))
 
     def _create_pods(self, key: ObjectKey, workload: JsonObject, missing: int, active_count: int) -> ControllerResult:
-        """Create pods until one is refused: the others are as it is, and would be refused as well."""
+        """Create pods until one is rejected: the others are equal to it and would be rejected too."""
         version = workload["metadata"]["resourceVersion"]
         if self._rejected_at.get(key) == (version, active_count):
             return ControllerResult(pods_missing=max(missing, 0))
@@ -180,7 +178,7 @@ class WorkloadControllers:
         return max(min(count, completions - succeeded), 0)
 
     def _list_eligible_nodes(self, workload: JsonObject) -> list[ObjectKey]:
-        """The nodes that a DaemonSet's pods may run on, by its node selector."""
+        """Return the nodes for the pods of a DaemonSet, by its node selector."""
         node_selector = (_get_template(workload).get("spec") or {}).get("nodeSelector") or {}
         return [
             key
@@ -199,7 +197,7 @@ class WorkloadControllers:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}
 
     def _choose_name(self, key: ObjectKey) -> str:
-        """The lowest number that is free; a StatefulSet counts from 0."""
+        """Return a name with the lowest free number; a StatefulSet counts from 0."""
         number = int(key.kind != "StatefulSet")
         while ObjectKey("Pod", key.namespace, f"{key.name}-{number}") in self._store:
             number += 1
@@ -232,7 +230,7 @@ def _format_event(key: ObjectKey, reason: str, result: RequestResult) -> str:
 
 
 def add_controller_result(request_result: RequestResult, controller_result: ControllerResult) -> RequestResult:
-    """What came of a step, with what controllers made of it."""
+    """Return the result of a step with the result of the controllers."""
     return replace(
         request_result,
         events=controller_result.events,

@@ -1,4 +1,1 @@
-"""The command `serve`.
-
-And the controller that puts the certificates of the package `certs` and the server together.
-"""
+"""The command `serve`, and the controller that connects the package `certs` with the server."""

@@ -1,10 +1,7 @@
-"""What metrics say of the certificates that are kept in a Secret.
+"""The controller of `serve --tls-secret`: a thread that reconciles the certificates of a Secret for the server.
 
-When certificates are looked at: now and then, and soon after something has changed.
-
-`serve --tls-secret`: a thread that keeps the certificates of a Secret, and what the server serves with of it.
-
-Composed here, since the server and the certificates do not know each other.
+It reconciles at intervals and soon after a change, and reports metrics. It stands in the command line because the
+packages `certs` and `server` do not import each other.
 """
 
 import random
@@ -39,10 +36,22 @@ from webhook.server.settings.table import Settings
 from webhook.server.telemetry.metrics import Telemetry
 
 _RESULTS: Final = ("success", "failure")
+DEBOUNCE_SECONDS: Final = 0.05
+"""Seconds from the first notification to the reconciliation: both webhook configurations change together."""
+PROMPT_CHANGES: Final = 8
+"""The number of successive changes with the short delay; a registration causes about five."""
+_MAX_DOUBLINGS: Final = 16
+_RECONCILE_SECONDS: Final = 10.0  # between two reconciliations
+_MIN_RECONCILE_SECONDS: Final = 0.5  # while an action is pending
+_RECONCILES_PER_DELAY: Final = 20  # reconciliations in one propagation delay
+_START_TIMEOUT_SECONDS: Final = 60.0  # until the first certificate is available
+_JOIN_TIMEOUT_SECONDS: Final = 5.0
+_WARNING_DAYS: Final = 14
+_MAX_ACTIONS: Final = 6  # in one reconciliation: another controller may revert each of them
 
 
 class CertificateMetrics:
-    """Every series is there from the beginning, so that nothing has to have happened before it can be asked for."""
+    """Metrics of the certificates in the Secret; every series exists from the start, so a query always finds it."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._steps = Counter(
@@ -68,27 +77,21 @@ class CertificateMetrics:
             self._steps.labels(action)
 
     def count_action(self, action: What) -> None:
-        """Count a step."""
+        """Count an action."""
         self._steps.labels(action).inc()
 
     def count_reconcile(self, *, success: bool) -> None:
-        """Count a look."""
+        """Count a reconciliation."""
         self._reconciles.labels("success" if success else "failure").inc()
         if success:
             self._last_success.set_to_current_time()
 
 
-DEBOUNCE_SECONDS: Final = 0.05
-"""From being told of a change to looking: both configurations change together."""
-
-PROMPT_CHANGES: Final = 8
-"""So many changes in a row are looked at so soon; what becomes of a registration is some five."""
-
-_MAX_DOUBLINGS: Final = 16
-
-
 class ChangeDebouncer:
-    """Of one thread. `change` may be called by any; `rest` waits so many seconds, or less when it is time to stop."""
+    """The debouncer of one waiting thread; `notify` may be called by any thread.
+
+    `sleep` waits for the given seconds, or less when the controller stops.
+    """
 
     def __init__(self, sleep: Callable[[float], object]) -> None:
         self._sleep = sleep
@@ -96,14 +99,15 @@ class ChangeDebouncer:
         self._change_count = 0
 
     def notify(self) -> None:
-        """Something has changed, or it is time to stop."""
+        """Report a change or a stop."""
         self._changed.set()
 
     def wait(self, interval: float) -> None:
-        """Wait for so many seconds, or until soon after something has changed.
+        """Wait for the interval in seconds, or until soon after a change.
 
-        Not the same for all replicas, so that mostly one does what is to be done before the next looks. The longer
-        changes go on, the later: somebody may write again and again what is put back here.
+        The time is random within ±20 %, so that mostly one replica finishes an action before the next one reconciles.
+        After `PROMPT_CHANGES` successive changes the delay doubles with each one: another controller may revert the
+        changes of this one again and again.
         """
         interval, started_at = interval * _draw_jitter(), time.monotonic()
         if not self._changed.wait(interval):
@@ -122,21 +126,12 @@ def _draw_jitter() -> float:
     return random.uniform(0.8, 1.2)  # noqa: S311  nothing secret about it
 
 
-_RECONCILE_SECONDS: Final = 10.0  # between two looks
-_MIN_RECONCILE_SECONDS: Final = 0.5  # while something is under way
-_RECONCILES_PER_DELAY: Final = 20  # so many looks in the time of settling
-_START_TIMEOUT_SECONDS: Final = 60.0  # to have something to serve with
-_JOIN_TIMEOUT_SECONDS: Final = 5.0
-_WARNING_DAYS: Final = 14
-_MAX_ACTIONS: Final = 6  # at a time: somebody else may undo each of them
-
-
 @contextmanager
 def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iterator[ServerSetup]:
-    """Keep the certificates of `tls_secret`; what the server is to serve with, and to be asked.
+    """Reconcile the certificates of `tls_secret` and yield the server's settings and readiness check.
 
     Raises:
-        ServeError: the settings contradict each other, or nothing can be served with within a minute.
+        ServeError: if the settings contradict each other, or no certificate is available within a minute.
     """
     if settings.tls_cert or settings.tls_key:
         raise ServeError("tls_secret takes the place of tls_cert and tls_key: give the one or the others")
@@ -165,7 +160,7 @@ def _open_folder(path: Path | None) -> Iterator[Folder]:
 
 
 class _CertificateController:
-    """The thread, and what it tells."""
+    """The thread, its log events, metrics and readiness status."""
 
     def __init__(self, settings: Settings, folder: Folder, telemetry: Telemetry) -> None:
         self._settings = settings
@@ -180,10 +175,10 @@ class _CertificateController:
         self._reconciler, self._watches = self._create_reconciler()
 
     def start(self) -> None:
-        """Have something to serve with, and go on from there.
+        """Wait for a certificate, then start the thread.
 
         Raises:
-            ServeError: there is nothing within a minute.
+            ServeError: if no certificate is available within a minute.
         """
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         self._reconcile()
@@ -196,14 +191,17 @@ class _CertificateController:
         self._watches.begin()
 
     def stop(self) -> None:
-        """Cease; a call under way is not waited for."""
+        """Stop the thread; a running call is not awaited for more than 5 s."""
         self._stop.set()
         self._debouncer.notify()
         self._watches.end()
         self._thread.join(_JOIN_TIMEOUT_SECONDS)
 
     def get_status(self) -> ReadinessStatus:
-        """Always ready: what is served with is told by the server's own check. What is amiss is told here."""
+        """Return the status, which is always ready; it includes the last failures.
+
+        The server's own check covers the served certificate.
+        """
         served = self._reconciler.served
         detail: dict[str, object] = {"secret": self._settings.tls_secret}
         if served:
@@ -252,7 +250,7 @@ class _CertificateController:
         return seconds
 
     def _reconcile(self) -> None:
-        """Look, and do what is to be done until nothing is."""
+        """Run the pending actions, at most 6, and report a failure."""
         try:
             for action in islice(iter(self._reconciler.round, None), _MAX_ACTIONS):
                 self._report_action(action)
@@ -261,7 +259,7 @@ class _CertificateController:
         except (CertsError, TallygateError) as error:
             self._set_failure(str(error))
         except Exception as crash:  # noqa: BLE001  # a fault of ours must not leave certificates unrenewed for good
-            last_frame = extract_tb(crash.__traceback__)[-1]  # what it says may hold what it was given
+            last_frame = extract_tb(crash.__traceback__)[-1]  # the exception's text may contain secret input
             self._set_failure(
                 f"a fault of tallygate: {type(crash).__name__} in {last_frame.name}, line {last_frame.lineno}"
             )
@@ -277,7 +275,7 @@ class _CertificateController:
         self._log.info("certificates-kept", step=action.what, message=action.why, **extra_fields)
 
     def _set_failure(self, failure: str) -> None:
-        """Remember a failure, or that there is none any more; log it when it is another than before."""
+        """Store the failure, which is empty after a success; log it when it changes."""
         if failure:
             self._metrics.count_reconcile(success=False)
         if failure and failure != self._failure:
@@ -296,7 +294,7 @@ class _CertificateController:
 
 
 def _choose_source(settings: Settings) -> Source:
-    """The cluster that is followed; where none is, that of a kubeconfig that is named, or the one this runs in."""
+    """Return the watched cluster; without one the cluster of the given kubeconfig, else the one of this pod."""
     if settings.cluster == "kubeconfig" or (settings.cluster == "none" and settings.kubeconfig):
         return Source(settings.kubeconfig, settings.context or None)
     return Source(in_cluster=True)

@@ -1,4 +1,4 @@
-"""`tallygate serve`: the gate, answering a cluster. Its options are the server's own table of settings."""
+"""The command `tallygate serve`: the gate as a server. Its options are the server's table of settings."""
 
 import os
 from pathlib import Path
@@ -39,7 +39,7 @@ def serve(config: Path | None, **flags: Any) -> None:
     settings = load_settings(flags, os.environ, config)
     if not settings.tls_secret:
         exit_process(serve_gate(settings))
-    # What keeps certificates, and the official client with it, is a quarter of such a start, and wanted here alone.
+    # The certificate controller imports the official client, a quarter of the start time: only this option needs it.
     from webhook.cli.serve.certificate_controller import run_certificate_controller  # noqa: PLC0415
 
     exit_process(serve_gate(settings, run_certificate_controller))

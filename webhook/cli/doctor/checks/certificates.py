@@ -1,6 +1,6 @@
-"""Who makes the gate's certificate, and what to type so that it is made anew, and trusted.
+"""Checks of the gate's certificate: its trust by the callers and its remaining lifetime.
 
-Whether who calls the gate trusts it, and for how long.
+The fix commands depend on the issuer of the certificate.
 """
 
 import base64
@@ -33,10 +33,17 @@ from webhook.cli.doctor.permissions import Feature, parse_features
 
 _CERTIFICATE_DIRECTORY = "certs.d/"  # as deploy/README.md calls it
 _INJECT_ANNOTATION = "cert-manager.io/inject-ca-from"
+WARN_BEFORE = timedelta(days=7)
+"""The remaining lifetime of a warning; for a certificate with a short lifetime a tenth of that."""
+_LIFETIME_PARTS = 10
+_DAY_SECONDS = 86400.0
+_TOLERANCE_SECONDS = 2.0  # both times are cut to whole seconds
+_MAX_TIMESTAMP = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+_RegisteredWebhook = tuple[str, WebhookConfiguration, Webhook]
 
 
 class _Issuer(Enum):
-    """Who makes it: somebody by `tallygate certs`, the gate itself, or cert-manager."""
+    """The issuer: a user with `tallygate certs`, the gate itself, or cert-manager."""
 
     MANUAL = auto()
     GATE = auto()
@@ -44,7 +51,7 @@ class _Issuer(Enum):
 
 
 def find_issuer(facts: GateFacts) -> _Issuer:
-    """Who does here."""
+    """Return the issuer of the gate's certificate."""
     if isinstance(facts.deployment, GateDeployment) and Feature.CERTIFICATES in parse_features(
         facts.deployment.arguments
     ):
@@ -58,7 +65,7 @@ def find_issuer(facts: GateFacts) -> _Issuer:
 
 
 def list_publish_commands(facts: GateFacts) -> tuple[str, ...]:
-    """Let the API server trust what the gate shows; where that is done without anybody, look why it is not."""
+    """Return commands that publish the gate's CA, or show the state of the controller that does."""
     match find_issuer(facts):
         case _Issuer.GATE:
             return (
@@ -73,7 +80,7 @@ def list_publish_commands(facts: GateFacts) -> tuple[str, ...]:
 
 
 def list_renew_commands(facts: GateFacts) -> tuple[str, ...]:
-    """Have it made anew, trusted, and put where the gate reads it."""
+    """Return commands that issue a new certificate, publish its CA, and store it for the gate."""
     match find_issuer(facts):
         case _Issuer.GATE:
             annotation = "tallygate.dev/renew=certificate"
@@ -82,7 +89,7 @@ def list_renew_commands(facts: GateFacts) -> tuple[str, ...]:
                     facts.location, "annotate", "secret", facts.location.secret_name, annotation, "--overwrite"
                 ),
             )
-        case _Issuer.CERT_MANAGER:  # which makes what is gone anew
+        case _Issuer.CERT_MANAGER:  # cert-manager recreates a deleted Secret
             return (format_namespaced_kubectl(facts.location, "delete", "secret", facts.location.secret_name),)
         case _Issuer.MANUAL:
             renew_command = f"tallygate certs renew {_CERTIFICATE_DIRECTORY}"
@@ -94,21 +101,14 @@ def list_renew_commands(facts: GateFacts) -> tuple[str, ...]:
 
 
 def _format_secret_update(facts: GateFacts) -> str:
-    """With the authorities beside, by which one replica knows another (docs/install.md, "The relay")."""
+    """Return a command that updates the Secret with `ca.crt`, which replicas need to trust each other.
+
+    See docs/install.md, "The relay".
+    """
     files = (f"--from-file={_CERTIFICATE_DIRECTORY}{name}" for name in (CHAIN, KEY, AUTHORITIES))
     create_arguments = ("create", "secret", "generic", facts.location.secret_name, "--type=kubernetes.io/tls", *files)
     create_command = format_namespaced_kubectl(facts.location, *create_arguments, "--dry-run=client", "--output=yaml")
     return f"{create_command} | {format_kubectl(facts.location, 'apply', '--filename=-')}"
-
-
-WARN_BEFORE = timedelta(days=7)
-"""Of a certificate that lives long; of one that does not, a tenth of its life."""
-_LIFETIME_PARTS = 10
-_DAY_SECONDS = 86400.0
-_TOLERANCE_SECONDS = 2.0  # seconds; both are whole
-_MAX_TIMESTAMP = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
-
-_RegisteredWebhook = tuple[str, WebhookConfiguration, Webhook]
 
 
 def _list_webhooks(facts: GateFacts) -> list[_RegisteredWebhook]:
@@ -120,7 +120,7 @@ def _list_webhooks(facts: GateFacts) -> list[_RegisteredWebhook]:
 
 
 def _load_served_chain(facts: GateFacts) -> list[x509.Certificate] | Unavailable:
-    """What the gate shows, as far as it can be had: where it is called by URL that, else what its Secret holds."""
+    """Return the gate's chain: as served at its URL, else from its Secret."""
     if isinstance(facts.served_certificate, Unavailable):
         return facts.served_certificate
     if facts.served_certificate is not None:
@@ -183,7 +183,7 @@ def _get_host(webhook: Webhook) -> str:
 def _list_fix_commands(
     facts: GateFacts, registered: _RegisteredWebhook, chain: list[x509.Certificate]
 ) -> tuple[str, ...]:
-    """The bundle of another webhook, or of the Secret, where one is right; else have it published, or made anew."""
+    """Return a command that sets a valid bundle of another webhook or of the Secret, else renew or publish commands."""
     kind, configuration, webhook = registered
     bundles = [other_webhook.client_config.ca_bundle for _, _, other_webhook in _list_webhooks(facts)]
     if isinstance(facts.secret, TlsSecret):
@@ -223,12 +223,12 @@ def _check_certificate(facts: GateFacts) -> CheckResult:
 
 
 def _check_ca_bundles(facts: GateFacts) -> Iterator[CheckResult]:
-    """A bundle may hold one that has been succeeded; what counts is the one that lasts longest."""
+    """Check the certificate of each bundle that expires last: a bundle may also contain a replaced one."""
     for bundle in {webhook.client_config.ca_bundle for _, _, webhook in _list_webhooks(facts)} - {b""}:
         try:
             longest_lived = max(load_certificates(bundle), key=lambda each: each.not_valid_after_utc)
         except (CertificateChainError, ValueError):
-            continue  # `trusted` tells of it
+            continue  # the check `trusted` reports it
         yield from _check_lifetime(facts, "the authority in caBundle", longest_lived)
 
 
@@ -250,7 +250,7 @@ def _format_remaining(remaining: timedelta) -> str:
 
 
 def _check_replica_certificates(facts: GateFacts, chain: list[x509.Certificate] | Unavailable) -> Iterator[CheckResult]:
-    """What replicas themselves say that they serve with."""
+    """Check the expiry times that the replicas report."""
     if isinstance(facts.replicas, Unavailable):
         return
     for replica in facts.replicas:

@@ -1,4 +1,4 @@
-"""What else in the cluster counts the same things, or counts them by names of long ago."""
+"""Checks for ResourceQuotas that limit the same resources as caps, and for uses of opaque resource names."""
 
 import json
 from collections import Counter
@@ -35,7 +35,7 @@ def _check_quotas(facts: GateFacts) -> CheckResult:
 
 
 def _is_unscoped(quota: ResourceQuota) -> bool:
-    """With scopes it counts some pods only, and cannot be compared."""
+    """Return whether a quota has no scopes; with scopes it counts only some pods and cannot be compared."""
     return bool(quota.spec and not quota.spec.scopes and not quota.spec.scope_selector)
 
 
@@ -68,7 +68,7 @@ def _format_quota_patch(facts: GateFacts, namespace: str, name: str, key: str) -
 
 
 def _escape_pointer(text: str) -> str:
-    """As a step of a JSON pointer (RFC 6901)."""
+    """Escape text for a JSON pointer (RFC 6901)."""
     return text.replace("~", "~0").replace("/", "~1")
 
 
@@ -78,7 +78,7 @@ def _get_namespace_and_name(quota: ResourceQuota) -> tuple[str, str]:
 
 
 def _list_hard_limits(quota: ResourceQuota) -> Iterator[tuple[str, str, int]]:
-    """What it bounds: as it is written, in a cap's words, and how much."""
+    """Yield each hard limit: the name as written, the name in a cap, and the amount."""
     for key, raw in ((quota.spec.hard if quota.spec else None) or {}).items():
         counted = key.removeprefix(REQUESTS_PREFIX)
         if key == "count/pods":
@@ -86,7 +86,7 @@ def _list_hard_limits(quota: ResourceQuota) -> Iterator[tuple[str, str, int]]:
         try:
             yield key, counted, round_down_to_unit(counted, Quantity.from_json(raw))
         except QuantityError:
-            continue  # no API server stores it
+            continue  # an API server stores no invalid quantity
 
 
 def _check_opaque_names(facts: GateFacts) -> CheckResult:

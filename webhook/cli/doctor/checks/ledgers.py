@@ -1,4 +1,4 @@
-"""Whether ledgers are kept, in a form that this version writes, and say what pods hold."""
+"""Checks of the ledgers: their CustomResourceDefinition, their leader, and their agreement with the used amounts."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ _CRD_FILE = "deploy/kustomize/components/followed/crd.yaml"
 _CRD_NAME = f"{naming.PLURAL}.{naming.GROUP}"
 _MIN_REPLICAS = 2
 _MAX_LEASE_AGE_SECONDS = 4 * LEASE_DURATION_SECONDS
-"""Seconds: by then another replica would have taken the Lease over."""
+"""The seconds after which another replica should have acquired the Lease."""
 
 
 def _has_cluster_ledgers(facts: GateFacts) -> bool | None:
@@ -118,7 +118,7 @@ def _get_stored_schema(version: ResourceDefinitionVersion) -> Mapping[str, Any]:
 def _find_missing_fields(
     own_schema: Mapping[str, Any], stored_schema: Mapping[str, Any], path: str = ""
 ) -> Iterator[str]:
-    """Fields that this version writes and the stored schema would prune."""
+    """Yield the fields that this version writes and the stored schema would prune."""
     stored_properties = stored_schema.get("properties") if isinstance(stored_schema, dict) else None
     stored_properties = stored_properties if isinstance(stored_properties, dict) else {}
     for name, schema in (own_schema.get("properties") or {}).items():
@@ -147,7 +147,7 @@ def _check_leader(facts: GateFacts) -> CheckResult:
 
 
 def _check_standalone(facts: GateFacts) -> CheckResult:
-    """Who keeps ledgers in memory must be the only one."""
+    """Check that ledgers in memory have a single replica."""
     desired = facts.deployment.spec.replicas if isinstance(facts.deployment, GateDeployment) else 0
     observed = 0 if isinstance(facts.replicas, Unavailable) else len(facts.replicas)
     if max(desired, observed) < _MIN_REPLICAS:
@@ -164,7 +164,7 @@ def _check_standalone(facts: GateFacts) -> CheckResult:
 
 
 def _has_running_replica(facts: GateFacts) -> bool:
-    """Whether a replica was seen to run."""
+    """Return whether the readiness of any replica could be read."""
     replicas = () if isinstance(facts.replicas, Unavailable) else facts.replicas
     return any(not isinstance(replica.readiness, Unavailable) for replica in replicas)
 
@@ -188,7 +188,7 @@ def _check_lease_age(facts: GateFacts, lease: LeaderLease) -> CheckResult:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """A time as Kubernetes writes it; None for what is none."""
+    """Return a time in Kubernetes' format; None if it is invalid."""
     try:
         time = datetime.fromisoformat(text or "")
     except ValueError:

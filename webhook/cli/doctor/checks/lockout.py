@@ -1,4 +1,4 @@
-"""Whether the gate can stand in the cluster's way, and what it is kept out of."""
+"""Checks for requests that the gate can block while it is down, and for namespaces that are excluded from it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -55,13 +55,13 @@ _VITAL_REQUESTS = (
     RequestKind("certificates.k8s.io", "certificatesigningrequests", "CREATE", "Cluster"),
     RequestKind("rbac.authorization.k8s.io", "clusterroles", "UPDATE", "Cluster"),
 )
-"""What a cluster must be able to do while no gate answers, if one is ever to answer again. We judge none of it."""
+"""The requests that a cluster needs to recover while no gate responds. The gate evaluates none of them."""
 
 _RegisteredWebhook = tuple[str, WebhookConfiguration, Webhook]
 
 
 def _list_failing_webhooks(facts: GateFacts) -> Iterator[_RegisteredWebhook]:
-    """The webhooks without whose answer a request is refused."""
+    """Yield the webhooks whose failure rejects a request."""
     for kind, configuration in facts.list_configurations():
         for webhook in configuration.webhooks:
             if webhook.failure_policy == _FAIL_POLICY:
@@ -89,7 +89,7 @@ def _find_open_webhooks(facts: GateFacts) -> Iterator[CheckResult]:
 
 
 def _check_availability(facts: GateFacts) -> Iterator[CheckResult]:
-    """What Fail asks of those who answer."""
+    """Check the availability that failurePolicy Fail requires."""
     if facts.is_called_by_url:
         return
     deployment = facts.deployment
@@ -122,7 +122,10 @@ def _report_no_ready_replica(facts: GateFacts, deployment: GateDeployment) -> Ch
 
 
 def _list_scale_commands(facts: GateFacts, deployment: GateDeployment) -> tuple[str, ...]:
-    """A second replica, where ledgers are in the cluster: two that keep them in memory would each promise all of it."""
+    """Return a command for a second replica if the ledgers are in the cluster.
+
+    Two replicas with ledgers in memory would each reserve the whole cap.
+    """
     if Feature.CLUSTER_LEDGERS not in parse_features(deployment.arguments):
         return ()
     return (format_namespaced_kubectl(facts.location, "scale", "deployment/tallygate", "--replicas=2"),)
@@ -195,7 +198,7 @@ def _format_selector_patch(facts: GateFacts, kind: str, configuration: WebhookCo
 
 
 def _list_exempt_namespaces(facts: GateFacts) -> list[LabelledNamespace]:
-    """kube-system, and the gate's own where it runs in the cluster; with their labels, as far as they are known."""
+    """Return kube-system and, if the gate runs in the cluster, its namespace, with their labels as far as known."""
     namespaces_by_name = (
         {}
         if isinstance(facts.namespaces, Unavailable)
@@ -264,7 +267,7 @@ def _check_excluded_namespaces(facts: GateFacts) -> CheckResult:
 
 
 def _is_evaluated(pod_webhooks: Sequence[Webhook], namespace: LabelledNamespace) -> bool:
-    """Whether somebody is asked about new pods there, and about changed ones."""
+    """Return whether webhooks are called for creates and for updates of pods in the namespace."""
     return all(
         any(is_called_for(webhook, request) and is_namespace_selected(webhook, namespace) for webhook in pod_webhooks)
         for request in (CREATE_POD, UPDATE_POD)

@@ -1,4 +1,4 @@
-"""Whether the API server reaches the gate, and the gate judges: by pods that are sent as a dry run."""
+"""The check that the API server reaches the gate and the gate evaluates pods, by dry runs."""
 
 import re
 
@@ -40,7 +40,7 @@ def _check_reachable(facts: GateFacts) -> CheckResult:
 
 
 def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:
-    """Whether nobody but a gate that answered can have led to this."""
+    """Return whether only a gate that responded can have caused this result."""
     denied = _DENIED.search(dry_run.message)
     if denied:
         return denied[1] in names
@@ -67,7 +67,7 @@ def _format_inconclusive(dry_run: DryRun) -> str:
 
 def _list_inspect_commands(facts: GateFacts, message: str) -> tuple[str, ...]:
     if "x509" in message:
-        return ()  # `trusted` says what to type
+        return ()  # the check `trusted` has the fix commands
     if facts.is_called_by_url:
         return ()
     return (

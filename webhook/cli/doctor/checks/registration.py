@@ -1,7 +1,4 @@
-"""Whether the API server is told to ask, of all that is judged, and in time.
-
-Whether the gate may do what it is started to do.
-"""
+"""Checks of the registration: requests, selectors, timeouts and reinvocation; and of the gate's permissions."""
 
 from collections.abc import Iterator
 
@@ -32,10 +29,12 @@ from webhook.cli.doctor.webhook_match import (
 )
 
 MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10
-"""Seconds within which a webhook's timeout does no harm: a write to a ledger in a busy cluster takes up to two, and
-what waits for a gate that hangs waits for the whole of it."""
+"""The harmless range of a webhook's timeout in seconds. A write of a ledger in a busy cluster can take 2 s, and a
+request waits for the whole timeout if the gate hangs.
+"""
 
 _PHASES = {MUTATING: Phase.MUTATING, VALIDATING: Phase.VALIDATING}
+_OVERLAY = "deploy/kustomize/mine"
 
 
 def _check_registered(facts: GateFacts) -> CheckResult:
@@ -143,12 +142,17 @@ def _check_timeouts(facts: GateFacts) -> CheckResult:
                     reason, format_webhook_patch(facts.location, kind, configuration, webhook, "timeoutSeconds", 5)
                 )
             )
-    timeouts = sorted({each.timeout_seconds for _, found in facts.list_configurations() for each in found.webhooks})
+    timeouts = sorted(
+        {each.timeout_seconds for _, configuration in facts.list_configurations() for each in configuration.webhooks}
+    )
     return _require_registration(facts, combine_results(results, create_pass(f"{', '.join(map(str, timeouts))} s")))
 
 
 def _check_reinvocation(facts: GateFacts) -> CheckResult:
-    """Mutating webhooks are called by the names of their configurations (apiserver, mutating_webhook_manager.go)."""
+    """Check the mutating webhooks after the gate's.
+
+    The API server calls them in the order of their configurations' names (apiserver, mutating_webhook_manager.go).
+    """
     if not isinstance(facts.mutating, WebhookConfiguration):
         return create_unknown(facts.registration_problem or "the gate's own mutating configuration cannot be seen")
     if isinstance(facts.other_configurations, Unavailable):
@@ -189,7 +193,7 @@ def _list_all_request_kinds(configuration: WebhookConfiguration) -> Iterator[Req
 
 
 def _list_rule_fixes(facts: GateFacts, kind: str, configuration: WebhookConfiguration) -> Iterator[str]:
-    """Commands that let every webhook have the rules that it is registered with."""
+    """Yield commands that restore the registered rules of every webhook."""
     expected = ExpectedConfigurations(facts.location)
     for webhook in configuration.webhooks:
         expected_webhook = expected.find_webhook(kind, webhook.name)
@@ -203,7 +207,7 @@ def _list_rule_fixes(facts: GateFacts, kind: str, configuration: WebhookConfigur
 
 
 def _format_register(facts: GateFacts) -> str:
-    """The overlay that deploy/README.md lets everybody write."""
+    """Return a command that applies the overlay of the user (deploy/README.md)."""
     return format_kubectl(facts.location, "apply", "-k", "deploy/kustomize/mine")
 
 
@@ -241,9 +245,6 @@ CHECKS = (
 )
 
 
-_OVERLAY = "deploy/kustomize/mine"
-
-
 def _check_permissions(facts: GateFacts) -> CheckResult:
     if isinstance(facts.permissions, Unavailable):
         return create_unknown(f"what the gate's ServiceAccount may do could not be asked: {facts.permissions.reason}")
@@ -262,7 +263,7 @@ def _check_permissions(facts: GateFacts) -> CheckResult:
     create_result = create_warning if features is None else create_failure
     files = dict.fromkeys(each.permission.feature.manifest_path for each in needed if not each.allowed)
     reason = f"ServiceAccount {account} lacks {len(missing)} of {len(needed)} rights: {format_names(missing)}"
-    if facts.location.namespace != DEFAULT_NAMESPACE:  # another overlay has put it there, and knows how
+    if facts.location.namespace != DEFAULT_NAMESPACE:  # only the user's overlay has this namespace
         return create_result(reason, format_kubectl(facts.location, "apply", "-k", _OVERLAY))
     return create_result(reason, *(format_kubectl(facts.location, "apply", f"--filename={file}") for file in files))
 

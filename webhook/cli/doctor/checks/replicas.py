@@ -1,6 +1,6 @@
-"""Whether the replicas are well, and go by the same policies and by what is so now.
+"""Checks of the replicas: readiness, versions, active policies, age of the watches, and clocks.
 
-Whether clocks agree: by the Date that the API server and each replica answer with.
+The clocks are compared by the `Date` header of the API server and of each replica.
 """
 
 from collections import defaultdict
@@ -22,11 +22,16 @@ from webhook.cli.doctor.checks.ledgers import parse_time
 from webhook.cli.doctor.facts import GateFacts, Replica, Unavailable
 
 STALE_SECONDS = 120.0
-"""Seconds after which what a watch has told is stale (docs/metrics.md)."""
+"""The seconds after which the data of a watch is stale (docs/metrics.md)."""
 _MAX_MESSAGE_CHARACTERS = 200
 _NO_REPLICA = "no replica runs"
 _DIGEST_LENGTH = 12
 _FAILURE_KEYS = ("failure", "error", "complaint")
+
+WARN_OFFSET_SECONDS, FAIL_OFFSET_SECONDS = 5.0, 300.0
+"""Seconds. A `Date` has no fractions and some latency. From five minutes on, new tokens and certificates are not valid
+yet.
+"""
 
 
 def _format_count(count: int) -> str:
@@ -235,11 +240,6 @@ CHECKS = (
 )
 
 
-WARN_OFFSET_SECONDS, FAIL_OFFSET_SECONDS = 5.0, 300.0
-"""Seconds. A Date has no fractions, and takes its time to come; from five minutes on tokens and certificates that are
-new are not valid yet."""
-
-
 def _check_clocks(facts: GateFacts) -> CheckResult:
     if facts.clock_offset is None:
         return create_unknown("the API server answers without a Date")
@@ -260,7 +260,10 @@ def _check_clocks(facts: GateFacts) -> CheckResult:
 
 
 def _measure_leader_offset(facts: GateFacts, clock_offset: float) -> dict[str, float]:
-    """Of a Lease it can only be told that its holder is ahead: when it was to be renewed, nobody else knows."""
+    """Return the seconds by which the leader's clock is ahead.
+
+    A Lease cannot show a clock that is behind, because the planned renewal time is unknown.
+    """
     if not isinstance(facts.lease, LeaderLease) or (renewed_at := parse_time(facts.lease.spec.renew_time)) is None:
         return {}
     seconds = (renewed_at - facts.now).total_seconds() - clock_offset
