@@ -157,10 +157,11 @@ def test_another_that_nobody_vouches_for_is_told_nothing(tmp_path: Path, gate: S
     stranger.mkdir()
     with ServerProcess(stranger) as another:
         others = _others(another, gate)
-        with _before(gate, decision_timeout="500ms", **others) as relay, relay.client() as client:
+        with _before(gate, decision_timeout="2s", **others) as relay, relay.client() as client:
             _end(gate)
             answer = client.post(MUTATE, content=review())
         assert answer.status_code == 503
+        assert "Connection refused" in answer.json()["message"]
         assert "CERTIFICATE_VERIFY_FAILED" in answer.json()["message"]
         assert another.counted("tallygate_admission_requests_total") == 0
 

@@ -63,7 +63,7 @@ class UpstreamTimeout:
 
 
 SendToUpstream = Callable[[RelayRequest, UpstreamTimeout], RelayResponse]
-"""Asks one gate, once. Raises SilentError."""
+"""Asks one gate, once; raises UnreachableError if it does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +78,9 @@ class PeerService:
         return f"{self.host}:{self.port}"
 
 
-_RETRY_SECONDS: Final = (
-    0.02  # seconds until the same is asked again: a gate that is started anew takes half a second and more
-)
-_MAX_PEER_ATTEMPTS: Final = (
-    10  # that a Service leads to another than this relay itself, before the own gate is waited for
-)
-_FALLBACK_SECONDS: Final = (
-    1.5  # seconds that a gate which takes its time leaves for another; a tenth of one is an answer's
-)
+_RETRY_SECONDS: Final = 0.02  # before the same upstream is asked again: a gate takes half a second and more to restart
+_MAX_PEER_ATTEMPTS: Final = 10  # before the local gate is asked again: a Service may lead back to this relay
+_FALLBACK_SECONDS: Final = 1.5  # that a slow gate leaves for the next upstream; an answer takes a tenth of a second
 _FALLBACK_SHARE: Final = 1 / 3  # of the remaining time, if that is more: a long timeout is set where gates are slow
 _LAST_RESORT_SECONDS: Final = 1.0  # seconds before the end from which on a gate that is not ready is asked, too
 _MIN_SECONDS: Final = 0.02  # seconds in which it is worth asking
@@ -97,21 +91,21 @@ UpstreamKind = Literal["own", "another", "nobody"]
 
 @dataclass(frozen=True, slots=True)
 class RelayClock:
-    """Monotonic seconds, and a pause of so many."""
+    """The monotonic clock in seconds, and a pause in seconds."""
 
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
 class Relay:
-    """Asks gates until one answers. To ask two about one review does no harm: what a cap promises, it promises by UID.
+    """A proxy that asks gates until one answers. Two may be asked about one review: reservations are keyed by UID.
 
     Args:
-        own: the gate beside it.
-        others: another replica's, whichever; None when there is none to ask. By chance it is the relay itself.
-        voice: told when the own gate falls silent and when it answers again; counts who answered.
-        name: what this relay calls itself where it asks others.
-        clock: what time is.
+        send_to_local: asks the gate in the relay's own pod.
+        send_to_peer: asks another replica; None without any. By chance the Service leads back to the relay itself.
+        telemetry: logs when the local gate becomes unreachable and reachable, and counts the upstreams that answered.
+        name: the name that this relay sends to its peers.
+        clock: the clock.
     """
 
     def __init__(
@@ -130,12 +124,12 @@ class Relay:
         self._counters = _create_counters(telemetry.metrics.registry)
 
     def forward(self, request: RelayRequest, deadline: float) -> RelayResponse:
-        """What a gate says before the monotonic `deadline`.
+        """Return the first response of a gate before the monotonic `deadline`.
 
         Raises:
-            SilentError: none said anything; the text is of the last that was asked.
+            UnreachableError: if no gate answers; the text has the last reason of the local gate and of its peers.
         """
-        reason = "there is none to ask, or no time"
+        reasons: dict[UpstreamKind, str] = {}
         for upstream, fallback_seconds in self._schedule_attempts(request, deadline):
             remaining = deadline - self._clock.monotonic()
             fallback = max(fallback_seconds, remaining * _FALLBACK_SHARE) if fallback_seconds else 0.0
@@ -143,15 +137,16 @@ class Relay:
             try:
                 response = self._send(upstream, request, UpstreamTimeout(seconds, remaining < _LAST_RESORT_SECONDS))
             except UnreachableError as error:
-                reason = str(error)  # the error itself would hold this frame, and with it the review, in a circle
+                # The error itself would keep this frame, and with it the review, in a reference cycle.
+                reasons[upstream] = str(error)
             else:
                 self._counters[upstream].inc()
                 return response
         self._counters["nobody"].inc()
-        raise UnreachableError(reason)
+        raise UnreachableError("; ".join(reasons.values()) or "there is none to ask, or no time")
 
     def _schedule_attempts(self, request: RelayRequest, deadline: float) -> Iterator[tuple[UpstreamKind, float]]:
-        """Who is to be asked next, while there is time, and the seconds to be left for who comes after."""
+        """Yield the next upstream while there is time, and the seconds to leave for the one after it."""
         previous = ""
         for upstream, fallback_seconds in self._order_upstreams(request):
             if upstream == previous:
@@ -162,7 +157,7 @@ class Relay:
             yield upstream, fallback_seconds
 
     def _order_upstreams(self, request: RelayRequest) -> Iterator[tuple[UpstreamKind, float]]:
-        """Endless, but for a review that came from a relay: that is sent to no other, and not in a circle."""
+        """Yield upstreams without end; a review from another relay goes to the local gate only, never in a circle."""
         if request.relayed_by:
             yield from () if request.relayed_by == self._name else (("own", 0.0),)
             return
@@ -188,19 +183,17 @@ class Relay:
 
 
 class LocalHealth:
-    """What is known of the gate beside the relay. Whether it answers is logged when that changes."""
+    """The reachability of the local gate; a change is logged."""
 
     def __init__(self, log: Logger, monotonic: Callable[[], float]) -> None:
         self._log = log
         self._monotonic = monotonic
         self._is_reachable = True
         self._backoff_until = 0.0
-        self._is_late = (
-            False  # when it was asked last; to ask one that is gone costs nothing, one that is held up seconds
-        )
+        self._is_late = False  # at the last request: to ask a deleted gate costs nothing, to ask a hanging one seconds
 
     def is_preferred(self) -> bool:
-        """Whether before another. One that was late is for one review only, every few seconds, that finds out."""
+        """Return whether to ask it before a peer; a gate that was late is asked by one review every few seconds."""
         now = self._monotonic()
         if self._is_late and now < self._backoff_until:
             return False
@@ -208,7 +201,7 @@ class LocalHealth:
         return True
 
     def mark_unreachable(self, error: UnreachableError) -> None:
-        """It did not answer."""
+        """Record that it did not answer."""
         self._is_late = isinstance(error, SlowUpstreamError)
         self._backoff_until = self._monotonic() + _LATE_BACKOFF_SECONDS
         if self._is_reachable:
@@ -216,7 +209,7 @@ class LocalHealth:
             self._log.warning("gate-silent", message=str(error))
 
     def mark_reachable(self) -> None:
-        """It did."""
+        """Record that it answered."""
         self._is_late = False
         if not self._is_reachable:
             self._is_reachable = True

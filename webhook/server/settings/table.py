@@ -1,5 +1,5 @@
 """The table of all settings of the server. Flags, variables, file keys and documentation are derived from it."""
-# ruff: noqa: RUF009 - a field's default is made by `_option`, once, and is immutable
+# ruff: noqa: RUF009 - a field's default is made by `_create_field`, once, and is immutable
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
