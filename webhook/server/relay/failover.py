@@ -1,7 +1,4 @@
-"""What is passed on, what is heard, and what asking comes to.
-
-Who is asked: the gate beside the relay, another when that one is silent, and so on while there is time.
-"""
+"""Failover between gates: the local one first, a peer when that one does not answer, and so on while there is time."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +12,12 @@ from webhook.server.telemetry.json_log import Logger
 from webhook.server.telemetry.metrics import Telemetry
 
 RELAY_HEADER: Final = "Tallygate-Relayed"
-"""The header of what one relay asks another, with its name: that one asks nobody but the gate beside it."""
+"""The header with the relay's name in a request to a peer: a relay that gets it asks its local gate only."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelayRequest:
-    """A review to pass on; `relayed`: by which relay already, empty when by none."""
+    """A review to pass on; `relayed_by` is the name of the relay that sent it, empty for the API server."""
 
     path: str
     body: bytes
@@ -29,25 +26,25 @@ class RelayRequest:
 
 @dataclass(frozen=True, slots=True)
 class RelayResponse:
-    """What a gate says, as JSON: a decision, or why there is none."""
+    """The response of a gate, as JSON: a decision, or the reason why there is no decision."""
 
     status: int
     body: bytes
 
 
 class UnreachableError(TallygateError):
-    """There is no answer; the text says why. Whoever was asked may have decided all the same."""
+    """No answer came; the text gives the reason. The upstream may have decided all the same."""
 
 
 class SlowUpstreamError(UnreachableError):
-    """The time for an answer went by. Elsewhere silence is told at once."""
+    """The time for an answer is over; other kinds of silence are known at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTimeout:
-    """So many seconds may go by until an answer is there.
+    """The seconds until an answer must have come.
 
-    It `insists` when time runs out: then one that is not ready is better than none.
+    `allows_unready` is set when little time is left: the answer of a gate that is not ready is better than none.
     """
 
     seconds: float
@@ -55,9 +52,9 @@ class UpstreamTimeout:
 
     @property
     def announced_seconds(self) -> float:
-        """What the gate is told that it may take: less, so that it is heard when it says that it was too busy.
+        """The timeout in the request: less than the relay waits, so that a gate that is too busy can still answer 429.
 
-        Else that would be taken for hanging, and the gate be spared while others get its share.
+        Otherwise the relay would take it for hanging, and ask its peers in its place.
         """
         return max(self.seconds - 0.1, self.seconds / 2)
 

@@ -1,7 +1,4 @@
-"""The relay as an application: what comes to the admission paths by POST is passed on, `/healthz` and `/readyz` not.
-
-The whole relay, put together: certificates, the gates that it asks, and what serves it.
-"""
+"""The relay as a server: POST to an admission path is passed on, `/healthz` and `/readyz` are its own."""
 
 import gc
 import secrets
@@ -50,11 +47,11 @@ _RETURN_MARGIN_SECONDS: Final = 0.2  # seconds that the way back takes at most
 _RELAY_ENVIRON_KEY: Final = f"HTTP_{RELAY_HEADER.upper().replace('-', '_')}"
 
 ForwardReview = Callable[[RelayRequest, float], RelayResponse]
-"""`Relay.answer`: what to pass on, and a deadline in monotonic seconds."""
+"""`Relay.forward`: a request, and a deadline in monotonic seconds."""
 
 
 class _RelayMiddleware:
-    """WSGI middleware: asks `answer` for what comes under the admission paths; which there are, a gate knows."""
+    """WSGI middleware that forwards requests under the admission prefix; the gate knows which paths exist."""
 
     def __init__(
         self, application: WSGIApplication, forward: ForwardReview, request_log: RequestLog, limits: RequestLimits
@@ -96,7 +93,7 @@ def create_relay_app(
     limits: RequestLimits,
     _: TokenSource,
 ) -> Flask:
-    """The relay as a web application; tokens are the gate's affair, which is given the whole path."""
+    """Return the relay as a web application; the gate checks tokens, since it gets the whole path."""
     app = create_base_app("relay", checks, request_log)
     middleware = _RelayMiddleware(app.wsgi_app, forward, request_log, limits)
     app.extensions["body_reader"] = middleware.body_reader
@@ -117,14 +114,14 @@ _FILE_POLL_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Upstreams:
-    """Who is asked: the gate beside the relay, and by which name others are, with who vouches for them."""
+    """The upstreams: the address of the local gate, and the name of its peers with the file of their CA."""
 
     local: Address
     peer: tuple[PeerService, Path] | None = None
 
 
 def serve_relay(settings: Settings, upstreams: Upstreams) -> int:
-    """Relay until SIGTERM or SIGINT; the exit code: 0, or 1 when requests had to be given up.
+    """Relay until SIGTERM or SIGINT, and return the exit code: 0, or 1 when requests had to be aborted.
 
     Must be called in the main thread, where signals arrive.
 
@@ -144,10 +141,10 @@ def serve_relay(settings: Settings, upstreams: Upstreams) -> int:
 
 
 def _wait_for_files(paths: Sequence[Path], log: Logger) -> None:
-    """Wait until these are there: the gate beside it may be about to write them.
+    """Wait until files exist: the local gate may be about to write them.
 
     Raises:
-        ServeError: they are not within a minute.
+        ServeError: if they do not exist after a minute.
     """
     deadline = time.monotonic() + _FILE_TIMEOUT_SECONDS
     missing = [path for path in paths if not path.exists()]

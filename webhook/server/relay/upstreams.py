@@ -1,7 +1,4 @@
-"""What is said to a gate over a connection, and what breaks one told as silence.
-
-Gates that are asked by HTTPS: the one beside the relay, and whichever other replica a name leads to.
-"""
+"""Upstreams over HTTPS: the gate in the relay's own pod, and the replica that the Service's name leads to."""
 
 import socket
 import ssl
@@ -46,7 +43,7 @@ _READINESS_DECODER: Final = msgspec.json.Decoder(_Readiness)
 
 
 class UpstreamConnection:
-    """One to a gate, over TLS. After anything but an answer it is closed: nobody knows what would come next on it.
+    """A TLS connection to a gate. It is closed after anything but an answer, since the next bytes could be any.
 
     Every `deadline` is in seconds of `time.monotonic`.
 
@@ -68,15 +65,16 @@ class UpstreamConnection:
         self.is_open = True
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         self.is_open = False
         self._socket.close()
 
     def check_ready(self, deadline: float) -> None:
-        """Go on if the gate is ready but for its own end.
+        """Return if the gate is ready, or if it only drains.
 
         Raises:
-            OSError, ValueError: it is not, or nobody can say.
+            OSError: if the connection fails.
+            ValueError: if the gate is not ready, or its answer is no readiness.
         """
         response = self._exchange(f"GET /readyz HTTP/1.1\r\n{self._host_header}\r\n".encode(), deadline)
         checks = _READINESS_DECODER.decode(response.body).checks
@@ -85,10 +83,11 @@ class UpstreamConnection:
             raise ValueError(f"it is not ready: {', '.join(failed)}")
 
     def send(self, relay_request: RelayRequest, deadline: float, headers: str = "") -> RelayResponse:
-        """Its answer. That there is no room or nobody else is as good as none.
+        """Send a review and return the response; a 503 (too many requests, no upstream) counts as no response.
 
         Raises:
-            OSError, ValueError: there is none.
+            OSError: if the connection fails.
+            ValueError: if the response is not HTTP, or is a 503.
         """
         announced_seconds = UpstreamTimeout(_remaining_seconds(deadline)).announced_seconds
         target = f"{quote(relay_request.path)}?timeout={max(1, int(announced_seconds * 1000))}ms"
@@ -120,7 +119,7 @@ def _remaining_seconds(deadline: float) -> float:
 
 @contextmanager
 def raise_unreachable(address: UpstreamAddress) -> Iterator[None]:
-    """Tell what breaks a connection as silence."""
+    """Raise UnreachableError for every error of a connection in the block."""
     try:
         yield
     except TimeoutError:
@@ -133,10 +132,11 @@ _MAX_FILE_BYTES: Final = 1 << 20
 
 
 class LocalUpstream:
-    """The gate beside the relay, over connections that are kept.
+    """The local gate, over connections that stay open.
 
-    A new connection is made only while the gate is ready, as by a Service, but for who insists: one that has just begun
-    knows nothing yet, and would put off what another can decide. One that is about to end is as good as ever.
+    A new connection is made only while the gate is ready, as a Service would, unless the timeout allows an unready one:
+    a gate that has just started has empty stores, and would defer what a peer can decide. A gate that drains decides
+    as before.
 
     Its certificate is not verified: it is asked on the loopback interface of a network that nobody else is in, and when
     it takes up another certificate is its own affair.
@@ -150,10 +150,10 @@ class LocalUpstream:
         self._context.verify_mode = ssl.CERT_NONE
 
     def send(self, request: RelayRequest, timeout: UpstreamTimeout) -> RelayResponse:
-        """What it says. Of several threads each has a connection of its own.
+        """Send a review and return the response; each thread has a connection of its own.
 
         Raises:
-            SilentError: it does not live, or takes longer.
+            UnreachableError: if the gate is not running, or does not answer in time.
         """
         deadline = time.monotonic() + timeout.seconds
         with raise_unreachable(self._address):
@@ -188,9 +188,9 @@ class LocalUpstream:
 
 
 class PeerUpstream:
-    """Whichever replica a name leads to, by a new connection each time: so a Service leads to one, then to another.
+    """The replicas behind a name, over a new connection each time: so a Service leads to one, then to another.
 
-    `name` is that of the relay which asks.
+    `relay_name` is the name of the relay that asks.
     """
 
     def __init__(self, service: PeerService, ca_file: Path, relay_name: str) -> None:
@@ -199,10 +199,10 @@ class PeerUpstream:
         self._headers = f"{RELAY_HEADER}: {relay_name}\r\nConnection: close\r\n"
 
     def send(self, request: RelayRequest, timeout: UpstreamTimeout) -> RelayResponse:
-        """What it says.
+        """Send a review and return the response.
 
         Raises:
-            SilentError: it does not live, takes longer, or is not who it should be.
+            UnreachableError: if the replica is not running, does not answer in time, or has another certificate.
         """
         deadline = time.monotonic() + timeout.seconds
         with (
@@ -212,7 +212,7 @@ class PeerUpstream:
             return connection.send(request, deadline, self._headers)
 
     def _create_context(self) -> ssl.SSLContext:
-        """Made anew each time, since who is trusted changes, and nobody is asked often."""
+        """Return a new context each time: the CA bundle changes, and peers are rarely asked."""
         try:
             with self._ca_file.open("rb") as file:
                 text = file.read(_MAX_FILE_BYTES).decode()
